@@ -1,0 +1,161 @@
+"""The ordered key-value store: the one port under everything that is kept as keys in order.
+
+An implementation keeps these promises, and `tests/contracts/test_ordered_kv.py` holds it to them:
+
+- keys and values are `bytes`; keys sort bytewise, are never empty, and have a greatest length;
+- a batch takes effect whole or not at all, and `write` answers only when it is as durable as the store ever makes it;
+- a read that begins after a write was answered sees it;
+- a scan shows the store as it was when its first pair was asked for: what is written meanwhile never appears in it;
+- one store has one writer; a writer that has been replaced gets Fenced and must stop;
+- after `close` every call is Unavailable, and closing again does nothing.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import islice
+from typing import Protocol
+
+from sortedcontainers import SortedDict  # type: ignore[import-untyped]
+
+from argosy.base.errors import Invalid, Unavailable
+
+KEY_BYTES_MAX = 65_535              # SlateDB keeps a key's length in two bytes
+BATCH_OPS_MAX = 100_000
+BATCH_BYTES_MAX = 64 * 1024 * 1024  # a batch is held in memory whole, by the caller and by the store
+GET_MANY_MAX = 100_000
+
+
+class Batch:
+    """Changes that belong together; the last change to a key is the one that counts."""
+
+    def __init__(self) -> None:
+        self._ops: dict[bytes, bytes | None] = {}
+        self._size_bytes = 0
+
+    def put(self, key: bytes, value: bytes) -> "Batch":
+        if not isinstance(value, bytes):
+            raise Invalid(f"a value must be bytes; got {type(value).__name__}")
+        return self._add(key, value)
+
+    def delete(self, key: bytes) -> "Batch":
+        """Deleting what is not there is no error."""
+        return self._add(key, None)
+
+    def ops(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Each key once, with its new value, or None where it is deleted."""
+        return iter(self._ops.items())
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def _add(self, key: bytes, value: bytes | None) -> "Batch":
+        check_key(key)
+        replaced = _size(key, self._ops[key]) if key in self._ops else 0
+        size_bytes = self._size_bytes - replaced + _size(key, value)
+        if size_bytes > BATCH_BYTES_MAX:
+            raise Invalid(f"a batch may hold {BATCH_BYTES_MAX} bytes; split it")
+        if not replaced and len(self._ops) >= BATCH_OPS_MAX:
+            raise Invalid(f"a batch may change {BATCH_OPS_MAX} keys; split it")
+        self._ops[key] = value
+        self._size_bytes = size_bytes
+        return self
+
+
+class OrderedKV(Protocol):
+    """The port. See the module's promises."""
+
+    async def get(self, key: bytes) -> bytes | None: ...
+
+    async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """One answer per key, in the order asked."""
+        ...
+
+    def scan(
+        self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        """The pairs with start <= key < end in key order (no end: to the last); `reverse` begins at the end."""
+        ...
+
+    async def write(self, batch: Batch) -> None:
+        """Makes the batch's changes, all or none; an empty batch changes nothing."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class MemoryKV:
+    """The store in this process's memory: as durable as the process, for tests, simulations and small embedded use.
+
+    A scan copies the pairs of its range when it begins, so pass a `limit` when only the first few are wanted.
+    """
+
+    def __init__(self) -> None:
+        self._pairs = SortedDict()
+        self._is_closed = False
+
+    async def get(self, key: bytes) -> bytes | None:
+        self._check_open()
+        check_key(key)
+        value: bytes | None = self._pairs.get(key)
+        return value
+
+    async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self._check_open()
+        check_keys(keys)
+        return [self._pairs.get(key) for key in keys]
+
+    async def scan(
+        self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        self._check_open()
+        check_limit(limit)
+        for pair in self._snapshot(start, end, limit, reverse):
+            yield pair
+
+    async def write(self, batch: Batch) -> None:
+        self._check_open()
+        for key, value in batch.ops():
+            if value is None:
+                self._pairs.pop(key, None)
+            else:
+                self._pairs[key] = value
+
+    async def close(self) -> None:
+        self._is_closed = True
+
+    def _snapshot(self, start: bytes, end: bytes | None, limit: int | None, reverse: bool) -> list[tuple[bytes, bytes]]:
+        if end is not None and end <= start:
+            return []
+        keys = self._pairs.irange(start, end, inclusive=(True, False), reverse=reverse)
+        return [(key, self._pairs[key]) for key in islice(keys, limit)]
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Unavailable("the store is closed")
+
+
+def check_key(key: bytes) -> None:
+    """Every implementation refuses the same keys, so that what works in memory works on disk."""
+    if not isinstance(key, bytes) or not key:
+        raise Invalid(f"a key must be bytes and not empty; got {key!r}")
+    if len(key) > KEY_BYTES_MAX:
+        raise Invalid(f"a key may take {KEY_BYTES_MAX} bytes; this one takes {len(key)}")
+
+
+def check_keys(keys: Sequence[bytes]) -> None:
+    if len(keys) > GET_MANY_MAX:
+        raise Invalid(f"at most {GET_MANY_MAX} keys may be asked for at once; got {len(keys)}")
+    for key in keys:
+        check_key(key)
+
+
+def check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 0:
+        raise Invalid(f"a scan's limit cannot be negative; got {limit}")
+
+
+def _size(key: bytes, value: bytes | None) -> int:
+    return len(key) + len(value or b"")

@@ -1,0 +1,52 @@
+"""Tracing: where the time of one request went, for those who turn it on.
+
+Code that is worth a span takes a `Tracer` as a constructor argument. `NO_TRACER` is what it gets unless the operator has
+named a collector: it keeps nothing and shares one span among all, so that code need not ask whether anybody listens.
+An exception that leaves a span is recorded on it and goes on rising.
+"""
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Protocol, TypeAlias
+
+Attribute: TypeAlias = str | bool | int | float
+
+
+class Span(Protocol):
+    """One piece of work under way."""
+
+    def set(self, key: str, value: Attribute) -> None: ...
+
+
+class Tracer(Protocol):
+    """Opens spans; a span opened within another is its child, across awaits too."""
+
+    def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]: ...
+
+
+class _NoSpan:
+    __slots__ = ()
+
+    def set(self, key: str, value: Attribute) -> None:
+        pass
+
+    def __enter__(self) -> Span:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+
+_NO_SPAN = _NoSpan()
+
+
+class _NoTracer:
+    __slots__ = ()
+
+    def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]:
+        return _NO_SPAN
+
+
+NO_TRACER: Tracer = _NoTracer()
