@@ -30,8 +30,8 @@ class Random(Protocol):
     def choice(self, seq: Sequence[_T]) -> _T: ...
 
 
-# CLOCK_MONOTONIC stands still while a laptop or virtual machine sleeps; CLOCK_BOOTTIME does not. Elsewhere than on Linux
-# the monotonic clock is the best there is.
+# CLOCK_MONOTONIC stands still while a laptop or virtual machine sleeps; CLOCK_BOOTTIME does not. Elsewhere than on
+# Linux the monotonic clock is the best there is.
 _SPAN_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
 

@@ -1,9 +1,9 @@
 """The one driver: runs any machine against the real (or simulated) world.
 
-It feeds events in one at a time, wakes the machine at its deadline, and performs each effect as a task of its own, so that
-a slow effect never delays a fact. What an effect brings back (events) is fed in again. Facts and effects are bounded:
-`INBOX_MAX` waiting events, `EFFECTS_MAX` effects under way; past that the driver stops with an error rather than
-growing without end.
+It feeds events in one at a time, wakes the machine at its deadline, and performs each effect as a task of its own, so
+that a slow effect never delays a fact. What an effect brings back (events) is fed in again. Facts and effects are
+bounded: `INBOX_MAX` waiting events, `EFFECTS_MAX` effects under way; past that the driver stops with an error rather
+than growing without end.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Driver(Generic[E, F]):
     async def _wait(self) -> None:
         """Returns when there is an event, or when the machine's deadline has come."""
         deadline = self._machine.deadline()
-        if self._inbox or self._failure:
+        if self._inbox or self._failure is not None:
             self._woken.clear()
             await asyncio.sleep(0)      # let effects and callers run between two bursts of facts
             return
@@ -97,8 +97,9 @@ class Driver(Generic[E, F]):
                 self.tell(event)
         except asyncio.CancelledError:
             raise
-        except BaseException as bug:
-            self._failure = self._failure or bug
+        except BaseException as bug:      # not swallowed: `run` raises it
+            if self._failure is None:
+                self._failure = bug
             self._woken.set()
 
     async def _stop_effects(self) -> None:

@@ -1,8 +1,8 @@
 """The one hash: XXH64, for placing names on rings and in buckets.
 
-Every node, in any process and any release, must place the same name in the same spot, so Python's own `hash` (salted per
-process) is never used for placement. XXH64 is fast and well spread; it is no defence against somebody who picks names
-in order to collide.
+Every node, in any process and any release, must place the same name in the same spot, so Python's own `hash` (salted
+per process) is never used for placement. XXH64 is fast and well spread; it is no defence against somebody who picks
+names in order to collide.
 """
 
 import xxhash

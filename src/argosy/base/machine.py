@@ -7,7 +7,7 @@ never rolls a die: both are handed in. `handle(None, now)` means that only time 
 from typing import Protocol, TypeVar
 
 Event = TypeVar("Event", contravariant=True)
-Effect = TypeVar("Effect", covariant=True)
+Effect = TypeVar("Effect")
 
 
 class Machine(Protocol[Event, Effect]):

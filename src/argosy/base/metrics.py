@@ -60,7 +60,8 @@ def histogram(
     name: str, help: str, buckets: tuple[float, ...] = DEFAULT_BUCKETS, labels: tuple[str, ...] = ()
 ) -> Metric:
     """How often a value fell at or below each of `buckets`."""
-    assert buckets and list(buckets) == sorted(set(buckets)), f"{name}: buckets must rise; got {buckets}"
+    assert buckets, f"{name}: a histogram needs buckets"
+    assert list(buckets) == sorted(set(buckets)), f"{name}: buckets must rise; got {buckets}"
     return _declare(Metric("histogram", name, help, labels, buckets))
 
 
@@ -68,7 +69,8 @@ def _declare(metric: Metric) -> Metric:
     assert _NAME.fullmatch(metric.name), f"a metric's name is argosy_ and then a-z, 0-9, _; got {metric.name!r}"
     assert metric.help, f"{metric.name}: say what it measures"
     for label in metric.labels:
-        assert _LABEL.fullmatch(label) and label not in _LABELS_TAKEN, f"{metric.name}: no label may be named {label!r}"
+        assert _LABEL.fullmatch(label), f"{metric.name}: a label's name is a-z, 0-9, _; got {label!r}"
+        assert label not in _LABELS_TAKEN, f"{metric.name}: no label may be named {label!r}"
     known = _catalogue.setdefault(metric.name, metric)
     assert known == metric, f"{metric.name} is declared twice and differently: {known} and {metric}"
     return known

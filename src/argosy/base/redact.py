@@ -12,14 +12,14 @@ MASK = "***"
 _SECRET = "password|passwd|secret|token|authorization|credential|api_?key"
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
 
-# The patterns begin with fixed text and never look behind it, so that a long line costs one pass.
+# The patterns begin with fixed text and what follows is bounded or consumed, so that a long line costs one pass.
 # A password should be percent-encoded but often is not, so it runs to the last @ before a blank or the next URL. What
 # looks like a port (`http://host:80/mail?to=a@b`) is none.
-_URL_PASSWORD = re.compile(r"(://[^\s:/@?#]*):(?!\d{1,5}(?:[/?#\s,]|$))(?:(?!://)\S)*@")
+_URL_PASSWORD = re.compile(r"(://[^\s:/@?#]*):(?!\d{1,5}(?:[/?#\s]|$))(?:(?!://)\S)*@")
 # A user without a password is a name in ssh://git@host, but an access token in https://token@host.
 _URL_TOKEN = re.compile(r"((?:(?<=http)|(?<=https))://)[^\s/?#@:]+@", re.IGNORECASE)
 _NAMED_VALUE = re.compile(
-    rf"((?:{_SECRET})[\w-]*(?:=|['\"]\s*:\s*))('[^']*'|\"[^\"]*\"|[^\s&#,;)}}'\"]+)", re.IGNORECASE
+    rf"((?:{_SECRET})[\w-]{{0,32}}(?:=|['\"]\s{{0,4}}:\s{{0,4}}))('[^']*'?|\"[^\"]*\"?|[^\s&#,;)}}'\"]+)", re.IGNORECASE
 )
 
 

@@ -1,8 +1,8 @@
 """Bounded retry with jitter: the one way anything here tries again.
 
-Equal jitter (upper half): each wait is a uniform draw from the upper half of a doubling ceiling, which spreads a herd and
-still never comes back at once. Every retry has a bound on its attempts; a caller who wants to try for ever must say so
-with a loop of its own that checks for a stop.
+Equal jitter (upper half): each wait is a uniform draw from the upper half of a doubling ceiling, which spreads a herd
+and still never comes back at once. Every retry has a bound on its attempts; a caller who wants to try for ever must
+say so with a loop of its own that checks for a stop.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,8 +1,8 @@
 """Tracing: where the time of one request went, for those who turn it on.
 
-Code that is worth a span takes a `Tracer` as a constructor argument. `NO_TRACER` is what it gets unless the operator has
-named a collector: it keeps nothing and shares one span among all, so that code need not ask whether anybody listens.
-An exception that leaves a span is recorded on it and goes on rising.
+Code that is worth a span takes a `Tracer` as a constructor argument. `NO_TRACER` is what it gets unless the operator
+has named a collector: it keeps nothing and shares one span among all, so that code need not ask whether anybody
+listens. An exception that leaves a span is recorded on it and goes on rising.
 """
 
 from contextlib import AbstractContextManager

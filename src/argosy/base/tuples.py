@@ -1,12 +1,12 @@
 """Tuple keys: tuples as bytes that sort as the tuples do, so an ordered store can be scanned by any leading items.
 
 The layout is that of the FoundationDB tuple layer, which is long proven: one type code, then the value in an encoding
-that needs no length up front. Between types the order is None < bytes < str < tuple < int < float < False < True; within
-a type it is Python's own. The rule kept here is that every tuple has exactly one encoding: `unpack` refuses any bytes
-that `pack` would not have written, so two different keys can never mean the same thing.
+that needs no length up front. Between types the order is None < bytes < str < tuple < int < float < False < True;
+within a type it is Python's own. The rule kept here is that every tuple has exactly one encoding: `unpack` refuses any
+bytes that `pack` would not have written, so two different keys can never mean the same thing.
 
-Floats: NaN equals nothing, not even itself, so it could be stored and never found; it is refused. -0.0 equals 0.0, so it
-is stored as 0.0. With those two settled the order is total.
+Floats: NaN equals nothing, not even itself, so it could be stored and never found; it is refused. -0.0 equals 0.0, so
+it is stored as 0.0. With those two settled the order is total.
 """
 
 import math
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from argosy.base.errors import Invalid
 
-Item: TypeAlias = "None | bool | int | float | bytes | str | tuple[Item, ...]"
+Item: TypeAlias = "bool | int | float | bytes | str | tuple[Item, ...] | None"
 
 INT_BYTES_MAX = 255        # the length of a long int is itself one byte
 DEPTH_MAX = 32             # tuples within tuples; keys are shallow, and corrupt bytes must not exhaust the stack

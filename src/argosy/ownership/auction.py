@@ -1,6 +1,7 @@
 """The rules of an auction, free of any store: who may bid, who wins, when it is over.
 
-The memory and etcd backends call these; the Redis backend says the same in Lua, and the contract suite holds them equal.
+The memory and etcd backends call these; the Redis backend says the same in Lua, and the contract suite holds them
+equal.
 """
 
 from collections.abc import Iterable
@@ -30,5 +31,5 @@ def minimum_bid(footprint_bytes: int | None) -> int:
 
 
 def rivals(unit: Unit) -> tuple[Unit, ...]:
-    """The slots whose holder may not take this one. A replica's holder may win the primary: it then gives up its slot."""
+    """The slots whose holder may not take this one. A replica's holder may win the primary, and then gives up its slot."""
     return () if unit.replica == PRIMARY else unit.siblings()

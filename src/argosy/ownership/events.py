@@ -6,7 +6,7 @@ the watcher was too slow) another `Snapshot` follows, and replaces all that was 
 
 from dataclasses import dataclass
 
-from argosy.ownership.model import Auction, Lease, Member, Unit
+from argosy.ownership.model import Auction, BidReceipt, Closing, Lease, Member, Role, Session, Unit, UnitSpec
 
 
 @dataclass(frozen=True)
@@ -65,4 +65,132 @@ class MaxBidsChanged:
 
 Fact = (
     Snapshot | LeaseChanged | LeaseGone | MemberChanged | MemberGone | AuctionOpened | AuctionClosed | MaxBidsChanged
+)
+
+
+# What a node's own effects led to. `Missed` means that the store could not be reached: the call may have taken effect.
+
+
+@dataclass(frozen=True)
+class SessionOpened:
+    session: Session
+    sent_at: float              # local time before the request left: the store's promise cannot have begun earlier
+
+
+@dataclass(frozen=True)
+class SessionRenewed:
+    session: Session
+    sent_at: float
+    held: frozenset[tuple[Unit, int]] | None
+
+
+@dataclass(frozen=True)
+class SessionEnded:
+    """The store no longer knows this session: whoever ran under it has been replaced."""
+
+    session: Session
+
+
+@dataclass(frozen=True)
+class SessionMissed:
+    role: Role
+
+
+@dataclass(frozen=True)
+class SessionRefused:
+    """Another run of a node with this id is alive."""
+
+    role: Role
+    why: str
+
+
+@dataclass(frozen=True)
+class BidAnswered:
+    unit: Unit
+    receipt: BidReceipt
+
+
+@dataclass(frozen=True)
+class BidMissed:
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class ClosingAnswered:
+    unit: Unit
+    closing: Closing
+
+
+@dataclass(frozen=True)
+class ClosingMissed:
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class ClaimAnswered:
+    unit: Unit
+    retry_after_s: float | None         # None: granted, or held by another; the watch tells which
+
+
+@dataclass(frozen=True)
+class Warmed:
+    unit: Unit
+    epoch: int
+
+
+@dataclass(frozen=True)
+class WarmingFailed:
+    unit: Unit
+    epoch: int
+
+
+@dataclass(frozen=True)
+class LetGoAnswered:
+    """A release or a hand-over was answered; if it did not take, it has to be tried again."""
+
+    unit: Unit
+    epoch: int
+    is_done: bool
+
+
+@dataclass(frozen=True)
+class StateMissed:
+    unit: Unit
+    epoch: int
+
+
+@dataclass(frozen=True)
+class CatalogRead:
+    specs: tuple[UnitSpec, ...]
+
+
+@dataclass(frozen=True)
+class MemoryMeasured:
+    free_bytes: int
+
+
+@dataclass(frozen=True)
+class DrainRequested:
+    """Somebody wants this node empty: leave membership, find successors, then let go."""
+
+
+Event = (
+    Fact
+    | SessionOpened
+    | SessionRenewed
+    | SessionEnded
+    | SessionMissed
+    | SessionRefused
+    | BidAnswered
+    | BidMissed
+    | ClosingAnswered
+    | ClosingMissed
+    | ClaimAnswered
+    | Warmed
+    | WarmingFailed
+    | LetGoAnswered
+    | StateMissed
+    | CatalogRead
+    | MemoryMeasured
+    | DrainRequested
 )

@@ -1,11 +1,11 @@
 """The nouns of ownership: units, sessions, leases, members, auctions.
 
-A node keeps two *sessions* with the store, each a promise with a time to live that it renews. The *holder* session carries
-all its leases: they stand as long as it does, and fall together. The *member* session says "give me work" and nothing
-more, so a node can leave the ring or the bidding first and let go of its leases afterwards.
+A node keeps two *sessions* with the store, each a promise with a time to live that it renews. The *holder* session
+carries all its leases: they stand as long as it does, and fall together. The *member* session says "give me work" and
+nothing more, so a node can leave the ring or the bidding first and let go of its leases afterwards.
 
-A lease's expiry is therefore its holder session's expiry, and its **epoch** is its fencing token: each new lease of a unit
-has a greater epoch than any before it.
+A lease's expiry is therefore its holder session's expiry, and its **epoch** is its fencing token: each new lease of a
+unit has a greater epoch than any before it.
 """
 
 from dataclasses import dataclass
@@ -108,6 +108,8 @@ class Member:
     is_bidding: bool = True
     started_at: float = 0.0
     capabilities: tuple[str, ...] = ()
+    held_bytes: int = 0             # memory its units take, as of its last announcement
+    free_bytes: int = 0             # memory it could still give
 
     def __post_init__(self) -> None:
         checked_name("a node id", self.node, NODE_ID_MAX)

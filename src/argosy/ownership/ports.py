@@ -34,8 +34,8 @@ class SessionStore(Protocol):
     async def renew(self, session: Session) -> frozenset[tuple[Unit, int]] | None:
         """Extends a session by its TTL from now.
 
-        Returns the (unit, epoch) pairs that the store knows this session to hold, so that a holder finds out what a store
-        that lost its latest writes has forgotten; None from a store that never forgets what it has acknowledged.
+        Returns the (unit, epoch) pairs that the store knows this session to hold, so that a holder finds out what a
+        store that lost its latest writes has forgotten; None from a store that never forgets what it acknowledged.
         """
         ...
 
@@ -70,8 +70,9 @@ class LeaseStore(Protocol):
         ...
 
     async def hand_over(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
-        """Gives a unit to the holder of the sibling slot `to` in one step: that holder's slot becomes free, and the unit is
-        its own at a new epoch. None, and nothing done, unless this session holds the unit at this epoch and `to` is ready."""
+        """Gives a unit to the holder of the sibling slot `to` in one step: it has the unit at a new epoch, and its slot
+        becomes free. None, and nothing done, unless this session holds the unit at this epoch and `to` is ready.
+        Watchers are told of the new lease before they are told that the slot is free."""
         ...
 
     def watch(self) -> AsyncIterator[Fact]:
@@ -92,12 +93,12 @@ class AuctionHouse(Protocol):
         max_bids: int | None,
         window_s: float,
     ) -> BidReceipt:
-        """Bids for a unit. The first bid opens the auction and fixes its window and its threshold: `max_bids`, or if that
-        is None the number of members that are bidding now."""
+        """Bids for a unit. The first bid opens the auction and fixes its window and its threshold: `max_bids`, or if
+        that is None the number of members that are bidding now."""
         ...
 
     async def close_auction(self, unit: Unit) -> Closing:
-        """Closes a due auction: ranks, grants the lease to the best living bidder, clears bids and marks, all at once."""
+        """Closes a due auction in one step: ranks, leases to the best living bidder, clears bids and marks."""
         ...
 
     async def push_max_bids(self, max_bids: int | None) -> None:

@@ -1,6 +1,6 @@
 """Spans to OpenTelemetry: the tracer for those who run a collector.
 
-The packages are the optional extra `tracing` and slow to load, so they are imported when a tracer is made and not before.
+The packages are the optional extra `tracing` and slow to load, so they are imported when a tracer is made, not before.
 What leaves the process is redacted as logs are: attributes, and the messages and tracebacks of exceptions.
 """
 

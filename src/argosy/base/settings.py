@@ -1,0 +1,265 @@
+"""Settings: declared once per room as frozen dataclasses, gathered from defaults, a TOML file and the environment.
+
+    @dataclass(frozen=True)
+    class KeeperSettings:
+        SECTION: ClassVar[str] = "keeper"
+        ttl_s: float = setting(30.0, min=1, doc="how long a lease lives unless it is renewed")
+
+The environment (`ARGOSY_KEEPER_TTL_S`) outranks the file (`[keeper] ttl_s = 30`), which outranks the default. Nothing
+is guessed: a name that is not declared is an error, and so is a value that does not fit. All problems are told at once,
+each with its source, because an operator who mends one at a time restarts as many times.
+
+A class may add `check(self) -> Iterable[str]` for what no single field can tell; it yields one text per problem.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, get_type_hints
+
+from argosy.base.errors import Invalid
+from argosy.base.redact import MASK, redact
+from argosy.base.values import Kind, Value, kind_of
+
+T = TypeVar("T")
+
+ENV_PREFIX = "ARGOSY_"
+
+_Key: TypeAlias = tuple[str, str]       # section and name
+
+
+def setting(
+    default: T,
+    *,
+    doc: str,
+    min: float | None = None,
+    max: float | None = None,
+    choices: Sequence[str] | None = None,
+    secret: bool = False,
+) -> T:
+    """A field of a settings class; both limits are allowed values themselves."""
+    limits = {"doc": doc, "min": min, "max": max, "choices": tuple(choices) if choices else None, "secret": secret}
+    made: T = field(default=default, metadata={"setting": limits})
+    return made
+
+
+@dataclass(frozen=True)
+class SettingDoc:
+    """One setting as the docs show it."""
+
+    section: str
+    name: str
+    type: str
+    default: str
+    limits: str
+    doc: str
+    env: str
+    secret: bool
+
+
+@dataclass(frozen=True)
+class ShownSetting:
+    """One setting as an operator is shown it: secrets masked, and where the value came from."""
+
+    section: str
+    name: str
+    value: str
+    source: str
+
+
+class Loaded:
+    """The settings of one process, by class: `loaded.get(KeeperSettings).ttl_s`."""
+
+    def __init__(self, by_class: Mapping[type, Any], sources: Mapping[_Key, str], ignored: tuple[str, ...]) -> None:
+        self._by_class = by_class
+        self.sources = sources
+        self.ignored = ignored      # ARGOSY_ variables of no known section: other programs may own them
+
+    def get(self, cls: type[T]) -> T:
+        assert cls in self._by_class, f"{cls.__name__} was not among the sections that were loaded"
+        found: T = self._by_class[cls]
+        return found
+
+    def sections(self) -> list[type]:
+        return list(self._by_class)
+
+
+def load(
+    sections: Sequence[type],
+    *,
+    path: Path | None = None,
+    toml_text: str | None = None,
+    environ: Mapping[str, str],
+) -> Loaded:
+    """Reads the settings of `sections`; raises one Invalid that lists everything wrong with them."""
+    loading = _Loading(declared(sections))
+    loading.read_toml(*_toml(path, toml_text))
+    loading.read_environ(environ)
+    by_class = {cls: loading.build(cls) for cls in sections}
+    if problems := loading.problems:
+        count = "1 setting is wrong" if len(problems) == 1 else f"{len(problems)} settings are wrong"
+        raise Invalid("\n  ".join([f"{count}:", *problems]))
+    return Loaded(by_class, loading.sources, tuple(loading.ignored))
+
+
+def describe(sections: Sequence[type]) -> list[SettingDoc]:
+    """Every setting of `sections`, in the order declared."""
+    return [
+        SettingDoc(
+            section=spec.section,
+            name=spec.name,
+            type=str(spec.kind),
+            default=MASK if spec.secret and spec.default else redact(spec.kind.spell(spec.default)),
+            limits=spec.kind.limits(),
+            doc=spec.doc,
+            env=spec.env,
+            secret=spec.secret,
+        )
+        for spec in declared(sections).values()
+    ]
+
+
+def show(loaded: Loaded) -> list[ShownSetting]:
+    """Every setting as it is now, and its source: `default`, the file, or the environment variable."""
+    rows = []
+    for (section, name), spec in declared(loaded.sections()).items():
+        value = getattr(loaded.get(spec.cls), name)
+        shown = MASK if spec.secret and value else redact(spec.kind.spell(value))
+        rows.append(ShownSetting(section, name, shown, loaded.sources.get((section, name), "default")))
+    return rows
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One declared setting."""
+
+    cls: type
+    section: str
+    name: str
+    kind: Kind
+    default: Value
+    doc: str
+    secret: bool
+
+    @property
+    def env(self) -> str:
+        return f"{ENV_PREFIX}{self.section}_{self.name}".upper()
+
+
+def declared(sections: Sequence[type]) -> dict[_Key, Spec]:
+    """The declarations in `sections`; a faulty one is a bug in the program, so it is asserted."""
+    specs = [spec for cls in sections for spec in _specs(cls)]
+    by_key = {(spec.section, spec.name): spec for spec in specs}
+    assert len({spec.env for spec in specs}) == len(specs), "two settings share an environment variable"
+    return by_key
+
+
+def _specs(cls: Any) -> Iterator[Spec]:
+    hints = get_type_hints(cls)
+    for each in fields(cls):
+        meta = each.metadata.get("setting")
+        assert meta is not None, f"{cls.__name__}.{each.name} must be declared with setting(...)"
+        kind = kind_of(hints[each.name], min=meta["min"], max=meta["max"], choices=meta["choices"])
+        try:
+            default = kind.check(each.default)
+        except Invalid as wrong:
+            raise AssertionError(f"the default of {cls.__name__}.{each.name} does not fit: {wrong}") from None
+        yield Spec(cls, cls.SECTION, each.name, kind, default, meta["doc"], meta["secret"])
+
+
+class _Loading:
+    """One run of `load`: the values found so far, and the problems."""
+
+    def __init__(self, specs: dict[_Key, Spec]) -> None:
+        self.problems: list[str] = []
+        self.sources: dict[_Key, str] = {}
+        self.ignored: list[str] = []
+        self._specs = specs
+        self._section_names = list(dict.fromkeys(section for section, _ in specs))
+        self._found: dict[_Key, Value] = {}
+        self._faulty: set[str] = set()
+
+    def read_toml(self, table: Mapping[str, Any], source: str) -> None:
+        for section, content in table.items():
+            if section not in self._section_names:
+                self._unknown(f"{source}:{section}", "section", section, self._section_names)
+            elif not isinstance(content, dict):
+                self.problems.append(f"{source}:{section}: expected a table, [{section}]")
+            else:
+                self._read_table(section, content, source)
+
+    def _read_table(self, section: str, content: Mapping[str, Any], source: str) -> None:
+        for name, raw in content.items():
+            spec = self._specs.get((section, name))
+            if spec is None:
+                names = [known for of, known in self._specs if of == section]
+                self._unknown(f"{source}:{section}.{name}", "key", name, names)
+            else:
+                self._take(spec, raw, source, f"{source}:{section}.{name}")
+
+    def read_environ(self, environ: Mapping[str, str]) -> None:
+        by_env = {spec.env: spec for spec in self._specs.values()}
+        sections = tuple(f"{ENV_PREFIX}{name}_".upper() for name in self._section_names)
+        for env in sorted(environ):
+            if spec := by_env.get(env):
+                self._take(spec, spec.kind.parse(environ[env]), env, env)
+            elif env.startswith(sections):
+                self._unknown(env, "variable", env, list(by_env))
+            elif env.startswith(ENV_PREFIX):
+                self.ignored.append(env)
+
+    def build(self, cls: Any) -> Any:
+        """The finished settings of one class, or None where there are problems."""
+        if cls.SECTION in self._faulty:
+            return None
+        values = {name: value for (section, name), value in self._found.items() if section == cls.SECTION}
+        try:
+            built = cls(**values)
+        except Invalid as wrong:        # from a `__post_init__`
+            self.problems.append(f"{cls.SECTION}: {redact(str(wrong))}")
+            return None
+        complaints: Iterable[str] = built.check() if hasattr(built, "check") else ()
+        self.problems += [f"{cls.SECTION}: {redact(complaint)}" for complaint in complaints]
+        return built
+
+    def _take(self, spec: Spec, raw: object, source: str, place: str) -> None:
+        key = (spec.section, spec.name)
+        self.sources[key] = source
+        try:
+            self._found[key] = spec.kind.check(raw)
+        except Invalid as wrong:
+            got = MASK if spec.secret else redact(repr(raw))
+            self.problems.append(f"{place}: {wrong}; got {got}")
+            self._faulty.add(spec.section)
+
+    def _unknown(self, place: str, what: str, name: str, known: Sequence[str]) -> None:
+        from difflib import get_close_matches  # only worth loading once something is wrong
+
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(sorted(known))}"
+        self.problems.append(f"{place}: unknown {what}; {hint}")
+
+
+def _toml(path: Path | None, text: str | None) -> tuple[Mapping[str, Any], str]:
+    """The file's tables and the name to call it by in messages."""
+    assert path is None or text is None, "give the settings as a path or as text, not as both"
+    source = "toml" if path is None else str(path)
+    if path is not None:
+        text = _read(path)
+    if text is None:
+        return {}, source
+    import tomllib  # slow to load, and most commands have no file
+
+    try:
+        return tomllib.loads(text), source
+    except tomllib.TOMLDecodeError as wrong:
+        raise Invalid(f"{source}: is not TOML: {wrong}") from wrong
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as missing:
+        raise Invalid(f"{path}: cannot be read: {missing.strerror}") from missing
+    except UnicodeDecodeError as wrong:
+        raise Invalid(f"{path}: is not UTF-8: {wrong}") from wrong

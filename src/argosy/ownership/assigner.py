@@ -1,0 +1,194 @@
+"""The assigner's choice: which indexers should ingest a publisher, and who goes on where a frozen one stopped.
+
+The assigner proposes; the fact is each indexer's own allow-list. `IndexerState` is what an indexer last said about
+itself, and `after_assignment` and `after_handoff` change it exactly as the indexer does, so that a pool kept up to date
+and a pool rebuilt by asking are equal. Nothing is taken from a frozen indexer: it still follows its publishers, for
+their removals.
+
+Three rules decide how many are missing:
+  - a frozen indexer never counts towards replication;
+  - an indexer that has not answered yet may already hold the publisher, so it is counted as if it did;
+  - an assignment outside a publisher's presets is ignored.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from argosy.base.errors import Invalid, NotFound
+
+
+@dataclass(frozen=True)
+class IndexerState:
+    """What one indexer of the pool has said. `id` is its peer id, the name by which others' `continued` mean it."""
+
+    id: str
+    is_known: bool = True           # it has answered since this assigner started; until then all below is empty
+    is_frozen: bool = False
+    assigned: frozenset[str] = frozenset()
+    preferred: frozenset[str] = frozenset()     # publishers whose data it has from before it joined the pool
+    # Publisher to the frozen indexer it was taken over from: the proof that a handoff is done.
+    continued: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "continued", MappingProxyType(dict(self.continued)))
+
+
+Pool = tuple[IndexerState, ...]
+
+
+@dataclass(frozen=True)
+class PoolPolicy:
+    """What the operator wishes of the pool."""
+
+    replication: int = 1
+    preset_replication: int = 1
+    presets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    is_open: bool = True                        # every publisher is handled but `exceptions`; closed: none but them
+    exceptions: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("replication", "preset_replication"):
+            if getattr(self, name) < 1:
+                raise Invalid(f"{name} must be at least 1, not {getattr(self, name)}")
+        empty = sorted(publisher for publisher, indexers in self.presets.items() if not indexers)
+        if empty:
+            raise Invalid(f"presets of {empty[0]!r} name no indexer: name one, or leave the publisher out")
+        object.__setattr__(self, "presets", MappingProxyType(dict(self.presets)))
+
+    def allows(self, publisher: str) -> bool:
+        return self.is_open != (publisher in self.exceptions)
+
+    def may_hold(self, indexer: str, publisher: str) -> bool:
+        return publisher not in self.presets or indexer in self.presets[publisher]
+
+
+@dataclass(frozen=True)
+class AssignmentPlan:
+    """Ask `candidates` in order until `needed` have accepted.
+
+    The first acceptances continue from the frozen indexers in `resume_from`, one each, as handoffs; the rest are plain
+    assignments, which ingest from the beginning.
+    """
+
+    needed: int
+    candidates: tuple[str, ...] = ()
+    resume_from: tuple[str, ...] = ()
+
+    @property
+    def is_short(self) -> bool:
+        """Even if all candidates accept, there will be fewer holders than wished."""
+        return self.needed > len(self.candidates)
+
+
+def required(publisher: str, policy: PoolPolicy, pool_size: int) -> int:
+    """How many indexers should hold the publisher; never more than there are to choose from."""
+    if publisher in policy.presets:
+        return min(policy.preset_replication, len(set(policy.presets[publisher])), pool_size)
+    return min(policy.replication, pool_size)
+
+
+def holders(publisher: str, pool: Pool, policy: PoolPolicy) -> tuple[str, ...]:
+    """The indexers that count: they store the publisher's new entries."""
+    return tuple(i.id for i in _followers(publisher, pool, policy) if not i.is_frozen)
+
+
+def audience(publisher: str, pool: Pool, policy: PoolPolicy) -> tuple[str, ...]:
+    """The indexers to which an announcement is passed on: holders, and the frozen ones that still honour removals."""
+    return tuple(i.id for i in _followers(publisher, pool, policy))
+
+
+def candidates(publisher: str, pool: Pool, policy: PoolPolicy) -> tuple[str, ...]:
+    """The indexers that could be asked, best first: preferred, then fewest assignments, then by id."""
+    return _candidates(publisher, pool, policy, {i.id: len(i.assigned) for i in pool})
+
+
+def plan_assignment(publisher: str, pool: Pool, policy: PoolPolicy) -> AssignmentPlan:
+    """Whom to ask on an announcement of `publisher`; nobody if enough hold it, may hold it, or the policy bars it."""
+    needed = _missing(publisher, pool, policy) - _unanswered(publisher, pool, policy)
+    if needed <= 0:
+        return AssignmentPlan(0)
+    owing = sorted(i.id for i in _followers(publisher, pool, policy) if _owes(i, publisher, pool, policy))
+    return AssignmentPlan(needed, candidates(publisher, pool, policy), tuple(owing[:needed]))
+
+
+def owed(frozen: str, pool: Pool, policy: PoolPolicy) -> frozenset[str]:
+    """The publishers that a frozen indexer has still to hand on; empty for one that is not frozen.
+
+    One is done when another indexer, be it frozen itself by now, says that it continued from this one; or when enough
+    others hold it anyway, as after the proof has left the pool with the middle indexer of a chain of handoffs.
+    """
+    indexer = _of(pool, frozen)
+    return frozenset(publisher for publisher in indexer.assigned if _owes(indexer, publisher, pool, policy))
+
+
+def plan_handoff(frozen: str, pool: Pool, policy: PoolPolicy) -> dict[str, tuple[str, ...]]:
+    """Every publisher still owed, with the indexers to ask in order until one accepts.
+
+    No candidates means that this handoff must wait: nobody is free to take it, or an indexer that has not answered may
+    have taken it already. Each publisher stands alone, whatever becomes of the others. The lists are balanced as if
+    every first candidate accepted; a caller that met refusals gets a better plan by asking again.
+    """
+    loads = {i.id: len(i.assigned) for i in pool}
+    plan: dict[str, tuple[str, ...]] = {}
+    for publisher in sorted(owed(frozen, pool, policy)):
+        must_wait = _missing(publisher, pool, policy) <= _unanswered(publisher, pool, policy)
+        plan[publisher] = () if must_wait else _candidates(publisher, pool, policy, loads)
+        if plan[publisher]:
+            loads[plan[publisher][0]] += 1
+    return plan
+
+
+def after_assignment(pool: Pool, publisher: str, target: str) -> Pool:
+    """The pool once `target` has accepted the publisher."""
+    return _accepted(pool, publisher, target, {})
+
+
+def after_handoff(pool: Pool, publisher: str, *, frozen: str, target: str) -> Pool:
+    """The pool once `target` has accepted to go on with the publisher where `frozen` stopped."""
+    assert frozen != target, frozen
+    return _accepted(pool, publisher, target, {publisher: frozen})
+
+
+def _accepted(pool: Pool, publisher: str, target: str, continued: Mapping[str, str]) -> Pool:
+    old = _of(pool, target)
+    new = replace(old, assigned=old.assigned | {publisher}, continued={**old.continued, **continued})
+    return tuple(new if i is old else i for i in pool)
+
+
+def _of(pool: Pool, indexer: str) -> IndexerState:
+    for state in pool:
+        if state.id == indexer:
+            return state
+    raise NotFound(f"indexer {indexer!r} is not in the pool: add it to the assigner's configuration")
+
+
+def _followers(publisher: str, pool: Pool, policy: PoolPolicy) -> Iterable[IndexerState]:
+    return (i for i in pool if publisher in i.assigned and policy.may_hold(i.id, publisher))
+
+
+def _owes(indexer: IndexerState, publisher: str, pool: Pool, policy: PoolPolicy) -> bool:
+    if not indexer.is_frozen or not policy.may_hold(indexer.id, publisher):
+        return False
+    is_done = any(i.continued.get(publisher) == indexer.id for i in pool if i is not indexer)
+    return not is_done and _missing(publisher, pool, policy) > 0
+
+
+def _missing(publisher: str, pool: Pool, policy: PoolPolicy) -> int:
+    if not policy.allows(publisher):
+        return 0
+    return max(0, required(publisher, policy, len(pool)) - len(holders(publisher, pool, policy)))
+
+
+def _unanswered(publisher: str, pool: Pool, policy: PoolPolicy) -> int:
+    return sum(not i.is_known and policy.may_hold(i.id, publisher) for i in pool)
+
+
+def _candidates(publisher: str, pool: Pool, policy: PoolPolicy, loads: Mapping[str, int]) -> tuple[str, ...]:
+    able = (
+        i
+        for i in pool
+        if i.is_known and not i.is_frozen and publisher not in i.assigned and policy.may_hold(i.id, publisher)
+    )
+    best_first = sorted(able, key=lambda i: (publisher not in i.preferred, loads[i.id], i.id))
+    return tuple(i.id for i in best_first)

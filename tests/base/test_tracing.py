@@ -1,0 +1,105 @@
+"""Spans: nothing when off; recorded, nested and redacted when sent to OpenTelemetry."""
+
+import asyncio
+import sys
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from argosy.base.backends.otel import OtelTracer, otel_tracer
+from argosy.base.errors import Invalid
+from argosy.base.tracing import NO_TRACER
+
+
+class Traced:
+    """A tracer and what it has recorded, by name of span."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracer = OtelTracer(provider)
+
+    def __getitem__(self, name: str) -> ReadableSpan:
+        return next(span for span in self._exporter.get_finished_spans() if span.name == name)
+
+
+@pytest.fixture
+def traced():
+    made = Traced()
+    yield made
+    made.tracer.close()
+
+
+def test_without_a_tracer_a_span_is_shared_and_keeps_nothing() -> None:
+    with NO_TRACER.span("search", repo="a") as outer, NO_TRACER.span("index") as inner:
+        outer.set("hits", 3)
+    assert outer is inner
+
+
+def test_without_a_tracer_exceptions_still_rise() -> None:
+    with pytest.raises(KeyError), NO_TRACER.span("search"):
+        raise KeyError("x")
+
+
+def test_a_span_has_its_name_and_attributes(traced: Traced) -> None:
+    with traced.tracer.span("search", repo="a", limit=10) as span:
+        span.set("hits", 3)
+    assert dict(traced["search"].attributes) == {"repo": "a", "limit": 10, "hits": 3}
+    assert traced["search"].status.status_code is StatusCode.UNSET
+
+
+def test_a_span_within_a_span_is_its_child(traced: Traced) -> None:
+    with traced.tracer.span("outer"), traced.tracer.span("inner"):
+        pass
+    assert traced["inner"].parent.span_id == traced["outer"].context.span_id
+
+
+async def test_tasks_at_the_same_time_do_not_mix_up_their_spans(traced: Traced) -> None:
+    async def work(name: str) -> None:
+        with traced.tracer.span(name):
+            await asyncio.sleep(0)
+            with traced.tracer.span(f"{name} inner"):
+                await asyncio.sleep(0)
+
+    await asyncio.gather(work("a"), work("b"))
+    for name in ("a", "b"):
+        assert traced[f"{name} inner"].parent.span_id == traced[name].context.span_id
+
+
+def test_an_exception_is_recorded_and_goes_on(traced: Traced) -> None:
+    with pytest.raises(ValueError, match="bad"), traced.tracer.span("search"):
+        raise ValueError("bad redis://:hunter2@cache/0")
+    span = traced["search"]
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.status.description == "ValueError: bad redis://:***@cache/0"
+    [event] = span.events
+    assert event.attributes["exception.type"] == "ValueError"
+    assert "redis://:***@cache/0" in event.attributes["exception.stacktrace"]
+    assert "hunter2" not in span.to_json()
+
+
+def test_secrets_do_not_reach_a_span(traced: Traced) -> None:
+    with traced.tracer.span("fetch", url="https://x:hunter2@git/a") as span:
+        span.set("api_token", "hunter2")
+    assert dict(traced["fetch"].attributes) == {"url": "https://x:***@git/a", "api_token": "***"}
+
+
+def test_a_tracer_for_a_collector_can_be_made_and_closed() -> None:
+    tracer = otel_tracer("http://127.0.0.1:9/v1/traces", "argosy-test")
+    assert isinstance(tracer, OtelTracer)
+    tracer.close()
+
+
+def test_an_endpoint_that_is_no_address_is_refused() -> None:
+    with pytest.raises(Invalid, match="http:// or https://"):
+        otel_tracer("collector:4318", "argosy")
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(Invalid, match=r"install argosy\[tracing\]"):
+        otel_tracer("http://collector:4318/v1/traces", "argosy")

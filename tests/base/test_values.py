@@ -1,0 +1,109 @@
+"""The kinds of value: parsed from text, held to their limits, spelt for people."""
+
+from typing import Any, Optional
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.base.errors import Invalid
+from argosy.base.values import kind_of
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "value"),
+    [
+        (int, "7", 7),
+        (int, " 1_000 ", 1000),
+        (int, "-3", -3),
+        (float, "2.5", 2.5),
+        (float, "1e3", 1000.0),
+        (bool, "true", True),
+        (bool, "Off", False),
+        (bool, "1", True),
+        (str, " kept as it is ", " kept as it is "),
+        (str, "", ""),
+        (str | None, "", None),
+        (str | None, "x", "x"),
+        (int | None, "", None),
+        (int | None, "3", 3),
+        (float | None, "0.5", 0.5),
+        (Optional[int], "4", 4),  # noqa: UP045 - the older spelling is also understood
+        (tuple[str, ...], "a, b,,c", ("a", "b", "c")),
+        (tuple[str, ...], "", ()),
+    ],
+)
+def test_text_is_parsed_by_kind(annotation: Any, text: str, value: object) -> None:
+    kind = kind_of(annotation)
+    assert kind.check(kind.parse(text)) == value
+
+
+@pytest.mark.parametrize(
+    ("annotation", "raw", "expected"),
+    [
+        (int, "seven", "a whole number"),
+        (int, 2.5, "a whole number"),
+        (int, True, "a whole number"),
+        (float, True, "a number"),
+        (float, float("nan"), "a number"),
+        (float, float("inf"), "a number"),
+        (float, "2.5", "a number"),
+        (bool, 1, "true or false"),
+        (bool, "perhaps", "true or false"),
+        (str, 3, "text"),
+        (str, None, "text"),
+        (tuple[str, ...], "a", "a list of texts"),
+        (tuple[str, ...], ["a", 1], "a list of texts"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(annotation: Any, raw: object, expected: str) -> None:
+    with pytest.raises(Invalid, match=f"expected {expected}"):
+        kind_of(annotation).check(raw)
+
+
+def test_both_limits_are_allowed_values() -> None:
+    kind = kind_of(int, min=1, max=3)
+    assert [kind.check(n) for n in (1, 3)] == [1, 3]
+    for outside in (0, 4):
+        with pytest.raises(Invalid, match="a whole number, 1 to 3"):
+            kind.check(outside)
+
+
+def test_none_is_exempt_from_limits_and_choices() -> None:
+    assert kind_of(int | None, min=1).check(None) is None
+    assert kind_of(str | None, choices=("a",)).check(None) is None
+
+
+def test_choices_hold_for_a_text_and_for_each_of_a_list() -> None:
+    assert kind_of(str, choices=("a", "b")).check("b") == "b"
+    assert kind_of(tuple[str, ...], choices=("a", "b")).check(["b", "a"]) == ("b", "a")
+    for annotation, raw in ((str, "c"), (tuple[str, ...], ["a", "c"])):
+        with pytest.raises(Invalid, match="one of a, b"):
+            kind_of(annotation, choices=("a", "b")).check(raw)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [({"min": 1}, "at least 1"), ({"max": 2}, "at most 2"), ({}, ""), ({"min": 0, "max": 1}, "0 to 1")],
+)
+def test_limits_are_told_in_words(limits: dict, words: str) -> None:
+    assert kind_of(float, **limits).limits() == words
+
+
+@given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans()))
+def test_what_is_spelt_is_parsed_back(value: float) -> None:
+    kind = kind_of(type(value))
+    assert kind.check(kind.parse(kind.spell(value))) == value
+
+
+@pytest.mark.parametrize("annotation", [bytes, list[str], tuple, tuple[int, ...], int | str, dict, int | str | None])
+def test_any_other_annotation_is_a_bug(annotation: Any) -> None:
+    with pytest.raises(AssertionError, match="a setting is"):
+        kind_of(annotation)
+
+
+def test_limits_on_what_has_no_size_are_a_bug() -> None:
+    with pytest.raises(AssertionError, match="only numbers"):
+        kind_of(str, min=1)
+    with pytest.raises(AssertionError, match="only texts"):
+        kind_of(int, choices=("1",))

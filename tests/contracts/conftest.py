@@ -1,0 +1,108 @@
+"""The stores that the contract suites run on: one memory twin, one real Valkey and one real etcd per test process."""
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator
+from typing import Protocol
+
+import pytest
+
+from argosy.base.clock import SystemClock, system_random
+from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.opening import open_store as open_by_url
+from argosy.ownership.model import Space
+from argosy.ownership.ports import OwnershipStore
+from tests.contracts.stage import OpenStore
+from tests.servers.valkey import Valkey
+
+BACKENDS = ("memory", "valkey", "etcd")
+
+
+class Server(Protocol):
+    """What a store's server can do here."""
+
+    @property
+    def url(self) -> str: ...
+    def restart(self) -> None: ...
+
+
+class Backend(ABC):
+    """One store, private to a test, that any number of clients may open."""
+
+    def __init__(self) -> None:
+        self._opened: list[OwnershipStore] = []
+
+    async def open(self, space: Space, grace_s: float = 0.0) -> OwnershipStore:
+        store = await self._open(space, grace_s)
+        self._opened.append(store)
+        return store
+
+    async def close(self) -> None:
+        for store in self._opened:
+            await store.close()
+
+    @abstractmethod
+    async def _open(self, space: Space, grace_s: float) -> OwnershipStore: ...
+
+
+class MemoryBackend(Backend):
+    def __init__(self) -> None:
+        super().__init__()
+        self._stores: dict[Space, MemoryStore] = {}
+
+    async def _open(self, space: Space, grace_s: float) -> OwnershipStore:
+        if space not in self._stores:
+            self._stores[space] = MemoryStore(space, clock=SystemClock(), random=system_random(), grace_s=grace_s)
+        return self._stores[space]
+
+
+class ServerBackend(Backend):
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self._server = server
+        self._namespace = f"test-{secrets.token_hex(6)}"
+
+    def restart(self) -> None:
+        """The server ends in good order and comes back with all it knew."""
+        self._server.restart()
+
+    async def _open(self, space: Space, grace_s: float) -> OwnershipStore:
+        return await open_by_url(
+            self._server.url,
+            space,
+            clock=SystemClock(),
+            random=system_random(),
+            grace_s=grace_s,
+            namespace=self._namespace,
+        )
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[Valkey]:
+    with Valkey(is_durable=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def etcd_server() -> Iterator[Server]:
+    from tests.servers.etcd import Etcd  # the other backends' suites run without its extra
+
+    server = Etcd()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=BACKENDS)
+async def backend(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
+    if request.param == "memory":
+        opened: Backend = MemoryBackend()
+    else:
+        opened = ServerBackend(request.getfixturevalue(f"{request.param}_server"))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def open_store(backend: Backend) -> OpenStore:
+    """Opens a client of this test's store; all clients of one test see the same state."""
+    return backend.open

@@ -1,0 +1,210 @@
+"""What the contract tests of ownership share: nodes, patience, and a watcher that remembers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, cast
+
+from argosy.base.clock import SystemClock
+from argosy.base.errors import Unavailable
+from argosy.ownership.events import (
+    AuctionClosed,
+    AuctionOpened,
+    Fact,
+    LeaseChanged,
+    LeaseGone,
+    MaxBidsChanged,
+    MemberChanged,
+    MemberGone,
+    Snapshot,
+)
+from argosy.ownership.model import (
+    BidReceipt,
+    CloseOutcome,
+    Closing,
+    Lease,
+    Member,
+    Role,
+    Session,
+    Space,
+    Unit,
+)
+from argosy.ownership.ports import OwnershipStore
+
+T = TypeVar("T")
+
+CLOCK = SystemClock()
+AUCTIONED = Space("repos", is_auctioned=True)
+CLAIMED = Space("shards", is_auctioned=False)
+
+TTL_S = 60.0                    # outlives the test
+SHORT_TTL_S = 1.0               # ends within the test; the shortest that etcd knows
+WINDOW_S = 60.0                 # an auction that ends within the test only when it is full
+SHORT_WINDOW_S = 0.2
+PATIENCE_S = 20.0
+POLL_S = 0.02
+
+
+class OpenStore(Protocol):
+    """Opens one more client of this test's store, as another node would."""
+
+    async def __call__(self, space: Space, grace_s: float = 0.0) -> OwnershipStore: ...
+
+
+async def eventually(look: Callable[[], Awaitable[T]], *, is_so: Callable[[T], bool] = bool) -> T:
+    """Looks again and again until it is so, within PATIENCE_S. A store that is away for the moment is looked for again."""
+    found: object = None
+    deadline = CLOCK.now() + PATIENCE_S
+    while CLOCK.now() < deadline:
+        try:
+            found = await look()
+            if is_so(cast(T, found)):
+                return cast(T, found)
+        except Unavailable as error:
+            found = error
+        await CLOCK.sleep(POLL_S)
+    raise AssertionError(f"it did not come to pass within {PATIENCE_S} s; last seen: {found}")
+
+
+async def member(store: OwnershipStore, node: str, *, is_bidding: bool = True, ttl_s: float = TTL_S) -> Session:
+    return await store.open_session(Role.MEMBER, Member(node, f"http://{node}", is_bidding), ttl_s=ttl_s)
+
+
+async def holder(store: OwnershipStore, node: str, *, ttl_s: float = TTL_S) -> Session:
+    return await store.open_session(Role.HOLDER, Member(node, f"http://{node}"), ttl_s=ttl_s)
+
+
+async def bid(
+    store: OwnershipStore,
+    session: Session,
+    unit: Unit,
+    free_bytes: int = 100,
+    *,
+    min_bytes: int = 0,
+    max_bids: int | None = None,
+    window_s: float = WINDOW_S,
+) -> BidReceipt:
+    return await store.place_bid(
+        session, unit, free_bytes=free_bytes, min_bytes=min_bytes, max_bids=max_bids, window_s=window_s
+    )
+
+
+async def closed(store: OwnershipStore, unit: Unit) -> Closing:
+    """Closes an auction as soon as it is due."""
+    return await eventually(
+        lambda: store.close_auction(unit), is_so=lambda closing: closing.outcome is not CloseOutcome.NOT_DUE
+    )
+
+
+async def won(store: OwnershipStore, session: Session, unit: Unit) -> Lease:
+    """A lease got in the proper way: at an auction with one bidder."""
+    await bid(store, session, unit, max_bids=1)
+    closing = await closed(store, unit)
+    assert closing.lease is not None
+    return closing.lease
+
+
+async def snapshot(store: OwnershipStore) -> Snapshot:
+    async with aclosing(cast("ClosableWatch", store.watch())) as facts:
+        first = await anext(facts)
+    assert isinstance(first, Snapshot)
+    return first
+
+
+async def holders(store: OwnershipStore) -> dict[Unit, str]:
+    return {lease.unit: lease.node for lease in (await snapshot(store)).leases}
+
+
+async def living(store: OwnershipStore) -> set[tuple[Role, str]]:
+    return {(info.role, info.node) for info in await store.sessions()}
+
+
+class ClosableWatch(Protocol):
+    """`watch` promises an iterator; all stores return a generator, which a test can close."""
+
+    def __aiter__(self) -> AsyncIterator[Fact]: ...
+    async def __anext__(self) -> Fact: ...
+    async def aclose(self) -> None: ...
+
+
+@dataclass
+class View:
+    """What a watcher knows: the fold of all facts. Times are left out, for they pass."""
+
+    leases: dict[Unit, Lease] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=dict)
+    auctions: dict[Unit, tuple[int, int]] = field(default_factory=dict)
+    max_bids: int | None = None
+
+    def learn(self, fact: Fact) -> None:
+        match fact:
+            case Snapshot(leases, members, auctions, max_bids):
+                self.leases = {lease.unit: lease for lease in leases}
+                self.members = {each.node: each for each in members}
+                self.auctions = {auction.unit: (auction.id, auction.max_bids) for auction in auctions}
+                self.max_bids = max_bids
+            case LeaseChanged(lease):
+                self.leases[lease.unit] = lease
+            case LeaseGone(unit, epoch):
+                assert self.leases.pop(unit).epoch == epoch
+            case MemberChanged(each):
+                self.members[each.node] = each
+            case MemberGone(node):
+                del self.members[node]
+            case AuctionOpened(auction):
+                self.auctions[auction.unit] = (auction.id, auction.max_bids)
+            case AuctionClosed(unit, number, _):
+                assert self.auctions.pop(unit)[0] == number
+            case MaxBidsChanged(max_bids):
+                self.max_bids = max_bids
+
+
+class Watcher:
+    """Watches a store in the background and keeps all it hears."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self.view = View()
+        self._heard = asyncio.Event()
+
+    async def listen(self, store: OwnershipStore) -> None:
+        async with aclosing(cast("ClosableWatch", store.watch())) as facts:
+            async for fact in facts:
+                self.facts.append(fact)
+                self.view.learn(fact)
+                self._heard.set()
+
+    async def hears(self, is_so: Callable[[View], bool]) -> None:
+        """Waits until what it knows is so."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_so(self.view):
+                self._heard.clear()
+                await self._heard.wait()
+
+    async def catches_up(self, store: OwnershipStore, mark: int) -> None:
+        """Waits until it has heard all that was told so far: a pushed number goes through the same queue."""
+        await eventually(lambda: _pushed(store, mark))
+        await self.hears(lambda view: view.max_bids == mark)
+
+
+async def _pushed(store: OwnershipStore, mark: int) -> bool:
+    await store.push_max_bids(mark)
+    return True
+
+
+@asynccontextmanager
+async def watching(store: OwnershipStore) -> AsyncIterator[Watcher]:
+    """A watcher that has had its first snapshot."""
+    watcher = Watcher()
+    task = asyncio.create_task(watcher.listen(store))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not watcher.facts and not task.done():
+                await CLOCK.sleep(POLL_S)
+        yield watcher
+    finally:
+        task.cancel()
+        failures = await asyncio.gather(task, return_exceptions=True)
+    # What the watcher tripped over explains the test's own failure better than that does; here it is the test's failure.
+    assert all(isinstance(failure, asyncio.CancelledError) for failure in failures), failures

@@ -1,0 +1,112 @@
+"""How events become facts: in the order of revisions, and within one transaction in an order that makes sense."""
+
+from argosy.base.clock import SystemClock
+from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
+from argosy.ownership.backends.etcd_facts import FactBook
+from argosy.ownership.backends.etcd_first_seen import AUCTIONS_SEEN_MAX, FirstSeen
+from argosy.ownership.backends.etcd_keys import EtcdKeys
+from argosy.ownership.backends.etcd_records import AuctionValue, LeaseValue, encode
+from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged
+from argosy.ownership.model import SUCCESSOR, Auction, Lease, LeaseState, Space, Unit
+
+KEYS = EtcdKeys("", "argosy", Space("repos", is_auctioned=True))
+UNIT = Unit("forge/u")
+HEIR = Unit("forge/u", SUCCESSOR)
+
+
+class StillClock(SystemClock):
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+
+def put(key: bytes, value: bytes, revision: int, lease: int = 7) -> pb.Event:
+    kv = pb.KeyValue(key=key, value=value, create_revision=revision, mod_revision=revision, lease=lease)
+    return pb.Event(type=pb.Event.PUT, kv=kv)
+
+
+def deleted(key: bytes, revision: int) -> pb.Event:
+    return pb.Event(type=pb.Event.DELETE, kv=pb.KeyValue(key=key, mod_revision=revision))
+
+
+def lease_value(node: str, state: LeaseState = LeaseState.WARMING, epoch: int = 0) -> bytes:
+    return encode(LeaseValue(node, f"http://{node}", state, base=1000, epoch=epoch))
+
+
+def lease(unit: Unit, node: str, epoch: int, state: LeaseState = LeaseState.WARMING) -> Lease:
+    return Lease(unit, node, f"http://{node}", f"{7:016x}", epoch, state)
+
+
+def book() -> FactBook:
+    return FactBook(KEYS, FirstSeen(StillClock()))
+
+
+def test_an_auction_closes_after_its_lease_is_told_whatever_the_order_of_events() -> None:
+    facts = book()
+    terms = encode(AuctionValue(max_bids=3, window_s=5.0, base=1000))
+    assert list(facts.facts([put(KEYS.auction(UNIT), terms, 5, lease=0)])) == [
+        AuctionOpened(Auction(UNIT, 1005, 3, closes_in_s=5.0))
+    ]
+    closing = [deleted(KEYS.auction(UNIT), 9), put(KEYS.lease(UNIT), lease_value("a"), 9)]
+    expected = [LeaseChanged(lease(UNIT, "a", 1009)), AuctionClosed(UNIT, 1005, "a")]
+    assert list(facts.facts(closing)) == expected
+
+
+def test_an_auction_without_a_winner_names_none_even_beside_a_later_lease() -> None:
+    facts = book()
+    terms = encode(AuctionValue(max_bids=3, window_s=5.0, base=1000))
+    events = [
+        put(KEYS.auction(UNIT), terms, 5, lease=0),
+        deleted(KEYS.auction(UNIT), 6),
+        put(KEYS.lease(UNIT), lease_value("a"), 7),
+    ]
+    assert list(facts.facts(events))[1:] == [AuctionClosed(UNIT, 1005, None), LeaseChanged(lease(UNIT, "a", 1007))]
+
+
+def test_a_hand_over_is_two_leases_gone_and_one_granted_at_a_new_epoch() -> None:
+    facts = book()
+    list(facts.facts([put(KEYS.lease(UNIT), lease_value("old"), 5), put(KEYS.lease(HEIR), lease_value("heir"), 6)]))
+    handed = [put(KEYS.lease(UNIT), lease_value("heir", LeaseState.READY), 9), deleted(KEYS.lease(HEIR), 9)]
+    assert list(facts.facts(handed)) == [
+        LeaseGone(UNIT, 1005),
+        LeaseGone(HEIR, 1006),
+        LeaseChanged(lease(UNIT, "heir", 1009, LeaseState.READY)),
+    ]
+
+
+def test_a_change_of_state_keeps_the_epoch_of_the_grant() -> None:
+    facts = book()
+    list(facts.facts([put(KEYS.lease(UNIT), lease_value("a"), 5)]))
+    ready = put(KEYS.lease(UNIT), lease_value("a", LeaseState.READY, epoch=1005), 8)
+    assert list(facts.facts([ready])) == [LeaseChanged(lease(UNIT, "a", 1005, LeaseState.READY))]
+
+
+def test_a_snapshot_is_the_start_of_what_deletions_are_named_by() -> None:
+    facts = book()
+    kvs = [put(KEYS.lease(UNIT), lease_value("a"), 5).kv, put(KEYS.max_bids, b"4", 6, lease=0).kv]
+    snapshot = facts.begin(kvs)
+    assert (snapshot.leases, snapshot.max_bids) == ((lease(UNIT, "a", 1005),), 4)
+    gone = [deleted(KEYS.lease(UNIT), 7), deleted(KEYS.max_bids, 8)]
+    assert list(facts.facts(gone)) == [LeaseGone(UNIT, 1005), MaxBidsChanged(None)]
+
+
+def test_an_auctions_window_counts_from_when_it_was_first_seen() -> None:
+    clock = StillClock()
+    first_seen = FirstSeen(clock)
+    assert first_seen.note(1) == 0.0
+    clock.time += 3.0
+    assert first_seen.note(1) == 3.0
+    first_seen.forget(1)
+    assert first_seen.note(1) == 0.0
+
+
+def test_what_was_seen_first_is_forgotten_first_when_there_is_too_much() -> None:
+    clock = StillClock()
+    first_seen = FirstSeen(clock)
+    for auction in range(AUCTIONS_SEEN_MAX + 1):
+        first_seen.note(auction)
+    assert len(first_seen) == AUCTIONS_SEEN_MAX
+    clock.time += 1.0
+    assert (first_seen.note(1), first_seen.note(0)) == (1.0, 0.0)
