@@ -31,5 +31,5 @@ def minimum_bid(footprint_bytes: int | None) -> int:
 
 
 def rivals(unit: Unit) -> tuple[Unit, ...]:
-    """The slots whose holder may not take this one. A replica's holder may win the primary, and then gives up its slot."""
+    """The slots whose holder may not take this one. A replica's holder may win the primary: its slot is then free."""
     return () if unit.replica == PRIMARY else unit.siblings()

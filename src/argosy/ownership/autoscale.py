@@ -47,7 +47,10 @@ class Autoscaler:
         nodes = len(view.members)
         wanted = dict(self._wants(view, now))
         more = max(wanted.values(), default=nodes)
-        self._calm_since = None if wanted or view.open_count() else (self._calm_since or now)
+        if wanted or view.open_count():
+            self._calm_since = None
+        elif self._calm_since is None:
+            self._calm_since = now
         candidate = self._drain_candidate(view, now)
         return ScaleSignal(
             desired_nodes=max(1, more if wanted else nodes - (candidate is not None)),

@@ -58,6 +58,7 @@ class Bidder:
         self._spoilt_count: dict[str, int] = {}         # unit name -> failures to make it ready, in a row
         self._avoided: dict[str, float] = {}            # unit name -> not before
         self._figures = (0, 0)                          # held and free bytes, as last measured
+        self._announced_figures = (0, 0)
         self._announced: object = None                  # the member session, and what was said under it
 
     def deadline(self) -> float | None:
@@ -142,10 +143,11 @@ class Bidder:
         session = self._member.session
         is_willing = self._is_willing(now)
         held_bytes, free_bytes = self._figures
-        told = (session, is_willing, held_bytes // ANNOUNCE_STEP_BYTES, free_bytes // ANNOUNCE_STEP_BYTES)
-        if session is None or self._announced == told:
+        is_same = self._announced == (session, is_willing)
+        changes = (abs(now_is - was) for now_is, was in zip(self._figures, self._announced_figures, strict=True))
+        if session is None or (is_same and max(changes) < ANNOUNCE_STEP_BYTES):
             return []
-        self._announced = told
+        self._announced, self._announced_figures = (session, is_willing), self._figures
         return [Announce(session, is_willing, held_bytes, free_bytes)]
 
     def _offer(self) -> int:

@@ -22,6 +22,7 @@ from argosy.ownership.view import FleetView
 
 CLOSING_SPREAD = 0.02       # of the window: how far apart the nodes' attempts lie
 BURST_S = 1.0               # how much unused rate a node may save up
+TOKEN = 1.0            # what one attempt needs: refilling by fractions must not fall short of it by rounding
 
 
 class Closer:
@@ -41,8 +42,8 @@ class Closer:
         self._backoff = Backoff(first_s=0.2, ceiling_s=max(0.2, min(5.0, settings.window_s)))
 
     def deadline(self) -> float | None:
-        due = min(self._due_at.values(), default=None)
-        if due is None or self._tokens >= 1 or self._filled_at is None:
+        due = min((at for unit, at in self._due_at.items() if unit not in self._asking), default=None)
+        if due is None or self._tokens >= TOKEN or self._filled_at is None:
             return due
         return max(due, self._filled_at + (1 - self._tokens) / self._rate)
 
@@ -59,9 +60,10 @@ class Closer:
             case BidAnswered(unit, receipt) if receipt.outcome is BidOutcome.PLACED and receipt.is_full:
                 self._due_at[unit] = now
             case ClosingAnswered(unit, closing):
+                # What has been scheduled since the question left is a later auction's, or news of this one: it stands.
                 self._asking.discard(unit)
-                self._forget(unit)
-                if closing.outcome is CloseOutcome.NOT_DUE:
+                self._failures.pop(unit, None)
+                if closing.outcome is CloseOutcome.NOT_DUE and unit not in self._due_at:
                     self._schedule(unit, now + closing.wait_s)
             case ClosingMissed(unit):
                 self._asking.discard(unit)
@@ -79,14 +81,14 @@ class Closer:
     def _close_due(self, now: float) -> list[Effect]:
         self._refill(now)
         effects: list[Effect] = []
-        for unit in sorted((u for u, at in self._due_at.items() if at <= now), key=lambda u: (self._due_at[u], u)):
-            if self._tokens < 1:
+        due = [unit for unit, at in self._due_at.items() if at <= now and unit not in self._asking]
+        for unit in sorted(due, key=lambda u: (self._due_at[u], u)):
+            if self._tokens < TOKEN:
                 break
             self._tokens -= 1
             del self._due_at[unit]
-            if unit not in self._asking:
-                self._asking.add(unit)
-                effects.append(CloseAuction(unit))
+            self._asking.add(unit)
+            effects.append(CloseAuction(unit))
         return effects
 
     def _refill(self, now: float) -> None:

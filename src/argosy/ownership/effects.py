@@ -117,6 +117,11 @@ class ServingStopped:
 
 
 @dataclass(frozen=True)
+class Left:
+    """This node has drained and has no session left to end: it may go."""
+
+
+@dataclass(frozen=True)
 class GiveUp:
     """This node cannot take part: its id is in use elsewhere."""
 
@@ -143,5 +148,6 @@ Effect = (
     | ServingStarted
     | ServingExtended
     | ServingStopped
+    | Left
     | GiveUp
 )

@@ -50,6 +50,7 @@ class Keeper:
         self._serving: dict[Unit, int] = {}         # unit -> epoch, in the order in which serving began
         self._waiting: dict[Unit, int] = {}         # to be served as soon as the promise is valid
         self._told_until = float("-inf")
+        self.pauses = 0                             # how often all units stopped at once
 
     def holds(self, unit: Unit, now: float) -> bool:
         """The local question. True only while no other node can have been given the unit (OWN-1, OWN-4)."""
@@ -98,6 +99,7 @@ class Keeper:
     def _pause(self) -> list[Effect]:
         """All units at once: one promise carries them all."""
         effects: list[Effect] = [ServingStopped(unit, epoch) for unit, epoch in self._serving.items()]
+        self.pauses += bool(self._serving)
         self._waiting.update(self._serving)
         self._serving.clear()
         return effects
@@ -130,7 +132,7 @@ class Keeper:
         return effects
 
     def _check_against(self, held: dict[Unit, int], sent_at: float) -> list[Effect]:
-        """A store that lost its latest writes has forgotten leases: those known before the renewal left must be there."""
+        """A store may have lost its latest writes: what was known before the renewal left must be there."""
         missing = [
             unit
             for unit, holding in self.holdings.items()

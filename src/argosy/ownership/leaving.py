@@ -18,7 +18,10 @@ from argosy.ownership.view import FleetView
 class Leaver:
     """A machine that gets rid of units, one by one or all of them."""
 
-    def __init__(self, settings: OwnershipSettings, view: FleetView, keeper: Keeper, random: Random) -> None:
+    def __init__(
+        self, settings: OwnershipSettings, node: str, view: FleetView, keeper: Keeper, random: Random
+    ) -> None:
+        self._node = node
         self._view = view
         self._keeper = keeper
         self._random = random
@@ -37,8 +40,9 @@ class Leaver:
         return self.is_draining and not self._keeper.holdings
 
     def deadline(self) -> float | None:
-        drain_until = self._drain_until if self._keeper.holdings else None
-        return earliest(drain_until, min(self._again_at.values(), default=None))
+        # What is leaving already waits for the watch, not for the drain's end.
+        is_waiting = self.is_draining and not all(h.is_leaving for h in self._keeper.holdings.values())
+        return earliest(self._drain_until if is_waiting else None, min(self._again_at.values(), default=None))
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -67,7 +71,8 @@ class Leaver:
         """Each primary goes to a ready heir; slots that only stand by are given up at once."""
         if self._drain_until is None:
             return []
-        is_late = now >= self._drain_until
+        # With nobody else in the fleet there is nobody to wait for.
+        is_late = now >= self._drain_until or self._view.members.keys() <= {self._node}
         effects: list[Effect] = []
         for unit in list(self._keeper.holdings):
             if is_late or unit.replica != PRIMARY or unit in self._keeper.warming:

@@ -9,7 +9,7 @@ from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
 from argosy.ownership.bidder import Bidder
 from argosy.ownership.closer import Closer
-from argosy.ownership.effects import Drop, Effect, EndSession, ReadCatalog, SetState, Sweep, Warm
+from argosy.ownership.effects import Drop, Effect, EndSession, Left, ReadCatalog, SetState, Sweep, Warm
 from argosy.ownership.events import (
     CatalogRead,
     DrainRequested,
@@ -38,7 +38,7 @@ class NodeMachine:
         self.view = FleetView()
         self.member = Promise(Role.MEMBER, timing, random)
         self.keeper = Keeper(timing, random)
-        self.leaver = Leaver(settings, self.view, self.keeper, random)
+        self.leaver = Leaver(settings, node, self.view, self.keeper, random)
         self._random = random
         self._is_auctioned = settings.placement == "auction"
         self._bidder = Bidder(settings, self.view, self.keeper, self.member, random)
@@ -56,12 +56,16 @@ class NodeMachine:
         return self._has_left
 
     def deadline(self) -> float | None:
-        placing = earliest(self._bidder.deadline(), self._closer.deadline()) if self._is_auctioned else None
+        if self._has_left:
+            return None
+        # A draining node wishes for nothing more: nobody would clear these deadlines, and they would wake it for ever.
+        wishing = self._bidder.deadline() if self._is_auctioned else self._reconciler.deadline()
         return earliest(
             self.member.deadline(),
             self.keeper.deadline(),
             self.leaver.deadline(),
-            placing if self._is_auctioned else self._reconciler.deadline(),
+            None if self.leaver.is_draining else wishing,
+            self._closer.deadline() if self._is_auctioned else None,
             self._sweep_at,
             self._catalog_at,
             self._quiesce_until,
@@ -116,7 +120,7 @@ class NodeMachine:
             case StateMissed(unit, epoch) if not self.leaver.is_draining and self._holds_at(unit, epoch):
                 self._warm_again_at[unit] = now + self._backoff.delay(1, self._random)
             case CatalogRead():
-                unwanted = [unit for unit in self.keeper.holdings if unit.name not in self.view.specs]
+                unwanted = [unit for unit in self.keeper.holdings if not self.view.is_wished(unit)]
                 effects += [effect for unit in unwanted for effect in self.leaver.let_go(unit)]
             case LeaseChanged(lease):
                 effects += self._drop_superfluous(lease.unit.name)
@@ -160,8 +164,8 @@ class NodeMachine:
         if is_quiet or self.leaver.is_drained:
             for unit in list(self.keeper.holdings):
                 effects += self.keeper.stop_serving(unit)
-            if (session := self.keeper.promise.forget()) is not None:
-                effects.append(EndSession(session))
+            session = self.keeper.promise.forget()
+            effects.append(Left() if session is None else EndSession(session))
             self._has_left = True
         return effects
 

@@ -8,6 +8,7 @@ start trying at once, old ones wait a little, then let go, and a wish that retur
 from argosy.base.clock import Random
 from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
+from argosy.ownership.auction import rivals
 from argosy.ownership.effects import Claim, Effect
 from argosy.ownership.events import ClaimAnswered, Event, LeaseChanged, LeaseGone, MemoryMeasured, WarmingFailed
 from argosy.ownership.keeper import Keeper
@@ -47,6 +48,7 @@ class Reconciler:
         self._tries: dict[Unit, int] = {}
         self._next_try: dict[Unit, float] = {}
         self._leave_at: dict[Unit, float] = {}
+        self._spoilt_until: dict[Unit, float] = {}      # could not be made ready: not before
         self._backoff = Backoff(first_s=min(0.05, settings.claim_retry_s), ceiling_s=settings.claim_retry_s)
 
     def deadline(self) -> float | None:
@@ -59,9 +61,9 @@ class Reconciler:
                 self._asking.discard(unit)
                 self._try_again(unit, now, retry_after_s)
             case WarmingFailed(unit, _):
-                self._try_again(unit, now, self._settings.window_s)
+                self._spoilt_until[unit] = now + self._settings.window_s
             case LeaseGone(unit, _) if unit in self._next_try:
-                self._next_try[unit] = now + self._random.uniform(0, self._settings.claim_jitter_s)
+                self._try_soon(unit, now)
             case MemoryMeasured(free_bytes):
                 self._free_bytes = free_bytes
         if self._concerns(event):
@@ -89,13 +91,14 @@ class Reconciler:
     def _wish(self, now: float) -> None:
         if not self._may_acquire(now):
             return
+        self._spoilt_until = {unit: until for unit, until in self._spoilt_until.items() if until > now}
         wished = self._ring_wish() if self._settings.placement == "ring" else self._claim_wish()
         for unit in [unit for unit in self._next_try if unit not in wished or unit in self._keeper.holdings]:
             del self._next_try[unit]
             self._tries.pop(unit, None)
         for unit in wished:
             if unit not in self._keeper.holdings and unit not in self._next_try and unit not in self._asking:
-                self._next_try[unit] = now + self._random.uniform(0, self._settings.claim_jitter_s)
+                self._try_soon(unit, now)
         if self._settings.placement == "ring":
             self._plan_leaving(wished, now)
 
@@ -120,14 +123,14 @@ class Reconciler:
 
     def _claim_wish(self) -> dict[Unit, None]:
         """Free units, as many as fit beside what is being warmed; each node begins elsewhere, to spare conflicts."""
-        picked = {unit: None for unit in self._picked if self._view.is_open(unit)}
+        picked = {unit: None for unit in self._picked if self._view.is_open(unit) and unit not in self._spoilt_until}
         room = self._settings.warming_max - len(self._keeper.warming)
         if len(picked) < room and (count := self._view.open_count()) > len(picked):
             free_bytes = self._free_bytes - sum(map(self._size, [*self._keeper.warming, *picked]))
             for unit in self._view.open_units_from(self._random.randrange(0, count)):
                 if len(picked) >= room:
                     break
-                if unit not in picked and self._size(unit) <= free_bytes and not self._holds_sibling(unit):
+                if unit not in picked and self._size(unit) <= free_bytes and not self._is_barred(unit):
                     picked[unit] = None
                     free_bytes -= self._size(unit)
         self._picked = picked
@@ -136,8 +139,8 @@ class Reconciler:
     def _size(self, unit: Unit) -> int:
         return self._view.spec(unit).footprint_bytes or self._settings.default_footprint_bytes
 
-    def _holds_sibling(self, unit: Unit) -> bool:
-        return any(sibling in self._keeper.holdings for sibling in unit.siblings())
+    def _is_barred(self, unit: Unit) -> bool:
+        return unit in self._spoilt_until or any(rival in self._keeper.holdings for rival in rivals(unit))
 
     def _may_acquire(self, now: float) -> bool:
         """Without membership or a valid promise nothing is acquired."""
@@ -159,6 +162,11 @@ class Reconciler:
                 self._asking.add(unit)
                 effects.append(Claim(session, unit))
         return effects
+
+    def _try_soon(self, unit: Unit, now: float) -> None:
+        """After the jitter; what could not be made ready is given time, and to others if they may."""
+        jitter_s = self._random.uniform(0, self._settings.claim_jitter_s)
+        self._next_try[unit] = max(now + jitter_s, self._spoilt_until.get(unit, now))
 
     def _try_again(self, unit: Unit, now: float, retry_after_s: float | None = None) -> None:
         tries = self._tries[unit] = self._tries.get(unit, 0) + 1

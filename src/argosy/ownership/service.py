@@ -19,11 +19,12 @@ from argosy.base.driver import Driver
 from argosy.base.errors import Conflict, Fenced, NotOwner, Throttled, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.base.retry import Backoff, retry
+from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership import effects as do
 from argosy.ownership import events as saw
 from argosy.ownership import metrics as m
 from argosy.ownership.autoscale import Autoscaler, ScaleSignal
-from argosy.ownership.model import BidOutcome, BidReceipt, CloseOutcome, Closing, Lease, Member, Role, Unit
+from argosy.ownership.model import BidOutcome, BidReceipt, CloseOutcome, Closing, Lease, Member, Role, Session, Unit
 from argosy.ownership.node import NodeMachine
 from argosy.ownership.ports import Catalog, MemoryProbe, OwnershipStore, Workload
 from argosy.ownership.settings import OwnershipSettings
@@ -49,6 +50,7 @@ class OwnershipNode:
         clock: Clock | None = None,
         random: Random | None = None,
         metrics: Metrics | None = None,
+        tracer: Tracer = NO_TRACER,
         capabilities: tuple[str, ...] = (),
     ) -> None:
         self._settings = settings or OwnershipSettings()
@@ -59,6 +61,7 @@ class OwnershipNode:
         self._clock = clock or SystemClock()
         self._random = random or system_random()
         self._metrics = metrics or Metrics()
+        self._tracer = tracer
         started_at = self._clock.wall()
         self._member = Member(node_id, address, is_bidding=False, started_at=started_at, capabilities=capabilities)
         self._machine = NodeMachine(self._settings, node_id, self._random)
@@ -68,7 +71,9 @@ class OwnershipNode:
         self._has_left = asyncio.Event()
         self._call_timeout_s = min(CALL_TIMEOUT_S, self._settings.renew_s)
         self._log = log.bind(node=node_id, space=store.space.name)
-        self._claims_told = 0
+        self._pauses_told = 0
+        self._endings = 0               # sessions being ended
+        self._is_holder_ended = False
         self.observers: list[Callable[[do.ServingChange], None]] = []
 
     @property
@@ -146,9 +151,19 @@ class OwnershipNode:
     # -- effects ----------------------------------------------------------------------------------------------------
 
     async def _perform(self, effect: do.Effect) -> Iterable[saw.Event]:
+        with self._tracer.span(f"ownership {type(effect).__name__}", node=self.node_id, space=self._space) as span:
+            if (unit := getattr(effect, "unit", None)) is not None:
+                span.set("unit", str(unit))
+            return await self._carry_out(effect)
+
+    async def _carry_out(self, effect: do.Effect) -> Iterable[saw.Event]:
         match effect:
-            case do.OpenSession() | do.RenewSession() | do.EndSession() | do.Announce():
+            case do.OpenSession() | do.RenewSession() | do.Announce():
                 return await self._keep_session(effect)
+            case do.EndSession(session):
+                return await self._end(session)
+            case do.Left():
+                return await self._end(None)
             case do.PlaceBid() | do.CloseAuction() | do.Claim():
                 return await self._place(effect)
             case do.SetState() | do.Release() | do.HandOver():
@@ -163,9 +178,7 @@ class OwnershipNode:
                 self._tell(change)
                 return ()
 
-    async def _keep_session(
-        self, effect: do.OpenSession | do.RenewSession | do.EndSession | do.Announce
-    ) -> Iterable[saw.Event]:
+    async def _keep_session(self, effect: do.OpenSession | do.RenewSession | do.Announce) -> Iterable[saw.Event]:
         sent_at = self._clock.now()
         try:
             match effect:
@@ -178,15 +191,11 @@ class OwnershipNode:
                     async with self._deadline():
                         held = await self._store.renew(session)
                     return [saw.SessionRenewed(session, sent_at, held)]
-                case do.EndSession(session):
-                    await self._try_hard(lambda: self._store.end_session(session))
-                    if session.role is Role.HOLDER:
-                        self._has_left.set()
                 case do.Announce(session, is_bidding, held_bytes, free_bytes):
                     figures = {"is_bidding": is_bidding, "held_bytes": held_bytes, "free_bytes": free_bytes}
                     self._member = replace(self._member, **figures)  # type: ignore[arg-type]
-                    member = self._member
-                    await self._try_hard(lambda: self._store.announce(session, member))
+                    # A retry tells the latest, lest it overtake and undo a newer announcement.
+                    await self._try_hard(lambda: self._store.announce(session, self._member))
             return ()
         except Conflict as why:
             assert isinstance(effect, do.OpenSession)
@@ -197,12 +206,24 @@ class OwnershipNode:
             self._log.warning("session lost", role=effect.session.role)
             return [saw.SessionEnded(effect.session)]
         except Unavailable as why:
-            if isinstance(effect, do.EndSession):
-                self._has_left.set()        # the session will expire by itself
-                return ()
             role = effect.role if isinstance(effect, do.OpenSession) else effect.session.role
             self._log.warning("store away", role=role, why=str(why))
             return [] if isinstance(effect, do.Announce) else [saw.SessionMissed(role)]
+
+    async def _end(self, session: Session | None) -> Iterable[saw.Event]:
+        """Ends a session, if there is one; `run` returns when the holder's and all others are done."""
+        self._endings += 1
+        try:
+            if session is not None:
+                await self._try_hard(lambda: self._store.end_session(session))
+        except Unavailable as why:
+            self._log.warning("session left to expire", why=str(why))
+        finally:
+            self._endings -= 1
+        self._is_holder_ended |= session is None or session.role is Role.HOLDER
+        if self._is_holder_ended and not self._endings:
+            self._has_left.set()
+        return ()
 
     async def _place(self, effect: do.PlaceBid | do.CloseAuction | do.Claim) -> Iterable[saw.Event]:
         unit = effect.unit
@@ -367,6 +388,9 @@ class OwnershipNode:
     def _note_view(self) -> None:
         space, view, now = self._space, self._machine.view, self._clock.now()
         signal = self._autoscaler.signal(view, now)
+        pauses = self._machine.keeper.pauses
+        self._metrics.inc(m.PAUSES, by=pauses - self._pauses_told, space=space)
+        self._pauses_told = pauses
         self._metrics.set(m.UNITS_HELD, len(self._machine.keeper.holdings), space=space)
         self._metrics.set(m.UNITS_SERVING, self._machine.keeper.serving_count(now), space=space)
         self._metrics.set(m.UNITS_OPEN, view.open_count(), space=space)

@@ -37,9 +37,9 @@ class OwnershipSettings:
         None, min=0, doc="a store that may have forgotten leases grants none for this long; by default one TTL"
     )
 
-    window_s: float = setting(60.0, min=0.1, max=3600, doc="an auction ends this long after its first bid at the latest")
+    window_s: float = setting(60.0, min=0.1, max=3600, doc="an auction ends at most this long after its first bid")
     max_bids: str = setting(
-        "live", doc="bids that end an auction early: a number, 'live' (members now bidding) or 'pushed' (by an operator)"
+        "live", doc="bids that end an auction early: a number, 'live' (members now bidding) or 'pushed' by an operator"
     )
     claim_jitter_s: float = setting(
         0.2, min=0, max=60, doc="an opening bid or claim waits a random part of this, so that nodes do not all rush"

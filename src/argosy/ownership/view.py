@@ -88,6 +88,11 @@ class FleetView:
     def is_open(self, unit: Unit) -> bool:
         return unit in self.open_since
 
+    def is_wished(self, unit: Unit) -> bool:
+        """Whether the catalog asks for this slot; that of a successor is asked for as long as its unit is."""
+        spec = self.specs.get(unit.name)
+        return spec is not None and unit.replica <= spec.replicas
+
     def spec(self, unit: Unit) -> UnitSpec:
         return self.specs.get(unit.name) or UnitSpec(unit.name)
 
@@ -113,6 +118,7 @@ class FleetView:
         for auction in snapshot.auctions:
             self._auction_opened(auction, now)
         self.pushed_max_bids = snapshot.max_bids
+        self.fruitless = {unit: count for unit, count in self.fruitless.items() if unit not in self.leases}
         self._review_all(now)
 
     def _auction_opened(self, auction: Auction, now: float) -> None:

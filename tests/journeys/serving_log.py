@@ -1,0 +1,67 @@
+"""Reads what nodes logged of their serving, and finds instants at which two of them served one unit.
+
+A stopped process cannot log that it has stopped, so each line carries a promise: `serving` and `extended` say for how long.
+An interval ends with `stopped`, or when the promise runs out, whichever comes first.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Interval:
+    node: str
+    epoch: int
+    start: float
+    end: float
+
+
+@dataclass
+class _Open:
+    epoch: int
+    start: float
+    until: float
+
+
+def intervals(logs: Iterable[Path]) -> dict[str, list[Interval]]:
+    """Serving intervals by unit, from the logs of all nodes."""
+    found: dict[str, list[Interval]] = defaultdict(list)
+    for path in logs:
+        serving: dict[str, _Open] = {}
+        for line in path.read_text().splitlines():
+            if line.startswith("{"):
+                _take(json.loads(line), path.stem, serving, found)
+        for unit, open_ in serving.items():
+            found[unit].append(Interval(path.stem, open_.epoch, open_.start, open_.until))
+    return found
+
+
+def _take(line: dict, node: str, serving: dict[str, _Open], found: dict[str, list[Interval]]) -> None:
+    at = datetime.fromisoformat(line["at"]).timestamp()
+    match line["event"]:
+        case "serving":
+            serving[line["unit"]] = _Open(line["epoch"], at, at + line["for_s"])
+        case "extended":
+            for open_ in serving.values():
+                open_.until = at + line["for_s"]
+        case "stopped":
+            open_ = serving.pop(line["unit"])
+            found[line["unit"]].append(Interval(node, open_.epoch, open_.start, min(at, open_.until)))
+
+
+def overlaps(by_unit: dict[str, list[Interval]]) -> list[tuple[str, Interval, Interval]]:
+    """Pairs of intervals of one unit, on different nodes, that share an instant (OWN-1)."""
+    clashes = []
+    for unit, spans in by_unit.items():
+        spans = sorted(spans, key=lambda span: span.start)
+        for index, earlier in enumerate(spans):
+            clashes += [
+                (unit, earlier, later)
+                for later in spans[index + 1 :]
+                if later.start < earlier.end and later.node != earlier.node
+            ]
+    return clashes

@@ -1,0 +1,41 @@
+"""The checker of the journeys must see what it is there for."""
+
+import json
+from pathlib import Path
+
+from tests.journeys.fleet import Answer, answers_from_the_past
+from tests.journeys.serving_log import intervals, overlaps
+
+
+def write(folder: Path, node: str, *lines: str) -> Path:
+    path = folder / f"{node}.log"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def line(second: float, event: str, **fields: object) -> str:
+    return json.dumps({"at": f"2026-01-01T00:00:{second:06.3f}Z", "event": event, **fields})
+
+
+def test_two_nodes_that_served_at_one_instant_are_found(tmp_path: Path) -> None:
+    first = write(tmp_path, "a", line(1, "serving", unit="u", epoch=1, for_s=3), line(3, "extended", for_s=3))
+    second = write(tmp_path, "b", line(5, "serving", unit="u", epoch=2, for_s=3))
+    ((unit, earlier, later),) = overlaps(intervals([first, second]))
+    assert (unit, earlier.node, later.node) == ("u", "a", "b")
+
+
+def test_a_promise_that_ran_out_or_was_ended_frees_the_unit(tmp_path: Path) -> None:
+    silent = write(tmp_path, "a", line(1, "serving", unit="u", epoch=1, for_s=3))
+    ended = write(tmp_path, "b", line(4.5, "serving", unit="u", epoch=2, for_s=9), line(6, "stopped", unit="u", epoch=2))
+    last = write(tmp_path, "c", line(6.5, "serving", unit="u", epoch=3, for_s=3))
+    spans = intervals([silent, ended, last])
+    assert len(spans["u"]) == 3
+    assert overlaps(spans) == []
+
+
+def test_an_answer_under_an_old_epoch_is_found_unless_it_was_asked_before_the_new_one_answered() -> None:
+    new = Answer("u", "b", 2, asked_at=1.0, answered_at=2.0)
+    overtaken = Answer("u", "a", 1, asked_at=1.5, answered_at=3.0)
+    stale = Answer("u", "a", 1, asked_at=2.5, answered_at=2.6)
+    assert answers_from_the_past([new, overtaken]) == []
+    assert answers_from_the_past([new, overtaken, stale]) == [stale]
