@@ -22,7 +22,6 @@ from argosy.base.settings import Loaded, setting
 from argosy.base.tracing import NO_TRACER
 from argosy.ownership.backends.cgroup import CgroupMemory
 from argosy.ownership.backends.opening import open_store
-from argosy.ownership.http import ownership_routes
 from argosy.ownership.model import Lease, Space, Unit, UnitSpec
 from argosy.ownership.ports import OwnershipStore
 from argosy.ownership.service import OwnershipNode
@@ -194,6 +193,9 @@ async def _serve(node: OwnershipNode, listener: socket.socket, this: NodeSetting
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
+    from argosy.base.http import EXCEPTION_HANDLERS
+    from argosy.ownership.http import ownership_routes
+
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("OK\n")
 
@@ -205,7 +207,8 @@ async def _serve(node: OwnershipNode, listener: socket.socket, this: NodeSetting
         return Response(metrics.exposition(), media_type=CONTENT_TYPE)
 
     routes = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", exposition)]
-    web = Starlette(routes=[*routes, *ownership_routes(node, admin_token=this.admin_token)])
+    routes += ownership_routes(node, admin_token=this.admin_token)
+    web = Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
     config = uvicorn.Config(web, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
 
     class Server(uvicorn.Server):

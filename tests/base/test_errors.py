@@ -2,13 +2,26 @@
 
 import pytest
 
-from argosy.base.errors import ArgosyError, Conflict, Fenced, Invalid, NotFound, NotOwner, Throttled, Unavailable
+from argosy.base.errors import (
+    ArgosyError,
+    Conflict,
+    Fenced,
+    Forbidden,
+    Invalid,
+    NotFound,
+    NotOwner,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
     [
         (Invalid("x"), 400),
+        (Unauthorized("x"), 401),
+        (Forbidden("x"), 403),
         (NotFound("x"), 404),
         (Conflict("x"), 409),
         (NotOwner("x"), 421),

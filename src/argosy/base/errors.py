@@ -2,6 +2,8 @@
 
     ArgosyError
     ├── Invalid      400  the request is wrong: mend it, do not retry
+    ├── Unauthorized 401  say who you are
+    ├── Forbidden    403  not for you, or not open at all
     ├── NotFound     404  there is no such thing
     ├── Conflict     409  somebody else was first: look again, then decide
     ├── NotOwner     421  ask the node in the hint
@@ -26,6 +28,18 @@ class Invalid(ArgosyError):
     """The request is wrong; the same request will always be wrong."""
 
     status = 400
+
+
+class Unauthorized(ArgosyError):
+    """The caller has not shown who it is."""
+
+    status = 401
+
+
+class Forbidden(ArgosyError):
+    """The caller may not do this."""
+
+    status = 403
 
 
 class NotFound(ArgosyError):

@@ -8,51 +8,43 @@ token; without a configured token the route is closed.
 """
 
 import hmac
-from collections.abc import Mapping
 from dataclasses import asdict
 
-import msgspec
 from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from argosy.base.errors import NotOwner
+from argosy.base.errors import Forbidden, Unauthorized, Unavailable
+from argosy.base.http import json_response
 from argosy.ownership.model import Lease, Unit
 from argosy.ownership.service import OwnershipNode
 
-RETRY_AFTER_S = 2       # how soon to ask again a node that does not yet take part
-
 
 def ownership_routes(node: OwnershipNode, *, admin_token: str | None) -> list[Route]:
-    """Routes to mount in any Starlette application."""
+    """Routes to mount in any Starlette application that has `base.http.EXCEPTION_HANDLERS`."""
 
     async def scale(_: Request) -> Response:
-        return _json(asdict(node.scale())) if node.is_ready() else _not_ready()
+        if not node.is_ready():
+            raise Unavailable("this node does not take part yet: ask again")
+        return json_response(node.scale())
 
     async def leases(_: Request) -> Response:
         rows = [_lease_row(lease) for lease in sorted(node.leases(), key=lambda lease: lease.unit)]
-        return _json({"leases": rows, "is_current": node.is_ready()})
+        return json_response({"leases": rows, "is_current": node.is_ready()})
 
     async def unit(request: Request) -> Response:
-        try:
-            return _json(_lease_row(node.serving(Unit(request.path_params["name"]))))
-        except NotOwner as elsewhere:
-            headers = {} if elsewhere.hint is None else {"x-argosy-owner": elsewhere.hint}
-            return _error(elsewhere.status, str(elsewhere), headers)
+        return json_response(_lease_row(node.serving(Unit(request.path_params["name"]))))
 
     async def members(_: Request) -> Response:
         rows = [asdict(member) for member in sorted(node.members(), key=lambda member: member.node)]
-        return _json({"members": rows, "is_current": node.is_ready()})
+        return json_response({"members": rows, "is_current": node.is_ready()})
 
     async def drain(request: Request) -> Response:
-        if not admin_token:
-            return _error(403, "drain over http is closed: set node.admin_token to open it")
-        given = request.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {admin_token}".encode()):
-            return _error(401, "drain needs the header 'authorization: Bearer <admin token>'")
-        # The answer leaves before the node does.
-        return JSONResponse({"draining": node.node_id}, 202, background=BackgroundTask(node.drain))
+        _check_admin(request, admin_token)
+        answer = json_response({"draining": node.node_id}, 202)
+        answer.background = BackgroundTask(node.drain)      # the answer leaves before the node does
+        return answer
 
     return [
         Route("/scale", scale),
@@ -63,20 +55,16 @@ def ownership_routes(node: OwnershipNode, *, admin_token: str | None) -> list[Ro
     ]
 
 
+def _check_admin(request: Request, admin_token: str | None) -> None:
+    if not admin_token:
+        raise Forbidden("admin routes are closed: set node.admin_token to open them")
+    given = request.headers.get("authorization", "")
+    if not hmac.compare_digest(given.encode(), f"Bearer {admin_token}".encode()):
+        raise Unauthorized("this route needs the header 'authorization: Bearer <admin token>'")
+
+
 def _lease_row(lease: Lease) -> dict[str, object]:
     """The token stays inside: whoever knows it could speak for the node."""
     unit = lease.unit
     row = {"unit": unit.name, "replica": unit.replica, "node": lease.node, "address": lease.address}
     return {**row, "epoch": lease.epoch, "state": lease.state.value}
-
-
-def _json(body: object) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")
-
-
-def _not_ready() -> Response:
-    return _error(503, "this node does not take part yet: ask again", {"retry-after": str(RETRY_AFTER_S)})
-
-
-def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse({"error": {"status": status, "message": message}}, status, headers)
