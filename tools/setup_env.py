@@ -22,7 +22,8 @@ LOCKS = {"run": "requirements/run.txt", "dev": "requirements/dev.txt"}
 LAUNCHER = """#!{python}
 import sys
 from argosy.cli import main
-sys.exit(main())
+if __name__ == "__main__":      # worker processes import this file again
+    sys.exit(main())
 """
 
 
@@ -48,7 +49,7 @@ def install(lock: str) -> None:
         command = [str(uv), "pip", "install", "-q", "--python", str(PYTHON)]
         subprocess.run([*command, "--require-hashes", "-r", lock], cwd=ROOT, check=True)
     except (subprocess.CalledProcessError, OSError) as why:
-        print(f"uv is not usable here ({why}); installing with plain pip", file=sys.stderr)
+        sys.stderr.write(f"uv is not usable here ({why}); installing with plain pip\n")
         command = [*pip, "--python", str(PYTHON), "install", "-q", "--root-user-action=ignore"]
         subprocess.run([*command, "--require-hashes", "-r", lock], cwd=ROOT, check=True)
 
@@ -65,7 +66,7 @@ def main(wanted: str) -> None:
     if is_ready(wanted):
         return
     lock = LOCKS[wanted]
-    print(f"setting up .venv from {lock}", file=sys.stderr)
+    sys.stderr.write(f"setting up .venv from {lock}\n")
     if PYTHON.exists() and not is_same_python():
         shutil.rmtree(ENV)
     if not PYTHON.exists():
@@ -83,6 +84,6 @@ def is_same_python() -> bool:
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in LOCKS:
         sys.exit(f"usage: {sys.argv[0]} {'|'.join(LOCKS)}")
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 (this script is what finds out)
         sys.exit(f"argosy needs Python 3.11 or newer; this is {sys.version.split()[0]}")
     main(sys.argv[1])

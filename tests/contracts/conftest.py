@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
 
 import pytest
+from tests.contracts.stage import OpenStore
+from tests.servers.etcd import Etcd
+from tests.servers.valkey import Valkey
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.backends.opening import open_store as open_by_url
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
-from tests.contracts.stage import OpenStore
-from tests.servers.valkey import Valkey
 
 BACKENDS = ("memory", "valkey", "etcd")
 
@@ -84,12 +85,9 @@ def valkey_server() -> Iterator[Valkey]:
 
 
 @pytest.fixture(scope="session")
-def etcd_server() -> Iterator[Server]:
-    from tests.servers.etcd import Etcd  # the other backends' suites run without its extra
-
-    server = Etcd()
-    yield server
-    server.stop()
+def etcd_server() -> Iterator[Etcd]:
+    with Etcd() as server:
+        yield server
 
 
 @pytest.fixture(params=BACKENDS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
 
 from argosy.base.clock import SystemClock
-from argosy.base.errors import Unavailable
+from argosy.base.errors import Fenced, Unavailable
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
@@ -53,14 +53,16 @@ class OpenStore(Protocol):
 
 
 async def eventually(look: Callable[[], Awaitable[T]], *, is_so: Callable[[T], bool] = bool) -> T:
-    """Looks again and again until it is so, within PATIENCE_S. A store that is away for the moment is looked for again."""
+    """Looks again and again until it is so, within PATIENCE_S; a store that is away for the moment is asked again."""
     found: object = None
     deadline = CLOCK.now() + PATIENCE_S
     while CLOCK.now() < deadline:
         try:
             found = await look()
-            if is_so(cast(T, found)):
-                return cast(T, found)
+            if is_so(found):
+                return found
+        except Fenced:
+            raise
         except Unavailable as error:
             found = error
         await CLOCK.sleep(POLL_S)
@@ -206,5 +208,5 @@ async def watching(store: OwnershipStore) -> AsyncIterator[Watcher]:
     finally:
         task.cancel()
         failures = await asyncio.gather(task, return_exceptions=True)
-    # What the watcher tripped over explains the test's own failure better than that does; here it is the test's failure.
+    # A test that did not notice that its watcher tripped has not seen what it thinks it has.
     assert all(isinstance(failure, asyncio.CancelledError) for failure in failures), failures

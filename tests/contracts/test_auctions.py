@@ -3,10 +3,6 @@
 import asyncio
 
 import pytest
-
-from argosy.base.errors import Fenced, Invalid
-from argosy.ownership.model import BIDS_MAX, BidOutcome, CloseOutcome, LeaseState, Session, Unit
-from argosy.ownership.ports import OwnershipStore
 from tests.contracts.stage import (
     AUCTIONED,
     SHORT_TTL_S,
@@ -23,10 +19,15 @@ from tests.contracts.stage import (
     won,
 )
 
+from argosy.base.errors import Fenced, Invalid
+from argosy.ownership.model import BIDS_MAX, BidOutcome, CloseOutcome, LeaseState, Session, Unit
+from argosy.ownership.ports import OwnershipStore
+
 UNIT = Unit("example/repo")
 OTHER = Unit("example/other")
 CLOSERS = 20
 GRACE_S = 1.0
+SLACK_S = 1.0                   # etcd counts whole seconds
 
 
 async def bidders(store: OwnershipStore, count: int) -> list[Session]:
@@ -48,8 +49,8 @@ async def test_the_first_bid_starts_the_clock(open_store: OpenStore) -> None:
 
 
 async def test_a_second_bid_while_one_is_pending_is_refused(open_store: OpenStore) -> None:
-    """"Only one unaccepted bid per holder (node) is allowed at a time; attempts to bid while another bid is pending will be
-    rejected." """
+    """"Only one unaccepted bid per holder (node) is allowed at a time; attempts to bid while another bid is pending
+    will be rejected." """
     store = await open_store(AUCTIONED)
     session, _ = await bidders(store, 2)
     await bid(store, session, UNIT, max_bids=2)
@@ -145,8 +146,8 @@ async def test_an_auction_that_runs_is_not_closed_early(open_store: OpenStore) -
 
 
 async def test_enough_bids_end_an_auction_at_once(open_store: OpenStore) -> None:
-    """"when a configured number of bids for a repo is reached, the auction evaluation is triggered immediately instead of
-    waiting for the full 60s window" """
+    """"when a configured number of bids for a repo is reached, the auction evaluation is triggered immediately instead
+    of waiting for the full 60s window" """
     store = await open_store(AUCTIONED)
     sessions = await bidders(store, 3)
     receipts = [await bid(store, session, UNIT, max_bids=3) for session in sessions]
@@ -191,8 +192,8 @@ async def test_an_auction_without_members_needs_one_bid(open_store: OpenStore) -
 
 @pytest.mark.parametrize("pushed", [1, 50])
 async def test_a_new_threshold_does_not_touch_a_running_auction(open_store: OpenStore, pushed: int) -> None:
-    """"when `MAX_BIDS` decreases, nodes that already placed bids should still be honored for the current auction window.
-    […] Ongoing auctions continue to completion, new auctions use the updated threshold." """
+    """"when `MAX_BIDS` decreases, nodes that already placed bids should still be honored for the current auction
+    window. […] Ongoing auctions continue to completion, new auctions use the updated threshold." """
     store = await open_store(AUCTIONED)
     first, second, third = await bidders(store, 3)
     await bid(store, first, UNIT, 100, max_bids=2)
@@ -373,12 +374,11 @@ async def test_bidders_may_be_called_anything(open_store: OpenStore, name: str) 
     assert (await bid(store, odd, OTHER)).outcome is BidOutcome.PLACED
 
 
-@pytest.mark.parametrize("backend", ["memory", "valkey"], indirect=True)
 async def test_a_store_that_may_have_forgotten_leases_takes_bids_and_closes_later(open_store: OpenStore) -> None:
     store = await open_store(AUCTIONED, GRACE_S)
     session = await holder(store, "n1")
     assert (await bid(store, session, UNIT, max_bids=1)).is_full
     closing = await store.close_auction(UNIT)
     assert closing.outcome is CloseOutcome.NOT_DUE
-    assert 0 < closing.wait_s <= GRACE_S
+    assert 0 < closing.wait_s <= GRACE_S + SLACK_S
     assert (await closed(store, UNIT)).outcome is CloseOutcome.WON

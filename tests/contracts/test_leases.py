@@ -3,16 +3,15 @@
 import asyncio
 
 import pytest
+from tests.contracts.stage import AUCTIONED, CLAIMED, OpenStore, eventually, holder, holders, watching
 
 from argosy.base.errors import Conflict, Fenced, Invalid, Throttled
 from argosy.ownership.model import SUCCESSOR, LeaseState, Unit
-from tests.contracts.stage import AUCTIONED, CLAIMED, OpenStore, eventually, holder, holders, watching
 
 UNIT = Unit("example/repo")
 RACERS = 20
 GRACE_S = 1.0
-# A store that never forgets what it acknowledged, as etcd, needs no grace.
-FORGETFUL = pytest.mark.parametrize("backend", ["memory", "valkey"], indirect=True)
+SLACK_S = 1.0                   # etcd counts whole seconds
 
 
 async def test_a_free_unit_is_claimed_and_a_held_one_is_not(open_store: OpenStore) -> None:
@@ -97,7 +96,8 @@ async def test_a_namesake_does_not_release_what_an_earlier_run_held(open_store: 
 
 
 async def test_a_released_unit_is_free_at_once(open_store: OpenStore) -> None:
-    """"Voluntary release: node can release a claim (e.g., during graceful drain) so others can take over immediately." """
+    """"Voluntary release: node can release a claim (e.g., during graceful drain) so others can take over
+    immediately." """
     store = await open_store(CLAIMED)
     first, second = await holder(store, "n1"), await holder(store, "n2")
     lease = await store.claim(first, UNIT)
@@ -107,8 +107,8 @@ async def test_a_released_unit_is_free_at_once(open_store: OpenStore) -> None:
 
 
 async def test_a_unit_is_handed_over_to_a_ready_successor_in_one_step(open_store: OpenStore) -> None:
-    """"Drain flow: node sets repo state to draining, finishes in-flight queries, optionally streams index to a new owner
-    (advanced), then releases claim." """
+    """"Drain flow: node sets repo state to draining, finishes in-flight queries, optionally streams index to a new
+    owner (advanced), then releases claim." """
     store = await open_store(CLAIMED)
     old, new = await holder(store, "n1"), await holder(store, "n2")
     slot = Unit(UNIT.name, SUCCESSOR)
@@ -151,8 +151,8 @@ async def test_an_auctioned_unit_cannot_be_claimed(open_store: OpenStore) -> Non
 
 @pytest.mark.parametrize("name", ["a|b", "a:b", "{a}:b", "a'b\"c\\d", "naïve 名前 🚢", "a/../b", "-1:x", " "])
 async def test_nodes_and_units_may_be_called_anything(open_store: OpenStore, name: str) -> None:
-    """"could be replaced with a robust serialization (JSON or base64) to avoid parsing issues when holder ids contain the
-    separator" """
+    """"could be replaced with a robust serialization (JSON or base64) to avoid parsing issues when holder ids contain
+    the separator" """
     store = await open_store(CLAIMED)
     session, longer = await holder(store, name), await holder(store, name + "0")
     lease = await store.claim(session, Unit(name))
@@ -165,13 +165,12 @@ async def test_nodes_and_units_may_be_called_anything(open_store: OpenStore, nam
     assert await store.release(longer, other.unit, other.epoch)
 
 
-@FORGETFUL
 async def test_a_store_that_may_have_forgotten_leases_grants_none_for_a_while(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED, GRACE_S)
     session = await holder(store, "n1")
     with pytest.raises(Throttled) as refusal:
         await store.claim(session, UNIT)
-    assert 0 < refusal.value.retry_after_s <= GRACE_S
+    assert 0 < refusal.value.retry_after_s <= GRACE_S + SLACK_S
     await store.renew(session)
 
     async def is_granted() -> bool:

@@ -1,10 +1,6 @@
 """Sessions, on every backend: promises with a time to live."""
 
 import pytest
-
-from argosy.base.errors import Conflict, Fenced
-from argosy.ownership.model import Member, Role, Unit
-from argosy.ownership.ports import OwnershipStore
 from tests.contracts.stage import (
     AUCTIONED,
     CLAIMED,
@@ -21,6 +17,10 @@ from tests.contracts.stage import (
     watching,
     won,
 )
+
+from argosy.base.errors import Conflict, Fenced
+from argosy.ownership.model import Member, Role, Unit
+from argosy.ownership.ports import OwnershipStore
 
 UNIT = Unit("example/repo")
 
@@ -108,8 +108,8 @@ async def test_when_a_session_expires_all_its_leases_end(open_store: OpenStore) 
 
 
 async def test_an_expired_session_is_fenced_from_everything(open_store: OpenStore) -> None:
-    """"Split-brain: atomic CAS claims in the catalog prevent dual-ownership; keep TTLs small and require owner_id checks
-    for operations." """
+    """"Split-brain: atomic CAS claims in the catalog prevent dual-ownership; keep TTLs small and require owner_id
+    checks for operations." """
     store, auctions = await open_store(CLAIMED), await open_store(AUCTIONED)
     session = await holder(store, "n1", ttl_s=SHORT_TTL_S)
     lease = await store.claim(session, UNIT)

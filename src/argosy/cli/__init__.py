@@ -1,0 +1,12 @@
+"""The door handle: `argosy NOUN VERB`, for people by default and for machines with `--json`.
+
+A command's module is loaded when the command is asked for, and imports what it works with inside the command, so that
+`argosy --help` and shell completion answer at once.
+"""
+
+
+def main() -> None:
+    """Runs the command line of this process."""
+    from argosy.cli.root import cli
+
+    cli(prog_name="argosy")

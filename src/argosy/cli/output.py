@@ -1,0 +1,100 @@
+"""What commands print: a table for people, JSON for machines, and progress on a terminal only."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+_JSON = "argosy.cli.json"
+PIPE_WIDTH = 160        # columns of a table that does not go to a terminal; wide enough not to cut what is grepped for
+
+
+def json_option(command: C) -> C:
+    """Adds `--json`. It is read before everything else, so that a wrong option is also told in JSON."""
+    return click.option(
+        "--json", "as_json", is_flag=True, is_eager=True, callback=_remember, help="Print JSON, for machines."
+    )(command)
+
+
+def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    ctx.meta[_JSON] = value
+    return value
+
+
+def wants_json(ctx: click.Context) -> bool:
+    return bool(ctx.meta.get(_JSON, False))
+
+
+def print_json(value: object) -> None:
+    """The same value always gives the same bytes."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, title: str = "") -> None:
+    """A table, or `empty` where there are no rows. Numbers are set to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not cells:
+        click.echo(empty)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title or None, title_justify="left")
+    for at, name in enumerate(columns):
+        is_number = all(_is_number(row[at]) for row in cells)
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*[Text(cell) for cell in row])
+    stream = sys.stdout
+    Console(file=stream, width=None if stream.isatty() else PIPE_WIDTH, highlight=False).print(table)
+
+
+@contextmanager
+def progress(description: str) -> Iterator[Callable[[float, str], None]]:
+    """A bar on stderr while something long runs, if somebody is watching; it is told the part done and a text."""
+    stream = sys.stderr
+    if not stream.isatty():
+        yield lambda part, text: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task(description, total=1.0)
+        yield lambda part, text: bar.update(task, completed=part, description=text)
+
+
+@contextmanager
+def status(description: str) -> Iterator[Callable[[str], None]]:
+    """One line on stderr that changes while something long runs, if somebody is watching."""
+    stream = sys.stderr
+    if not stream.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console
+
+    with Console(file=stream).status(description) as line:
+        yield lambda text: line.update(f"{description}: {text}")
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+        case int():
+            return f"{value:,}"
+    return str(value)
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "-" or cell.replace(",", "").replace(".", "", 1).replace("e+", "").lstrip("-").isdigit()

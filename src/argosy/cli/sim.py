@@ -1,0 +1,114 @@
+"""`argosy sim`: a whole fleet in one process and in no time, for tuning and for finding faults."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from argosy.base.errors import Invalid
+from argosy.cli.output import json_option, print_table, progress
+
+if TYPE_CHECKING:
+    from argosy.sim.report import FleetReport
+
+COUNT = click.IntRange(min=1)
+
+
+@click.group()
+def sim() -> None:
+    """Simulate a fleet, with or without faults."""
+
+
+@sim.command()
+@click.option("--repos", type=COUNT, default=500, help="Repositories to be held.")
+@click.option("--nodes", type=COUNT, default=20, help="Nodes that bid for them.")
+@click.option("--seed", type=int, default=7, help="The same seed gives the same run, to the byte.")
+@click.option("--ttl", type=float, default=30.0, help="Seconds until a crashed node's units are free.")
+@click.option("--window", type=float, default=60.0, help="Longest auction, in seconds.")
+@click.option("--max-bids", metavar="N|live", default="live", help="Bids that end an auction early.")
+@click.option("--kill", type=click.IntRange(min=0), default=1, help="Nodes that crash, one after another.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the run into this SVG file.")
+@json_option
+def fleet(
+    repos: int,
+    nodes: int,
+    seed: int,
+    ttl: float,
+    window: float,
+    max_bids: str,
+    kill: int,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """How long until every repository is held, and again after crashes: the figures one tunes by."""
+    from argosy.sim.fleet import run_fleet
+    from argosy.sim.plot import draw_fleet
+    from argosy.sim.report import FleetPlan
+
+    threshold = _threshold(max_bids)
+    plan = FleetPlan(repos, nodes, seed, ttl_s=ttl, window_s=window, max_bids=threshold, kill=kill)
+    with progress("fleet") as told:
+        report = run_fleet(plan, told)
+    if plot is not None:
+        plot.write_text(draw_fleet(report))
+    if as_json:
+        click.echo(report.to_json())
+    else:
+        print_table(("figure", "value", "unit"), _figures(report), empty="")
+    if report.violations:
+        click.get_current_context().exit(1)
+
+
+def _threshold(text: str) -> int | Literal["live"]:
+    if text == "live":
+        return "live"
+    if not text.isdecimal() or int(text) < 1:
+        raise Invalid(f"--max-bids is a whole number above 0, or 'live', not {text!r}")
+    return int(text)
+
+
+def _figures(report: "FleetReport") -> list[tuple[str, object, str]]:
+    """The report as rows for people; the whole of it is in the JSON."""
+    auctions, failover, memory = report.auctions, report.failover, report.memory
+    return [
+        ("first repository owned after", report.first_owned_s, "s"),
+        ("all repositories owned after", report.all_owned_s, "s"),
+        ("all repositories ready after", report.all_ready_s, "s"),
+        ("auctions started", auctions.started, ""),
+        ("auctions closed early, all bids in", auctions.short_circuited, ""),
+        ("auctions closed at the window's end", auctions.timed_out, ""),
+        ("auctions without a winner", auctions.no_winner, ""),
+        ("bids", auctions.bids, ""),
+        ("nodes killed", failover.kills, ""),
+        ("failover, median", failover.p50_s, "s"),
+        ("failover, 95 of 100", failover.p95_s, "s"),
+        ("failover, longest", failover.max_s, "s"),
+        ("moves between nodes", report.moves, ""),
+        ("memory of a node", memory.node_budget_mib, "MiB"),
+        ("unevenness of memory (deviation over mean)", memory.variation, ""),
+        ("calls to the store per node", report.store_calls_per_node_s, "1/s"),
+        ("settled", report.is_settled, ""),
+        *[("violation", violation, "") for violation in report.violations],
+    ]
+
+
+@sim.command()
+@click.option("--seeds", type=COUNT, default=200, help="Worlds to run, each with its own faults.")
+@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="The seed of the first world.")
+@click.option("--jobs", type=COUNT, help="Processes to run in; by default one per core.")
+@json_option
+def chaos(seeds: int, first_seed: int, jobs: int | None, as_json: bool) -> None:
+    """Random faults, and checkers that watch the invariants; a violation is told with the seed that replays it."""
+    from argosy.sim.chaos import run_chaos
+
+    with progress("chaos") as told:
+        report = run_chaos(first_seed, seeds, jobs=jobs or os.cpu_count() or 1, progress=told)
+    if as_json:
+        click.echo(report.to_json())
+    else:
+        rows = [(each.seed, text, each.replay) for each in report.violations for text in each.violations]
+        calm = f"{report.seeds} worlds, no violations; the slowest settled in {report.slowest_settling_s or 0:.1f} s"
+        print_table(("seed", "violation", "replay"), rows, empty=calm)
+    if not report.is_clean:
+        click.get_current_context().exit(1)

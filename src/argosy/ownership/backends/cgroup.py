@@ -1,0 +1,110 @@
+"""How much memory this process may still take, as Linux tells it: the tightest of all limits that apply.
+
+Counted against a control group is what it could not give back: pages of files that were not touched lately
+(`inactive_file`) are dropped by the kernel before anybody is killed, so they are free. A group's parents limit it too.
+"""
+
+import re
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from argosy.base.errors import Invalid, Unavailable
+
+_DIGITS = re.compile(r"[0-9]{1,20}")
+
+
+class CgroupMemory:
+    """A `MemoryProbe`. Every call reads anew: limits change under a running process."""
+
+    def __init__(
+        self,
+        root: Path = Path("/sys/fs/cgroup"),
+        proc: Path = Path("/proc"),
+        limit_bytes: int | None = None,
+    ) -> None:
+        if limit_bytes is not None and limit_bytes <= 0:
+            raise Invalid(f"limit_bytes must be more than 0, not {limit_bytes}: leave it out to go by the machine")
+        self._root = root
+        self._proc = proc
+        self._limit_bytes = limit_bytes
+
+    def free_bytes(self) -> int:
+        found = [*self._of_limit(), *self._of_groups(), *self._of_machine()]
+        if not found:
+            raise Unavailable(f"no memory limit can be read under {self._root} or {self._proc}: set limit_bytes")
+        return max(0, min(found))
+
+    def _of_limit(self) -> Iterator[int]:
+        if self._limit_bytes is not None:
+            resident_kib = _field(self._proc / "self/status", "VmRSS:")
+            yield self._limit_bytes - (_peak_bytes() if resident_kib is None else resident_kib * 1024)
+
+    def _of_groups(self) -> Iterator[int]:
+        for line in (_text(self._proc / "self/cgroup") or "").splitlines():
+            number, _, rest = line.partition(":")
+            controllers, _, path = rest.partition(":")
+            if number == "0":
+                yield from self._of_v2(path)
+            elif "memory" in controllers.split(","):
+                yield from self._of_v1(path)
+
+    def _of_v2(self, path: str) -> Iterator[int]:
+        # Beside version 1 controllers, systemd mounts version 2 one level down.
+        for mount in (self._root, self._root / "unified"):
+            for group in _upwards(mount, path):
+                limit, used = _number(group / "memory.max"), _number(group / "memory.current")
+                if limit is not None and used is not None:
+                    yield limit - used + (_field(group / "memory.stat", "inactive_file") or 0)
+
+    def _of_v1(self, path: str) -> Iterator[int]:
+        # "No limit" is the largest number of pages that fits, which loses against the machine's own memory.
+        for group in _upwards(self._root / "memory", path):
+            limit, used = _number(group / "memory.limit_in_bytes"), _number(group / "memory.usage_in_bytes")
+            if limit is not None and used is not None:
+                yield limit - used + (_field(group / "memory.stat", "total_inactive_file") or 0)
+
+    def _of_machine(self) -> Iterator[int]:
+        available_kib = _field(self._proc / "meminfo", "MemAvailable:")
+        if available_kib is not None:
+            yield available_kib * 1024
+
+
+def _upwards(mount: Path, path: str) -> Iterator[Path]:
+    """The group and all its parents up to the mount.
+
+    In a container the path may be the host's, or climb out by "..", while the mount shows the container's own group as
+    its root. Names that are not there are skipped by the readers, and the root is always looked at.
+    """
+    names = [name for name in PurePosixPath(path).parts if name not in ("/", "..")]
+    for depth in range(len(names), -1, -1):
+        yield mount.joinpath(*names[:depth])
+
+
+def _peak_bytes() -> int:
+    """What this process took at its height: all that a machine without /proc tells, and never less than the truth."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _number(path: Path) -> int | None:
+    """The number a file holds; None for "max", and for what is not there or not a number."""
+    text = (_text(path) or "").strip()
+    return int(text) if _DIGITS.fullmatch(text) else None
+
+
+def _field(path: Path, name: str) -> int | None:
+    """The number beside `name` in a file of names and numbers."""
+    for line in (_text(path) or "").splitlines():
+        words = line.split()
+        if len(words) >= 2 and words[0] == name and _DIGITS.fullmatch(words[1]):
+            return int(words[1])
+    return None

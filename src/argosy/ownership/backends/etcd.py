@@ -1,0 +1,180 @@
+"""Ownership in etcd: for fleets whose leases must survive the loss of a machine.
+
+What is granted is on a majority of disks before it is acknowledged, and whatever stands on a session's etcd lease falls
+with it. Each change is one transaction on condition that what it was decided on still holds. The parts are modules of
+their own: sessions, leases, bids, closing, facts; this one puts them together.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Self
+
+from argosy.base.clock import Clock, Random
+from argosy.base.errors import Unavailable
+from argosy.ownership.auction import threshold
+from argosy.ownership.backends.etcd_bids import EtcdBids, Offer
+from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, HistoryLost, Patience, follow
+from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
+from argosy.ownership.backends.etcd_closing import EtcdClosing
+from argosy.ownership.backends.etcd_facts import FactBook
+from argosy.ownership.backends.etcd_first_seen import FirstSeen
+from argosy.ownership.backends.etcd_grace import Grace
+from argosy.ownership.backends.etcd_keys import EtcdKeys
+from argosy.ownership.backends.etcd_leases import EtcdLeases
+from argosy.ownership.backends.etcd_sessions import EtcdSessions
+from argosy.ownership.events import Fact, Snapshot
+from argosy.ownership.model import (
+    BidReceipt,
+    Closing,
+    Lease,
+    LeaseState,
+    Member,
+    Role,
+    Session,
+    SessionInfo,
+    Space,
+    Unit,
+)
+
+
+class EtcdStore:
+    """Implements `OwnershipStore` for nodes that share an etcd cluster."""
+
+    def __init__(
+        self, client: EtcdClient, keys: EtcdKeys, space: Space, *, clock: Clock, random: Random, grace: Grace
+    ) -> None:
+        """For `open`, which also makes sure that the store can be reached and remembers."""
+        self.space = space
+        self._client = client
+        self._keys = keys
+        self._clock = clock
+        self._random = random
+        self._first_seen = FirstSeen(clock)
+        self._sessions = EtcdSessions(client, keys)
+        self._leases = EtcdLeases(client, keys, grace, space)
+        self._bids = EtcdBids(client, keys, grace, self._sessions, self._first_seen)
+        self._closing = EtcdClosing(client, keys, grace, self._first_seen)
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        space: Space,
+        *,
+        clock: Clock,
+        random: Random,
+        grace_s: float,
+        namespace: str = "argosy",
+        connect_timeout_s: float = 5.0,
+    ) -> Self:
+        """Connects. `grace_s` is how long a store without memory grants nothing: at least the longest session's TTL."""
+        where = EtcdUrl.parse(url)
+        client = await EtcdClient.open(where, connect_timeout_s=connect_timeout_s)
+        keys = EtcdKeys(where.prefix, namespace, space)
+        grace = Grace(client, keys, clock=clock, grace_s=grace_s)
+        try:
+            await grace.begin()
+        except BaseException:
+            await client.close()
+            raise
+        return cls(client, keys, space, clock=clock, random=random, grace=grace)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    # -- sessions ---------------------------------------------------------------------------------------------------
+
+    async def open_session(self, role: Role, member: Member, *, ttl_s: float) -> Session:
+        return await self._sessions.open(role, member, ttl_s=ttl_s)
+
+    async def renew(self, session: Session) -> frozenset[tuple[Unit, int]] | None:
+        """None: etcd forgets nothing that it has acknowledged."""
+        await self._sessions.renew(session)
+        return None
+
+    async def announce(self, session: Session, member: Member) -> None:
+        await self._sessions.announce(session, member)
+
+    async def end_session(self, session: Session) -> None:
+        await self._sessions.end(session)
+
+    async def sessions(self) -> list[SessionInfo]:
+        return await self._sessions.list()
+
+    async def sweep(self) -> None:
+        """Nothing to do: etcd ends what has run out by itself."""
+
+    # -- leases -----------------------------------------------------------------------------------------------------
+
+    async def claim(self, session: Session, unit: Unit) -> Lease:
+        return await self._leases.claim(session, unit)
+
+    async def set_state(self, session: Session, unit: Unit, epoch: int, state: LeaseState) -> Lease:
+        return await self._leases.set_state(session, unit, epoch, state)
+
+    async def release(self, session: Session, unit: Unit, epoch: int) -> bool:
+        return await self._leases.release(session, unit, epoch)
+
+    async def hand_over(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
+        return await self._leases.hand_over(session, unit, epoch, to)
+
+    # -- auctions ---------------------------------------------------------------------------------------------------
+
+    async def place_bid(
+        self,
+        session: Session,
+        unit: Unit,
+        *,
+        free_bytes: int,
+        min_bytes: int,
+        max_bids: int | None,
+        window_s: float,
+    ) -> BidReceipt:
+        return await self._bids.place(Offer(session, unit, free_bytes, min_bytes, max_bids, window_s))
+
+    async def close_auction(self, unit: Unit) -> Closing:
+        return await self._closing.close(unit)
+
+    async def push_max_bids(self, max_bids: int | None) -> None:
+        if max_bids is None:
+            await self._client.delete(self._keys.max_bids)
+        else:
+            await self._client.put(self._keys.max_bids, str(threshold(max_bids, 0)).encode())
+
+    # -- watching ---------------------------------------------------------------------------------------------------
+
+    async def watch(self) -> AsyncIterator[Fact]:
+        book = FactBook(self._keys, self._first_seen)
+        patience = Patience(WATCH_BACKOFF, self._clock, self._random)
+
+        async def is_same_store() -> bool:
+            meta = await self._client.get(self._keys.meta)
+            return (meta.value if meta is not None else None) == book.meta
+
+        while True:
+            snapshot, revision = await self._snapshot(book, patience)
+            yield snapshot
+            events = follow(
+                self._client,
+                self._keys.root,
+                after_revision=revision,
+                is_same_store=is_same_store,
+                patience=patience,
+            )
+            try:
+                async with aclosing(events) as replies:
+                    async for reply in replies:
+                        for fact in book.facts(reply):
+                            yield fact
+            except HistoryLost:
+                pass        # a new snapshot replaces all that was told
+
+    async def _snapshot(self, book: FactBook, patience: Patience) -> tuple[Snapshot, int]:
+        while True:
+            try:
+                kvs, revision = await self._client.list(self._keys.root)
+                return book.begin(kvs), revision
+            except Unavailable as error:
+                if self._client.channel.is_closed:
+                    raise
+                await patience.spend(error)

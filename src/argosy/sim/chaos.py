@@ -1,0 +1,212 @@
+"""Many small worlds, each with faults of its own, in search of a broken invariant.
+
+Everything about a world follows from its seed, so a violation is reported with the command that replays it. Some seeds
+are run twice, and must leave the same trace both times.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import msgspec
+
+from argosy.base.clock import Random, seeded_random
+from argosy.base.errors import Invalid
+from argosy.ownership.model import UnitSpec
+from argosy.ownership.settings import OwnershipSettings
+from argosy.sim.checkers import Violation
+from argosy.sim.faults import draw_schedule
+from argosy.sim.link import LinkQuality
+from argosy.sim.loop import SimLoop, run
+from argosy.sim.plan import SpacePlan, WorldPlan
+from argosy.sim.world import World
+
+MIB = 1 << 20
+
+TTL_S, RENEW_S, WINDOW_S = 4.0, 1.0, 3.0
+HORIZON_S = 8 * TTL_S               # the last fault is over by then
+LATE_S_MAX = 2 * TTL_S              # a request may take effect this long after it was sent
+# After the last fault: the last late message, the expiry of whatever it did, a store's grace, one auction window, and
+# a little for each of the auctions and builds that follow one another.
+CALM_S = LATE_S_MAX + 2 * TTL_S + WINDOW_S + 5.0
+PROBE_MEAN_S = 0.25
+REPEAT_EVERY = 10                   # seeds of which one is run twice
+SEEDS_MAX = 1_000_000
+CHUNK = 4                           # seeds a worker takes at a time
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one seed."""
+
+    seed: int
+    violations: tuple[Violation, ...]
+    fingerprint: str
+    settled_after_s: float | None
+    story: tuple[str, ...] = ()     # the end of the trace, if something was wrong
+
+
+@dataclass(frozen=True)
+class SeedViolations:
+    seed: int
+    violations: tuple[str, ...]
+    replay: str
+
+
+@dataclass(frozen=True)
+class ChaosReport:
+    first_seed: int
+    seeds: int
+    repeated: int
+    violations: tuple[SeedViolations, ...]
+    slowest_settling_s: float | None
+    fingerprint: str                # of all seeds' traces
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.violations
+
+    def to_json(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+
+
+def draw_world(seed: int) -> WorldPlan:
+    """A small world in which much goes wrong."""
+    random = seeded_random(f"chaos {seed}")
+    nodes = tuple(f"n{i}" for i in range(1, random.randrange(3, 7) + 1))
+    newcomers = tuple(f"x{i}" for i in range(random.randrange(0, 2)))
+    margin = random.choice([0.02, 0.1])
+    spaces = (
+        _draw_space(random, "repos", "auction", margin, units=random.randrange(4, 10)),
+        _draw_space(random, "shards", random.choice(["ring", "ring", "claim"]), margin, units=random.randrange(2, 6)),
+    )
+    return WorldPlan(
+        seed=seed,
+        nodes=nodes,
+        spaces=spaces,
+        node_bytes=2_000 * MIB,
+        index_bytes_per_s=100 * MIB,
+        quality=LinkQuality(
+            latency_s=0.001,
+            jitter_s=random.choice([0.002, 0.05]),
+            loss_chance=random.choice([0.0, 0.02]),
+            late_chance=random.choice([0.0, 0.02]),
+            late_s_max=LATE_S_MAX,
+            keepalive_s=random.choice([1.0, 3.0, 6.0]),
+        ),
+        warm_failure_chance=random.choice([0.0, 0.0, 0.05]),
+        call_timeout_s=2 * RENEW_S,
+        faults=draw_schedule(
+            random, nodes, newcomers, faults=random.randrange(4, 13), horizon_s=HORIZON_S, ttl_s=TTL_S
+        ),
+    )
+
+
+def _draw_space(random: Random, name: str, placement: str, margin: float, *, units: int) -> SpacePlan:
+    settings = OwnershipSettings(
+        space=name,
+        placement=placement,
+        ttl_s=TTL_S,
+        renew_s=RENEW_S,
+        stop_margin=margin,
+        window_s=WINDOW_S,
+        max_bids=random.choice(["live", "live", "1", "2"]),
+        claim_jitter_s=0.1,
+        warming_max=4,
+        handover_wait_s=0.5,
+        claim_retry_s=0.5,
+        quiesce_s=0.3,
+        drain_timeout_s=1.5 * TTL_S,
+        catalog_s=4.0,
+        sweep_s=1.0,
+    )
+    sizes = {f"{name}-{i:02}": int(random.uniform(1, 80)) * MIB for i in range(units)}
+    specs = tuple(
+        UnitSpec(unit, footprint_bytes=random.choice([None, size]), max_bids=random.choice([None, None, None, 2]))
+        for unit, size in sizes.items()
+    )
+    return SpacePlan(settings, specs, sizes)
+
+
+def run_seed(seed: int, *, keeps_story: bool = False) -> Outcome:
+    """Runs one world to its end."""
+
+    async def main(loop: SimLoop) -> Outcome:
+        world = World(loop, draw_world(seed), keeps_story=keeps_story)
+        world.start()
+        probing = asyncio.ensure_future(world.keep_probing(PROBE_MEAN_S))
+        await asyncio.sleep(HORIZON_S)
+        world.calm()
+        settled_after_s = await world.settle(CALM_S)
+        probing.cancel()
+        violations = tuple(world.findings.violations)
+        story = tuple(world.trace.story()) if violations or keeps_story else ()
+        return Outcome(seed, violations, world.trace.fingerprint(), settled_after_s, story)
+
+    return run(main)
+
+
+def run_chaos(
+    first_seed: int = 1,
+    seeds: int = 200,
+    *,
+    jobs: int = 2,
+    progress: Callable[[float, str], None] = lambda fraction, text: None,
+) -> ChaosReport:
+    """Runs `seeds` worlds, `jobs` at a time, and gathers what broke."""
+    if not (first_seed >= 0 and 1 <= seeds <= SEEDS_MAX and jobs >= 1):
+        raise Invalid(f"chaos needs seeds from 1 to {SEEDS_MAX} and at least one job; got {seeds} and {jobs}")
+    chosen = range(first_seed, first_seed + seeds)
+    outcomes: list[Outcome] = []
+    broken = 0
+    for outcome in _outcomes(chosen, jobs):
+        outcomes.append(outcome)
+        broken += bool(outcome.violations)
+        progress(len(outcomes) / seeds, f"{len(outcomes)} of {seeds} worlds, {broken} with violations")
+    return _report(first_seed, outcomes)
+
+
+def _outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
+    """In the order of the seeds, whoever is done first."""
+    if jobs == 1:
+        yield from map(_judge_seed, seeds)
+        return
+    # Fresh interpreters: a world must not depend on what its parent has already imported, hashed or run.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_judge_seed, seeds, chunksize=CHUNK)
+
+
+def _judge_seed(seed: int) -> Outcome:
+    """Runs a seed, some seeds twice. An error that escapes is a violation too: the search goes on."""
+    try:
+        outcome = run_seed(seed)
+        if seed % REPEAT_EVERY == 0 and run_seed(seed).fingerprint != outcome.fingerprint:
+            differs = Violation("SAME", 0.0, "two runs of this seed left different traces")
+            return Outcome(seed, (*outcome.violations, differs), outcome.fingerprint, None)
+        return outcome
+    except Exception as bug:
+        return Outcome(seed, (Violation("BUG", 0.0, f"{type(bug).__name__}: {bug}"),), "", None)
+
+
+def _report(first_seed: int, outcomes: list[Outcome]) -> ChaosReport:
+    trouble = [
+        SeedViolations(o.seed, tuple(map(str, o.violations)), f"argosy sim chaos --first-seed {o.seed} --seeds 1")
+        for o in outcomes
+        if o.violations
+    ]
+    return ChaosReport(
+        first_seed=first_seed,
+        seeds=len(outcomes),
+        repeated=sum(o.seed % REPEAT_EVERY == 0 for o in outcomes),
+        violations=tuple(trouble),
+        slowest_settling_s=max((o.settled_after_s for o in outcomes if o.settled_after_s is not None), default=None),
+        fingerprint=_combine(o.fingerprint for o in outcomes),
+    )
+
+
+def _combine(fingerprints: Iterator[str]) -> str:
+    from hashlib import blake2b
+
+    return blake2b(" ".join(fingerprints).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,98 @@
+"""One node's way to the store: two directions, each with latency, loss, lateness, and partitions.
+
+Messages travel as over a pool of TCP connections: none is doubled, but two of them may overtake each other, and one
+that met a partition may still arrive when it heals, long after its sender gave up.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from argosy.base.clock import Random
+from argosy.base.errors import Invalid
+from argosy.sim.loop import OUTSIDE, SimLoop
+
+HELD_MAX = 1_000            # messages a partition keeps for later; kernel buffers are not endless either
+
+
+class Direction(StrEnum):
+    UP = "up"               # from the node to the store
+    DOWN = "down"           # from the store to the node
+
+
+@dataclass(frozen=True)
+class LinkQuality:
+    """How a link behaves while it is whole. Chances are per message."""
+
+    latency_s: float = 0.001            # at least
+    jitter_s: float = 0.002             # mean of what comes on top, exponentially spread
+    loss_chance: float = 0.0            # the connection breaks under the message
+    late_chance: float = 0.0            # the message is overtaken by many others
+    late_s_max: float = 0.0
+    keepalive_s: float = 10.0           # a silent partition is noticed after this long, as gRPC and Redis usually do
+
+    def __post_init__(self) -> None:
+        if min(self.latency_s, self.jitter_s, self.late_s_max) < 0 or not 0 <= self.loss_chance + self.late_chance <= 1:
+            raise Invalid(f"a link needs spans of at least 0 s and chances that add up to at most 1; got {self}")
+
+
+class Link:
+    """Carries messages both ways; what a message does on arrival is a callback."""
+
+    def __init__(self, loop: SimLoop, random: Random, quality: LinkQuality) -> None:
+        self.slowness = 1.0                         # multiplies every latency
+        self._loop = loop
+        self._random = random
+        self.quality = quality
+        self._blocks = {Direction.UP: 0, Direction.DOWN: 0}
+        self._held: dict[Direction, list[Callable[[], None]]] = {Direction.UP: [], Direction.DOWN: []}
+        self.on_block: list[Callable[[], None]] = []
+        self.on_heal: list[Callable[[], None]] = []
+
+    def is_blocked(self, direction: Direction) -> bool:
+        return self._blocks[direction] > 0
+
+    def is_whole(self) -> bool:
+        return not any(self._blocks.values())
+
+    def block(self, direction: Direction) -> None:
+        """Begins a partition; several may overlap."""
+        self._blocks[direction] += 1
+        for noticed in list(self.on_block):
+            noticed()
+
+    def heal(self, direction: Direction) -> None:
+        self._blocks[direction] -= 1
+        assert self._blocks[direction] >= 0, "a partition ends once"
+        if self._blocks[direction] == 0:
+            held, self._held[direction] = self._held[direction], []
+            for arrive in held:
+                self._later(self.latency(), arrive)
+            for noticed in list(self.on_heal):
+                noticed()
+
+    def latency(self) -> float:
+        """Never longer than a keep-alive would wait: past that a connection is not slow but broken."""
+        quality = self.quality
+        drawn_s = quality.latency_s - math.log(1.0 - self._random.random()) * quality.jitter_s
+        return min(drawn_s * self.slowness, quality.keepalive_s)
+
+    def send(self, direction: Direction, arrive: Callable[[], None], lost: Callable[[], None]) -> None:
+        """Later calls `arrive`; or `lost` when the sender would see the connection break; or neither."""
+        chance = self._random.random()
+        quality = self.quality
+        if self.is_blocked(direction):
+            if chance < 0.5 and len(self._held[direction]) < HELD_MAX:
+                self._held[direction].append(arrive)
+        elif chance < quality.loss_chance:
+            # Half of all broken connections are noticed at once, the others by a timeout.
+            if chance < quality.loss_chance / 2:
+                self._later(self.latency(), lost)
+        elif chance < quality.loss_chance + quality.late_chance:
+            self._later(self._random.uniform(0.0, quality.late_s_max), arrive)
+        else:
+            self._later(self.latency(), arrive)
+
+    def _later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self._loop.call_later(delay_s, callback, context=OUTSIDE)

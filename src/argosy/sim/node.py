@@ -1,0 +1,162 @@
+"""One simulated machine: its link and clock last, its process comes and goes.
+
+A process runs one real `OwnershipNode` per space. It ends when it is killed, when all of them have left, or when one of
+them gives up; a bug ends it too, and is reported.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from argosy.base.clock import Random
+from argosy.base.errors import ArgosyError
+from argosy.base.metrics import Metric, Metrics
+from argosy.ownership.effects import ServingChange
+from argosy.ownership.model import Unit
+from argosy.ownership.service import OwnershipNode
+from argosy.sim.clocks import SimClock
+from argosy.sim.link import Link
+from argosy.sim.loop import Process, SimLoop
+from argosy.sim.network import SimulatedStore
+from argosy.sim.plan import SpacePlan, WorldPlan
+from argosy.sim.plane import SimCatalog, SimMemory, SimWorkload
+from argosy.sim.space import SimSpace
+
+GAVE_UP_RESTART_S = 1.0     # a supervisor starts a node again that gave up
+
+
+class Uncounted(Metrics):
+    """A world is measured from outside; figures that nobody reads cost a third of its time."""
+
+    def inc(self, metric: Metric, /, by: float = 1.0, **labels: object) -> None: ...
+
+    def set(self, metric: Metric, value: float, /, **labels: object) -> None: ...
+
+    def observe(self, metric: Metric, value: float, /, **labels: object) -> None: ...
+
+
+class SimNode:
+    """A machine with an id."""
+
+    def __init__(
+        self, name: str, plan: WorldPlan, spaces: list[SimSpace], loop: SimLoop, dice: Callable[[str], Random]
+    ) -> None:
+        random = dice(f"machine {name}")
+        self.name = name
+        self.link = Link(loop, dice(f"link {name}"), plan.quality)
+        self.clock = SimClock(
+            loop.time,
+            drift=random.uniform(-plan.drift_max, plan.drift_max),
+            started_at=random.uniform(0.0, 1e6),
+            wall_offset_s=random.uniform(-30.0, 30.0),
+        )
+        self.process: Process | None = None
+        self.memory = SimMemory(plan.node_bytes)
+        self.calls = 0                          # of all runs that have ended
+        self._plan = plan
+        self._spaces = spaces
+        self._loop = loop
+        self._dice = dice
+        self._run = 0
+        self._members: dict[str, OwnershipNode] = {}
+        self._stores: list[SimulatedStore] = []
+        self.on_trouble: Callable[[SimNode, BaseException], None] = lambda node, why: None
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None
+
+    @property
+    def can_answer(self) -> bool:
+        return self.process is not None and not self.process.is_paused
+
+    def member(self, space: str) -> OwnershipNode:
+        """This machine's part in a space; only while it is running."""
+        return self._members[space]
+
+    def store_calls(self) -> int:
+        return self.calls + sum(store.calls for store in self._stores)
+
+    def start(self) -> None:
+        assert self.process is None
+        self._run += 1
+        self.memory = SimMemory(self._plan.node_bytes)
+        self.process = Process(f"{self.name} run {self._run}", self._loop)
+        self._members = {space.name: self._take_part(space) for space in self._spaces}
+        self.process.spawn(self._live(self.process))
+
+    def stop(self) -> None:
+        """The process is gone from one instant to the next."""
+        if self.process is None:
+            return
+        self.process.kill()
+        self.process = None
+        self.calls, self._stores = self.store_calls(), []
+        self._members = {}
+        self.memory = SimMemory(self._plan.node_bytes)
+        for space in self._spaces:
+            space.node_died(self.name, self.link)
+
+    def drain(self) -> None:
+        """Asks the process to leave in good order; it ends by itself when it has."""
+        if self.process is not None:
+            for member in self._members.values():
+                self.process.spawn(member.drain())
+
+    def _take_part(self, space: SimSpace) -> OwnershipNode:
+        plan: SpacePlan = space.plan
+        random = self._dice(f"node {self.name} run {self._run} space {space.name}")
+        store = SimulatedStore(self.name, space.server, self.link, self._loop, timeout_s=self._plan.call_timeout_s)
+        self._stores.append(store)
+        workload = SimWorkload(
+            plan.sizes,
+            self.memory,
+            clock=self.clock,
+            random=random,
+            bytes_per_s=self._plan.index_bytes_per_s,
+            failure_chance=self._plan.warm_failure_chance,
+        )
+        member = OwnershipNode(
+            store,
+            SimCatalog(plan.specs),
+            workload,
+            self.memory,
+            node_id=self.name,
+            address=f"{self.name}:6070",
+            settings=plan.settings,
+            clock=self.clock,
+            random=random,
+            metrics=Uncounted(),
+        )
+        member.observers.append(self._reporter(space))
+        return member
+
+    def _reporter(self, space: SimSpace) -> Callable[[ServingChange], None]:
+        return lambda change: space.serving_changed(self.name, self.clock, change)
+
+    async def _live(self, process: Process) -> None:
+        try:
+            await asyncio.gather(*[member.run() for member in self._members.values()])
+        except Exception as why:        # for the world to judge
+            self._loop.call_soon(self._ended, process, why)
+        else:
+            self._loop.call_soon(self._ended, process, None)
+
+    def _ended(self, process: Process, why: BaseException | None) -> None:
+        if self.process is not process:
+            return
+        self.stop()
+        if why is not None:
+            self.on_trouble(self, why)
+
+    def holdings(self, space: str) -> Iterator[tuple[Unit, int]]:
+        """What this machine says it holds at this instant."""
+        if self.can_answer:
+            member = self._members[space]
+            for lease in member.held():
+                if member.holds(lease.unit):
+                    yield lease.unit, member.serving(lease.unit).epoch
+
+
+def is_lawful_end(why: BaseException) -> bool:
+    """A node may give up (its id is in use); anything that is no `ArgosyError` is a bug."""
+    return isinstance(why, ArgosyError)

@@ -1,0 +1,193 @@
+"""The deterministic world: real ownership nodes on simulated machines, links, clocks and stores, all from one plan.
+
+    async def main(loop): world = World(loop, plan); world.start(); await world.settle(60); return world.findings
+    run(main)
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from argosy.base.clock import Random, seeded_random
+from argosy.ownership.model import Unit
+from argosy.sim.checkers import Findings, unsettled
+from argosy.sim.faults import ClockSkew, Crash, Drain, Fault, Join, Outage, Partition, Pause, SlowLink
+from argosy.sim.loop import OUTSIDE, SimLoop
+from argosy.sim.node import GAVE_UP_RESTART_S, SimNode, is_lawful_end
+from argosy.sim.plan import WorldPlan
+from argosy.sim.space import SimSpace
+from argosy.sim.trace import Trace
+
+SETTLE_STEP_S = 0.25        # how often a world that should become calm is looked at
+
+
+class World:
+    """Machines, spaces, and the faults that befall them."""
+
+    def __init__(self, loop: SimLoop, plan: WorldPlan, *, keeps_story: bool = False) -> None:
+        self.plan = plan
+        self.findings = Findings(loop.time)
+        self.trace = Trace(loop.time, keeps_all=keeps_story)
+        self.spaces = [SimSpace(space, plan, self.findings, self.trace, self._dice) for space in plan.spaces]
+        self.nodes: dict[str, SimNode] = {}
+        self._loop = loop
+        self._outages = 0
+        self._has_lost_data = False
+        self._probing = self._dice("probe")
+
+    def start(self) -> None:
+        """Starts all nodes and sets the faults going."""
+        for name in self.plan.nodes:
+            self.start_node(name)
+        for fault in self.plan.faults:
+            self._at(fault.at, partial(self._befall, fault))
+
+    def start_node(self, name: str) -> None:
+        """A machine that runs already is left alone."""
+        if name not in self.nodes:
+            node = self.nodes[name] = SimNode(name, self.plan, self.spaces, self._loop, self._dice)
+            node.on_trouble = self._on_trouble
+        if not self.nodes[name].is_running:
+            self.trace.add(f"{name} starts")
+            self.nodes[name].start()
+
+    def kill_node(self, name: str) -> None:
+        self.trace.add(f"{name} dies")
+        self.nodes[name].stop()
+
+    def calm(self) -> None:
+        """From now on no message is lost or late."""
+        for node in self.nodes.values():
+            node.link.quality = replace(node.link.quality, loss_chance=0.0, late_chance=0.0)
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def probe(self) -> None:
+        """A client asks every machine that can answer what it holds, all at the same instant (OWN-1)."""
+        for space in self.spaces:
+            answers: dict[Unit, dict[str, int]] = {}
+            for node in self.nodes.values():
+                for unit, epoch in node.holdings(space.name):
+                    answers.setdefault(unit, {})[node.name] = epoch
+            for unit, epochs in answers.items():
+                space.answered(unit, epochs)
+
+    async def keep_probing(self, mean_s: float) -> None:
+        while True:
+            await asyncio.sleep(self._probing.uniform(0.0, 2.0 * mean_s))
+            self.probe()
+
+    def unsettled(self) -> dict[str, str]:
+        """Every unit that is not held, ready and served, and why."""
+        trouble = {}
+        for space in self.spaces:
+            members = {node.name: node.member(space.name) for node in self.nodes.values() if node.can_answer}
+            found = unsettled(space.store.snapshot(), space.plan.primaries(), members)
+            trouble.update({f"{space.name}/{unit}": why for unit, why in found.items()})
+        return trouble
+
+    async def settle(self, within_s: float) -> float | None:
+        """Waits until all is held, and says how long it took; None, and a violation, if it takes too long."""
+        began = self._loop.time()
+        while trouble := self.unsettled():
+            if self._loop.time() - began > within_s:
+                example = ": ".join(next(iter(trouble.items())))
+                self.findings.add("LIVE", f"{len(trouble)} units not served after {within_s:.1f} s of calm: {example}")
+                return None
+            await asyncio.sleep(SETTLE_STEP_S)
+        return self._loop.time() - began
+
+    # -- faults -----------------------------------------------------------------------------------------------------
+
+    def _befall(self, fault: Fault) -> None:
+        self.trace.add(f"{fault}")
+        match fault:
+            case Join(node=name):
+                self.start_node(name)
+            case Outage(for_s=for_s, loses_data=loses_data):
+                self._stop_stores()
+                self._in(for_s, lambda: self._start_stores(loses_data))
+            case _ if not self.nodes[fault.node].is_running:
+                pass        # what is not there cannot break
+            case Crash(node=name, restart_after_s=after_s):
+                self.kill_node(name)
+                self._restart(name, after_s)
+            case Drain(node=name, restart_after_s=after_s):
+                self.nodes[name].drain()
+                self._restart(name, after_s)
+            case Pause(node=name, for_s=for_s):
+                self._pause(self.nodes[name], for_s)
+            case Partition() | SlowLink() | ClockSkew():
+                self._impair(self.nodes[fault.node], fault)
+
+    def _impair(self, node: SimNode, fault: Partition | SlowLink | ClockSkew) -> None:
+        match fault:
+            case Partition(for_s=for_s, directions=directions):
+                for direction in directions:
+                    node.link.block(direction)
+                    self._in(for_s, partial(node.link.heal, direction))
+            case SlowLink(for_s=for_s, factor=factor):
+                node.link.slowness = factor
+                self._in(for_s, lambda: setattr(node.link, "slowness", 1.0))
+            case ClockSkew(step_s=step_s):
+                node.clock.wall_offset_s += step_s
+
+    def _pause(self, node: SimNode, for_s: float) -> None:
+        process = node.process
+        assert process is not None
+        if process.is_paused:
+            return
+        process.pause()
+
+        def resume() -> None:
+            self.trace.add(f"{process.name} wakes up")
+            process.resume()
+            self.probe()        # the first thing it does is to answer a request that had been waiting
+
+        self._in(for_s, resume)
+
+    def _restart(self, name: str, after_s: float | None) -> None:
+        """Whoever is still draining by then has had its time."""
+        if after_s is not None:
+            before = self.nodes[name].process
+
+            def again() -> None:
+                if self.nodes[name].process is before:
+                    self.nodes[name].stop()
+                self.start_node(name)
+
+            self._in(after_s, again)
+
+    def _stop_stores(self) -> None:
+        self._outages += 1
+        for space in self.spaces:
+            space.stop()
+
+    def _start_stores(self, loses_data: bool) -> None:
+        """Outages may overlap: the store is back when the last one is over."""
+        self._outages -= 1
+        self._has_lost_data |= loses_data
+        if self._outages == 0:
+            self.trace.add(f"the store is back, data lost: {self._has_lost_data}")
+            for space in self.spaces:
+                space.start(has_lost_data=self._has_lost_data)
+            self._has_lost_data = False
+
+    def _on_trouble(self, node: SimNode, why: BaseException) -> None:
+        self.trace.add(f"{node.name} ends: {type(why).__name__}: {why}")
+        if not is_lawful_end(why):
+            self.findings.add("BUG", f"{node.name} failed with {type(why).__name__}: {why}")
+        self._in(GAVE_UP_RESTART_S, lambda: self.start_node(node.name))
+
+    # -- time and dice ----------------------------------------------------------------------------------------------
+
+    def _in(self, delay_s: float, action: Callable[[], object]) -> None:
+        self._at(self._loop.time() + delay_s, action)
+
+    def _at(self, when: float, action: Callable[[], object]) -> None:
+        self._loop.call_at(when, action, context=OUTSIDE)
+
+    def _dice(self, name: str) -> Random:
+        """Each part of the world rolls its own, so that a change in one leaves the others' fortunes alone."""
+        return seeded_random(f"{self.plan.seed} {name}")

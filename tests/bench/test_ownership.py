@@ -1,0 +1,51 @@
+"""The ownership bench measures real stores, and says so where it cannot."""
+
+import pytest
+
+from argosy.base.errors import Invalid
+from argosy.bench import servers
+from argosy.bench.harness import Bench
+from argosy.bench.ownership import run
+from argosy.bench.ownership.run import FULL, QUICK, STORES, Plan, ownership
+
+TINY = Plan(operations=40, auctions=16, fleet_units=5)
+
+
+@pytest.fixture(autouse=True)
+def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "QUICK", dict.fromkeys(QUICK, TINY))
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_every_figure_is_measured_on(store: str) -> None:
+    bench = Bench("ownership", is_quick=True, only=f".{store}")
+    await ownership(bench)
+    figures = {result.figure.id: result for result in bench.results}
+    measured = {name.rsplit(".", 1)[0] for name in figures}
+    assert measured >= {"lease.acquire", "lease.renew", "lease.release", "lease.cpu"}
+    assert measured >= {"auction.close", "auction.cpu", "fleet.owned_5x20"}
+    assert [(name, result.error) for name, result in figures.items() if not result.value] == []
+
+
+async def test_a_peer_runs_on_the_same_server() -> None:
+    bench = Bench("ownership", is_quick=True, only="lease.acquire.valkey")
+    await ownership(bench)
+    assert bench.results[0].peers["redis-py Lock"] > 0
+
+
+async def test_without_the_servers_the_bench_says_so_and_measures_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str, pattern: str) -> None:
+        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`")
+
+    monkeypatch.setattr(servers, "program", missing)
+    bench = Bench("ownership", is_quick=True, only="lease.")
+    await ownership(bench)
+    values = {result.figure.id: result.value for result in bench.results}
+    assert values["lease.acquire.memory"]
+    assert values["lease.acquire.valkey"] is None
+    assert "run `make setup`" in str(next(r.error for r in bench.results if r.figure.id == "lease.acquire.etcd"))
+
+
+def test_the_quick_bench_keeps_the_fleet_where_it_can() -> None:
+    assert {name: plan.fleet_units for name, plan in FULL.items()} == dict.fromkeys(STORES, 500)
+    assert QUICK["memory"].fleet_units == QUICK["valkey"].fleet_units == 500

@@ -1,0 +1,74 @@
+"""The servers that benches and tests start are real, and leave nothing behind."""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Invalid, Unavailable
+from argosy.bench import servers
+from argosy.bench.servers import Etcd, Server, Valkey
+
+
+@pytest.mark.parametrize("kind", [Valkey, Etcd])
+def test_a_server_answers_until_it_is_stopped(kind: type[Server]) -> None:
+    with kind() as server:
+        home, port, pid = server.home, server.port, server.pid
+        with socket.create_connection((servers.HOST, port), timeout=1):
+            assert home.is_dir()
+    assert not home.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("kind", [Valkey, Etcd])
+def test_a_killed_server_starts_again_at_the_same_address(kind: type[Server]) -> None:
+    with kind() as server:
+        before, url = server.pid, server.url
+        server.kill()
+        server.start()
+        assert server.pid != before
+        assert server.url == url
+
+
+@pytest.mark.parametrize(("kind", "request_"), [(Valkey, b"PING\r\n"), (Etcd, b"GET /health HTTP/1.0\r\n\r\n")])
+def test_a_paused_server_stands_still_and_goes_on(kind: type[Server], request_: bytes) -> None:
+    with kind() as server:
+        server.pause()
+        assert servers.exchange(server.port, request_) == b""
+        server.resume()
+        assert servers.exchange(server.port, request_)
+
+
+def test_a_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    code = "import os, argosy.bench.servers as s; print(s.Valkey().pid, flush=True); os.kill(os.getpid(), 9)"
+    where = {**os.environ, "TMPDIR": str(tmp_path)}
+    pid = int(subprocess.run([sys.executable, "-c", code], env=where, capture_output=True, text=True).stdout)
+    wait_until_gone(pid)
+    assert not os.path.exists(f"/proc/{pid}/exe")
+
+
+def wait_until_gone(pid: int) -> None:
+    """A process file becomes readable when the process ends; a pid that is already free is gone."""
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        select.select([watch], [], [], 10)
+    finally:
+        os.close(watch)
+
+
+def test_a_server_that_does_not_start_says_why() -> None:
+    with pytest.raises(Unavailable, match="valkey did not start; its log says"):
+        Valkey(options=("--no-such-option", "yes"))
+
+
+def test_a_missing_wheel_is_named_and_nothing_else_is_started() -> None:
+    with pytest.raises(Invalid, match="'no_such_wheel' is not installed: run `make setup`"):
+        servers.program("no_such_wheel", "*")

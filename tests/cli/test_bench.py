@@ -1,0 +1,70 @@
+"""`argosy bench`: a table for people, one JSON object for machines."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from argosy.base.errors import Unavailable
+from argosy.bench import harness
+from argosy.bench.harness import Bench, Figure
+from argosy.cli.root import cli
+
+
+async def fake(bench: Bench) -> None:
+    """Measures nothing worth knowing."""
+    rate = Figure("fake.rate", "1/s", "higher", goal=100)
+    await bench.measure(rate, run=lambda: 250.0, peers={"other": lambda: 50.0})
+
+
+async def missing(bench: Bench) -> None:
+    """Cannot measure."""
+    bench.give_up([Figure("missing.rate", "1/s", "higher")], Unavailable("no server"))
+
+
+@pytest.fixture(autouse=True)
+def _fake_benches(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = {"fake": fake, "missing": missing}
+    monkeypatch.setattr(harness, "BENCHES", dict.fromkeys(functions, ""))
+    monkeypatch.setattr(harness, "find", functions.__getitem__)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["bench", *words])
+
+
+def test_without_a_name_the_benches_are_listed() -> None:
+    assert "Measures nothing worth knowing." in run().output
+    listed = json.loads(run("--json").output)
+    assert listed[0] == {"bench": "fake", "measures": "Measures nothing worth knowing."}
+
+
+def test_json_is_for_machines() -> None:
+    told = json.loads(run("fake", "--json").output)
+    assert (told["bench"], told["results"][0]["id"], told["results"][0]["ok"]) == ("fake", "fake.rate", True)
+
+
+def test_the_table_is_for_people() -> None:
+    answer = run("fake")
+    assert answer.exit_code == 0
+    assert "other 50.0 (5x)" in answer.output
+    assert ">= 100" in answer.output
+
+
+def test_the_result_is_kept_in_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    assert run("fake", "--out", str(out)).exit_code == 0
+    assert json.loads(out.read_text())["bench"] == "fake"
+
+
+def test_what_could_not_be_measured_is_a_failure() -> None:
+    answer = run("missing")
+    assert answer.exit_code == 1
+    assert "no server" in answer.output
+
+
+def test_only_nothing_is_a_mistake() -> None:
+    answer = run("fake", "--only", "no-such-figure")
+    assert answer.exit_code == 2
+    assert "no figure of fake contains 'no-such-figure'" in answer.stderr

@@ -1,0 +1,118 @@
+"""`argosy node|lease|auction|scale`: an operator sees the fleet as its store knows it."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from argosy.base.clock import SystemClock, system_random
+from argosy.bench.servers import Valkey
+from argosy.cli.root import cli
+from argosy.ownership.backends.opening import open_store
+from argosy.ownership.model import Member, Role, Space, Unit
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    """A store in which n1 holds `alpha`, n2 bids for `beta`, and n3 has only just come."""
+    with Valkey() as server:
+        asyncio.run(populate(server.url))
+        yield server.url
+
+
+async def populate(url: str) -> None:
+    clock, random = SystemClock(), system_random()
+    store = await open_store(url, Space("repos", is_auctioned=True), clock=clock, random=random, grace_s=0.0)
+    try:
+        holders = {}
+        for node in ("n1", "n2", "n3"):
+            member = Member(node, f"{node}:6070", capabilities=("search",))
+            await store.open_session(Role.MEMBER, member, ttl_s=600)
+            holders[node] = await store.open_session(Role.HOLDER, member, ttl_s=600)
+        for node, unit, max_bids in (("n1", "alpha", 1), ("n2", "beta", 5)):
+            await store.place_bid(
+                holders[node], Unit(unit), free_bytes=1, min_bytes=1, max_bids=max_bids, window_s=600
+            )
+        await store.close_auction(Unit("alpha"))
+    finally:
+        await store.close()
+
+
+def run(store: str, *words: str) -> Result:
+    return CliRunner().invoke(cli, [*words, "--store", store])
+
+
+def ask(store: str, *words: str) -> Any:
+    answer = run(store, *words, "--json")
+    assert answer.exit_code == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def test_leases_are_listed(store: str) -> None:
+    (lease,) = ask(store, "lease", "list")
+    epoch = lease.pop("epoch")
+    assert epoch > 0
+    assert lease == {"unit": "alpha", "replica": 0, "node": "n1", "address": "n1:6070", "state": "warming"}
+    assert "alpha" in run(store, "lease", "list").output
+
+
+def test_leases_of_one_node_are_listed(store: str) -> None:
+    assert ask(store, "lease", "list", "--node", "n2") == []
+    assert run(store, "lease", "list", "--node", "n2").output == "nothing is held\n"
+
+
+def test_nodes_are_listed_with_what_they_hold(store: str) -> None:
+    nodes = {row["node"]: row for row in ask(store, "node", "list")}
+    assert {name: row["leases"] for name, row in nodes.items()} == {"n1": 1, "n2": 0, "n3": 0}
+    assert nodes["n1"]["is_bidding"]
+    assert nodes["n1"]["capabilities"] == ["search"]
+    assert 0 < nodes["n1"]["holder_expires_in_s"] <= 600
+    assert "n3:6070" in run(store, "node", "list").output
+
+
+def test_running_auctions_are_listed(store: str) -> None:
+    (auction,) = ask(store, "auction", "list")
+    assert (auction["unit"], auction["max_bids"]) == ("beta", 5)
+    assert "beta" in run(store, "auction", "list").output
+
+
+def test_the_threshold_is_pushed_and_taken_back(store: str) -> None:
+    assert ask(store, "auction", "set-max-bids", "3") == {"max_bids": 3}
+    assert ask(store, "auction", "set-max-bids", "none") == {"max_bids": None}
+    assert run(store, "auction", "set-max-bids", "3").output == "coming auctions end at 3 bids\n"
+
+
+@pytest.mark.parametrize("count", ["0", "many", "-1"])
+def test_a_threshold_that_is_none_is_refused(store: str, count: str) -> None:
+    assert run(store, "auction", "set-max-bids", count).exit_code == 2
+
+
+def test_the_scale_is_shown(store: str) -> None:
+    signal = ask(store, "scale", "show")
+    assert (signal["current_nodes"], signal["desired_nodes"]) == (3, 3)
+    assert "desired_nodes" in run(store, "scale", "show").output
+
+
+def test_another_space_is_empty(store: str) -> None:
+    assert ask(store, "lease", "list", "--space", "shards") == []
+
+
+def test_a_store_inside_another_process_cannot_be_looked_at() -> None:
+    answer = CliRunner().invoke(cli, ["lease", "list"])
+    assert answer.exit_code == 2
+    assert "name the fleet's store with --store URL" in answer.stderr
+
+
+def test_an_unknown_store_is_told_what_there_is() -> None:
+    answer = run("rediss+tcp://somewhere", "lease", "list")
+    assert answer.exit_code == 2
+    assert "rediss://" in answer.stderr
+
+
+def test_a_store_that_is_away_is_an_error_and_not_an_empty_fleet() -> None:
+    answer = run("redis://127.0.0.1:1", "lease", "list", "--json")
+    assert (answer.exit_code, answer.stdout) == (1, "")
+    assert json.loads(answer.stderr)["error"]["kind"] == "Unavailable"

@@ -1,0 +1,258 @@
+"""Document 000, "In-memory serving fleet": leases, drain, replicas, scaling. Each test quotes the sentence it proves."""
+
+import asyncio
+from dataclasses import fields
+
+import pytest
+
+from argosy.base.errors import Conflict, Invalid, NotOwner
+from argosy.ownership import metrics as m
+from argosy.ownership.autoscale import Autoscaler
+from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, MemberGone, Snapshot
+from argosy.ownership.model import LeaseState, Role, Unit, UnitSpec
+from argosy.ownership.settings import OwnershipSettings
+from argosy.ownership.view import FleetView
+from tests.contracts.stage import bid, holder
+from tests.ownership.making import catalog, lease, member
+from tests.ownership.world import MIB, World, in_virtual_time
+
+REPOS = [f"repo-{i}" for i in range(10)]
+REPO = Unit("repo")
+DEFAULTS = OwnershipSettings()
+
+
+@in_virtual_time()
+async def test_bidding_is_the_only_way(world: World) -> None:
+    """The only way to obtain an initial lease on a repo in the prototype is through the bidding flow."""
+    session = await holder(world.store, "n1")
+    with pytest.raises(Invalid, match="place a bid"):
+        await world.store.claim(session, REPO)
+    await bid(world.store, session, REPO, max_bids=1)
+    closing = await world.store.close_auction(REPO)
+    assert closing.lease is not None
+    assert closing.lease.node == "n1"
+
+
+@in_virtual_time()
+async def test_nodes_never_try_another_way(world: World) -> None:
+    """There is no alternate direct-acquire path"""
+    world.wish(*REPOS)
+    world.start("n1")
+    world.start("n2")
+    await world.until(world.all_ready)
+    await world.crash("n1")
+    await world.until(lambda: set(world.ready().values()) == {"n2"} and world.all_ready())
+    assert all(link.calls["claim"] == 0 for link in world.links.values())
+    assert world.total(m.AUCTIONS_WON) == sum(_is_grant(fact) for _, fact in world.facts) >= len(REPOS)
+
+
+def _is_grant(fact: object) -> bool:
+    return isinstance(fact, LeaseChanged) and fact.lease.state is LeaseState.WARMING
+
+
+@in_virtual_time(is_auctioned=False)
+async def test_a_claim_succeeds_only_where_there_is_no_living_owner(world: World) -> None:
+    """node attempts to claim a repo by updating the catalog row only if owner is NULL or lease_expires < now."""
+    first, second = await holder(world.store, "n1", ttl_s=30.0), await holder(world.store, "n2", ttl_s=100.0)
+    await world.store.claim(first, REPO)
+    with pytest.raises(Conflict, match="held by 'n1'"):
+        await world.store.claim(second, REPO)
+    await world.pass_time(30.0)
+    assert (await world.store.claim(second, REPO)).node == "n2"
+
+
+@in_virtual_time(is_auctioned=False)
+async def test_ownership_lasts_for_a_ttl(world: World) -> None:
+    """On success the node is owner for a TTL."""
+    session = await holder(world.store, "n1", ttl_s=30.0)
+    await world.store.claim(session, REPO)
+    await world.pass_time(29.9)
+    assert world.holder("repo") == "n1"
+    await world.pass_time(0.2)
+    assert world.holder("repo") is None
+
+
+@in_virtual_time(is_auctioned=False)
+async def test_an_owner_renews_often(world: World) -> None:
+    """owner renews lease periodically (interval << TTL). If lease expires the repo becomes claimable by others."""
+    world.wish("repo")
+    world.start("n1")
+    await world.until(world.all_ready)
+    await world.pass_time(10 * DEFAULTS.ttl_s)
+    assert world.links["n1"].calls["renew"] >= 2 * 10 * DEFAULTS.ttl_s / DEFAULTS.renew_s       # two sessions
+    assert DEFAULTS.renew_s * 3 < DEFAULTS.ttl_s
+    assert world.facts[-1][0] < 10.0                         # the lease never changed hands
+    await world.crash("n1")
+    world.start("n2")
+    await world.until(lambda: world.holder("repo") == "n2", within_s=DEFAULTS.ttl_s + 5)
+
+
+@in_virtual_time(is_auctioned=False)
+async def test_a_released_repo_is_taken_over_at_once(world: World) -> None:
+    """node can release a claim (e.g., during graceful drain) so others can take over immediately."""
+    first, second = await holder(world.store, "n1"), await holder(world.store, "n2")
+    claimed = await world.store.claim(first, REPO)
+    assert await world.store.release(first, REPO, claimed.epoch)
+    assert (await world.store.claim(second, REPO)).node == "n2"
+
+
+def test_ttls_are_short_and_heartbeats_a_fraction() -> None:
+    """Lease TTLs should be short (e.g., 30s–2m) with heartbeats at a fraction of TTL."""
+    assert 30.0 <= DEFAULTS.ttl_s <= 120.0
+    assert DEFAULTS.renew_s < DEFAULTS.ttl_s / 3
+    assert any("two tries" in fault for fault in OwnershipSettings(ttl_s=30.0, renew_s=20.0).check())
+
+
+@in_virtual_time()
+async def test_a_query_before_readiness_learns_that_the_owner_is_warming(world: World) -> None:
+    """Queries are routed to the owner. If owner is not ready, the caller gets a "warming" response"""
+    world.wish("repo")
+    node = world.start("n1", warm_s=30.0)
+    await world.until(lambda: node.holds(REPO))
+    assert node.serving(REPO).state is LeaseState.WARMING
+    await world.until(lambda: node.serving(REPO).state is LeaseState.READY)
+
+
+@in_virtual_time()
+async def test_the_watched_map_routes_to_the_owner(world: World) -> None:
+    """Catalog maps repo -> owner node."""
+    world.wish(*REPOS)
+    nodes = [world.start("n1"), world.start("n2")]
+    await world.until(world.all_ready)
+    for node in nodes:
+        assert {lease.unit.name: lease.node for lease in node.leases()} == world.ready()
+        for name, owner in world.ready().items():
+            if owner != node.node_id:
+                with pytest.raises(NotOwner) as told:
+                    node.serving(Unit(name))
+                assert told.value.hint == f"http://{owner}"
+
+
+@in_virtual_time()
+async def test_the_drain_flow(world: World) -> None:
+    """Drain flow: node sets repo state to draining, finishes in-flight queries, optionally streams index to a new owner
+    (advanced), then releases claim."""
+    world.wish("repo")
+    node = world.start("old")
+    await world.until(world.all_ready)
+    world.start("new", warm_s=15.0)
+    await world.pass_time(5.0)
+    draining = asyncio.ensure_future(node.drain())
+    await world.until(lambda: node.serving(REPO).state is LeaseState.DRAINING, within_s=1.0)
+    await world.pass_time(10.0)
+    assert node.holds(REPO)                                  # queries are answered while the successor warms
+    await draining
+    assert world.ready() == {"repo": "new"}
+
+
+@in_virtual_time()
+async def test_after_a_crash_another_node_claims_and_reindexes(world: World) -> None:
+    """If a node crashes, the lease expires and another node claims + reindexes."""
+    world.wish("repo")
+    world.start("n1", budget_bytes=2000 * MIB)
+    world.start("n2", budget_bytes=1000 * MIB)
+    await world.until(lambda: world.ready() == {"repo": "n1"})
+    await world.crash("n1")
+    await world.until(lambda: world.ready() == {"repo": "n2"})
+    assert world.shelves["n2"].warmed == ["repo"]
+    (_, stopped, _), (started, _, _) = world.spans("repo")
+    assert stopped < started
+
+
+def scaled(view: FleetView, now: float = 1.0) -> int:
+    return Autoscaler(DEFAULTS).signal(view, now).desired_nodes
+
+
+def seen(*names: str, held_bytes: int = 0, free_bytes: int = 100) -> FleetView:
+    view = FleetView()
+    view.apply(Snapshot(members=(member("n1", held_bytes=held_bytes, free_bytes=free_bytes),)), 0.0)
+    view.apply(catalog(*names), 0.0)
+    return view
+
+
+def test_what_triggers_scaling_up() -> None:
+    """Scale-up triggers: high count of unclaimed repos, high average claim latency, or CPU/memory saturation across the
+    fleet."""
+    assert scaled(seen(*REPOS)) == 1
+    assert scaled(seen(*(f"r{i}" for i in range(500)))) > 10
+    slow = seen("a", "b")
+    slow.apply(LeaseChanged(lease("a")), 200.0)
+    assert scaled(slow, 201.0) == 2
+    assert scaled(seen(held_bytes=90, free_bytes=10)) == 2
+
+
+def test_a_node_may_go_only_when_it_has_drained() -> None:
+    """perform graceful drain before terminating nodes to avoid losing many claims at once."""
+    view, scaler = seen("a"), Autoscaler(DEFAULTS)
+    view.apply(MemberChanged(member("n2", free_bytes=100)), 0.0)
+    view.apply(LeaseChanged(lease("a", node="n2")), 0.0)
+    scaler.signal(view, 0.0)
+    signal = scaler.signal(view, 10_000.0)
+    assert (signal.desired_nodes, signal.drain_candidate, signal.removable_nodes) == (1, "n1", ())
+    view.apply(MemberGone("n2"), 10_000.0)
+    assert scaler.signal(view, 10_001.0).removable_nodes == ()
+    view.apply(LeaseGone(Unit("a"), 1), 10_002.0)
+    assert scaler.signal(view, 10_003.0).removable_nodes == ("n2",)
+
+
+@in_virtual_time()
+async def test_primary_and_replicas(world: World) -> None:
+    """a repo can be owned by N nodes (primary + replicas). Replicas index proactively and stand ready to serve if primary
+    fails."""
+    world.wish("repo", replicas=2)
+    for name in ("n1", "n2", "n3"):
+        world.start(name, warm_s=20.0)
+    await world.until(lambda: [x.state for x in world.store.snapshot().leases] == [LeaseState.READY] * 3)
+    owners = [world.holder("repo", slot) for slot in range(3)]
+    assert len(set(owners)) == 3
+    await world.crash(owners[0] or "")
+    lost_at = await world.until(lambda: world.holder("repo") is None)
+    assert world.holder("repo", 1) == owners[1]              # a ready replica all the while
+    assert await world.until(world.all_ready) - lost_at < 20.0
+
+
+@in_virtual_time()
+async def test_a_herd_is_spread_and_bounded(world: World) -> None:
+    """add randomized claim jitter, exponential backoff, and limit concurrent reindexes per node."""
+    world.wish(*REPOS)
+    node = world.start("n1", warm_s=10.0)
+    most = 0
+    while not world.all_ready():
+        await world.pass_time(0.2)
+        most = max(most, sum(lease.state is LeaseState.WARMING for lease in node.held()))
+    assert most == DEFAULTS.warming_max == 4
+    assert DEFAULTS.claim_jitter_s > 0
+
+
+@in_virtual_time(is_auctioned=False)
+async def test_of_many_claims_one_succeeds_and_operations_check_their_owner(world: World) -> None:
+    """atomic CAS claims in the catalog prevent dual-ownership; keep TTLs small and require owner_id checks for
+    operations."""
+    sessions = [await holder(world.store, f"n{i}") for i in range(10)]
+    claims = await asyncio.gather(*(world.store.claim(s, REPO) for s in sessions), return_exceptions=True)
+    won = [claim for claim in claims if not isinstance(claim, BaseException)]
+    assert len(won) == 1
+    for session in sessions:
+        if session.node != won[0].node:
+            assert not await world.store.release(session, REPO, won[0].epoch)
+    assert world.holder("repo") == won[0].node
+
+
+def test_one_copy_is_the_default() -> None:
+    """How many replicas (if any) should we allow per-repo? (N=1 default)"""
+    assert UnitSpec("repo").slots() == (Unit("repo"),)
+
+
+def test_a_lease_says_who_holds_what_until_when() -> None:
+    """holds per-repo ownership and lease information."""
+    assert {field.name for field in fields(lease())} >= {"unit", "node", "address", "epoch", "state"}
+
+
+@in_virtual_time()
+async def test_liveness_is_visible_to_operators(world: World) -> None:
+    """Heartbeat: owner renews lease periodically"""
+    world.start("n1")
+    await world.pass_time(60.0)
+    left = {info.role: info.expires_in_s for info in await world.store.sessions()}
+    assert set(left) == {Role.MEMBER, Role.HOLDER}
+    assert all(DEFAULTS.ttl_s - DEFAULTS.renew_s - 1 <= seconds <= DEFAULTS.ttl_s for seconds in left.values())

@@ -1,0 +1,100 @@
+"""Documentation is part of the product: generated pages are current, links lead somewhere, commands exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.house.tree import ROOT, shown, tracked
+
+from argosy.app import SECTIONS
+from argosy.base import settings
+from argosy.cli.root import command_tree
+from argosy.ownership.backends import etcd_keys, redis_keys
+
+README_LINES_MAX = 70
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+REFERENCE = ROOT / "docs" / "reference"
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def pages() -> list[Path]:
+    return [path for path in tracked() if path.suffix == ".md"]
+
+
+def test_generated_pages_are_current() -> None:
+    answer = subprocess.run([sys.executable, "tools/docs.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_every_setting_is_documented() -> None:
+    page = (REFERENCE / "settings.md").read_text()
+    assert [each.env for each in settings.describe(SECTIONS) if f"`{each.env}`" not in page] == []
+
+
+def test_every_settings_class_is_among_the_sections() -> None:
+    found = "\n".join(path.read_text() for path in tracked() if path.suffix == ".py" and "src" in path.parts)
+    declared = set(re.findall(r'^    SECTION: ClassVar\[str\] = "(\w+)"', found, re.MULTILINE))
+    assert declared == {section.SECTION for section in SECTIONS}  # type: ignore[attr-defined]
+
+
+def test_every_command_is_documented() -> None:
+    page = (REFERENCE / "cli.md").read_text()
+    assert [name for name, _ in command_tree()[1:] if f"\n## {name}\n" not in page] == []
+
+
+def test_every_metric_in_the_code_is_documented() -> None:
+    page = (REFERENCE / "metrics.md").read_text()
+    sources = [path for path in tracked() if path.suffix == ".py" and path.is_relative_to(ROOT / "src")]
+    named = {name for path in sources for name in re.findall(r'"(argosy_[a-z0-9_]+)"', path.read_text())}
+    assert [name for name in sorted(named) if f"`{name}`" not in page] == []
+
+
+def test_every_key_is_documented() -> None:
+    page = (REFERENCE / "keys.md").read_text()
+    assert [doc.name for doc in (*redis_keys.KEY_DOCS, *etcd_keys.KEY_DOCS) if f"`{doc.name}`" not in page] == []
+
+
+@pytest.mark.parametrize("path", pages(), ids=shown)
+def test_links_lead_somewhere(path: Path) -> None:
+    links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", pages(), ids=shown)
+def test_commands_in_the_pages_exist(path: Path) -> None:
+    text = path.read_text()
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= targets
+    commands = {name for name, _ in command_tree()}
+    for line in re.findall(r"^argosy [a-z-]+(?: [a-z-]+)?", text, re.MULTILINE):
+        assert line in commands or line.rsplit(" ", 1)[0] in commands, line
+
+
+def test_every_file_the_readme_names_exists() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert [name for name in re.findall(r"`(src/[\w/]+\.py)`", text) if not (ROOT / name).exists()] == []
+
+
+def test_the_readme_is_one_screen() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES_MAX
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    beneath = [path.relative_to(ROOT / "docs") for path in pages() if path.is_relative_to(ROOT / "docs")]
+    wanted = [str(path) for path in beneath if path.parts[0] != "decisions" and path.name != "README.md"]
+    assert [name for name in wanted if f"({name})" not in index] == []
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs(path: Path) -> None:
+    answer = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout
+
+
+def test_what_the_page_says_the_example_prints_is_what_it_prints() -> None:
+    answer = subprocess.run([sys.executable, "examples/hold_a_unit.py"], cwd=ROOT, capture_output=True, text=True)
+    assert answer.stdout in (ROOT / "docs" / "ownership.md").read_text()

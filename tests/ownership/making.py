@@ -1,0 +1,125 @@
+"""Builders that the tests of ownership share: sessions, leases, facts, and a node's parts that already stand."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from argosy.ownership.effects import Effect
+from argosy.ownership.events import CatalogRead, Event, LeaseChanged, MemoryMeasured, SessionOpened, Snapshot
+from argosy.ownership.keeper import Keeper
+from argosy.ownership.model import Auction, Lease, LeaseState, Member, Role, Session, Unit, UnitSpec
+from argosy.ownership.promise import Promise, PromiseTiming
+from argosy.ownership.settings import OwnershipSettings
+from argosy.ownership.view import FleetView
+
+T = TypeVar("T")
+
+ME, OTHER = "n1", "n2"
+GIB = 1 << 30
+TIMING = PromiseTiming(ttl_s=30.0, renew_s=8.0, margin_s=3.0)
+VALID_S = TIMING.ttl_s - TIMING.margin_s        # how long a promise is believed after its request left
+
+
+class Dice:
+    """Implements `Random` without chance: every draw lies at the same fraction of its range."""
+
+    def __init__(self, fraction: float = 0.5) -> None:
+        self.fraction = fraction
+
+    def random(self) -> float:
+        return self.fraction
+
+    def uniform(self, a: float, b: float) -> float:
+        return a + (b - a) * self.fraction
+
+    def randrange(self, start: int, stop: int) -> int:
+        return start + int((stop - start) * self.fraction)
+
+    def choice(self, seq: Sequence[T]) -> T:
+        return seq[self.randrange(0, len(seq))]
+
+
+def settings(**changes: Any) -> OwnershipSettings:
+    return OwnershipSettings(**changes)
+
+
+def session(role: Role = Role.HOLDER, node: str = ME, token: str = "run-1") -> Session:
+    return Session(role, node, f"http://{node}", token, TIMING.ttl_s)
+
+
+def lease(
+    unit: Unit | str = "a",
+    *,
+    node: str = ME,
+    epoch: int = 1,
+    state: LeaseState = LeaseState.READY,
+    token: str = "run-1",
+) -> Lease:
+    unit = Unit(unit) if isinstance(unit, str) else unit
+    return Lease(unit, node, f"http://{node}", token, epoch, state)
+
+
+def auction(unit: Unit | str = "a", *, id: int = 1, max_bids: int = 2, closes_in_s: float = 60.0) -> Auction:
+    return Auction(Unit(unit) if isinstance(unit, str) else unit, id, max_bids, closes_in_s)
+
+
+def member(node: str = ME, **changes: Any) -> Member:
+    return Member(node, f"http://{node}", **changes)
+
+
+def catalog(*specs: UnitSpec | str) -> CatalogRead:
+    return CatalogRead(tuple(UnitSpec(spec) if isinstance(spec, str) else spec for spec in specs))
+
+
+def of_kind(effects: Iterable[object], kind: Any) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+class Bench:
+    """A node's parts, both promises standing and a first snapshot seen, for one machine to be tried beside them."""
+
+    def __init__(self, *specs: UnitSpec | str, node: str = ME, **changes: Any) -> None:
+        self.settings = settings(**changes)
+        self.dice = Dice()
+        self.view = FleetView()
+        self.keeper = Keeper(TIMING, self.dice)
+        self.member = Promise(Role.MEMBER, TIMING, self.dice)
+        self.machine: Any = None
+        self._node = node
+        self.member.want(0.0)
+        self.keeper.promise.want(0.0)
+        self.confirm(0.0)
+        self.tell(Snapshot(members=(member(node),)), 0.0)
+        self.tell(catalog(*specs), 0.0)
+
+    def confirm(self, now: float) -> None:
+        """Both sessions are as good as renewed at `now`."""
+        self.tell(SessionOpened(session(Role.MEMBER, self._node), now), now)
+        self.tell(SessionOpened(session(Role.HOLDER, self._node), now), now)
+
+    def tell(self, event: Event | None, now: float) -> list[Effect]:
+        """What the machine under test orders; the parts beside it take the same fact in first."""
+        self.view.apply(event, now)
+        self.member.handle(event, now)
+        self.keeper.handle(event, now)
+        self.keeper.news.clear()
+        return [] if self.machine is None else list(self.machine.handle(event, now))
+
+    def measure(self, free_bytes: int, now: float) -> list[Effect]:
+        return self.tell(MemoryMeasured(free_bytes), now)
+
+    def grant(self, unit: Unit | str, now: float, **changes: Any) -> list[Effect]:
+        changes.setdefault("node", self._node)
+        return self.tell(LeaseChanged(lease(unit, **changes)), now)
+
+    def wait(self, now: float, *, until: float) -> list[tuple[float, Effect]]:
+        """Lets time pass as the driver does, waking the machine at its deadlines; each effect with its instant.
+
+        The machine's answers are lost on nobody: none are given."""
+        done: list[tuple[float, Effect]] = []
+        for _ in range(10_000):
+            deadline = self.machine.deadline()
+            if deadline is None or deadline > until:
+                return done
+            now = max(now, deadline)
+            done += [(now, effect) for effect in self.machine.handle(None, now)]
+        raise AssertionError(f"the machine never rests: deadline {self.machine.deadline()} at {now}")

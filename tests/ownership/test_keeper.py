@@ -1,0 +1,238 @@
+"""Do I hold this unit at this instant? Grants, pauses, losses, and the balance of starts and stops."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.ownership.effects import Effect, ServingExtended, ServingStarted, ServingStopped
+from argosy.ownership.events import (
+    Event,
+    LeaseChanged,
+    LeaseGone,
+    SessionEnded,
+    SessionMissed,
+    SessionOpened,
+    SessionRenewed,
+    Snapshot,
+)
+from argosy.ownership.keeper import Gained, Keeper, Lost
+from argosy.ownership.model import LeaseState, Role, Unit
+from tests.ownership.making import OTHER, TIMING, VALID_S, Dice, lease, session
+
+A, B = Unit("a"), Unit("b")
+MINE = session()
+
+
+def keeping(*units: Unit, at: float = 0.0) -> Keeper:
+    """A keeper whose session opened at `at`, serving `units`."""
+    keeper = Keeper(TIMING, Dice())
+    keeper.promise.want(at)
+    keeper.handle(None, at)
+    keeper.handle(SessionOpened(MINE, at), at)
+    for unit in units:
+        assert keeper.handle(LeaseChanged(lease(unit)), at) == [ServingStarted(unit, 1, at + VALID_S)]
+    return keeper
+
+
+def serving_changes(effects: list[Effect]) -> list[Effect]:
+    return [e for e in effects if isinstance(e, ServingStarted | ServingExtended | ServingStopped)]
+
+
+def test_a_grant_on_the_watch_is_served_at_once() -> None:
+    keeper = keeping(A)
+    assert keeper.holds(A, 1.0)
+    assert not keeper.holds(B, 1.0)
+
+
+def test_nothing_is_held_at_the_very_instant_the_promise_ends() -> None:
+    keeper = keeping(A)
+    assert keeper.holds(A, VALID_S - 1e-6)
+    assert not keeper.holds(A, VALID_S)     # even before the machine is told that time has passed
+
+
+def test_when_renewal_fails_all_units_pause_at_once() -> None:
+    keeper = keeping(A, B)
+    keeper.handle(None, TIMING.renew_s)
+    keeper.handle(SessionMissed(Role.HOLDER), TIMING.renew_s)
+    assert keeper.holds(A, VALID_S - 1)
+    assert serving_changes(keeper.handle(None, VALID_S)) == [ServingStopped(A, 1), ServingStopped(B, 1)]
+    assert keeper.pauses == 1
+    assert serving_changes(keeper.handle(None, VALID_S + 1)) == []
+
+
+def test_the_keeper_wakes_to_pause() -> None:
+    keeper = keeping(A)
+    keeper.handle(None, TIMING.renew_s)             # the renewal's answer never comes
+    assert keeper.deadline() == VALID_S
+    keeper.handle(None, VALID_S)
+    assert keeper.deadline() is None
+
+
+def test_units_resume_when_the_store_still_knew_the_session() -> None:
+    keeper = keeping(A, B)
+    keeper.handle(None, VALID_S)
+    effects = keeper.handle(SessionRenewed(MINE, VALID_S, None), VALID_S + 0.1)
+    until = VALID_S + VALID_S
+    assert serving_changes(effects) == [ServingStarted(A, 1, until), ServingStarted(B, 1, until)]
+    assert keeper.holds(B, VALID_S + 0.1)
+
+
+def test_a_renewal_extends_what_is_served() -> None:
+    keeper = keeping(A)
+    assert serving_changes(keeper.handle(SessionRenewed(MINE, 8.0, None), 8.1)) == [ServingExtended(8.0 + VALID_S)]
+    assert serving_changes(keeper.handle(SessionRenewed(MINE, 7.0, None), 8.2)) == []
+
+
+def test_a_lost_session_loses_every_lease() -> None:
+    keeper = keeping(A, B)
+    keeper.news.clear()
+    effects = keeper.handle(SessionEnded(MINE), 5.0)
+    assert serving_changes(effects) == [ServingStopped(A, 1), ServingStopped(B, 1)]
+    assert keeper.news == [Lost(A), Lost(B)]
+    keeper.handle(SessionOpened(session(token="run-2"), 5.0), 5.1)
+    assert not keeper.holds(A, 5.1)
+    assert keeper.pauses == 0
+
+
+@pytest.mark.parametrize("foreign", [lease(A, token="run-0"), lease(A, node=OTHER)])
+def test_a_lease_of_another_run_or_node_is_not_ours(foreign: object) -> None:
+    keeper = keeping()
+    assert keeper.handle(LeaseChanged(foreign), 1.0) == []  # type: ignore[arg-type]
+    assert keeper.holdings == {}
+
+
+def test_a_greater_epoch_replaces_the_holding() -> None:
+    keeper = keeping(A)
+    keeper.news.clear()
+    effects = keeper.handle(LeaseChanged(lease(A, epoch=4)), 1.0)
+    assert effects == [ServingStopped(A, 1), ServingStarted(A, 4, VALID_S)]
+    assert keeper.news == [Lost(A), Gained(lease(A, epoch=4))]
+    assert keeper.handle(LeaseGone(A, 1), 2.0) == []
+    assert keeper.holds(A, 2.0)
+
+
+def test_a_lease_that_is_gone_is_served_no_more() -> None:
+    keeper = keeping(A, B)
+    assert keeper.handle(LeaseGone(A, 1), 1.0) == [ServingStopped(A, 1)]
+    assert (keeper.holds(A, 1.0), keeper.holds(B, 1.0)) == (False, True)
+
+
+def test_a_snapshot_drops_what_it_does_not_know_and_brings_what_it_does() -> None:
+    keeper = keeping(A)
+    effects = keeper.handle(Snapshot(leases=(lease(B, epoch=2), lease("c", node=OTHER))), 1.0)
+    assert effects == [ServingStopped(A, 1), ServingStarted(B, 2, VALID_S)]
+    assert list(keeper.holdings) == [B]
+
+
+def test_a_snapshot_with_the_same_leases_changes_nothing() -> None:
+    keeper = keeping(A, B)
+    assert keeper.handle(Snapshot(leases=(lease(A), lease(B))), 1.0) == []
+
+
+def test_a_renewal_tells_which_leases_the_store_has_forgotten() -> None:
+    keeper = keeping(A, B)
+    effects = keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(B, 1)})), 8.1)
+    assert ServingStopped(A, 1) in effects
+    assert list(keeper.holdings) == [B]
+
+
+def test_a_lease_granted_after_the_renewal_left_is_not_missed() -> None:
+    keeper = keeping(A)
+    keeper.handle(LeaseChanged(lease(B)), 8.05)
+    keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(A, 1)})), 8.1)
+    assert keeper.holds(B, 8.1)
+
+
+def test_a_store_that_never_forgets_says_nothing_of_leases() -> None:
+    keeper = keeping(A)
+    keeper.handle(SessionRenewed(MINE, 8.0, None), 8.1)
+    assert keeper.holds(A, 8.1)
+
+
+def test_what_is_leaving_is_never_served_again_under_its_epoch() -> None:
+    keeper = keeping(A)
+    assert keeper.stop_serving(A) == [ServingStopped(A, 1)]
+    assert not keeper.holds(A, 1.0)
+    assert A in keeper.holdings                     # the store has not been told yet
+    assert serving_changes(keeper.handle(LeaseChanged(lease(A, state=LeaseState.DRAINING)), 2.0)) == []
+    assert serving_changes(keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(A, 1)})), 8.1)) == []
+    assert not keeper.holds(A, 8.1)
+
+
+def test_warming_is_what_is_held_and_not_ready() -> None:
+    keeper = keeping()
+    keeper.handle(LeaseChanged(lease(A, state=LeaseState.WARMING)), 1.0)
+    assert list(keeper.warming) == [A]
+    keeper.handle(LeaseChanged(lease(A, state=LeaseState.READY)), 2.0)
+    assert keeper.warming == {}
+    assert keeper.holdings[A].lease.state is LeaseState.READY
+
+
+def test_how_many_are_served_is_none_when_the_promise_has_ended() -> None:
+    keeper = keeping(A, B)
+    assert keeper.serving_count(1.0) == 2
+    assert keeper.serving_count(VALID_S) == 0
+
+
+UNITS = st.sampled_from([A, B])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[float, str, Unit, float]]:
+    """Steps of (span until then, what happens, to which unit, how long ago its request left)."""
+    kinds = ["pass", "open", "renew", "forgetful", "miss", "end", "grant", "foreign", "gone", "snapshot", "empty", "stop"]
+    step = st.tuples(st.floats(0, 12), st.sampled_from(kinds), UNITS, st.floats(0, 6))
+    return draw(st.lists(step, max_size=40))
+
+
+@given(histories())
+def test_no_unit_is_ever_served_without_a_valid_promise(history: list[tuple[float, str, Unit, float]]) -> None:
+    keeper, now, epoch, runs = Keeper(TIMING, Dice()), 0.0, 0, 0
+    confirmed_at = float("-inf")                    # when the latest confirmed request of this session left
+    served: dict[Unit, int] = {}
+    keeper.promise.want(now)
+    for span, kind, unit, ago in history:
+        now += span
+        current = keeper.promise.session
+        event: Event | None = None
+        match kind:
+            case "open" if current is None:
+                runs += 1
+                event, confirmed_at = SessionOpened(session(token=f"run-{runs}"), now - ago), now - ago
+            case "renew" | "forgetful" if current is not None:
+                held = frozenset((u, h.lease.epoch) for u, h in keeper.holdings.items() if kind == "renew" or u != unit)
+                event, confirmed_at = SessionRenewed(current, now - ago, held), max(confirmed_at, now - ago)
+            case "end" if current is not None:
+                event, confirmed_at = SessionEnded(current), float("-inf")
+            case "miss":
+                event = SessionMissed(Role.HOLDER)
+            case "grant" | "foreign":
+                epoch += 1
+                token = current.token if current and kind == "grant" else "run-0"
+                event = LeaseChanged(lease(unit, epoch=epoch, token=token))
+            case "gone" if unit in keeper.holdings:
+                event = LeaseGone(unit, keeper.holdings[unit].lease.epoch)
+            case "snapshot":
+                event = Snapshot(leases=tuple(h.lease for u, h in keeper.holdings.items() if u != unit))
+            case "empty":
+                event = Snapshot()
+            case "stop" if unit in keeper.holdings:
+                _balance(served, keeper.stop_serving(unit))
+        _balance(served, keeper.handle(event, now))
+        for each in (A, B):
+            assert keeper.holds(each, now) == (each in served)
+            assert not keeper.holds(each, confirmed_at + VALID_S)       # OWN-4
+            assert each not in served or (each in keeper.holdings and not keeper.holdings[each].is_leaving)
+
+
+def _balance(served: dict[Unit, int], effects: list[Effect]) -> None:
+    """Starts and stops alternate, and each stop names the epoch that was started."""
+    for effect in effects:
+        match effect:
+            case ServingStarted(unit, epoch, _):
+                assert unit not in served
+                served[unit] = epoch
+            case ServingStopped(unit, epoch):
+                assert served.pop(unit) == epoch
+            case ServingExtended():
+                assert served

@@ -1,0 +1,156 @@
+"""What only the memory store does: grace after forgetting, watchers that lag, observers, and its marks."""
+
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from argosy.base.clock import seeded_random
+from argosy.base.errors import Conflict, Fenced, Throttled
+from argosy.ownership.backends.memory import WATCH_BACKLOG_MAX, MemoryStore
+from argosy.ownership.events import AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged, MemberChanged, Snapshot
+from argosy.ownership.model import CloseOutcome, LeaseState, Role, Session, Space, Unit
+from tests.ownership.making import member
+
+A = Unit("a")
+
+
+class Hand:
+    """A clock turned by hand."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> float:
+        return self.at
+
+    def wall(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+@pytest.fixture
+def clock() -> Hand:
+    return Hand()
+
+
+def store_of(clock: Hand, *, is_auctioned: bool = False, grace_s: float = 0.0) -> MemoryStore:
+    return MemoryStore(Space("repos", is_auctioned), clock=clock, random=seeded_random(1), grace_s=grace_s)
+
+
+async def holder(store: MemoryStore, node: str = "n1", ttl_s: float = 30.0) -> Session:
+    return await store.open_session(Role.HOLDER, member(node), ttl_s=ttl_s)
+
+
+async def test_a_session_ends_at_the_instant_its_time_is_up(clock: Hand) -> None:
+    store = store_of(clock)
+    session = await holder(store)
+    await store.claim(session, A)
+    clock.at = 29.999
+    await store.sweep()
+    assert store.expiry(Role.HOLDER, "n1") == 30.0
+    assert store.snapshot().leases
+    clock.at = 30.0
+    assert store.snapshot().leases == ()
+    assert store.expiry(Role.HOLDER, "n1") is None
+    with pytest.raises(Fenced, match="has ended"):
+        await store.renew(session)
+
+
+async def test_a_namesake_is_told_where_the_other_is_and_how_long_to_wait(clock: Hand) -> None:
+    store = store_of(clock)
+    await holder(store)
+    clock.at = 10.0
+    with pytest.raises(Conflict, match=r"'n1' is in use at 'http://n1'.* another id, or wait 20\.0 s"):
+        await holder(store)
+
+
+async def test_a_store_that_forgot_everything_grants_nothing_for_its_grace(clock: Hand) -> None:
+    store = store_of(clock, grace_s=30.0)
+    clock.at = 100.0
+    first = (await store.claim(await holder(store), A)).epoch
+    store.lose_everything()
+    session = await holder(store)
+    with pytest.raises(Throttled) as refused:
+        await store.claim(session, A)
+    assert refused.value.retry_after_s == 30.0
+    clock.at = 129.0
+    await store.renew(session)
+    clock.at = 130.0
+    assert (await store.claim(session, A)).epoch > first
+
+
+async def test_a_store_that_forgot_everything_says_so_to_its_watchers(clock: Hand) -> None:
+    store = store_of(clock)
+    await store.claim(await holder(store), A)
+    async with aclosing(store.watch()) as facts:  # type: ignore[type-var]
+        assert len((await anext(facts)).leases) == 1  # type: ignore[union-attr]
+        store.lose_everything()
+        assert await anext(facts) == Snapshot()
+
+
+async def test_an_auction_full_within_the_grace_is_closed_after_it(clock: Hand) -> None:
+    store = store_of(clock, is_auctioned=True, grace_s=10.0)
+    session = await holder(store)
+    await store.place_bid(session, A, free_bytes=1, min_bytes=0, max_bids=1, window_s=60.0)
+    closing = await store.close_auction(A)
+    assert (closing.outcome, closing.wait_s) == (CloseOutcome.NOT_DUE, 10.0)
+    clock.at = 10.0
+    assert (await store.close_auction(A)).outcome is CloseOutcome.WON
+
+
+async def test_a_watcher_that_lags_is_given_a_snapshot_instead(clock: Hand) -> None:
+    store = store_of(clock)
+    async with aclosing(store.watch()) as facts:  # type: ignore[type-var]
+        assert isinstance(await anext(facts), Snapshot)
+        for number in range(WATCH_BACKLOG_MAX + 5):
+            await store.push_max_bids(number % 7 + 1)
+        assert await anext(facts) == store.snapshot()
+        await store.push_max_bids(3)
+        assert await anext(facts) == MaxBidsChanged(3)
+
+
+async def test_a_watcher_that_went_away_is_forgotten(clock: Hand) -> None:
+    store = store_of(clock)
+    async with aclosing(store.watch()) as facts:  # type: ignore[type-var]
+        await anext(facts)
+        assert len(store._watchers) == 1
+    assert store._watchers == []
+
+
+async def test_observers_hear_each_fact_in_the_same_instant(clock: Hand) -> None:
+    store, heard = store_of(clock), []
+    store.observers.append(lambda fact: heard.append((clock.at, fact)))
+    clock.at = 5.0
+    lease = await store.claim(await holder(store), A)
+    clock.at = 6.0
+    await store.open_session(Role.MEMBER, member("n2"), ttl_s=30.0)
+    assert heard == [(5.0, LeaseChanged(lease)), (6.0, MemberChanged(member("n2")))]
+
+
+async def test_a_hand_over_is_told_so_that_the_heir_always_holds_something(clock: Hand) -> None:
+    store, heard = store_of(clock), []
+    old, heir = await holder(store, "n1"), await holder(store, "n2")
+    slot = Unit("a", -1)
+    lease = await store.claim(old, A)
+    standby = await store.claim(heir, slot)
+    await store.set_state(heir, slot, standby.epoch, LeaseState.READY)
+    store.observers.append(heard.append)
+    granted = await store.hand_over(old, A, lease.epoch, slot)
+    assert granted is not None
+    assert (granted.node, granted.state, granted.epoch > lease.epoch) == ("n2", LeaseState.READY, True)
+    assert heard == [LeaseGone(A, lease.epoch), LeaseChanged(granted), LeaseGone(slot, standby.epoch)]
+
+
+async def test_pending_marks_are_those_of_running_auctions(clock: Hand) -> None:
+    store, heard = store_of(clock, is_auctioned=True), []
+    store.observers.append(heard.append)
+    session = await holder(store)
+    how: dict[str, Any] = {"min_bytes": 0, "max_bids": 2, "window_s": 60.0}
+    await store.place_bid(session, A, free_bytes=1, **how)
+    assert store.pending_marks() == {"n1": A}
+    assert [fact.auction.closes_in_s for fact in heard if isinstance(fact, AuctionOpened)] == [60.0]
+    await store.end_session(session)
+    assert store.pending_marks() == {}

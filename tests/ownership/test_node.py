@@ -1,0 +1,321 @@
+"""The whole node as one machine: warming, readiness, slots, leaving; and that it never wakes for nothing."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argosy.base.clock import seeded_random
+from argosy.ownership.effects import (
+    Drop,
+    Effect,
+    EndSession,
+    HandOver,
+    Left,
+    OpenSession,
+    PlaceBid,
+    ReadCatalog,
+    Release,
+    RenewSession,
+    ServingStarted,
+    ServingStopped,
+    SetState,
+    Sweep,
+    Warm,
+)
+from argosy.ownership.events import (
+    AuctionClosed,
+    AuctionOpened,
+    BidAnswered,
+    ClosingAnswered,
+    DrainRequested,
+    Event,
+    LeaseChanged,
+    LeaseGone,
+    LetGoAnswered,
+    MemberChanged,
+    MemoryMeasured,
+    SessionEnded,
+    SessionOpened,
+    SessionRenewed,
+    Snapshot,
+    StateMissed,
+    Warmed,
+    WarmingFailed,
+)
+from argosy.ownership.model import (
+    SUCCESSOR,
+    BidOutcome,
+    BidReceipt,
+    CloseOutcome,
+    Closing,
+    LeaseState,
+    Role,
+    Unit,
+    UnitSpec,
+)
+from argosy.ownership.node import NodeMachine
+from argosy.ownership.ring import Ring
+from tests.ownership.making import GIB, ME, OTHER, Dice, auction, catalog, lease, member, of_kind, session
+from tests.ownership.making import settings as made
+
+A = Unit("a")
+HEIR = Unit("a", SUCCESSOR)
+WARMING, READY, DRAINING = LeaseState.WARMING, LeaseState.READY, LeaseState.DRAINING
+
+
+class Node:
+    """A machine past its first steps: sessions open, space seen, catalog read."""
+
+    def __init__(self, *specs: UnitSpec | str, **changes: object) -> None:
+        self.machine = NodeMachine(made(**changes), ME, Dice())
+        first = self.machine.handle(None, 0.0)
+        assert {type(effect) for effect in first} == {OpenSession, Sweep, ReadCatalog}
+        self.tell(SessionOpened(session(Role.MEMBER), 0.0), 0.0)
+        self.tell(SessionOpened(session(Role.HOLDER), 0.0), 0.0)
+        self.tell(Snapshot(members=(member(ME), member(OTHER))), 0.0)
+        self.tell(catalog(*specs or ("a",)), 0.0)
+
+    def tell(self, event: Event | None, now: float) -> list[Effect]:
+        return self.machine.handle(event, now)
+
+    def grant(self, unit: Unit | str, now: float, **changes: object) -> list[Effect]:
+        return self.tell(LeaseChanged(lease(unit, **changes)), now)  # type: ignore[arg-type]
+
+
+def test_a_won_unit_is_warmed_and_then_said_to_be_ready() -> None:
+    node = Node()
+    assert node.grant("a", 1.0, state=WARMING)[-1] == Warm(A, 1)
+    assert SetState(session(), A, 1, READY) in node.tell(Warmed(A, 1), 2.0)
+
+
+def test_warmth_that_came_after_the_lease_was_lost_is_not_told() -> None:
+    node = Node()
+    node.grant("a", 1.0, state=WARMING)
+    node.tell(LeaseGone(A, 1), 1.5)
+    assert of_kind(node.tell(Warmed(A, 1), 2.0), SetState) == []
+
+
+def test_readiness_the_store_could_not_be_told_is_told_again() -> None:
+    node = Node()
+    node.grant("a", 1.0, state=WARMING)
+    node.tell(Warmed(A, 1), 2.0)
+    node.tell(StateMissed(A, 1), 2.0)
+    assert SetState(session(), A, 1, READY) in node.tell(None, 2.2)
+
+
+def test_a_unit_that_cannot_be_made_ready_is_given_back_and_forgotten() -> None:
+    node = Node()
+    node.grant("a", 1.0, state=WARMING)
+    assert of_kind(node.tell(WarmingFailed(A, 1), 2.0), ServingStopped | Release) == [
+        ServingStopped(A, 1),
+        Release(session(), A, 1),
+    ]
+    assert Drop(A) in node.tell(LeaseGone(A, 1), 2.1)
+
+
+def test_a_lost_lease_is_dropped_from_memory() -> None:
+    node = Node()
+    node.grant("a", 1.0)
+    effects = node.tell(SessionEnded(session()), 2.0)
+    assert effects.index(ServingStopped(A, 1)) < effects.index(Drop(A))
+
+
+@pytest.mark.parametrize("wished", [(), ("b",), (UnitSpec("a", replicas=1),)])
+def test_what_is_no_longer_wished_for_is_released(wished: tuple[UnitSpec | str, ...]) -> None:
+    node = Node(UnitSpec("a", replicas=2))
+    node.grant(Unit("a", 2), 1.0)
+    assert of_kind(node.tell(catalog(*wished), 2.0), Release) == [Release(session(), Unit("a", 2), 1)]
+
+
+def test_what_is_still_wished_for_stays() -> None:
+    node = Node(UnitSpec("a", replicas=2))
+    node.grant(Unit("a", 2), 1.0)
+    assert of_kind(node.tell(catalog(UnitSpec("a", replicas=3), "b"), 2.0), Release) == []
+
+
+def test_a_primary_that_does_not_drain_needs_no_successor() -> None:
+    node = Node()
+    node.grant("a", 1.0, node=OTHER, state=DRAINING)
+    node.grant(HEIR, 2.0)
+    assert of_kind(node.grant("a", 3.0, node="n3", epoch=2), Release) == [Release(session(), HEIR, 1)]
+
+
+def test_a_superfluous_successor_learnt_of_from_a_snapshot_leaves_too() -> None:
+    node = Node()
+    node.grant(HEIR, 1.0)
+    snapshot = Snapshot(leases=(lease(HEIR), lease("a", node=OTHER)), members=(member(ME),))
+    assert Release(session(), HEIR, 1) in node.tell(snapshot, 2.0)
+
+
+def test_one_node_keeps_one_slot_and_what_it_has_in_memory() -> None:
+    node = Node(UnitSpec("a", replicas=1))
+    node.grant(Unit("a", 1), 1.0)
+    effects = node.grant("a", 2.0, state=WARMING)
+    assert Release(session(), Unit("a", 1), 1) in effects
+    assert Warm(A, 1) in effects
+    assert of_kind(node.tell(LeaseGone(Unit("a", 1), 1), 3.0), Drop) == []
+
+
+def test_an_heir_takes_over_without_dropping_anything() -> None:
+    node = Node()
+    node.grant("a", 1.0, node=OTHER, state=DRAINING)
+    node.grant(HEIR, 2.0)
+    told = node.tell(LeaseGone(A, 1), 3.0) + node.grant("a", 3.0, epoch=2) + node.tell(LeaseGone(HEIR, 1), 3.0)
+    assert ServingStarted(A, 2, 27.0) in told
+    assert of_kind(told, Drop) == []
+    assert node.machine.keeper.holds(A, 3.0)
+
+
+def test_a_drain_ends_membership_first_and_the_holder_session_last() -> None:
+    node = Node()
+    node.grant("a", 1.0)
+    effects = node.tell(DrainRequested(), 2.0)
+    assert of_kind(effects, EndSession | SetState) == [
+        SetState(session(), A, 1, DRAINING),
+        EndSession(session(Role.MEMBER)),
+    ]
+    node.grant("a", 2.1, state=DRAINING)
+    node.grant(HEIR, 3.0, node=OTHER, state=WARMING)
+    assert node.machine.keeper.holds(A, 3.0)
+    assert of_kind(node.grant(HEIR, 4.0, node=OTHER), HandOver) == [HandOver(session(), A, 1, HEIR)]
+    assert of_kind(node.tell(LetGoAnswered(A, 1, is_done=True), 4.1), EndSession) == []
+    assert of_kind(node.tell(LeaseGone(A, 1), 4.2), EndSession) == [EndSession(session())]
+    assert node.machine.has_left
+
+
+def test_a_draining_node_bids_no_more_and_still_closes() -> None:
+    node = Node("a", "b")
+    node.grant("b", 0.0)
+    node.tell(DrainRequested(), 1.0)
+    effects = node.tell(MemoryMeasured(GIB), 1.0) + node.tell(AuctionOpened(auction("a", closes_in_s=1.0)), 1.0)
+    effects += node.tell(None, 5.0)
+    assert of_kind(effects, PlaceBid) == []
+    assert "CloseAuction" in {type(effect).__name__ for effect in effects}
+
+
+def test_a_unit_won_while_draining_is_given_back() -> None:
+    node = Node("a", "b")
+    node.grant("b", 0.0)
+    node.tell(DrainRequested(), 1.0)
+    assert Release(session(), A, 1) in node.grant("a", 2.0, state=WARMING)
+
+
+def test_a_ring_node_quiesces_and_then_ends_its_session_with_all_leases() -> None:
+    first, second = sorted(Ring([ME, OTHER]).wanted_by(ME, [f"s{i}" for i in range(20)]))[:2]
+    node = Node(first, second, placement="ring", quiesce_s=1.5)
+    node.grant(first, 0.0)
+    node.grant(second, 0.0)
+    assert of_kind(node.tell(DrainRequested(), 1.0), EndSession) == [EndSession(session(Role.MEMBER))]
+    assert node.machine.keeper.holds(Unit(first), 2.4)
+    assert of_kind(node.tell(None, 2.4), EndSession) == []
+    effects = node.tell(None, 2.5)
+    assert of_kind(effects, ServingStopped | EndSession) == [
+        ServingStopped(Unit(first), 1),
+        ServingStopped(Unit(second), 1),
+        EndSession(session()),
+    ]
+    assert node.machine.has_left
+
+
+def test_a_node_that_has_left_wants_nothing_more() -> None:
+    node = Node()
+    node.tell(DrainRequested(), 1.0)
+    assert node.machine.has_left
+    assert node.machine.deadline() is None
+    assert node.tell(None, 100.0) == []
+
+
+def test_a_node_without_a_session_can_leave_too() -> None:
+    machine = NodeMachine(made(), ME, Dice())
+    machine.handle(None, 0.0)
+    assert machine.handle(DrainRequested(), 1.0)[-1] == Left()
+    node = Node()
+    node.grant("a", 1.0)
+    node.tell(DrainRequested(), 2.0)
+    assert of_kind(node.tell(SessionEnded(session()), 3.0), Left | EndSession) == [Left()]
+
+
+def test_a_draining_node_is_not_woken_by_wishes_it_no_longer_has() -> None:
+    node = Node("a", "b")
+    node.grant("b", 0.0)
+    node.tell(WarmingFailed(A, 1), 0.0)
+    node.tell(MemoryMeasured(GIB), 0.0)
+    node.tell(DrainRequested(), 0.5)
+    node.grant("b", 0.5, state=DRAINING)
+    wakes = list(_wakes(node.machine, 0.5, until=120.0))
+    assert len(wakes) < 120 * 2 + 40                                # sweeps and catalog, a few renewals
+
+
+def _wakes(machine: NodeMachine, now: float, *, until: float) -> Iterator[float]:
+    """Wakes the machine as the driver does; its sessions are renewed, nothing else is answered."""
+    while (deadline := machine.deadline()) is not None and deadline <= until:
+        now = max(now, deadline)
+        yield now
+        for renewal in of_kind(machine.handle(None, now), RenewSession):
+            machine.handle(SessionRenewed(renewal.session, now, None), now)
+
+
+KINDS = ("win", "ready", "drain_other", "gone", "spoil", "end", "open", "measure", "snapshot", "auction", "close",
+         "placed", "missed", "drain", "unwish", "wish", "join")
+STEPS = st.lists(st.tuples(st.floats(0, 9), st.sampled_from(KINDS), st.integers(-1, 1)), max_size=30)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["auction", "ring", "claim"]), STEPS, st.integers())
+def test_whatever_happens_the_node_comes_to_rest_at_every_instant(
+    placement: str, steps: list[tuple[float, str, int]], seed: int
+) -> None:
+    machine = NodeMachine(made(placement=placement), ME, seeded_random(seed))
+    now, epoch, run = 0.0, 0, 1
+    told: list[Event | None] = [None, catalog(UnitSpec("a", replicas=1), "b"), Snapshot(members=(member(ME),))]
+    told += [SessionOpened(session(role), 0.0) for role in Role]
+    for span, kind, slot in [*((0.0, "start", 0) for _ in told), *steps]:
+        now += span
+        unit = Unit("a", slot)
+        holding = machine.keeper.holdings.get(unit)
+        at = 0 if holding is None else holding.lease.epoch
+        current = machine.keeper.promise.session
+        event: Event | None = told.pop(0) if kind == "start" else None
+        match kind:
+            case "win" | "drain_other":
+                epoch += 1
+                who, state = (ME, WARMING) if kind == "win" else (OTHER, DRAINING)
+                token = current.token if current else "run-0"
+                event = LeaseChanged(lease(unit, node=who, epoch=epoch, state=state, token=token))
+            case "ready" if at:
+                event = Warmed(unit, at)
+            case "gone" if unit in machine.view.leases:
+                event = LeaseGone(unit, machine.view.leases[unit].epoch)
+            case "spoil" | "missed" if at:
+                event = WarmingFailed(unit, at) if kind == "spoil" else LetGoAnswered(unit, at, is_done=False)
+            case "end" if current:
+                event = SessionEnded(current)
+            case "open" if current is None and not machine.leaver.is_draining:
+                run += 1
+                event = SessionOpened(session(token=f"run-{run}"), now)
+            case "measure":
+                event = MemoryMeasured(GIB)
+            case "snapshot":
+                event = Snapshot(members=(member(ME), member(OTHER)))
+            case "auction":
+                event = AuctionOpened(auction(unit, closes_in_s=5.0))
+            case "close":
+                event = ClosingAnswered(unit, Closing(CloseOutcome.NO_WINNER)) if slot else AuctionClosed(unit, 1, None)
+            case "placed":
+                event = BidAnswered(unit, BidReceipt(BidOutcome.PLACED, is_full=slot == 0))
+            case "drain":
+                event = DrainRequested()
+            case "unwish" | "wish":
+                event = catalog("b") if kind == "unwish" else catalog(UnitSpec("a", replicas=1), "b")
+            case "join":
+                event = MemberChanged(member(OTHER))
+        machine.handle(event, now)
+        for _ in range(100):
+            deadline = machine.deadline()
+            if deadline is None or deadline > now:
+                break
+            machine.handle(None, now)
+        else:
+            raise AssertionError(f"the node spins at {now} after {event}")

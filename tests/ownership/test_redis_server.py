@@ -1,0 +1,457 @@
+"""The Redis backend against a server that fails, forgets, cuts its stream, or is watched from outside."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Protocol
+
+import pytest
+from redis.asyncio import Redis
+from tests.contracts.stage import (
+    AUCTIONED,
+    CLAIMED,
+    CLOCK,
+    bid,
+    closed,
+    eventually,
+    holder,
+    holders,
+    living,
+    member,
+    snapshot,
+    watching,
+    won,
+)
+from tests.servers.valkey import Valkey, free_port
+
+from argosy.base.clock import system_random
+from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
+from argosy.ownership.backends import redis as redis_backend
+from argosy.ownership.backends import redis_connection, redis_watch
+from argosy.ownership.backends.redis import RedisStore
+from argosy.ownership.backends.redis_keys import KEY_DOCS
+from argosy.ownership.events import LeaseChanged, Snapshot
+from argosy.ownership.model import BidOutcome, CloseOutcome, Lease, LeaseState, Member, Role, Session, Space, Unit
+
+UNIT = Unit("example/repo")
+GRACE_S = 1.0
+
+
+class Opened(Protocol):
+    """Opens one more client of this test's server."""
+
+    async def __call__(self, space: Space, *, grace_s: float = 0.0, namespace: str = "argosy") -> RedisStore: ...
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[Valkey]:
+    """Its own for each test, since these tests end it, empty it and look at all its keys; by default without memory."""
+    with Valkey(is_durable=getattr(request, "param", False)) as started:
+        yield started
+
+
+@pytest.fixture
+async def opened(server: Valkey) -> AsyncIterator[Opened]:
+    stores: list[RedisStore] = []
+
+    async def open_one(space: Space, *, grace_s: float = 0.0, namespace: str = "argosy") -> RedisStore:
+        store = await RedisStore.open(
+            server.url, space, clock=CLOCK, random=system_random(), grace_s=grace_s, namespace=namespace
+        )
+        stores.append(store)
+        return store
+
+    yield open_one
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
+async def admin(server: Valkey) -> AsyncIterator[Redis]:
+    client: Redis = Redis.from_url(server.url, decode_responses=True)
+    yield client
+    await client.aclose()
+
+
+async def whole_life(store: RedisStore) -> None:
+    """Every call of the store, once or more."""
+    as_member, first, second = await member(store, "n1"), await holder(store, "n1"), await holder(store, "n2")
+    await store.announce(as_member, Member("n1", "http://n1", is_bidding=False))
+    await won(store, first, UNIT)
+    await bid(store, second, Unit("left open"), max_bids=9)
+    lease = await won(store, first, Unit("a", 1))
+    await store.set_state(first, lease.unit, lease.epoch, LeaseState.READY)
+    await store.hand_over(first, UNIT, 1, Unit(UNIT.name, -1))
+    await store.release(first, lease.unit, lease.epoch)
+    await store.push_max_bids(3)
+    await store.renew(first)
+    await store.sessions()
+    await store.sweep()
+    await snapshot(store)
+    await store.end_session(as_member)
+
+
+# -- what is asked of the server --------------------------------------------------------------------------------------
+
+
+async def test_no_command_looks_through_all_keys(opened: Opened, server: Valkey) -> None:
+    """"This avoids using `KEYS` and is efficient for moderate cluster sizes." """
+    seen: list[str] = []
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"MONITOR\r\n")
+    assert await reader.readline() == b"+OK\r\n"
+    auctions, claims = await opened(AUCTIONED), await opened(CLAIMED)
+    await whole_life(auctions)
+    await claims.claim(await holder(claims, "n1"), UNIT)
+    await auctions.push_max_bids(77)
+    async with asyncio.timeout(10):
+        while not (seen and '"PUBLISH"' in seen[-1] and '"77"' in seen[-1]):
+            seen.append((await reader.readline()).decode())
+    writer.close()
+    await writer.wait_closed()
+    commands = {line.split('"')[1].upper() for line in seen if '"' in line}
+    assert {"EVALSHA", "TIME", "INFO", "XADD", "XREVRANGE"} <= commands
+    assert not {"KEYS", "SCAN", "HSCAN", "SSCAN", "ZSCAN", "RANDOMKEY"} & commands
+
+
+async def test_every_key_is_declared_and_all_keys_of_a_space_share_one_hash_tag(opened: Opened, admin: Redis) -> None:
+    store = await opened(AUCTIONED, namespace="fleet")
+    await whole_life(store)
+    left_open = Unit("left open").key
+    declared = {doc.name.replace("<unit>", left_open): doc.kind.replace("sorted set", "zset") for doc in KEY_DOCS}
+    found = {}
+    async for key in admin.scan_iter():
+        tag, _, name = key.partition("}:")
+        assert tag == "{fleet:repos"
+        found[name] = await admin.type(key)
+    assert found.items() <= declared.items()
+    # All are in use but the channel, which is no key, and what the end of the only member emptied.
+    assert declared.keys() - found.keys() == {"max_bids_changed", "members", "member_info", "bidding"}
+
+
+async def test_a_pushed_threshold_is_published(opened: Opened, admin: Redis) -> None:
+    """"Controller updates `cluster:config:max_bids` in Redis and publishes `max_bids_changed` with the new value." """
+    store = await opened(AUCTIONED)
+    async with admin.pubsub(ignore_subscribe_messages=True) as listener:
+        await listener.subscribe("{argosy:repos}:max_bids_changed")
+        heard = []
+        for pushed in (5, None):
+            await store.push_max_bids(pushed)
+            message = await eventually(lambda: listener.get_message(ignore_subscribe_messages=True, timeout=0.1))
+            assert message is not None
+            heard.append(message["data"])
+    assert heard == ["5", ""]
+    assert await admin.hget("{argosy:repos}:config", "max_bids") is None
+
+
+async def test_the_heartbeats_are_a_sorted_set_that_is_trimmed_and_counted(opened: Opened, admin: Redis) -> None:
+    """"Each indexer periodically runs: `ZADD cluster:indexers <unix_ts> <node_id>`" """
+    store = await opened(AUCTIONED)
+    await member(store, "alive")
+    await member(store, "dying", ttl_s=0.1)
+    assert await admin.zrange("{argosy:repos}:members", 0, -1) == ["dying", "alive"]
+
+    async def counted() -> int:
+        await store.sweep()
+        return int(await admin.zcard("{argosy:repos}:members"))
+
+    await eventually(counted, is_so=lambda count: count == 1)
+
+
+async def test_a_script_the_server_forgot_is_sent_again(opened: Opened, admin: Redis) -> None:
+    store = await opened(CLAIMED)
+    session = await holder(store, "n1")
+    await admin.script_flush()
+    assert (await store.claim(session, UNIT)).node == "n1"
+
+
+async def test_another_layout_of_the_data_is_refused(opened: Opened, admin: Redis) -> None:
+    await admin.hset("{argosy:repos}:meta", "schema", "999")
+    with pytest.raises(Invalid, match="layout 999"):
+        await opened(AUCTIONED)
+    with pytest.raises(Invalid, match="namespace"):
+        await opened(AUCTIONED, namespace="a}b")
+
+
+async def test_a_server_in_cluster_mode_runs_all_scripts() -> None:
+    """All keys of a space are on one node, also those that a script computes."""
+    with Valkey(options=("--cluster-enabled", "yes", "--cluster-port", str(free_port()))) as server:
+        admin: Any = Redis.from_url(server.url, decode_responses=True)
+        await admin.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+
+        async def is_up() -> bool:
+            return bool((await admin.execute_command("CLUSTER INFO"))["cluster_state"] == "ok")
+
+        await eventually(is_up)
+        store = await RedisStore.open(server.url, AUCTIONED, clock=CLOCK, random=system_random(), grace_s=0.0)
+        await whole_life(store)
+        dying = await holder(store, "n3")
+        await bid(store, dying, Unit("left open"), max_bids=9)
+        await store.end_session(dying)
+        assert await admin.hkeys("{argosy:repos}:bids:" + Unit("left open").key) == ["n2"]
+        await store.close()
+        await admin.aclose()
+
+
+async def test_a_replica_is_refused_and_the_way_to_it_given_up(opened: Opened, server: Valkey, admin: Redis) -> None:
+    store = await opened(CLAIMED)
+    session = await holder(store, "n1")
+    with Valkey() as primary:
+        await admin.replicaof("127.0.0.1", str(primary.port))
+        with pytest.raises(Unavailable, match="is a replica: point the URL at the primary"):
+            await store.renew(session)
+        await admin.replicaof("NO", "ONE")
+        assert await living(store) <= {(Role.HOLDER, "n1")}
+
+
+# -- a server that forgets --------------------------------------------------------------------------------------------
+
+
+async def test_a_restart_that_loses_all_brings_a_grace_and_no_epoch_again(opened: Opened, server: Valkey) -> None:
+    store = await opened(CLAIMED, grace_s=GRACE_S)
+    session = await holder(store, "n1")
+    before = await eventually(lambda: granted(store, session))
+    assert before is not None
+    await asyncio.to_thread(server.restart)
+    with pytest.raises(Fenced):
+        await eventually(lambda: store.renew(session))
+    again = await holder(store, "n1")
+    with pytest.raises(Throttled) as refusal:
+        await store.claim(again, UNIT)
+    assert 0 < refusal.value.retry_after_s <= GRACE_S
+    after = await eventually(lambda: granted(store, again))
+    assert after is not None
+    assert after.epoch > before.epoch
+
+
+async def granted(store: RedisStore, session: Session) -> Lease | None:
+    try:
+        return await store.claim(session, UNIT)
+    except Throttled:
+        return None
+
+
+@pytest.mark.parametrize("server", [True], indirect=True, ids=["durable"])
+async def test_a_restart_that_remembers_brings_a_grace_and_keeps_leases(opened: Opened, server: Valkey) -> None:
+    """"Redis restart between bid and evaluation": bids, leases and sessions stand; only new grants wait."""
+    store = await opened(AUCTIONED, grace_s=GRACE_S)
+    first, second = await holder(store, "n1"), await holder(store, "n2")
+    await bid(store, first, UNIT, max_bids=1)
+    lease = (await closed(store, UNIT)).lease
+    assert lease is not None
+    await bid(store, second, Unit("other"), max_bids=1)
+    await asyncio.to_thread(server.restart)
+    assert await eventually(lambda: store.renew(first)) == {(UNIT, lease.epoch)}
+    closing = await store.close_auction(Unit("other"))
+    assert closing.outcome is CloseOutcome.NOT_DUE
+    assert 0 < closing.wait_s <= GRACE_S
+    assert (await closed(store, Unit("other"))).outcome is CloseOutcome.WON
+    # Of the writes that a restart may lose the newest epoch is the dearest: epochs leap ahead of all that was given.
+    await store.release(first, UNIT, lease.epoch)
+    await bid(store, first, UNIT, max_bids=1)
+    newer = (await closed(store, UNIT)).lease
+    assert newer is not None
+    assert newer.epoch > lease.epoch + 1
+
+
+async def test_a_flushed_server_brings_a_grace(opened: Opened, admin: Redis) -> None:
+    store = await opened(CLAIMED, grace_s=GRACE_S)
+    session = await holder(store, "n1")
+    before = await eventually(lambda: granted(store, session))
+    assert before is not None
+    await admin.flushall()
+    with pytest.raises(Fenced):
+        await store.renew(session)
+    again = await holder(store, "n1")
+    with pytest.raises(Throttled):
+        await store.claim(again, UNIT)
+
+
+async def test_a_failover_is_noticed_by_the_next_grant(opened: Opened, server: Valkey, admin: Redis) -> None:
+    """The promoted replica has the data, run_id included, and is another run of another server."""
+    store = await opened(CLAIMED, grace_s=0.3)
+    session = await holder(store, "n1")
+    assert await eventually(lambda: granted(store, session))
+    await admin.hset("{argosy:shards}:meta", "run_id", "0" * 40)
+    with pytest.raises(Throttled):
+        await store.claim(session, Unit("another"))
+
+
+# -- watching ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_watcher_whose_place_was_cut_off_is_given_a_snapshot(
+    opened: Opened, admin: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(CLAIMED)
+    session = await holder(store, "n1")
+    facts = store.watch()
+    assert isinstance(await anext(facts), Snapshot)
+    first = await store.claim(session, Unit("u0"))
+    assert await anext(facts) == LeaseChanged(first)
+    for n in range(1, 50):
+        await store.claim(session, Unit(f"u{n}"))
+    await admin.xtrim("{argosy:shards}:events", maxlen=10, approximate=False)
+    caught_up = await anext(facts)
+    assert isinstance(caught_up, Snapshot)
+    assert len(caught_up.leases) == 50
+    last = await store.claim(session, Unit("last"))
+    assert await anext(facts) == LeaseChanged(last)
+    await facts.aclose()  # type: ignore[attr-defined]
+
+
+async def test_the_stream_is_cut_at_about_the_number_of_facts_kept(
+    opened: Opened, admin: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_connection, "FACTS_KEPT_MAX", 100)
+    store = await opened(CLAIMED)
+    session = await holder(store, "n1")
+    for n in range(600):
+        await store.claim(session, Unit(f"u{n}"))
+    assert 100 <= await admin.xlen("{argosy:shards}:events") <= 300
+
+
+async def test_a_watcher_hears_of_a_flush_even_when_nothing_follows(
+    opened: Opened, admin: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_watch, "BLOCK_S", 0.1)
+    store = await opened(CLAIMED)
+    await store.claim(await holder(store, "n1"), UNIT)
+    async with watching(store) as watcher:
+        assert set(watcher.view.leases) == {UNIT}
+        await admin.flushall()
+        await watcher.hears(lambda view: not view.leases)
+
+
+async def test_a_restart_without_memory_gives_watchers_a_new_snapshot(opened: Opened, server: Valkey) -> None:
+    store = await opened(CLAIMED)
+    session = await holder(store, "n1")
+    await store.claim(session, UNIT)
+    async with watching(store) as watcher:
+        await asyncio.to_thread(server.restart)
+        await watcher.hears(lambda view: not view.leases)
+        session = await holder(store, "n1")
+        await store.claim(session, Unit("new"))
+        await watcher.hears(lambda view: set(view.leases) == {Unit("new")})
+
+
+async def test_a_watch_ends_when_the_server_stays_away(
+    opened: Opened, server: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_watch, "AWAY_S_MAX", 0.3)
+    store = await opened(CLAIMED)
+    facts = store.watch()
+    assert isinstance(await anext(facts), Snapshot)
+    server.kill()
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await anext(facts)
+
+
+@pytest.mark.parametrize("moment", range(20))
+async def test_a_watch_can_be_cancelled_at_any_moment(opened: Opened, moment: int) -> None:
+    store = await opened(CLAIMED)
+    facts = store.watch()
+    assert isinstance(await anext(facts), Snapshot)
+    reading = asyncio.ensure_future(anext(facts))
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    reading.cancel()
+    async with asyncio.timeout(redis_watch.BLOCK_S / 2):
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+
+# -- a server that is away --------------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    with pytest.raises(Unavailable) as refusal:
+        await RedisStore.open(
+            "valkey://user:hunter2@127.0.0.1:1/0",
+            CLAIMED,
+            clock=CLOCK,
+            random=system_random(),
+            grace_s=0.0,
+            connect_timeout_s=1.0,
+        )
+    text = str(refusal.value)
+    assert "valkey://127.0.0.1:1/0 cannot be reached: check that it runs" in text
+    assert "hunter2" not in text
+
+
+async def test_a_wrong_password_is_told_as_such() -> None:
+    with Valkey(options=("--requirepass", "right")) as server:
+        for login in ("", ":hunter2@"):
+            url = server.url.replace("://", f"://{login}")
+            with pytest.raises(Unavailable, match="refused the login: check the user and the password") as refusal:
+                await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
+            assert "hunter2" not in str(refusal.value)
+        url = server.url.replace("://", "://:right@")
+        store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
+        assert await store.sessions() == []
+        await store.close()
+
+
+async def test_a_url_that_is_none_is_refused() -> None:
+    with pytest.raises(Invalid, match="not a Redis URL"):
+        await RedisStore.open("redis://host:port/0", CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
+
+
+async def test_calls_to_a_server_that_died_are_unavailable_and_work_again_later(
+    opened: Opened, server: Valkey
+) -> None:
+    store = await opened(CLAIMED)
+    session = await holder(store, "n1")
+    server.kill()
+    for call in (store.renew(session), store.claim(session, UNIT), store.sessions(), store.close_auction(UNIT)):
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await call
+    server.start()
+    assert await store.sessions() == []
+
+
+async def test_a_server_that_stands_still_is_unavailable_after_a_bounded_time(
+    opened: Opened, server: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(CLAIMED)
+    monkeypatch.setattr(store._connection, "_call_timeout_s", 0.3)
+    session = await holder(store, "n1")
+    server.pause()
+    with pytest.raises(Unavailable, match=r"no answer within 0\.3 s"):
+        await store.claim(session, UNIT)
+    server.resume()
+    # The call may or may not have taken effect; what it did is for the caller to look up.
+    assert set(await holders(store)) <= {UNIT}
+
+
+# -- pending marks ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_mark_nobody_cleared_binds_its_node_only_for_the_window_and_a_while(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """"pending markers (per-holder keys) expire after the auction window plus a small buffer" """
+    monkeypatch.setattr(redis_backend, "PENDING_BUFFER_S", 0.2)
+    store = await opened(AUCTIONED)
+    session = await holder(store, "n1")
+    await bid(store, session, UNIT, max_bids=9, window_s=0.1)
+    assert (await bid(store, session, Unit("other"), max_bids=1)).outcome is BidOutcome.ALREADY_PENDING
+
+    async def bids_again() -> bool:
+        return (await bid(store, session, Unit("other"), max_bids=1)).outcome is BidOutcome.PLACED
+
+    await eventually(bids_again)
+    assert (await closed(store, UNIT)).outcome is CloseOutcome.NO_WINNER, "the old bid went with its mark"
+    assert (await closed(store, Unit("other"))).outcome is CloseOutcome.WON
+    assert (await bid(store, session, UNIT)).outcome is BidOutcome.PLACED
+
+
+async def test_a_session_that_ends_in_silence_leaves_no_mark_and_no_bid(opened: Opened, admin: Redis) -> None:
+    store = await opened(AUCTIONED)
+    await bid(store, await holder(store, "n1", ttl_s=0.1), UNIT, max_bids=9)
+    assert await admin.exists("{argosy:repos}:pending", "{argosy:repos}:bids:" + UNIT.key) == 2
+
+    async def nobody_lives() -> bool:
+        return not await living(store)
+
+    await eventually(nobody_lives)
+    assert await admin.exists("{argosy:repos}:pending", "{argosy:repos}:bids:" + UNIT.key) == 0

@@ -1,0 +1,357 @@
+"""Whole nodes on a memory store in virtual time: sharing, failover, draining, trouble with the store."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from argosy.base.errors import Conflict, NotOwner
+from argosy.ownership import metrics as m
+from argosy.ownership.events import LeaseChanged
+from argosy.ownership.model import SUCCESSOR, LeaseState, Role, Unit
+from tests.ownership.world import MIB, World, in_virtual_time
+
+REPOS = [f"repo-{i}" for i in range(12)]
+A = Unit("a")
+TTL_S, WINDOW_S = 30.0, 60.0
+
+
+def never_two_at_once(world: World, *names: str) -> bool:
+    """OWN-1, by what the nodes themselves said of their serving."""
+    for name in names:
+        spans = world.spans(name)
+        if any(later[0] < earlier[1] for earlier, later in zip(spans, spans[1:], strict=False)):
+            return False
+    return True
+
+
+@in_virtual_time()
+async def test_two_nodes_share_units_by_their_memory(world: World) -> None:
+    world.wish(*REPOS, footprint_bytes=100 * MIB)
+    world.start("big", budget_bytes=2000 * MIB, warm_s=0.0)
+    world.start("small", budget_bytes=1000 * MIB, warm_s=0.0)
+    assert await world.until(world.all_ready) < 30.0                # far less than one window: auctions fill
+    shares = Counter(world.ready().values())
+    assert shares["big"] > shares["small"] > 0
+    left = [shelf.free_bytes() for shelf in world.shelves.values()]
+    assert abs(left[0] - left[1]) <= 300 * MIB                      # both end about as full
+    assert never_two_at_once(world, *REPOS)
+
+
+@in_virtual_time()
+async def test_what_fits_nowhere_stays_open_and_the_rest_is_served(world: World) -> None:
+    world.wish("small", footprint_bytes=MIB)
+    world.wish("huge", footprint_bytes=4096 * MIB)
+    node = world.start("n1", budget_bytes=1024 * MIB)
+    await world.until(lambda: world.ready() == {"small": "n1"})
+    await world.pass_time(5 * WINDOW_S + 10)
+    assert world.holder("huge") is None
+    assert node.scale().starved_units == 1
+    assert node.scale().desired_nodes > 1
+    assert world.value("n1", m.STARVED_UNITS) == 1
+
+
+@in_virtual_time()
+async def test_when_a_node_crashes_another_takes_over_after_the_ttl(world: World) -> None:
+    world.wish(*REPOS)
+    world.start("n1")
+    world.start("n2")
+    await world.until(world.all_ready)
+    await world.crash("n1")
+    crashed_at = world.clock.now()
+    back_at = await world.until(lambda: world.all_ready() and set(world.ready().values()) == {"n2"})
+    assert TTL_S - 8.0 - 1.0 <= back_at - crashed_at <= TTL_S + WINDOW_S + 5.0
+    assert never_two_at_once(world, *REPOS)
+
+
+@in_virtual_time()
+async def test_a_node_that_loses_the_store_pauses_everything_before_its_leases_can_be_gone(world: World) -> None:
+    world.wish("a", "b")
+    node = world.start("n1")
+    await world.until(world.all_ready)
+    await world.pass_time(20.0)
+    world.links["n1"].is_cut = True
+    expires_at = world.store.expiry(Role.HOLDER, "n1") or 0.0
+    stopped_at = await world.until(lambda: not node.holds(A) and not node.holds(Unit("b")))
+    assert stopped_at <= expires_at - 0.1 * TTL_S + 0.1
+    assert {change.unit.name for at, _, change in world.serving if at >= stopped_at - 0.1} == {"a", "b"}
+
+
+@in_virtual_time()
+async def test_a_node_whose_session_survived_the_outage_resumes_without_warming_again(world: World) -> None:
+    world.wish("a")
+    node = world.start("n1")
+    await world.until(world.all_ready)
+    world.links["n1"].is_cut = True
+    await world.until(lambda: not node.holds(A))
+    world.links["n1"].is_cut = False
+    epoch = world.store.snapshot().leases[0].epoch
+    await world.until(lambda: node.holds(A), within_s=5.0)
+    assert node.serving(A).epoch == epoch
+    assert world.shelves["n1"].warmed == ["a"]
+    await world.pass_time(2.0)
+    assert world.value("n1", m.PAUSES) == 1
+
+
+@in_virtual_time()
+async def test_a_node_whose_session_was_lost_starts_afresh_under_a_new_epoch(world: World) -> None:
+    world.wish("a")
+    node = world.start("n1")
+    await world.until(world.all_ready)
+    first = node.serving(A).epoch
+    world.links["n1"].is_cut = True
+    await world.pass_time(TTL_S + 1)
+    await world.store.sweep()
+    world.links["n1"].is_cut = False
+    await world.until(lambda: node.holds(A))
+    assert node.serving(A).epoch > first
+    assert world.metrics["n1"].value(m.SESSIONS_LOST, space="repos", role=Role.HOLDER) == 1
+    assert "a" in world.shelves["n1"].dropped
+
+
+@in_virtual_time()
+async def test_a_second_node_of_the_same_id_gives_up_and_says_why(world: World) -> None:
+    world.wish("a")
+    world.start("n1")
+    await world.until(world.all_ready)
+    first = world.tasks["n1"]
+    world.start("n1")
+    began = world.clock.now()
+    with pytest.raises(Conflict, match=r"node id 'n1' is in use at 'http://n1': give this node another id"):
+        await world.tasks["n1"]
+    assert 2 * TTL_S < world.clock.now() - began < 2 * TTL_S + 10
+    assert not first.done()
+    assert world.holder("a") == "n1"
+    first.cancel()
+
+
+@in_virtual_time()
+async def test_a_restarted_node_waits_for_its_own_earlier_session_and_goes_on(world: World) -> None:
+    world.wish("a")
+    world.start("n1")
+    await world.until(world.all_ready)
+    await world.crash("n1")
+    node = world.start("n1")
+    assert await world.until(lambda: node.holds(A)) <= 2 * TTL_S
+    assert never_two_at_once(world, "a")
+
+
+@in_virtual_time()
+async def test_whoever_asks_the_wrong_node_is_told_the_right_one(world: World) -> None:
+    world.wish("a", footprint_bytes=500 * MIB)
+    world.start("n1", budget_bytes=1000 * MIB)
+    other = world.start("n2", budget_bytes=900 * MIB)
+    await world.until(world.all_ready)
+    assert world.nodes["n1"].serving(A).state is LeaseState.READY
+    with pytest.raises(NotOwner, match="'a' is held by 'n1'") as told:
+        other.serving(A)
+    assert (told.value.hint, told.value.node) == ("http://n1", "n1")
+    with pytest.raises(NotOwner, match="nobody is known") as unknown:
+        other.serving(Unit("z"))
+    assert unknown.value.hint is None
+
+
+@in_virtual_time()
+async def test_a_hint_never_points_at_the_node_that_gives_it(world: World) -> None:
+    world.wish("a")
+    node = world.start("n1")
+    await world.until(world.all_ready)
+    world.links["n1"].is_cut = True
+    await world.until(lambda: not node.holds(A))
+    with pytest.raises(NotOwner) as told:
+        node.serving(A)
+    assert told.value.hint is None
+
+
+@in_virtual_time()
+async def test_the_documents_metrics_have_the_right_counts(world: World) -> None:
+    world.start("n1")
+    world.start("n2")
+    await world.until(lambda: all(node.is_ready() for node in world.nodes.values()))
+    await world.pass_time(3.0)
+    world.wish(*REPOS)
+    await world.until(world.all_ready)
+    await world.pass_time(2.0)
+    for metric in (m.AUCTIONS_STARTED, m.AUCTIONS_WON, m.AUCTIONS_SHORT_CIRCUITED, m.BID_WINDOW_MS):
+        assert world.total(metric) == len(REPOS), metric.name
+    assert world.total(m.BIDS_PLACED) == world.total(m.BIDS_RECEIVED) >= len(REPOS)
+    for metric in (m.AUCTIONS_NO_WINNER, m.AUCTIONS_TIMED_OUT, m.BIDS_REJECTED_ALREADY_PENDING, m.UNITS_OPEN):
+        assert world.total(metric) == 0, metric.name
+    assert world.total(m.UNITS_HELD) == world.total(m.UNITS_SERVING) == len(REPOS)
+    assert world.value("n1", m.ACTIVE_BIDDERS) == 2
+    assert world.value("n1", m.CONFIGURED_MAX_BIDS) in (1, 2)
+    assert world.value("n1", m.CLAIM_LATENCY) == len(REPOS)
+    assert world.value("n1", m.DESIRED_NODES) == 2
+
+
+@in_virtual_time(max_bids="5")
+async def test_an_auction_that_cannot_fill_ends_with_its_window_and_is_counted(world: World) -> None:
+    world.wish("a")
+    world.start("n1")
+    assert WINDOW_S <= await world.until(world.all_ready) <= WINDOW_S + 5
+    await world.pass_time(1.0)
+    assert world.value("n1", m.AUCTIONS_TIMED_OUT) == 1
+    assert world.value("n1", m.AUCTIONS_SHORT_CIRCUITED) == 0
+    assert world.value("n1", m.CONFIGURED_MAX_BIDS) == 5
+
+
+@in_virtual_time()
+async def test_a_drained_node_stops_only_when_its_successor_is_ready(world: World) -> None:
+    world.wish("a", "b", "c")
+    node = world.start("old")
+    await world.until(world.all_ready)
+    world.start("new", warm_s=20.0)
+    await world.pass_time(5.0)
+    began = world.clock.now()
+    await node.drain()
+    assert world.clock.now() - began >= 20.0
+    assert world.ready() == dict.fromkeys("abc", "new")
+    for name in "abc":
+        (_, stopped_at, _), (started_at, _, _) = world.spans(name)
+        assert 0 <= started_at - stopped_at < 0.1                   # the gap is one message, not one warming
+        heir = next(at for at, fact in world.facts if _is_ready_heir(fact, name))
+        assert heir <= stopped_at
+    assert {info.node for info in await world.store.sessions()} == {"new"}
+    assert world.shelves["new"].warmed == ["a", "b", "c"]           # once each: nothing is built twice
+
+
+def _is_ready_heir(fact: object, name: str) -> bool:
+    return (
+        isinstance(fact, LeaseChanged)
+        and fact.lease.unit == Unit(name, SUCCESSOR)
+        and fact.lease.state is LeaseState.READY
+    )
+
+
+@in_virtual_time(drain_timeout_s=40.0)
+async def test_a_drain_that_finds_no_successor_ends_all_the_same(world: World) -> None:
+    world.wish("a", footprint_bytes=500 * MIB)
+    node = world.start("old")
+    await world.until(world.all_ready)
+    world.start("tiny", budget_bytes=10 * MIB)
+    await world.pass_time(5.0)
+    began = world.clock.now()
+    await node.drain()
+    assert 40.0 <= world.clock.now() - began < 45.0
+    assert await world.store.sessions() != []
+    assert world.holder("a") is None
+
+
+@in_virtual_time()
+async def test_the_last_node_drains_at_once(world: World) -> None:
+    world.wish("a")
+    node = world.start("n1")
+    await world.until(world.all_ready)
+    began = world.clock.now()
+    await node.drain()
+    assert world.clock.now() - began < 2.0
+    assert await world.store.sessions() == []
+
+
+@in_virtual_time()
+async def test_a_node_that_never_reached_its_store_can_be_drained(world: World) -> None:
+    node = world.start("n1")
+    world.links["n1"].is_cut = True
+    await world.pass_time(5.0)
+    async with asyncio.timeout(60.0):
+        await node.drain()
+        await world.tasks["n1"]
+    assert world.clock.now() < 60.0
+
+
+@in_virtual_time()
+async def test_a_drain_goes_on_when_membership_could_not_be_ended(world: World) -> None:
+    world.wish("a")
+    node = world.start("old")
+    await world.until(world.all_ready)
+    world.start("new", warm_s=5.0)
+    await world.pass_time(5.0)
+    world.links["old"].broken.add("end_session")
+    draining = asyncio.ensure_future(node.drain())
+    await world.until(lambda: world.holder("a") == "new", within_s=120.0)
+    await draining
+    (_, stopped_at, who), (started_at, _, heir) = world.spans("a")
+    assert (who, heir) == ("old", "new")
+    assert started_at - stopped_at < 0.1
+
+
+@in_virtual_time()
+async def test_primary_and_replica_live_on_different_nodes(world: World) -> None:
+    world.wish(*REPOS[:4], replicas=1)
+    for name in ("n1", "n2", "n3"):
+        world.start(name)
+    await world.until(lambda: all(world.holder(name, 1) for name in REPOS[:4]) and world.all_ready())
+    for name in REPOS[:4]:
+        assert world.holder(name) != world.holder(name, 1)
+
+
+@in_virtual_time()
+async def test_when_the_primary_dies_its_unit_goes_on_at_the_replica(world: World) -> None:
+    world.wish("a", replicas=1)
+    world.start("n1", warm_s=20.0)
+    world.start("n2", warm_s=20.0)
+    await world.until(lambda: [lease.state for lease in world.store.snapshot().leases] == [LeaseState.READY] * 2)
+    primary, replica = world.holder("a"), world.holder("a", 1)
+    assert primary and replica and primary != replica
+    await world.crash(primary)
+    lost_at = await world.until(lambda: world.holder("a") is None)
+    back_at = await world.until(lambda: world.ready().get("a") == replica)
+    assert back_at - lost_at < 5.0                                  # nothing had to be warmed
+    assert world.shelves[replica].warmed == ["a"]
+    assert world.shelves[replica].dropped == []
+
+
+@in_virtual_time()
+async def test_a_unit_that_cannot_be_warmed_goes_to_another_node(world: World) -> None:
+    world.wish("a")
+    world.start("n1", budget_bytes=2000 * MIB)
+    world.start("n2", budget_bytes=1000 * MIB)
+    world.shelves["n1"].spoilt.add("a")
+    await world.until(lambda: world.ready() == {"a": "n2"})
+    assert world.value("n1", m.WARMINGS_FAILED) == 1
+    assert world.shelves["n1"].kept == {}
+
+
+@in_virtual_time(is_auctioned=False)
+async def test_a_unit_that_nobody_can_warm_is_not_tried_without_end(world: World) -> None:
+    world.wish("a")
+    world.start("n1")
+    world.shelves["n1"].spoilt.add("a")
+    await world.pass_time(10 * WINDOW_S)
+    assert 2 <= world.value("n1", m.WARMINGS_FAILED) <= 11
+
+
+@in_virtual_time()
+async def test_a_unit_no_longer_wished_for_is_released_and_dropped(world: World) -> None:
+    world.wish("a", "b")
+    world.start("n1")
+    await world.until(world.all_ready)
+    del world.wishes.specs["a"]
+    await world.until(lambda: world.holder("a") is None, within_s=10.0)
+    await world.until(lambda: world.shelves["n1"].dropped == ["a"], within_s=1.0)
+    assert world.holder("b") == "n1"
+
+
+@in_virtual_time()
+async def test_the_request_path_never_asks_the_store(world: World) -> None:
+    world.wish("a")
+    node = world.start("n1")
+    await world.until(world.all_ready)
+    before = world.links["n1"].calls.total()
+    for _ in range(1000):
+        assert node.holds(A)
+        assert node.serving(A).node == "n1"
+    assert (len(node.held()), len(node.leases()), len(node.members())) == (1, 1, 1)
+    assert world.links["n1"].calls.total() == before
+
+
+@in_virtual_time()
+async def test_when_the_store_forgets_everything_the_fleet_recovers(world: World) -> None:
+    world.wish(*REPOS)
+    world.start("n1")
+    world.start("n2")
+    await world.until(world.all_ready)
+    world.store.lose_everything()
+    assert world.ready() == {}
+    await world.until(world.all_ready, within_s=WINDOW_S + TTL_S)
+    assert never_two_at_once(world, *REPOS)

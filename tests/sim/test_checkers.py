@@ -1,0 +1,357 @@
+"""Each checker catches a violation made by hand, and stays silent about what is lawful."""
+
+import pytest
+
+from argosy.base.clock import seeded_random
+from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.effects import ServingExtended, ServingStarted, ServingStopped
+from argosy.ownership.events import (
+    AuctionClosed,
+    AuctionOpened,
+    LeaseChanged,
+    LeaseGone,
+    MemberChanged,
+    MemberGone,
+    Snapshot,
+)
+from argosy.ownership.model import (
+    SUCCESSOR,
+    Auction,
+    Bid,
+    BidOutcome,
+    BidReceipt,
+    CloseOutcome,
+    Closing,
+    Lease,
+    LeaseState,
+    Member,
+    Role,
+    Session,
+    Space,
+    Unit,
+)
+from argosy.ownership.ring import Ring
+from argosy.sim.checkers import AuctionChecker, Findings, RingChecker, ServingChecker, unsettled
+from argosy.sim.clocks import SimClock
+from argosy.sim.network import Served
+
+U, V = Unit("u"), Unit("v")
+TTL_S = 10.0
+
+
+class Stage:
+    """A clock moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.clock = SimClock(lambda: self.now)
+        self.findings = Findings(lambda: self.now)
+
+    def found(self) -> list[str]:
+        return [violation.invariant for violation in self.findings.violations]
+
+
+def session(node: str) -> Session:
+    return Session(Role.HOLDER, node, "a:1", f"token of {node}", TTL_S)
+
+
+def lease(node: str, epoch: int, unit: Unit = U, state: LeaseState = LeaseState.READY) -> Lease:
+    return Lease(unit, node, "a:1", f"token of {node}", epoch, state)
+
+
+# -- OWN-1 and OWN-4 ------------------------------------------------------------------------------------------------
+
+
+class ServingStage(Stage):
+    def __init__(self) -> None:
+        super().__init__()
+        self.checker = ServingChecker(self.findings, self.clock)
+
+    def grant(self, node: str, epoch: int) -> None:
+        self.checker.tapped(Served(node, "open_session", (), session(node)))
+        self.checker.saw(LeaseChanged(lease(node, epoch)))
+
+    def start(self, node: str, epoch: int, until: float, *, drift: float = 0.0) -> None:
+        clock = SimClock(lambda: self.now, drift=drift)
+        self.checker.changed(node, clock, ServingStarted(U, epoch, until))
+
+
+@pytest.fixture
+def serving() -> ServingStage:
+    return ServingStage()
+
+
+def test_serving_one_after_the_other_is_lawful(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.start("a", 1, 9.0)
+    serving.now = 5.0
+    serving.checker.tapped(Served("a", "renew", (session("a"),), frozenset()))
+    serving.checker.changed("a", serving.clock, ServingExtended(14.0))
+    serving.now = 15.0      # its word is over, though it never said so: it may stand still
+    serving.checker.saw(LeaseGone(U, 1))
+    serving.grant("b", 2)
+    serving.start("b", 2, 24.0)
+    assert serving.found() == []
+
+
+def test_two_servers_of_one_unit_break_own_1(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.start("a", 1, 9.0)
+    serving.now = 8.0
+    serving.grant("b", 2)
+    serving.start("b", 2, 17.0)
+    assert "OWN-1" in serving.found()
+
+
+def test_a_server_that_extends_its_word_into_anothers_span_breaks_own_1(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.start("a", 1, 9.0)
+    serving.now = 9.5
+    serving.grant("b", 2)
+    serving.start("b", 2, 18.0)
+    assert serving.found() == []
+    serving.checker.changed("a", serving.clock, ServingExtended(19.0))
+    assert "OWN-1" in serving.found()
+
+
+def test_a_slow_clock_serves_too_long_and_breaks_own_4(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.start("a", 1, 9.99, drift=-0.005)
+    assert serving.found() == ["OWN-4"]
+
+
+def test_a_word_given_for_longer_than_the_session_stands_breaks_own_4(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.now = 3.0
+    serving.start("a", 1, 3.0 + TTL_S)      # counted from the reply's arrival
+    assert serving.found() == ["OWN-4"]
+
+
+def test_a_lease_that_ends_while_it_is_served_breaks_own_4(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.start("a", 1, 9.0)
+    serving.checker.saw(LeaseGone(U, 1))
+    assert serving.found() == ["OWN-4"]
+
+
+def test_serving_under_an_epoch_that_is_over_breaks_own_4(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.checker.saw(LeaseGone(U, 1))
+    serving.grant("a", 2)
+    serving.start("a", 1, 9.0)
+    assert serving.found() == ["OWN-4"]
+
+
+def test_what_a_store_forgot_may_be_served_until_its_promise_ends(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.checker.lost_data()
+    serving.start("a", 1, 9.0)
+    assert serving.found() == []
+    serving.checker.tapped(Served("a", "open_session", (), session("a")))
+    serving.start("a", 1, 9.0)
+    assert serving.found() == ["OWN-4"]
+
+
+def test_a_dead_node_serves_nothing(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.start("a", 1, 9.0)
+    serving.checker.died("a")
+    serving.checker.saw(LeaseGone(U, 1))
+    assert serving.found() == []
+
+
+def test_a_node_that_said_stop_serves_nothing(serving: ServingStage) -> None:
+    serving.grant("a", 1)
+    serving.start("a", 1, 9.0)
+    serving.checker.changed("a", serving.clock, ServingStopped(U, 1))
+    serving.checker.saw(LeaseGone(U, 1))
+    assert serving.found() == []
+
+
+def test_two_answers_at_one_instant_and_answers_that_go_back_break_own_1(serving: ServingStage) -> None:
+    serving.checker.answered(U, {"a": 3})
+    serving.checker.answered(V, {"b": 1})
+    assert serving.found() == []
+    serving.checker.answered(U, {"b": 2})
+    serving.checker.answered(V, {"a": 2, "b": 1})
+    assert serving.found() == ["OWN-1"] * 3
+
+
+def test_a_bug_inside_the_store_is_reported(serving: ServingStage) -> None:
+    serving.checker.tapped(Served("a", "claim", (), AssertionError("held twice")))
+    assert serving.found() == ["STORE"]
+
+
+# -- OWN-2, OWN-3 and OWN-6 -----------------------------------------------------------------------------------------
+
+
+class AuctionStage(Stage):
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = MemoryStore(Space("repos", True), clock=self.clock, random=seeded_random(1))
+        self.checker = AuctionChecker(self.findings, self.store)
+
+    def open(self, unit: Unit = U, auction_id: int = 1) -> None:
+        self.checker.saw(AuctionOpened(Auction(unit, auction_id, 2, 60.0)))
+
+    def bid(self, node: str, unit: Unit = U) -> None:
+        self.checker.tapped(Served(node, "place_bid", (session(node), unit), BidReceipt(BidOutcome.PLACED)))
+
+    def close(self, node: str, *, unit: Unit = U, auction_id: int = 1, winner: str | None = None) -> None:
+        self.checker.saw(AuctionClosed(unit, auction_id, winner))
+        outcome = CloseOutcome.WON if winner else CloseOutcome.NO_WINNER
+        self.checker.tapped(Served(node, "close_auction", (unit,), Closing(outcome)))
+
+
+@pytest.fixture
+def house() -> AuctionStage:
+    return AuctionStage()
+
+
+def test_a_lease_won_at_auction_is_lawful(house: AuctionStage) -> None:
+    house.open()
+    house.bid("a")
+    house.bid("b")
+    house.checker.saw(LeaseChanged(lease("b", 1)))
+    house.close("a", winner="b")
+    assert house.found() == []
+
+
+def test_a_lease_without_an_auction_breaks_own_2(house: AuctionStage) -> None:
+    house.checker.saw(LeaseChanged(lease("a", 1)))
+    house.checker.tapped(Served("a", "claim", (session("a"), U), lease("a", 1)))
+    assert house.found() == ["OWN-2"]
+
+
+def test_a_winner_that_never_bid_breaks_own_2(house: AuctionStage) -> None:
+    house.open()
+    house.bid("a")
+    house.checker.saw(LeaseChanged(lease("c", 1)))
+    house.close("a", winner="c")
+    assert house.found() == ["OWN-2"]
+
+
+def test_a_lease_that_goes_to_another_than_the_winner_breaks_own_2(house: AuctionStage) -> None:
+    house.open()
+    house.bid("a")
+    house.checker.saw(LeaseChanged(lease("c", 1)))
+    house.close("a", winner="a")
+    assert house.found() == ["OWN-2"]
+
+
+def test_a_hand_over_is_lawful_and_a_change_of_state_is_no_grant(house: AuctionStage) -> None:
+    heir = Unit("u", SUCCESSOR)
+    for unit, node in ((U, "a"), (heir, "b")):
+        house.open(unit, auction_id=1 + unit.replica)
+        house.bid(node, unit)
+        house.checker.saw(LeaseChanged(lease(node, 1, unit)))
+        house.close(node, unit=unit, auction_id=1 + unit.replica, winner=node)
+    house.checker.saw(LeaseChanged(lease("a", 1, U, LeaseState.DRAINING)))
+    house.checker.tapped(Served("a", "set_state", (), None))
+    house.checker.saw(LeaseGone(U, 1))
+    house.checker.saw(LeaseChanged(lease("b", 2)))
+    house.checker.saw(LeaseGone(heir, 1))
+    house.checker.tapped(Served("a", "hand_over", (), None))
+    assert house.found() == []
+
+
+def test_two_true_bids_of_one_node_break_own_3(house: AuctionStage) -> None:
+    for unit in (U, V):
+        house.store._open_sale(unit, 2, 60.0).bids["a"] = Bid("a", "a:1", "t", 1, 1)
+    house.bid("a", V)
+    assert "OWN-3" in house.found()
+
+
+def test_an_auction_closed_twice_breaks_own_6(house: AuctionStage) -> None:
+    house.open()
+    house.bid("a")
+    house.close("a")
+    assert house.found() == []
+    house.close("b")
+    assert house.found() == ["OWN-6"]
+
+
+def test_a_second_closer_that_is_told_it_closed_breaks_own_6(house: AuctionStage) -> None:
+    house.checker.tapped(Served("b", "close_auction", (U,), Closing(CloseOutcome.NO_WINNER)))
+    assert house.found() == ["OWN-6"]
+
+
+def test_a_pending_mark_that_outlives_its_auction_breaks_own_6(house: AuctionStage) -> None:
+    house.open()
+    house.store._pending["a"] = U
+    house.close("a")
+    assert set(house.found()) == {"OWN-6"}
+
+
+# -- OWN-5 ----------------------------------------------------------------------------------------------------------
+
+NAMES = tuple(f"shard {i}" for i in range(50))
+
+
+def join(checker: RingChecker, *nodes: str) -> None:
+    for node in nodes:
+        checker.saw(MemberChanged(Member(node, "a:1")))
+
+
+def test_units_that_go_where_the_ring_wishes_are_lawful() -> None:
+    stage = Stage()
+    checker = RingChecker(stage.findings, NAMES, vnodes=160, stale_s=20)
+    join(checker, "a", "b", "c")
+    ring = Ring("abc")
+    for name in NAMES:
+        owner = ring.owner(name)
+        assert owner is not None
+        checker.saw(LeaseChanged(lease(owner, 1, Unit(name))))
+    stage.now = 15.0
+    checker.saw(MemberGone("c"))
+    stage.now = 30.0     # 15 s after the change, a message of the time before may still arrive
+    name = next(name for name in NAMES if ring.owner(name) == "c")
+    checker.saw(LeaseChanged(lease("c", 2, Unit(name))))
+    assert stage.found() == []
+
+
+def test_a_unit_that_moves_without_need_breaks_own_5() -> None:
+    stage = Stage()
+    checker = RingChecker(stage.findings, NAMES, vnodes=160, stale_s=20)
+    join(checker, "a", "b")
+    name = next(name for name in NAMES if Ring("ab").owner(name) == "b")
+    checker.saw(LeaseChanged(lease("a", 1, Unit(name))))
+    assert stage.found() == [], "a moment ago a was alone on the ring"
+    stage.now = 100.0
+    checker.saw(LeaseChanged(lease("b", 2, Unit(name))))
+    checker.saw(LeaseChanged(lease("a", 3, Unit(name))))
+    assert stage.found() == ["OWN-5"]
+
+
+def test_a_ring_that_reshuffles_breaks_own_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    def modulo(ring: Ring, key: str) -> str:
+        nodes = sorted(ring.nodes)
+        return nodes[int(key.split()[1]) % len(nodes)] if nodes else ""
+
+    monkeypatch.setattr(Ring, "owner", modulo)
+    stage = Stage()
+    checker = RingChecker(stage.findings, NAMES, vnodes=160, stale_s=20)
+    join(checker, "a", "b", "c")
+    assert "OWN-5" in stage.found()
+
+
+# -- liveness -------------------------------------------------------------------------------------------------------
+
+
+class Node:
+    def __init__(self, *units: Unit) -> None:
+        self._units = units
+
+    def holds(self, unit: Unit) -> bool:
+        return unit in self._units
+
+
+def test_only_units_that_are_held_ready_and_served_are_settled() -> None:
+    w, x = Unit("w"), Unit("x")
+    snapshot = Snapshot((lease("a", 1), lease("a", 1, V, LeaseState.WARMING), lease("b", 1, w)))
+    trouble = unsettled(snapshot, [U, V, w, x], {"a": Node(U, V), "b": Node()})
+    assert trouble == {
+        V: "it is warming at a",
+        w: "b has its lease and does not serve it",
+        x: "nobody holds it",
+    }
