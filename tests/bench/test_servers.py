@@ -1,11 +1,7 @@
 """The servers that benches and tests start are real, and leave nothing behind."""
 
 import os
-import select
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -42,26 +38,6 @@ def test_a_paused_server_stands_still_and_goes_on(kind: type[Server], request_: 
         assert servers.exchange(server.port, request_) == b""
         server.resume()
         assert servers.exchange(server.port, request_)
-
-
-def test_a_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
-    code = "import os, argosy.bench.servers as s; print(s.Valkey().pid, flush=True); os.kill(os.getpid(), 9)"
-    where = {**os.environ, "TMPDIR": str(tmp_path)}
-    pid = int(subprocess.run([sys.executable, "-c", code], env=where, capture_output=True, text=True).stdout)
-    wait_until_gone(pid)
-    assert not os.path.exists(f"/proc/{pid}/exe")
-
-
-def wait_until_gone(pid: int) -> None:
-    """A process file becomes readable when the process ends; a pid that is already free is gone."""
-    try:
-        watch = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        select.select([watch], [], [], 10)
-    finally:
-        os.close(watch)
 
 
 def test_a_server_that_does_not_start_says_why() -> None:

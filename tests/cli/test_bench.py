@@ -1,6 +1,10 @@
 """`argosy bench`: a table for people, one JSON object for machines."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +66,31 @@ def test_what_could_not_be_measured_is_a_failure() -> None:
     answer = run("missing")
     assert answer.exit_code == 1
     assert "no server" in answer.output
+
+
+def test_a_bench_that_is_told_to_stop_ends_its_servers() -> None:
+    answer = subprocess.run([sys.executable, "-c", STOPPED_MIDWAY], capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(answer.stdout), 0)
+
+
+STOPPED_MIDWAY = """
+import asyncio, os, signal, sys
+from argosy.bench import harness
+from argosy.bench.servers import Valkey
+from argosy.cli import main
+
+async def stopped(bench):
+    with Valkey() as server:
+        print(server.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(60)
+
+harness.find = lambda name: stopped
+sys.argv = ["argosy", "bench", "stopped"]
+main()
+"""
 
 
 def test_only_nothing_is_a_mistake() -> None:

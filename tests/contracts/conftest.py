@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
 
 import pytest
-from tests.contracts.stage import OpenStore
-from tests.servers.etcd import Etcd
-from tests.servers.valkey import Valkey
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.backends.opening import open_store as open_by_url
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
+from tests.contracts.stage import OpenStore
+from tests.servers.etcd import Etcd
+from tests.servers.valkey import Valkey
 
 BACKENDS = ("memory", "valkey", "etcd")
 

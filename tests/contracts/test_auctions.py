@@ -3,6 +3,10 @@
 import asyncio
 
 import pytest
+
+from argosy.base.errors import Fenced, Invalid
+from argosy.ownership.model import BIDS_MAX, BidOutcome, CloseOutcome, LeaseState, Session, Unit
+from argosy.ownership.ports import OwnershipStore
 from tests.contracts.stage import (
     AUCTIONED,
     SHORT_TTL_S,
@@ -18,10 +22,6 @@ from tests.contracts.stage import (
     snapshot,
     won,
 )
-
-from argosy.base.errors import Fenced, Invalid
-from argosy.ownership.model import BIDS_MAX, BidOutcome, CloseOutcome, LeaseState, Session, Unit
-from argosy.ownership.ports import OwnershipStore
 
 UNIT = Unit("example/repo")
 OTHER = Unit("example/other")

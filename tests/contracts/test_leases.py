@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from tests.contracts.stage import AUCTIONED, CLAIMED, OpenStore, eventually, holder, holders, watching
 
 from argosy.base.errors import Conflict, Fenced, Invalid, Throttled
 from argosy.ownership.model import SUCCESSOR, LeaseState, Unit
+from tests.contracts.stage import AUCTIONED, CLAIMED, OpenStore, eventually, holder, holders, watching
 
 UNIT = Unit("example/repo")
 RACERS = 20

@@ -1,6 +1,10 @@
 """Sessions, on every backend: promises with a time to live."""
 
 import pytest
+
+from argosy.base.errors import Conflict, Fenced
+from argosy.ownership.model import Member, Role, Unit
+from argosy.ownership.ports import OwnershipStore
 from tests.contracts.stage import (
     AUCTIONED,
     CLAIMED,
@@ -17,10 +21,6 @@ from tests.contracts.stage import (
     watching,
     won,
 )
-
-from argosy.base.errors import Conflict, Fenced
-from argosy.ownership.model import Member, Role, Unit
-from argosy.ownership.ports import OwnershipStore
 
 UNIT = Unit("example/repo")
 

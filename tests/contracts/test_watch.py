@@ -6,6 +6,22 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
+
+from argosy.base.errors import ArgosyError
+from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.events import (
+    AuctionClosed,
+    AuctionOpened,
+    Fact,
+    LeaseChanged,
+    LeaseGone,
+    MaxBidsChanged,
+    MemberChanged,
+    MemberGone,
+    Snapshot,
+)
+from argosy.ownership.model import Lease, LeaseState, Member, Role, Session, Space, Unit
+from argosy.ownership.ports import OwnershipStore
 from tests.contracts.conftest import ServerBackend
 from tests.contracts.stage import (
     AUCTIONED,
@@ -23,22 +39,6 @@ from tests.contracts.stage import (
     snapshot,
     watching,
 )
-
-from argosy.base.errors import ArgosyError
-from argosy.ownership.backends.memory import MemoryStore
-from argosy.ownership.events import (
-    AuctionClosed,
-    AuctionOpened,
-    Fact,
-    LeaseChanged,
-    LeaseGone,
-    MaxBidsChanged,
-    MemberChanged,
-    MemberGone,
-    Snapshot,
-)
-from argosy.ownership.model import Lease, LeaseState, Member, Role, Session, Space, Unit
-from argosy.ownership.ports import OwnershipStore
 
 UNIT = Unit("example/repo")
 STEPS = 120

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.house.tree import ROOT, shown, tracked
 
 from argosy.app import SECTIONS
 from argosy.base import settings
 from argosy.cli.root import command_tree
 from argosy.ownership.backends import etcd_keys, redis_keys
+from tests.house.tree import ROOT, shown, tracked
 
 README_LINES_MAX = 70
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")

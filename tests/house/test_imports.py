@@ -5,6 +5,7 @@ import tomllib
 import pytest
 from importlinter.application.use_cases import lint_imports
 from importlinter.configuration import configure
+
 from tests.house.tree import ROOT, SOURCE
 
 configure()

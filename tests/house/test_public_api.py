@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from tests.house.tree import SOURCE
 
 ROOMS = sorted(p.parent.name for p in SOURCE.glob("*/__init__.py") if p.parent.name not in {"cli", "bench"})

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.house.tree import SOURCE, parsed, shown, source_modules
 
 BADGES = {"service", "http", "grpc", "client", "worker", "driver", "clock", "settings", "app"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 import pytest
+
 from tests.house.tree import modules_of_tests, parsed, shown, source_modules, texts, tracked
 
 MODULE_LINES_MAX = 500

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.journeys.fleet import NodeProcess, Prober, answers_from_the_past, eventually
 from tests.journeys.serving_log import intervals, overlaps
 from tests.servers.etcd import Etcd

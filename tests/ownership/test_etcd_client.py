@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.servers.etcd import Etcd, free_ports
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid, Unavailable
@@ -16,6 +15,7 @@ from argosy.ownership.backends.etcd_client.ops import is_absent, is_attached, no
 from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
 from argosy.ownership.events import LeaseChanged, LeaseGone, Snapshot
 from argosy.ownership.model import Member, Role, Space, Unit
+from tests.servers.etcd import Etcd, free_ports
 
 PATIENCE_S = 20.0
 GUARDING = (

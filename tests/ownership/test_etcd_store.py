@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.servers.etcd import Etcd, free_ports
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Fenced, Throttled, Unavailable
@@ -27,6 +26,7 @@ from argosy.ownership.model import (
     Space,
     Unit,
 )
+from tests.servers.etcd import Etcd, free_ports
 
 AUCTIONED = Space("repos", is_auctioned=True)
 CLAIMED = Space("shards", is_auctioned=False)

@@ -7,7 +7,6 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from tests.servers.etcd import Etcd
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Unavailable
@@ -16,6 +15,7 @@ from argosy.ownership.backends.etcd import EtcdStore
 from argosy.ownership.backends.etcd_client import channel
 from argosy.ownership.events import Fact, LeaseChanged, MemberChanged, Snapshot
 from argosy.ownership.model import Member, Role, Session, Space, Unit
+from tests.servers.etcd import Etcd
 
 SPACE = Space("shards", is_auctioned=False)
 PATIENCE_S = 20.0

@@ -180,7 +180,7 @@ UNITS = st.sampled_from([A, B])
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[float, str, Unit, float]]:
     """Steps of (span until then, what happens, to which unit, how long ago its request left)."""
-    kinds = ["pass", "open", "renew", "forgetful", "miss", "end", "grant", "foreign", "gone", "snapshot", "empty", "stop"]
+    kinds = ["pass", "open", "renew", "forgetful", "miss", "end", "grant", "foreign", "gone", "snapshot", "stop"]
     step = st.tuples(st.floats(0, 12), st.sampled_from(kinds), UNITS, st.floats(0, 6))
     return draw(st.lists(step, max_size=40))
 

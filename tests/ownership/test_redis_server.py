@@ -6,6 +6,15 @@ from typing import Any, Protocol
 
 import pytest
 from redis.asyncio import Redis
+
+from argosy.base.clock import system_random
+from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
+from argosy.ownership.backends import redis as redis_backend
+from argosy.ownership.backends import redis_connection, redis_watch
+from argosy.ownership.backends.redis import RedisStore
+from argosy.ownership.backends.redis_keys import KEY_DOCS
+from argosy.ownership.events import LeaseChanged, Snapshot
+from argosy.ownership.model import BidOutcome, CloseOutcome, Lease, LeaseState, Member, Role, Session, Space, Unit
 from tests.contracts.stage import (
     AUCTIONED,
     CLAIMED,
@@ -22,15 +31,6 @@ from tests.contracts.stage import (
     won,
 )
 from tests.servers.valkey import Valkey, free_port
-
-from argosy.base.clock import system_random
-from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
-from argosy.ownership.backends import redis as redis_backend
-from argosy.ownership.backends import redis_connection, redis_watch
-from argosy.ownership.backends.redis import RedisStore
-from argosy.ownership.backends.redis_keys import KEY_DOCS
-from argosy.ownership.events import LeaseChanged, Snapshot
-from argosy.ownership.model import BidOutcome, CloseOutcome, Lease, LeaseState, Member, Role, Session, Space, Unit
 
 UNIT = Unit("example/repo")
 GRACE_S = 1.0
@@ -332,6 +332,7 @@ async def test_a_restart_without_memory_gives_watchers_a_new_snapshot(opened: Op
         session = await holder(store, "n1")
         await store.claim(session, Unit("new"))
         await watcher.hears(lambda view: set(view.leases) == {Unit("new")})
+        assert sum(isinstance(fact, Snapshot) for fact in watcher.facts) == 2
 
 
 async def test_a_watch_ends_when_the_server_stays_away(

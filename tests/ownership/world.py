@@ -144,7 +144,7 @@ class World:
         deadline = self.clock.now() + within_s
         while not is_so():
             if self.clock.now() > deadline:
-                raise AssertionError(f"it did not come to pass within {within_s} s; leases: {self.store.snapshot().leases}")
+                raise AssertionError(f"not so within {within_s} s; leases: {self.store.snapshot().leases}")
             for node, task in self.tasks.items():
                 assert node not in self.nodes or not task.done() or task.exception() is None, task
             await self.clock.sleep(0.05)

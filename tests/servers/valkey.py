@@ -26,7 +26,11 @@ class Valkey:
         self._options = options
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
 
     @property
     def url(self) -> str:

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -23,9 +22,6 @@ from argosy.base.errors import Invalid, Unavailable
 HOST = "127.0.0.1"
 READY_S_MAX = 20.0          # they take 0.1 to 1 s on an idle machine
 POLL_S = 0.01
-# Linux sends the server this signal when its parent dies, so that a bench that was killed leaves no server behind. (A
-# `preexec_fn` would do the same, but forking a process that has threads is unsafe, and Python warns of it.)
-_ENDING_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 class Server(ABC):
@@ -63,8 +59,6 @@ class Server(ABC):
     def start(self) -> None:
         assert self._process is None, "the server is already running"
         command = [*self._command(), *self._options]
-        if sys.platform == "linux":
-            command = [sys.executable, "-I", "-S", "-c", _ENDING_WITH_PARENT, *command]
         with (self.home / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         self._wait_until_ready()

@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,12 +49,22 @@ def _run(name: str, quick: bool, only: str) -> "list[Result]":
     from argosy.bench import harness
 
     function = harness.find(name)
-    with status(f"bench {name}") as say:
+    with status(f"bench {name}") as say, _stopping_in_order():
         bench = harness.Bench(name, is_quick=quick, only=only, on_result=lambda result: say(result.figure.id))
         asyncio.run(function(bench))
     if not bench.results:
         raise Invalid(f"no figure of {name} contains {only!r}: leave out --only to see them all")
     return bench.results
+
+
+@contextmanager
+def _stopping_in_order() -> Iterator[None]:
+    """A bench that is told to stop still ends the servers it has started."""
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(name: str, results: "list[Result]", *, as_json: bool, out: Path | None) -> None:

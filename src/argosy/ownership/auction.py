@@ -12,6 +12,9 @@ from argosy.ownership.model import BIDS_MAX, PRIMARY, Bid, Unit
 # A footprint is last time's size; a repository grows between two indexings, and building takes more than keeping.
 MINIMUM_BID_FACTOR = 1.2
 
+# An auction that nobody has closed this long after its window binds its bidders no longer: their pending marks expire.
+PENDING_BUFFER_S = 10.0
+
 
 def rank(bids: Iterable[Bid]) -> list[Bid]:
     """Best first: most free memory, then earliest, then by name so that every closer sees the same order."""

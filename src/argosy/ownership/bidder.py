@@ -8,7 +8,7 @@ its window's end.
 from argosy.base.clock import Random
 from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
-from argosy.ownership.auction import minimum_bid
+from argosy.ownership.auction import PENDING_BUFFER_S, minimum_bid
 from argosy.ownership.effects import Announce, Effect, PlaceBid
 from argosy.ownership.events import (
     AuctionClosed,
@@ -26,9 +26,6 @@ from argosy.ownership.model import PRIMARY, BidOutcome, BidReceipt, Role, Unit
 from argosy.ownership.promise import Promise
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
-
-# A pending mark outlives its auction's window by this much at the most, should nobody be there to close it.
-PENDING_BUFFER_S = 5.0
 
 # How much a node's memory must change before the fleet is told: figures for people and autoscalers, not for placement.
 ANNOUNCE_STEP_BYTES = 256 << 20

@@ -28,9 +28,10 @@ MIB = 1 << 20
 TTL_S, RENEW_S, WINDOW_S = 4.0, 1.0, 3.0
 HORIZON_S = 8 * TTL_S               # the last fault is over by then
 LATE_S_MAX = 2 * TTL_S              # a request may take effect this long after it was sent
-# After the last fault: the last late message, the expiry of whatever it did, a store's grace, one auction window, and
-# a little for each of the auctions and builds that follow one another.
-CALM_S = LATE_S_MAX + 2 * TTL_S + WINDOW_S + 5.0
+PATIENT_BIDS = 9                    # more than there ever are nodes: such an auction lasts until its window's end
+# After the last fault: the last late message, the expiry of whatever it did, a store's grace, and a little for builds.
+# On top come the auctions that wait for their windows' ends, one after another.
+CALM_S = LATE_S_MAX + 2 * TTL_S + 5.0
 PROBE_MEAN_S = 0.25
 REPEAT_EVERY = 10                   # seeds of which one is run twice
 SEEDS_MAX = 1_000_000
@@ -79,8 +80,16 @@ def draw_world(seed: int) -> WorldPlan:
     newcomers = tuple(f"x{i}" for i in range(random.randrange(0, 2)))
     margin = random.choice([0.02, 0.1])
     spaces = (
-        _draw_space(random, "repos", "auction", margin, units=random.randrange(4, 10)),
-        _draw_space(random, "shards", random.choice(["ring", "ring", "claim"]), margin, units=random.randrange(2, 6)),
+        _draw_space(random, "repos", "auction", margin, units=random.randrange(4, 10), failing=(0.0, 0.0, 0.05)),
+        # Here a failed build is tried again soon by the same node: a late release must not hit its next lease.
+        _draw_space(
+            random,
+            "shards",
+            random.choice(["ring", "ring", "claim"]),
+            margin,
+            units=random.randrange(2, 6),
+            failing=(0.0, 0.1, 0.3),
+        ),
     )
     return WorldPlan(
         seed=seed,
@@ -91,12 +100,11 @@ def draw_world(seed: int) -> WorldPlan:
         quality=LinkQuality(
             latency_s=0.001,
             jitter_s=random.choice([0.002, 0.05]),
-            loss_chance=random.choice([0.0, 0.02]),
-            late_chance=random.choice([0.0, 0.02]),
+            loss_chance=random.choice([0.0, 0.02, 0.05]),
+            late_chance=random.choice([0.0, 0.02, 0.1]),
             late_s_max=LATE_S_MAX,
             keepalive_s=random.choice([1.0, 3.0, 6.0]),
         ),
-        warm_failure_chance=random.choice([0.0, 0.0, 0.05]),
         call_timeout_s=2 * RENEW_S,
         faults=draw_schedule(
             random, nodes, newcomers, faults=random.randrange(4, 13), horizon_s=HORIZON_S, ttl_s=TTL_S
@@ -104,7 +112,9 @@ def draw_world(seed: int) -> WorldPlan:
     )
 
 
-def _draw_space(random: Random, name: str, placement: str, margin: float, *, units: int) -> SpacePlan:
+def _draw_space(
+    random: Random, name: str, placement: str, margin: float, *, units: int, failing: tuple[float, ...]
+) -> SpacePlan:
     settings = OwnershipSettings(
         space=name,
         placement=placement,
@@ -123,11 +133,12 @@ def _draw_space(random: Random, name: str, placement: str, margin: float, *, uni
         sweep_s=1.0,
     )
     sizes = {f"{name}-{i:02}": int(random.uniform(1, 80)) * MIB for i in range(units)}
+    thresholds = (None, None, 2, PATIENT_BIDS)
     specs = tuple(
-        UnitSpec(unit, footprint_bytes=random.choice([None, size]), max_bids=random.choice([None, None, None, 2]))
+        UnitSpec(unit, footprint_bytes=random.choice([None, size]), max_bids=random.choice(thresholds))
         for unit, size in sizes.items()
     )
-    return SpacePlan(settings, specs, sizes)
+    return SpacePlan(settings, specs, sizes, warm_failure_chance=random.choice(failing))
 
 
 def run_seed(seed: int, *, keeps_story: bool = False) -> Outcome:
@@ -139,13 +150,17 @@ def run_seed(seed: int, *, keeps_story: bool = False) -> Outcome:
         probing = asyncio.ensure_future(world.keep_probing(PROBE_MEAN_S))
         await asyncio.sleep(HORIZON_S)
         world.calm()
-        settled_after_s = await world.settle(CALM_S)
+        settled_after_s = await world.settle(CALM_S + WINDOW_S * _patient_auctions(world.plan))
         probing.cancel()
         violations = tuple(world.findings.violations)
         story = tuple(world.trace.story()) if violations or keeps_story else ()
         return Outcome(seed, violations, world.trace.fingerprint(), settled_after_s, story)
 
     return run(main)
+
+
+def _patient_auctions(plan: WorldPlan) -> int:
+    return 1 + sum(spec.max_bids == PATIENT_BIDS for space in plan.spaces for spec in space.specs)
 
 
 def run_chaos(

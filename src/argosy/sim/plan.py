@@ -17,6 +17,7 @@ class SpacePlan:
     settings: OwnershipSettings
     specs: tuple[UnitSpec, ...]
     sizes: Mapping[str, int]            # true bytes, which the specs may not know
+    warm_failure_chance: float = 0.0
 
     @property
     def space(self) -> Space:
@@ -36,7 +37,6 @@ class WorldPlan:
     node_bytes: int
     index_bytes_per_s: float
     quality: LinkQuality = field(default_factory=LinkQuality)
-    warm_failure_chance: float = 0.0
     drift_max: float = DRIFT_MAX
     call_timeout_s: float = 10.0
     faults: tuple[Fault, ...] = ()

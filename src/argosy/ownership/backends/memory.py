@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict, Fenced, Invalid, Throttled
-from argosy.ownership.auction import rank, rivals, threshold
+from argosy.ownership.auction import PENDING_BUFFER_S, rank, rivals, threshold
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
@@ -161,8 +161,7 @@ class MemoryStore:
             return
         for lease in [lease for lease in self._leases.values() if lease.is_of(session)]:
             self._drop(lease)
-        if (unit := self._pending.pop(session.node, None)) is not None:
-            del self._sales[unit].bids[session.node]
+        self._withdraw(session.node)
 
     # -- leases -----------------------------------------------------------------------------------------------------
 
@@ -231,12 +230,13 @@ class MemoryStore:
         window_s: float,
     ) -> BidReceipt:
         self._living(session)
-        if session.node in self._pending:  # OWN-3
+        if self._is_bound(session.node):  # OWN-3
             return BidReceipt(BidOutcome.ALREADY_PENDING)
         if free_bytes < min_bytes:
             return BidReceipt(BidOutcome.BELOW_MINIMUM)
         if unit in self._leases or self._holds_rival(session.node, unit):
             return BidReceipt(BidOutcome.NOT_OPEN)
+        self._withdraw(session.node)
         has_opened = unit not in self._sales
         sale = self._open_sale(unit, max_bids, window_s) if has_opened else self._sales[unit]
         self._sequence += 1
@@ -274,6 +274,15 @@ class MemoryStore:
         self._sales[unit] = sale
         self._tell(AuctionOpened(self._auction(sale)))
         return sale
+
+    def _is_bound(self, node: str) -> bool:
+        unit = self._pending.get(node)
+        return unit is not None and self._clock.now() < self._sales[unit].closes_at + PENDING_BUFFER_S
+
+    def _withdraw(self, node: str) -> None:
+        """Takes a bid back with its mark: a node that bid twice could win twice."""
+        if (unit := self._pending.pop(node, None)) is not None:
+            del self._sales[unit].bids[node]
 
     def _auction(self, sale: _Sale) -> Auction:
         return Auction(sale.unit, sale.id, sale.max_bids, max(0.0, sale.closes_at - self._clock.now()))

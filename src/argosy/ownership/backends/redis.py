@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict, Fenced, Invalid, Throttled
-from argosy.ownership.auction import rivals, threshold
+from argosy.ownership.auction import PENDING_BUFFER_S, rivals, threshold
 from argosy.ownership.backends import redis_codec as codec
 from argosy.ownership.backends.redis_codec import SessionRecord, milliseconds, seconds, to_json
 from argosy.ownership.backends.redis_connection import CONNECT_TIMEOUT_S, RedisConnection
@@ -34,7 +34,6 @@ from argosy.ownership.model import (
 )
 
 SCHEMA = 1                      # of the data in Redis; another number means another, incompatible layout
-PENDING_BUFFER_S = 10.0         # how long after its window an auction that nobody closes still binds its bidders
 FREE_BYTES_MAX = 1 << 53        # Lua's numbers are exact up to here
 
 

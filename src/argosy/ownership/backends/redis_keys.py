@@ -4,21 +4,9 @@ All keys of one space share the hash tag `{namespace:space}`, so in a Redis Clus
 may touch them all. Scripts see the keys under the upper-case form of the names below: `leases` is `LEASES`.
 """
 
-from dataclasses import dataclass
-
 from argosy.base.errors import Invalid
+from argosy.ownership.backends.key_docs import KeyDoc
 from argosy.ownership.model import Space, Unit
-
-
-@dataclass(frozen=True)
-class KeyDoc:
-    """One kind of key, as the generated page shows it."""
-
-    name: str       # a name without {} stands for one key; <unit> stands for a unit's key
-    kind: str
-    content: str
-    why: str
-
 
 # Every script is given all of these, in this order, as KEYS.
 SHARED_KEYS = (

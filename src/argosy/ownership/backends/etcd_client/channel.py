@@ -215,7 +215,7 @@ async def _once(request: Message) -> AsyncIterator[Message]:
 
 
 def _left_s(ends_at: float) -> float:
-    """What connecting and logging in have left of a call's time; a little in any case, so that gRPC says what failed."""
+    """What connecting and logging in have left of a call's time; always a little, so that gRPC says what failed."""
     return max(0.1, ends_at - asyncio.get_running_loop().time())
 
 
