@@ -75,7 +75,7 @@ async def test_what_cannot_be_measured_says_why_and_is_not_ok() -> None:
 async def test_only_what_was_asked_for_is_measured() -> None:
     bench = Bench("fake", only="rate")
     await bench.measure(LATENCY, run=lambda: 1.0)
-    await bench.measure(RATE, run=lambda: 1.0)
+    await bench.measure(RATE, LATENCY, run=lambda: {RATE.id: 1.0, LATENCY.id: 1.0})
     assert [result.figure for result in bench.results] == [RATE]
 
 

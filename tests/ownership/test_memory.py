@@ -7,9 +7,10 @@ import pytest
 
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Conflict, Fenced, Throttled
+from argosy.ownership.auction import PENDING_BUFFER_S
 from argosy.ownership.backends.memory import WATCH_BACKLOG_MAX, MemoryStore
 from argosy.ownership.events import AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged, MemberChanged, Snapshot
-from argosy.ownership.model import CloseOutcome, LeaseState, Role, Session, Space, Unit
+from argosy.ownership.model import BidOutcome, CloseOutcome, LeaseState, Role, Session, Space, Unit
 from tests.ownership.making import member
 
 A = Unit("a")
@@ -154,3 +155,16 @@ async def test_pending_marks_are_those_of_running_auctions(clock: Hand) -> None:
     assert [fact.auction.closes_in_s for fact in heard if isinstance(fact, AuctionOpened)] == [60.0]
     await store.end_session(session)
     assert store.pending_marks() == {}
+
+
+async def test_a_mark_expires_though_nobody_closes_its_auction_and_the_bid_goes_with_it(clock: Hand) -> None:
+    store = store_of(clock, is_auctioned=True)
+    session = await holder(store, ttl_s=600.0)
+    how: dict[str, Any] = {"min_bytes": 0, "max_bids": 2, "window_s": 60.0}
+    await store.place_bid(session, A, free_bytes=1, **how)
+    clock.at = 60.0 + PENDING_BUFFER_S - 0.1
+    assert (await store.place_bid(session, Unit("b"), free_bytes=1, **how)).outcome is BidOutcome.ALREADY_PENDING
+    clock.at = 60.0 + PENDING_BUFFER_S
+    assert (await store.place_bid(session, Unit("b"), free_bytes=1, **how)).outcome is BidOutcome.PLACED
+    assert store.pending_marks() == {"n1": Unit("b")}
+    assert (await store.close_auction(A)).outcome is CloseOutcome.NO_WINNER

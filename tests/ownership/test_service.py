@@ -261,6 +261,24 @@ async def test_a_node_that_never_reached_its_store_can_be_drained(world: World) 
 
 
 @in_virtual_time()
+async def test_a_node_leaves_only_when_both_its_sessions_have_ended(world: World) -> None:
+    node = world.start("n1")
+    await world.until(node.is_ready)
+    world.links["n1"].failures["end_session"] = 1            # membership takes a second try, the empty holder none
+    await node.drain()
+    assert await world.store.sessions() == []
+
+
+@in_virtual_time()
+async def test_an_announcement_that_took_a_second_try_does_not_undo_a_newer_one(world: World) -> None:
+    node = world.start("n1")
+    world.links["n1"].failures["announce"] = 1               # "not bidding yet", just before memory is measured
+    await world.pass_time(5.0)
+    assert world.links["n1"].calls["announce"] >= 3
+    assert [member.is_bidding for member in node.members()] == [True]
+
+
+@in_virtual_time()
 async def test_a_drain_goes_on_when_membership_could_not_be_ended(world: World) -> None:
     world.wish("a")
     node = world.start("old")
@@ -322,6 +340,33 @@ async def test_a_unit_that_nobody_can_warm_is_not_tried_without_end(world: World
     world.shelves["n1"].spoilt.add("a")
     await world.pass_time(10 * WINDOW_S)
     assert 2 <= world.value("n1", m.WARMINGS_FAILED) <= 11
+
+
+@in_virtual_time()
+async def test_a_unit_won_again_is_not_torn_down_by_a_slow_drop(world: World) -> None:
+    world.wish("a")
+    node = world.start("n1")
+    await world.until(world.all_ready)
+    world.shelves["n1"].drop_s = 10.0
+    await world.store.end_session(world.store._promises[Role.HOLDER, "n1"].session)
+    await world.until(lambda: world.ready() == {} and not node.holds(A))
+    await world.until(world.all_ready)
+    await world.pass_time(20.0)
+    assert world.shelves["n1"].dropped == ["a"]
+    assert world.shelves["n1"].warmed == ["a", "a"]
+    assert "a" in world.shelves["n1"].kept
+
+
+@in_virtual_time()
+async def test_a_unit_lost_while_warming_is_dropped_after_the_warming_has_ended(world: World) -> None:
+    world.wish("a")
+    world.start("n1", warm_s=50.0)
+    await world.until(lambda: world.holder("a") == "n1")
+    del world.wishes.specs["a"]
+    await world.until(lambda: world.shelves["n1"].dropped == ["a"], within_s=20.0)
+    await world.pass_time(60.0)
+    assert world.shelves["n1"].kept == {}
+    assert world.shelves["n1"].warmed == []
 
 
 @in_virtual_time()

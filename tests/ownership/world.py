@@ -29,6 +29,7 @@ class Shelf:
         self._budget_bytes = budget_bytes
         self._sizes = sizes
         self.warm_s = warm_s
+        self.drop_s = 0.0
         self.spoilt: set[str] = set()
         self.kept: dict[str, int] = {}
         self.warmed: list[str] = []
@@ -45,6 +46,7 @@ class Shelf:
         return self.kept[name]
 
     async def drop(self, unit: Unit) -> None:
+        await self._clock.sleep(self.drop_s)
         self.dropped.append(unit.name)
         self.kept.pop(unit.name, None)
 
@@ -69,6 +71,7 @@ class Link:
         self._store = store
         self.is_cut = False
         self.broken: set[str] = set()           # calls that fail although the link is not cut
+        self.failures: Counter[str] = Counter() # how many of the next calls fail
         self.calls: Counter[str] = Counter()
 
     @property
@@ -78,7 +81,9 @@ class Link:
     def __getattr__(self, name: str) -> Any:
         async def call(*args: Any, **named: Any) -> Any:
             self.calls[name] += 1
-            if self.is_cut or name in self.broken:
+            is_failing = self.failures[name] > 0
+            self.failures[name] -= is_failing
+            if self.is_cut or is_failing or name in self.broken:
                 raise Unavailable("the link is cut")
             return await getattr(self._store, name)(*args, **named)
 

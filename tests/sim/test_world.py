@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from argosy.ownership.model import LeaseState, Unit, UnitSpec
 from argosy.ownership.settings import OwnershipSettings
-from argosy.sim.faults import BOTH, ClockSkew, Crash, Drain, Fault, Join, Outage, Partition, Pause, SlowLink
-from argosy.sim.link import Direction
+from argosy.sim.faults import BOTH, ClockSkew, Crash, Drain, Fault, Join, Lag, Outage, Partition, Pause, SlowLink
+from argosy.sim.link import Direction, LinkQuality
 from argosy.sim.loop import SimLoop, run
 from argosy.sim.plan import SpacePlan, WorldPlan
 from argosy.sim.world import World
@@ -29,6 +29,7 @@ def plan(*faults: Fault, placement: str = "auction", units: int = 6) -> WorldPla
         spaces=(SpacePlan(settings, specs, sizes),),
         node_bytes=1000 * MIB,
         index_bytes_per_s=100 * MIB,
+        quality=LinkQuality(late_s_max=2 * TTL_S),
         faults=faults,
     )
 
@@ -111,6 +112,7 @@ def test_every_kind_of_fault_is_survived() -> None:
         Partition(13.0, "n2", 9.0, (Direction.UP,)),
         Partition(13.0, "n3", 9.0, (Direction.DOWN,)),
         SlowLink(13.0, "n1", 9.0, 500.0),
+        Lag(13.0, "n1", 9.0, 0.5),
         ClockSkew(13.0, "n2", -250.0),
         Outage(13.0, 9.0, loses_data=False),
         Outage(13.0, 2.0, loses_data=True),

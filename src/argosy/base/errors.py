@@ -6,6 +6,7 @@
     ├── Forbidden    403  not for you, or not open at all
     ├── NotFound     404  there is no such thing
     ├── Conflict     409  somebody else was first: look again, then decide
+    ├── Gone         410  the history you ask for is no longer kept: list again
     ├── NotOwner     421  ask the node in the hint
     ├── Throttled    429  come back after `retry_after_s`
     └── Unavailable  503  a store or node is away: retry with back-off
@@ -52,6 +53,12 @@ class Conflict(ArgosyError):
     """The state is not what the caller thought: somebody else was first."""
 
     status = 409
+
+
+class Gone(ArgosyError):
+    """What the caller wants to continue from is no longer kept: it must start anew."""
+
+    status = 410
 
 
 class NotOwner(ArgosyError):

@@ -98,8 +98,7 @@ class Bench:
     def give_up(self, figures: Sequence[Figure], error: ArgosyError) -> None:
         """These figures cannot be measured here, for this reason."""
         for figure in figures:
-            if self.wants(figure.id):
-                self._add(Result(figure, self._command(figure), None, error=str(error)))
+            self._add(Result(figure, self._command(figure), None, error=str(error)))
 
     async def _take_turns(
         self, figures: Sequence[Figure], run: Run, peers: Mapping[str, Run], times: int
@@ -119,6 +118,8 @@ class Bench:
         return f"argosy bench {self.name}{' --quick' if self.is_quick else ''} --only {figure.id}"
 
     def _add(self, result: Result) -> None:
+        if not self.wants(result.figure.id):
+            return
         self.results.append(result)
         if self._on_result is not None:
             self._on_result(result)

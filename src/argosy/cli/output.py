@@ -48,7 +48,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     table = Table(box=None, pad_edge=False, header_style="bold", title=title or None, title_justify="left")
     for at, name in enumerate(columns):
         is_number = all(_is_number(row[at]) for row in cells)
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=at == 0)
     for row in cells:
         table.add_row(*[Text(cell) for cell in row])
     stream = sys.stdout

@@ -68,6 +68,7 @@ class OwnershipNode:
         self._driver: Driver[saw.Event, do.Effect] = Driver(self._machine, self._perform, clock=self._clock)
         self._autoscaler = Autoscaler(self._settings)
         self._warmings: dict[Unit, asyncio.Task[object]] = {}
+        self._drops: dict[str, asyncio.Task[object]] = {}       # by name: all slots of a unit are one thing in memory
         self._has_left = asyncio.Event()
         self._call_timeout_s = min(CALL_TIMEOUT_S, self._settings.renew_s)
         self._log = log.bind(node=node_id, space=store.space.name)
@@ -295,9 +296,7 @@ class OwnershipNode:
     async def _work(self, effect: do.Warm | do.Drop) -> Iterable[saw.Event]:
         unit = effect.unit
         if isinstance(effect, do.Drop):
-            if (warming := self._warmings.pop(unit, None)) is not None:
-                warming.cancel()
-            await self._workload.drop(unit)
+            await self._drop(unit)
             return ()
         holding = self._machine.keeper.holdings.get(unit)
         if holding is None or holding.lease.epoch != effect.epoch:
@@ -306,6 +305,8 @@ class OwnershipNode:
         assert task is not None
         self._warmings[unit] = task
         try:
+            if (drop := self._drops.get(unit.name)) is not None:
+                await asyncio.wait([drop])      # else it would tear down what is built here
             await self._workload.warm(holding.lease)
             return [saw.Warmed(unit, effect.epoch)]
         except Exception as why:    # whatever went wrong with one unit must not stop the node
@@ -315,6 +316,21 @@ class OwnershipNode:
         finally:
             if self._warmings.get(unit) is task:
                 del self._warmings[unit]
+
+    async def _drop(self, unit: Unit) -> None:
+        """After all that still builds or drops the same thing."""
+        task = asyncio.current_task()
+        assert task is not None
+        earlier = [self._warmings.pop(unit, None), self._drops.get(unit.name)]
+        self._drops[unit.name] = task
+        if earlier[0] is not None:
+            earlier[0].cancel()
+        for other in earlier:
+            if other is not None:
+                await asyncio.wait([other])
+        await self._workload.drop(unit)
+        if self._drops.get(unit.name) is task:
+            del self._drops[unit.name]
 
     async def _look_around(self, effect: do.Sweep | do.ReadCatalog) -> Iterable[saw.Event]:
         try:

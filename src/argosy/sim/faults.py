@@ -48,6 +48,16 @@ class SlowLink:
 
 
 @dataclass(frozen=True)
+class Lag:
+    """Many messages of a node arrive late, and out of order."""
+
+    at: float
+    node: str
+    for_s: float
+    chance: float
+
+
+@dataclass(frozen=True)
 class ClockSkew:
     """A time daemon steps a node's wall clock."""
 
@@ -82,7 +92,7 @@ class Join:
     node: str
 
 
-Fault = Crash | Pause | Partition | SlowLink | ClockSkew | Outage | Drain | Join
+Fault = Crash | Pause | Partition | SlowLink | Lag | ClockSkew | Outage | Drain | Join
 
 BOTH = (Direction.UP, Direction.DOWN)
 
@@ -109,14 +119,17 @@ def _draw_fault(random: Random, node: str, at: float, span_s: float, ttl_s: floa
             return Partition(at, node, span_s, random.choice([BOTH, BOTH, (Direction.UP,), (Direction.DOWN,)]))
         case "slow":
             return SlowLink(at, node, span_s, random.choice([5.0, 50.0, 500.0]))
+        case "lag":
+            return Lag(at, node, span_s, random.choice([0.2, 0.5]))
         case "skew":
             return ClockSkew(at, node, random.uniform(-300.0, 300.0))
         case "outage":
-            return Outage(at, span_s, loses_data=random.random() < 0.3)
+            # After a short one, the nodes still serve what a forgetful store no longer knows of.
+            return Outage(at, span_s * random.choice([0.1, 1.0]), loses_data=random.random() < 0.5)
         case "drain":
             return Drain(at, node, span_s)
     raise AssertionError("a kind of fault that cannot be drawn")
 
 
-# As often as they are named: pauses and partitions are where two nodes come to believe the same thing.
-_KINDS = (*["crash"] * 2, *["pause"] * 3, *["partition"] * 3, "slow", "skew", "outage", "drain")
+# As often as they are named: in pauses, partitions and lags two nodes come to believe the same thing.
+_KINDS = (*["crash"] * 2, *["pause"] * 3, *["partition"] * 3, *["lag"] * 2, *["outage"] * 2, "slow", "skew", "drain")

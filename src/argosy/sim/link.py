@@ -42,6 +42,7 @@ class Link:
 
     def __init__(self, loop: SimLoop, random: Random, quality: LinkQuality) -> None:
         self.slowness = 1.0                         # multiplies every latency
+        self.lag_chance = 0.0                       # of being late, on top of what the quality says
         self._loop = loop
         self._random = random
         self.quality = quality
@@ -89,7 +90,7 @@ class Link:
             # Half of all broken connections are noticed at once, the others by a timeout.
             if chance < quality.loss_chance / 2:
                 self._later(self.latency(), lost)
-        elif chance < quality.loss_chance + quality.late_chance:
+        elif chance < quality.loss_chance + quality.late_chance + self.lag_chance:
             self._later(self._random.uniform(0.0, quality.late_s_max), arrive)
         else:
             self._later(self.latency(), arrive)

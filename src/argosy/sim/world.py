@@ -12,7 +12,7 @@ from functools import partial
 from argosy.base.clock import Random, seeded_random
 from argosy.ownership.model import Unit
 from argosy.sim.checkers import Findings, unsettled
-from argosy.sim.faults import ClockSkew, Crash, Drain, Fault, Join, Outage, Partition, Pause, SlowLink
+from argosy.sim.faults import ClockSkew, Crash, Drain, Fault, Join, Lag, Outage, Partition, Pause, SlowLink
 from argosy.sim.loop import OUTSIDE, SimLoop
 from argosy.sim.node import GAVE_UP_RESTART_S, SimNode, is_lawful_end
 from argosy.sim.plan import WorldPlan
@@ -118,10 +118,10 @@ class World:
                 self._restart(name, after_s)
             case Pause(node=name, for_s=for_s):
                 self._pause(self.nodes[name], for_s)
-            case Partition() | SlowLink() | ClockSkew():
+            case Partition() | SlowLink() | Lag() | ClockSkew():
                 self._impair(self.nodes[fault.node], fault)
 
-    def _impair(self, node: SimNode, fault: Partition | SlowLink | ClockSkew) -> None:
+    def _impair(self, node: SimNode, fault: Partition | SlowLink | Lag | ClockSkew) -> None:
         match fault:
             case Partition(for_s=for_s, directions=directions):
                 for direction in directions:
@@ -130,6 +130,9 @@ class World:
             case SlowLink(for_s=for_s, factor=factor):
                 node.link.slowness = factor
                 self._in(for_s, lambda: setattr(node.link, "slowness", 1.0))
+            case Lag(for_s=for_s, chance=chance):
+                node.link.lag_chance = chance
+                self._in(for_s, lambda: setattr(node.link, "lag_chance", 0.0))
             case ClockSkew(step_s=step_s):
                 node.clock.wall_offset_s += step_s
 
