@@ -1,16 +1,18 @@
 """The composition root: settings become components, components become a running node.
 
-Only here are signals caught and backends chosen. Nothing falls back: a store that cannot be reached is tried a bounded
-number of times and then ends the start with an error.
+Only here is the environment read, are signals caught and backends chosen. Nothing falls back: a store that cannot be
+reached is tried a bounded number of times and then ends the start with an error.
 """
 
 import asyncio
+import os
 import signal
 import socket
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from argosy.base import logs
@@ -18,7 +20,7 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.metrics import CONTENT_TYPE, Metrics
 from argosy.base.retry import Backoff, retry
-from argosy.base.settings import Loaded, setting
+from argosy.base.settings import Loaded, load, setting
 from argosy.base.tracing import NO_TRACER
 from argosy.ownership.backends.cgroup import CgroupMemory
 from argosy.ownership.backends.opening import open_store
@@ -77,6 +79,11 @@ class TracingSettings:
 
 
 SECTIONS: tuple[type, ...] = (NodeSettings, OwnershipSettings, LogSettings, TracingSettings)
+
+
+def load_settings(path: Path | None) -> Loaded:
+    """Defaults, then the file, then the environment; nobody else looks at the environment."""
+    return load(SECTIONS, path=path, environ=os.environ)
 
 
 class WishList:

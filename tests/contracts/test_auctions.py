@@ -11,6 +11,7 @@ from tests.contracts.stage import (
     AUCTIONED,
     SHORT_TTL_S,
     SHORT_WINDOW_S,
+    TTL_S,
     WINDOW_S,
     OpenStore,
     bid,
@@ -161,9 +162,10 @@ async def test_the_threshold_is_the_number_of_members_that_are_bidding(open_stor
     """"counts the number of indexers that have heartbeated within the last epoch […] Use that count as the effective
     `max_bids`." """
     store = await open_store(AUCTIONED)
-    members = [await member(store, f"m{n}") for n in range(3)]
+    session, other, third = await bidders(store, 3)
+    members = [await member(store, holding.node) for holding in (session, other, third)]
+    await holder(store, "full")
     await member(store, "full", is_bidding=False)
-    session, other = await bidders(store, 2)
     assert (await bid(store, session, UNIT)).max_bids == 3
     await store.end_session(members[0])
     assert (await bid(store, other, OTHER)).max_bids == 2
@@ -174,14 +176,26 @@ async def test_the_threshold_is_the_number_of_members_that_are_bidding(open_stor
 async def test_members_whose_heartbeat_stopped_are_not_counted(open_store: OpenStore) -> None:
     """"remove old entries and count the remainder" """
     store = await open_store(AUCTIONED)
-    await member(store, "alive")
-    await member(store, "dying", ttl_s=SHORT_TTL_S)
+    alive, *_ = await bidders(store, 3)
+    for node, ttl_s in (("n0", TTL_S), ("n1", SHORT_TTL_S), ("n2", TTL_S)):
+        await member(store, node, ttl_s=ttl_s)
 
-    async def one_is_left() -> bool:
-        return len(await store.sessions()) == 1
+    async def one_is_gone() -> bool:
+        return len(await store.sessions()) == 5
 
-    await eventually(one_is_left)
-    assert (await bid(store, await holder(store, "n1"), UNIT)).max_bids == 1
+    await eventually(one_is_gone)
+    assert (await bid(store, alive, UNIT)).max_bids == 2
+
+
+async def test_a_member_whose_leases_have_fallen_is_not_waited_for(open_store: OpenStore) -> None:
+    """A crashed node's two sessions end at different times; an auction in between must not wait for its bid."""
+    store = await open_store(AUCTIONED)
+    alive, crashed = await bidders(store, 2)
+    await member(store, alive.node)
+    await member(store, crashed.node)
+    await store.end_session(crashed)
+    receipt = await bid(store, alive, UNIT)
+    assert (receipt.max_bids, receipt.is_full) == (1, True)
 
 
 async def test_an_auction_without_members_needs_one_bid(open_store: OpenStore) -> None:

@@ -112,7 +112,7 @@ async def test_enough_bids_end_it_at_once(world: World) -> None:
 @in_virtual_time()
 async def test_the_living_bidders_are_the_threshold(world: World) -> None:
     """counts the number of indexers that have heartbeated within the last epoch"""
-    (session,) = await holders(world, 1)
+    session, *_ = await holders(world, 3)
     members = [await joined(world.store, f"n{i}", ttl_s=30.0) for i in range(3)]
     await world.pass_time(20.0)
     for living in members[:2]:

@@ -21,6 +21,7 @@ F = TypeVar("F")
 
 INBOX_MAX = 100_000
 EFFECTS_MAX = 10_000
+WAIT_S_MIN = 1e-6
 
 
 class Driver(Generic[E, F]):
@@ -80,7 +81,8 @@ class Driver(Generic[E, F]):
             await self._woken.wait()
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, deadline - self._clock.now())):
+            # The least wait keeps a clock that runs a little differently from the loop's from turning on the spot.
+            async with asyncio.timeout(max(WAIT_S_MIN, deadline - self._clock.now())):
                 await self._woken.wait()
 
     def _order(self, effects: list[F]) -> None:

@@ -24,6 +24,7 @@ from argosy.base.values import Kind, Value, kind_of
 T = TypeVar("T")
 
 ENV_PREFIX = "ARGOSY_"
+CONFIG_VARIABLE = "ARGOSY_CONFIG"       # names the file; every other variable is a setting
 
 _Key: TypeAlias = tuple[str, str]       # section and name
 
@@ -205,7 +206,7 @@ class _Loading:
                 self._take(spec, spec.kind.parse(environ[env]), env, env)
             elif env.startswith(sections):
                 self._unknown(env, "variable", env, list(by_env))
-            elif env.startswith(ENV_PREFIX):
+            elif env.startswith(ENV_PREFIX) and env != CONFIG_VARIABLE:
                 self.ignored.append(env)
 
     def build(self, cls: Any) -> Any:

@@ -1,18 +1,17 @@
 """How a command comes by its settings: `--config FILE`, then the environment."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from argosy.base.settings import CONFIG_VARIABLE
+
 if TYPE_CHECKING:
     from argosy.base.settings import Loaded
 
 C = TypeVar("C", bound=Callable[..., Any])
-
-CONFIG_VARIABLE = "ARGOSY_CONFIG"
 
 
 def config_option(command: C) -> C:
@@ -25,8 +24,6 @@ def config_option(command: C) -> C:
 
 def load(config: Path | None) -> "Loaded":
     """All settings of the house; raises one Invalid that lists everything wrong with them."""
-    from argosy.app import SECTIONS
-    from argosy.base import settings
+    from argosy.app import load_settings
 
-    environ = {name: value for name, value in os.environ.items() if name != CONFIG_VARIABLE}
-    return settings.load(SECTIONS, path=config, environ=environ)
+    return load_settings(config)

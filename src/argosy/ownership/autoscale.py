@@ -16,6 +16,7 @@ MEMORY_TARGET = 0.70        # the share to come to after adding
 MEMORY_LOW = 0.50           # the share the remaining nodes may reach when one is taken away
 LATENCY_WINDOWS_MAX = 2.0   # mean wait from open to held, in auction windows
 BACKLOG_ROUNDS_MAX = 4      # open units, as rounds of everything the fleet can make ready at once
+REMOVABLE_MAX = 100         # drained nodes that are remembered; by then somebody has taken the first ones away
 CALM_S = 600.0              # how long nothing may be asked for before a node is named for draining
 
 
@@ -110,7 +111,9 @@ class Autoscaler:
         holders = {lease.node for lease in view.leases.values()}
         self._seen.update(dict.fromkeys(view.members))
         gone = [node for node in self._seen if node not in view.members and node not in holders]
-        return tuple(sorted(gone))
+        for node in gone[:-REMOVABLE_MAX]:
+            del self._seen[node]
+        return tuple(sorted(gone[-REMOVABLE_MAX:]))
 
 
 def _mean_latency(view: FleetView) -> float:

@@ -75,8 +75,10 @@ class Bidder:
                 self._hold_off(now)
             case AuctionClosed(unit, _, _):
                 self._auction_closed(unit, now)
-            case Snapshot() if self._pending is not None and self._pending not in self._view.auctions:
-                self._forget_pending()
+            case Snapshot():
+                self._is_asked_over = True      # it may have ended in the gap that the snapshot bridges
+                if self._pending not in self._view.auctions:
+                    self._forget_pending()
             case SessionEnded(session) if session.role is Role.HOLDER:
                 self._forget_pending()
             case Warmed(unit, _):

@@ -35,7 +35,8 @@ class NodeMachine:
     def __init__(self, settings: OwnershipSettings, node: str, random: Random) -> None:
         timing = PromiseTiming(settings.ttl_s, settings.renew_s, settings.ttl_s * settings.stop_margin)
         self.settings = settings
-        self.view = FleetView()
+        # On the ring a unit has one owner: a replica's place would move with every join.
+        self.view = FleetView(has_replicas=settings.placement != "ring")
         self.member = Promise(Role.MEMBER, timing, random)
         self.keeper = Keeper(timing, random)
         self.leaver = Leaver(settings, node, self.view, self.keeper, random)
@@ -45,6 +46,7 @@ class NodeMachine:
         self._closer = Closer(settings, self.view, random)
         self._reconciler = Reconciler(settings, node, self.view, self.keeper, self.member, random)
         self._warm_again_at: dict[Unit, float] = {}     # made ready, but the store could not be told
+        self._failures: dict[Unit, int] = {}
         self._backoff = Backoff(first_s=0.1, ceiling_s=settings.renew_s)
         self._sweep_at: float | None = None             # None: as soon as possible
         self._catalog_at: float | None = None
@@ -118,7 +120,8 @@ class NodeMachine:
             case WarmingFailed(unit, epoch) if self._holds_at(unit, epoch):
                 effects += self.leaver.let_go(unit)
             case StateMissed(unit, epoch) if not self.leaver.is_draining and self._holds_at(unit, epoch):
-                self._warm_again_at[unit] = now + self._backoff.delay(1, self._random)
+                failures = self._failures[unit] = self._failures.get(unit, 0) + 1
+                self._warm_again_at[unit] = now + self._backoff.delay(failures, self._random)
             case CatalogRead():
                 unwanted = [unit for unit in self.keeper.holdings if not self.view.is_wished(unit)]
                 effects += [effect for unit in unwanted for effect in self.leaver.let_go(unit)]
@@ -177,6 +180,7 @@ class NodeMachine:
                     effects.append(Warm(lease.unit, lease.epoch))
                 case Lost(unit):
                     self._warm_again_at.pop(unit, None)
+                    self._failures.pop(unit, None)
                     # What is kept for a sibling slot is the same thing in memory.
                     if not any(other in self.keeper.holdings for other in unit.siblings()):
                         effects.append(Drop(unit))

@@ -6,6 +6,7 @@ after every fact.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 from sortedcontainers import SortedKeyList  # type: ignore[import-untyped]
@@ -30,7 +31,9 @@ CLAIMS_REMEMBERED = 200     # the latest waits from open to held, for the autosc
 class FleetView:
     """The space as last told. `is_current` is false until a first snapshot has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_replicas: bool = True) -> None:
+        """Without replicas a unit has its primary only, whatever its spec asks for."""
+        self._has_replicas = has_replicas
         self.is_current = False
         self.leases: dict[Unit, Lease] = {}
         self.members: dict[str, Member] = {}
@@ -132,7 +135,7 @@ class FleetView:
             self.fruitless[unit] = self.fruitless.get(unit, 0) + 1
 
     def _wish(self, specs: Iterable[UnitSpec], now: float) -> None:
-        wished = {spec.name: spec for spec in specs}
+        wished = {spec.name: spec if self._has_replicas else replace(spec, replicas=0) for spec in specs}
         if wished != self.specs:
             self._open.clear()                          # its order depends on the specs
             self.specs = wished

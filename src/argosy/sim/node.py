@@ -113,7 +113,7 @@ class SimNode:
             clock=self.clock,
             random=random,
             bytes_per_s=self._plan.index_bytes_per_s,
-            failure_chance=plan.warm_failure_chance,
+            failure_chance=lambda: space.failure_chance,
         )
         member = OwnershipNode(
             store,

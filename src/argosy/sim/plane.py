@@ -1,6 +1,6 @@
 """The plane above ownership, simulated: indexes that take time and memory, a catalog, and a probe of free memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
@@ -44,7 +44,7 @@ class SimWorkload:
         clock: Clock,
         random: Random,
         bytes_per_s: float,
-        failure_chance: float,
+        failure_chance: Callable[[], float],
     ) -> None:
         self._sizes = sizes
         self._memory = memory
@@ -58,7 +58,7 @@ class SimWorkload:
         size = self._sizes[name]
         if name not in self._memory.held:
             await self._clock.sleep(WARM_AT_LEAST_S + size / self._bytes_per_s)
-            if self._random.random() < self._failure_chance:
+            if self._random.random() < self._failure_chance():
                 raise Unavailable(f"the mirror of {name!r} is away")
             self._memory.held[name] = size
         return size

@@ -25,6 +25,7 @@ class SimSpace:
     ) -> None:
         self.plan = plan
         self.name = plan.space.name
+        self.failure_chance = plan.warm_failure_chance
         random = dice(f"store {self.name}")
         clock = SimClock(findings.true_now, drift=random.uniform(-world.drift_max, world.drift_max))
         self.store = MemoryStore(plan.space, clock=clock, random=random, grace_s=plan.settings.grace)

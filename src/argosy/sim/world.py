@@ -57,7 +57,9 @@ class World:
         self.nodes[name].stop()
 
     def calm(self) -> None:
-        """From now on no message is lost or late."""
+        """From now on no message is lost or late, and no build fails."""
+        for space in self.spaces:
+            space.failure_chance = 0.0
         for node in self.nodes.values():
             node.link.quality = replace(node.link.quality, loss_chance=0.0, late_chance=0.0)
 

@@ -6,7 +6,7 @@ import math
 from argosy.base.errors import Conflict, Fenced, Invalid, Unavailable
 from argosy.ownership.backends.etcd_client import EtcdClient
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
-from argosy.ownership.backends.etcd_client.ops import found, get, is_absent, is_attached, is_other_value, put
+from argosy.ownership.backends.etcd_client.ops import found, get, get_all, is_absent, is_attached, is_other_value, put
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import decode, encode, is_of, lease_of, token_of
 from argosy.ownership.model import Member, Role, Session, SessionInfo
@@ -72,9 +72,14 @@ class EtcdSessions:
         return sorted((info for info in infos if info is not None), key=lambda info: (info.role, info.node))
 
     async def bidding_now(self) -> int:
-        """How many members would take one more unit."""
-        kvs, _ = await self._client.list(self._keys.sessions(Role.MEMBER))
-        return sum(decode(kv, Member).is_bidding for kv in kvs)
+        """How many members would take one more unit.
+
+        A crashed node's two sessions end at different times: whose leases have fallen will not bid either.
+        """
+        roles = (Role.MEMBER, Role.HOLDER)
+        reply = await self._client.txn(then=[get_all(self._keys.sessions(role)) for role in roles])
+        members, holders = ([decode(kv, Member) for kv in part.response_range.kvs] for part in reply.responses)
+        return len({member.node for member in members if member.is_bidding} & {holder.node for holder in holders})
 
 
 def fenced(session: Session) -> Fenced:

@@ -267,7 +267,12 @@ class MemoryStore:
         self._tell(MaxBidsChanged(max_bids))
 
     def _open_sale(self, unit: Unit, max_bids: int | None, window_s: float) -> _Sale:
-        bidding = sum(p.member.is_bidding for (role, _), p in self._promises.items() if role is Role.MEMBER)
+        # A crashed node's two sessions end at different times: whose leases have fallen will not bid either.
+        bidding = sum(
+            promise.member.is_bidding and (Role.HOLDER, node) in self._promises
+            for (role, node), promise in self._promises.items()
+            if role is Role.MEMBER
+        )
         now = self._clock.now()
         self._sequence += 1
         sale = _Sale(unit, self._sequence, threshold(max_bids, bidding), now, now + window_s)

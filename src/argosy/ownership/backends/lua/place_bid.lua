@@ -5,7 +5,8 @@
 local node, token, unit, free_bytes, min_bytes, max_bids, bids_max, window_ms, buffer_ms, rivals = unpack(A)
 
 local function open_auction()
-  local count = max_bids ~= '' and tonumber(max_bids) or redis.call('SCARD', BIDDING)
+  -- A crashed node's two sessions end at different times: whose leases have fallen will not bid either.
+  local count = max_bids ~= '' and tonumber(max_bids) or redis.call('ZINTERCARD', 2, BIDDING, HOLDERS)
   local auction = {
     id = int(redis.call('HINCRBY', META, 'sequence', 1)),
     max_bids = math.min(tonumber(bids_max), math.max(1, count)),
