@@ -1,0 +1,60 @@
+"""Tracing is off unless a collector is named; named, it receives what the node did."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.fleet import NodeProcess, eventually
+
+
+class Collector(HTTPServer):
+    """Keeps the bodies that an OTLP exporter sends."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Receiver)
+        self.bodies: list[bytes] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1/traces"
+
+
+class Receiver(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["content-length"])))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_named_collector_receives_the_spans_of_a_node(collector: Collector, tmp_path: Path) -> None:
+    settings = {"ownership_units": "traced-unit", "tracing_endpoint": collector.url, "tracing_service_name": "one-node"}
+    node = NodeProcess("n1", tmp_path, settings)
+    node.start()
+    try:
+        eventually(lambda: '"serving"' in node.log.read_text(), within_s=30, what="the unit is served")
+        node.signal(signal.SIGTERM)
+        assert node.process.wait(timeout=30) == 0
+    finally:
+        node.kill()
+    received = b"".join(collector.bodies)
+    for told in (b"one-node", b"ownership PlaceBid", b"ownership Warm", b"traced-unit"):
+        assert told in received
