@@ -168,6 +168,23 @@ def test_a_node_that_said_stop_serves_nothing(serving: ServingStage) -> None:
     assert serving.found() == []
 
 
+def test_a_replicas_holder_that_is_handed_the_unit_may_lose_its_slot_while_serving(serving: ServingStage) -> None:
+    replica = Unit("u", 1)
+    serving.grant("a", 1)
+    serving.checker.saw(LeaseChanged(lease("a", 1, replica)))
+    serving.checker.changed("a", serving.clock, ServingStarted(replica, 1, 9.0))
+    serving.checker.saw(LeaseGone(replica, 1))
+    assert serving.found() == []
+    serving.checker.saw(LeaseChanged(lease("b", 2)))
+    serving.checker.saw(LeaseGone(replica, 1))
+    assert serving.found() == ["OWN-4"]
+
+
+def test_a_successors_slot_answers_for_nothing_and_is_not_looked_at(serving: ServingStage) -> None:
+    serving.checker.changed("a", serving.clock, ServingStarted(Unit("u", SUCCESSOR), 1, 9.0))
+    assert serving.found() == []
+
+
 def test_two_answers_at_one_instant_and_answers_that_go_back_break_own_1(serving: ServingStage) -> None:
     serving.checker.answered(U, {"a": 3})
     serving.checker.answered(V, {"b": 1})

@@ -101,6 +101,27 @@ def test_a_late_request_takes_effect_after_its_sender_gave_up() -> None:
     on_bench(scenario, LinkQuality(late_chance=1.0, late_s_max=50.0))
 
 
+def test_a_lagging_link_delivers_out_of_order() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.link.lag_chance = 1.0
+        arrived: list[int] = []
+        for i in range(20):
+            bench.link.send(UP, lambda i=i: arrived.append(i), lambda: None)  # type: ignore[misc]
+        await asyncio.sleep(9)
+        assert sorted(arrived) == list(range(20))
+        assert arrived != sorted(arrived)
+
+    on_bench(scenario, LinkQuality(late_s_max=8.0))
+
+
+def test_a_slow_link_is_never_slower_than_a_keepalive_would_bear() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.link.slowness = 1e6
+        assert max(bench.link.latency() for _ in range(100)) == GOOD.keepalive_s
+
+    on_bench(scenario)
+
+
 def test_a_link_that_loses_everything_answers_nothing() -> None:
     async def scenario(bench: Bench) -> None:
         spans = [await bench.fails(bench.store.sweep()) for _ in range(20)]

@@ -68,7 +68,7 @@ def settles(*faults: Fault, placement: str = "auction") -> World:
 
 def test_a_world_without_faults_serves_everything() -> None:
     for placement in ("auction", "ring", "claim"):
-        settles(placement=placement)
+        assert len(holders(settles(placement=placement))) == 6
 
 
 def test_a_crashed_nodes_units_are_served_by_others() -> None:
@@ -126,7 +126,7 @@ def test_every_kind_of_fault_is_survived() -> None:
 
 
 def test_faults_that_overlap_are_survived() -> None:
-    settles(
+    world = settles(
         Outage(13.0, 6.0, loses_data=True),
         Outage(14.0, 8.0, loses_data=False),
         Pause(13.5, "n1", 9.0),
@@ -136,6 +136,7 @@ def test_faults_that_overlap_are_survived() -> None:
         Partition(15.0, "n2", 6.0, BOTH),
         Partition(16.0, "n2", 9.0, BOTH),
     )
+    assert len(holders(world)) == 6
 
 
 def test_a_drained_node_hands_its_units_to_ready_successors() -> None:

@@ -134,9 +134,13 @@ def _draw_space(
         sweep_s=1.0,
     )
     sizes = {f"{name}-{i:02}": int(random.uniform(1, 80)) * MIB for i in range(units)}
-    thresholds = (None, None, 2, PATIENT_BIDS)
     specs = tuple(
-        UnitSpec(unit, footprint_bytes=random.choice([None, size]), max_bids=random.choice(thresholds))
+        UnitSpec(
+            unit,
+            footprint_bytes=random.choice([None, size]),
+            max_bids=random.choice([None, None, 2, PATIENT_BIDS]),
+            replicas=random.choice([0, 0, 0, 1]),
+        )
         for unit, size in sizes.items()
     )
     return SpacePlan(settings, specs, sizes, warm_failure_chance=random.choice(failing))

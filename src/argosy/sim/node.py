@@ -25,7 +25,7 @@ GAVE_UP_RESTART_S = 1.0     # a supervisor starts a node again that gave up
 
 
 class Uncounted(Metrics):
-    """A world is measured from outside; figures that nobody reads cost a third of its time."""
+    """A world is measured from outside; figures that nobody reads only take time."""
 
     def inc(self, metric: Metric, /, by: float = 1.0, **labels: object) -> None: ...
 
@@ -139,7 +139,7 @@ class SimNode:
         except Exception as why:        # for the world to judge
             self._loop.call_soon(self._ended, process, why)
         else:
-            self._loop.call_soon(self._ended, process, None)
+            self._loop.call_soon(self._ended, process, None)    # all have left
 
     def _ended(self, process: Process, why: BaseException | None) -> None:
         if self.process is not process:
