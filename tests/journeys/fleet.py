@@ -7,12 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from itertools import accumulate
 from pathlib import Path
 
@@ -73,14 +72,16 @@ class NodeProcess:
         return self._address
 
     def get(self, path: str, timeout_s: float = 5.0) -> tuple[int, dict]:
-        """Status and body; status 0 if nothing answered."""
+        """Status and body; status 0 if nothing answered, or not to the end."""
+        connection = HTTPConnection(self.address() or "nowhere", timeout=timeout_s)
         try:
-            with urllib.request.urlopen(f"http://{self.address()}{path}", timeout=timeout_s) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as refusal:
-            return refusal.code, json.loads(refusal.read())
-        except (OSError, ValueError):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except (OSError, HTTPException, ValueError):
             return 0, {}
+        finally:
+            connection.close()
 
     def owned(self) -> dict[str, str]:
         """Unit to node, of the primaries that are ready, as this node sees it."""
