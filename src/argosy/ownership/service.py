@@ -9,29 +9,27 @@ anyone.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from argosy.base import logs
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.driver import Driver
-from argosy.base.errors import Conflict, Fenced, NotOwner, Throttled, Unavailable
+from argosy.base.errors import Conflict, NotOwner, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.base.retry import Backoff, retry
+from argosy.base.retry import Backoff
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership import effects as do
 from argosy.ownership import events as saw
-from argosy.ownership import metrics as m
 from argosy.ownership.autoscale import Autoscaler, ScaleSignal
-from argosy.ownership.model import BidOutcome, BidReceipt, CloseOutcome, Closing, Lease, Member, Role, Session, Unit
+from argosy.ownership.client import StoreClient
+from argosy.ownership.model import Lease, Member, Role, Session, Unit
 from argosy.ownership.node import NodeMachine
 from argosy.ownership.ports import Catalog, MemoryProbe, OwnershipStore, Workload
 from argosy.ownership.settings import OwnershipSettings
+from argosy.ownership.teller import Teller
+from argosy.ownership.worker import Worker
 
-CALL_TIMEOUT_S = 10.0           # for one call to the store, unless a renewal is due earlier
-
-log = logs.get("ownership.service")
+WATCH_BACKOFF = Backoff(first_s=0.1, ceiling_s=2.0)
 
 
 class OwnershipNode:
@@ -53,26 +51,22 @@ class OwnershipNode:
         tracer: Tracer = NO_TRACER,
         capabilities: tuple[str, ...] = (),
     ) -> None:
-        self._settings = settings or OwnershipSettings()
-        self._store = store
-        self._catalog = catalog
-        self._workload = workload
-        self._memory = memory
+        settings = settings or OwnershipSettings()
         self._clock = clock or SystemClock()
         self._random = random or system_random()
-        self._metrics = metrics or Metrics()
+        self._store = store
+        self._catalog = catalog
+        self._memory = memory
         self._tracer = tracer
+        self._teller = Teller(metrics or Metrics(), node=node_id, space=store.space.name)
+        self._worker = Worker(workload, self._teller)
+        self._client = StoreClient(store, memory, settings, self._teller, clock=self._clock, random=self._random)
         started_at = self._clock.wall()
         self._member = Member(node_id, address, is_bidding=False, started_at=started_at, capabilities=capabilities)
-        self._machine = NodeMachine(self._settings, node_id, self._random)
+        self._machine = NodeMachine(settings, node_id, self._random)
         self._driver: Driver[saw.Event, do.Effect] = Driver(self._machine, self._perform, clock=self._clock)
-        self._autoscaler = Autoscaler(self._settings)
-        self._warmings: dict[Unit, asyncio.Task[object]] = {}
-        self._drops: dict[str, asyncio.Task[object]] = {}       # by name: all slots of a unit are one thing in memory
+        self._autoscaler = Autoscaler(settings)
         self._has_left = asyncio.Event()
-        self._call_timeout_s = min(CALL_TIMEOUT_S, self._settings.renew_s)
-        self._log = log.bind(node=node_id, space=store.space.name)
-        self._pauses_told = 0
         self._endings = 0               # sessions being ended
         self._is_holder_ended = False
         self.observers: list[Callable[[do.ServingChange], None]] = []
@@ -139,279 +133,94 @@ class OwnershipNode:
         await self._has_left.wait()
 
     async def _watch(self) -> None:
-        backoff, failures = Backoff(first_s=0.1, ceiling_s=2.0), 0
+        failures = 0
         while True:
             try:
                 async for fact in self._store.watch():
                     failures = 0
+                    self._teller.fact(fact, self._machine.view, self._clock.now())
                     self._driver.tell(fact)
-                    self._note_fact(fact)
             except Unavailable as why:
-                self._log.warning("watch lost", why=str(why))
+                self._teller.store_away(why)
             failures += 1
-            await self._clock.sleep(backoff.delay(failures, self._random))
+            await self._clock.sleep(WATCH_BACKOFF.delay(failures, self._random))
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
     async def _perform(self, effect: do.Effect) -> Iterable[saw.Event]:
-        with self._tracer.span(f"ownership {type(effect).__name__}", node=self.node_id, space=self._space) as span:
+        with self._tracer.span(f"ownership {type(effect).__name__}", node=self.node_id) as span:
             if (unit := getattr(effect, "unit", None)) is not None:
                 span.set("unit", str(unit))
             return await self._carry_out(effect)
 
     async def _carry_out(self, effect: do.Effect) -> Iterable[saw.Event]:
         match effect:
-            case do.OpenSession() | do.RenewSession() | do.Announce():
-                return await self._keep_session(effect)
+            case do.OpenSession() | do.RenewSession():
+                return await self._client.keep_session(effect, self._member)
+            case do.Announce():
+                return await self._announce(effect)
             case do.EndSession(session):
-                return await self._end(session)
+                await self._end(session)
             case do.Left():
-                return await self._end(None)
-            case do.PlaceBid() | do.CloseAuction() | do.Claim():
-                return await self._place(effect)
+                await self._end(None)
+            case do.PlaceBid():
+                return await self._client.bid(effect)
+            case do.CloseAuction():
+                return await self._client.close_auction(effect)
+            case do.Claim():
+                return await self._client.claim(effect)
             case do.SetState() | do.Release() | do.HandOver():
-                return await self._change_lease(effect)
-            case do.Warm() | do.Drop():
-                return await self._work(effect)
-            case do.Sweep() | do.ReadCatalog():
-                return await self._look_around(effect)
+                return await self._client.change_lease(effect)
+            case do.Warm(unit, epoch):
+                holding = self._machine.keeper.holdings.get(unit)
+                if holding is not None and holding.lease.epoch == epoch:
+                    return await self._worker.warm(holding.lease)
+            case do.Drop(unit):
+                await self._worker.drop(unit)
+            case do.Sweep():
+                return await self._sweep()
+            case do.ReadCatalog():
+                return await self._read_catalog()
             case do.GiveUp(why):
                 raise Conflict(why)
-            case change:
-                self._tell(change)
-                return ()
+            case do.ServingStarted() | do.ServingExtended() | do.ServingStopped():
+                self._teller.serving(effect, self._clock.now())
+                for observer in self.observers:
+                    observer(effect)
+        return ()
 
-    async def _keep_session(self, effect: do.OpenSession | do.RenewSession | do.Announce) -> Iterable[saw.Event]:
-        sent_at = self._clock.now()
-        try:
-            match effect:
-                case do.OpenSession(role):
-                    async with self._deadline():
-                        session = await self._store.open_session(role, self._member, ttl_s=self._settings.ttl_s)
-                    self._log.info("session opened", role=role)
-                    return [saw.SessionOpened(session, sent_at)]
-                case do.RenewSession(session):
-                    async with self._deadline():
-                        held = await self._store.renew(session)
-                    return [saw.SessionRenewed(session, sent_at, held)]
-                case do.Announce(session, is_bidding, held_bytes, free_bytes):
-                    figures = {"is_bidding": is_bidding, "held_bytes": held_bytes, "free_bytes": free_bytes}
-                    self._member = replace(self._member, **figures)  # type: ignore[arg-type]
-                    # A retry tells the latest, lest it overtake and undo a newer announcement.
-                    await self._try_hard(lambda: self._store.announce(session, self._member))
-            return ()
-        except Conflict as why:
-            assert isinstance(effect, do.OpenSession)
-            return [saw.SessionRefused(effect.role, str(why))]
-        except Fenced:
-            assert not isinstance(effect, do.OpenSession)
-            self._metrics.inc(m.SESSIONS_LOST, space=self._space, role=effect.session.role)
-            self._log.warning("session lost", role=effect.session.role)
-            return [saw.SessionEnded(effect.session)]
-        except Unavailable as why:
-            role = effect.role if isinstance(effect, do.OpenSession) else effect.session.role
-            self._log.warning("store away", role=role, why=str(why))
-            return [] if isinstance(effect, do.Announce) else [saw.SessionMissed(role)]
+    async def _announce(self, effect: do.Announce) -> Iterable[saw.Event]:
+        self._member = replace(
+            self._member,
+            is_bidding=effect.is_bidding,
+            held_bytes=effect.held_bytes,
+            free_bytes=effect.free_bytes,
+        )
+        return await self._client.announce(effect.session, lambda: self._member)
 
-    async def _end(self, session: Session | None) -> Iterable[saw.Event]:
+    async def _end(self, session: Session | None) -> None:
         """Ends a session, if there is one; `run` returns when the holder's and all others are done."""
         self._endings += 1
-        try:
-            if session is not None:
-                await self._try_hard(lambda: self._store.end_session(session))
-        except Unavailable as why:
-            self._log.warning("session left to expire", why=str(why))
-        finally:
-            self._endings -= 1
+        if session is not None:
+            await self._client.end_session(session)
+        self._endings -= 1
         self._is_holder_ended |= session is None or session.role is Role.HOLDER
         if self._is_holder_ended and not self._endings:
             self._has_left.set()
-        return ()
 
-    async def _place(self, effect: do.PlaceBid | do.CloseAuction | do.Claim) -> Iterable[saw.Event]:
-        unit = effect.unit
+    async def _sweep(self) -> Iterable[saw.Event]:
         try:
-            match effect:
-                case do.PlaceBid():
-                    receipt = await self._bid(effect)
-                    return [saw.BidAnswered(unit, receipt)]
-                case do.CloseAuction():
-                    async with self._deadline():
-                        closing = await self._store.close_auction(unit)
-                    self._note_closing(unit, closing)
-                    return [saw.ClosingAnswered(unit, closing)]
-                case do.Claim(session):
-                    async with self._deadline():
-                        await self._store.claim(session, unit)
-                    return [saw.ClaimAnswered(unit, None)]
-        except Conflict:
-            return [saw.ClaimAnswered(unit, None)]
-        except Throttled as later:
-            return [saw.ClaimAnswered(unit, later.retry_after_s)]
-        except Unavailable as why:
-            ended = [] if isinstance(effect, do.CloseAuction) or not isinstance(why, Fenced) else [effect.session]
-            events: list[saw.Event] = [saw.SessionEnded(session) for session in ended]
-            match effect:
-                case do.PlaceBid():
-                    return [*events, saw.BidMissed(unit)]
-                case do.CloseAuction():
-                    return [saw.ClosingMissed(unit)]
-                case do.Claim():
-                    return [*events, saw.ClaimAnswered(unit, None)]
-
-    async def _bid(self, effect: do.PlaceBid) -> BidReceipt:
-        offer = self._memory.free_bytes() - effect.reserved_bytes
-        async with self._deadline():
-            receipt = await self._store.place_bid(
-                effect.session,
-                effect.unit,
-                free_bytes=max(0, offer),
-                min_bytes=max(1, effect.min_bytes),
-                max_bids=effect.max_bids,
-                window_s=self._settings.window_s,
-            )
-        self._note_bid(receipt)
-        return receipt
-
-    async def _change_lease(self, effect: do.SetState | do.Release | do.HandOver) -> Iterable[saw.Event]:
-        session, unit, epoch = effect.session, effect.unit, effect.epoch
-        try:
-            async with self._deadline():
-                match effect:
-                    case do.SetState(state=state):
-                        await self._store.set_state(session, unit, epoch, state)
-                        return ()
-                    case do.Release():
-                        await self._store.release(session, unit, epoch)
-                        return [saw.LetGoAnswered(unit, epoch, is_done=True)]
-                    case do.HandOver(to=to):
-                        lease = await self._store.hand_over(session, unit, epoch, to)
-                        return [saw.LetGoAnswered(unit, epoch, is_done=lease is not None)]
-        except Fenced:
-            return ()       # no longer ours: the watch or the next renewal tells
-        except Unavailable:
-            is_state = isinstance(effect, do.SetState)
-            return [saw.StateMissed(unit, epoch) if is_state else saw.LetGoAnswered(unit, epoch, is_done=False)]
-
-    async def _work(self, effect: do.Warm | do.Drop) -> Iterable[saw.Event]:
-        unit = effect.unit
-        if isinstance(effect, do.Drop):
-            await self._drop(unit)
-            return ()
-        holding = self._machine.keeper.holdings.get(unit)
-        if holding is None or holding.lease.epoch != effect.epoch:
-            return ()
-        task = asyncio.current_task()
-        assert task is not None
-        self._warmings[unit] = task
-        try:
-            if (drop := self._drops.get(unit.name)) is not None:
-                await asyncio.wait([drop])      # else it would tear down what is built here
-            await self._workload.warm(holding.lease)
-            return [saw.Warmed(unit, effect.epoch)]
-        except Exception as why:    # whatever went wrong with one unit must not stop the node
-            self._metrics.inc(m.WARMINGS_FAILED, space=self._space)
-            self._log.error("warming failed", unit=str(unit), epoch=effect.epoch, why=str(why))
-            return [saw.WarmingFailed(unit, effect.epoch)]
-        finally:
-            if self._warmings.get(unit) is task:
-                del self._warmings[unit]
-
-    async def _drop(self, unit: Unit) -> None:
-        """After all that still builds or drops the same thing."""
-        task = asyncio.current_task()
-        assert task is not None
-        earlier = [self._warmings.pop(unit, None), self._drops.get(unit.name)]
-        self._drops[unit.name] = task
-        if earlier[0] is not None:
-            earlier[0].cancel()
-        for other in earlier:
-            if other is not None:
-                await asyncio.wait([other])
-        await self._workload.drop(unit)
-        if self._drops.get(unit.name) is task:
-            del self._drops[unit.name]
-
-    async def _look_around(self, effect: do.Sweep | do.ReadCatalog) -> Iterable[saw.Event]:
-        try:
-            async with self._deadline():
-                if isinstance(effect, do.ReadCatalog):
-                    return [saw.CatalogRead(tuple(await self._catalog.units()))]
+            async with self._client.deadline():
                 await self._store.sweep()
         except Unavailable as why:
-            self._log.debug("store away", why=str(why))
-        self._note_view()
-        return [saw.MemoryMeasured(self._memory.free_bytes())] if isinstance(effect, do.Sweep) else ()
+            self._teller.log.debug("store away", why=str(why))
+        self._teller.figures(self._machine.view, self._machine.keeper, self.scale(), self._clock.now())
+        return [saw.MemoryMeasured(self._memory.free_bytes())]
 
-    @asynccontextmanager
-    async def _deadline(self) -> AsyncIterator[None]:
-        """No call outlasts a renewal: what has not answered by then is as good as lost."""
+    async def _read_catalog(self) -> Iterable[saw.Event]:
         try:
-            async with asyncio.timeout(self._call_timeout_s):
-                yield
-        except TimeoutError:
-            raise Unavailable(f"the store did not answer within {self._call_timeout_s} s") from None
-
-    async def _try_hard(self, call: Callable[[], object]) -> None:
-        async def attempt() -> None:
-            async with self._deadline():
-                await call()  # type: ignore[misc]
-
-        await retry(attempt, Backoff(), clock=self._clock, random=self._random)
-
-    # -- telling ----------------------------------------------------------------------------------------------------
-
-    @property
-    def _space(self) -> str:
-        return self._store.space.name
-
-    def _tell(self, change: do.ServingChange) -> None:
-        for observer in self.observers:
-            observer(change)
-        match change:
-            case do.ServingStarted(unit, epoch, until):
-                self._log.info("serving", unit=str(unit), epoch=epoch, for_s=round(until - self._clock.now(), 3))
-            case do.ServingStopped(unit, epoch):
-                self._log.info("stopped", unit=str(unit), epoch=epoch)
-            case do.ServingExtended(until):
-                self._log.debug("extended", for_s=round(until - self._clock.now(), 3))
-
-    def _note_bid(self, receipt: BidReceipt) -> None:
-        if receipt.outcome is BidOutcome.PLACED:
-            self._metrics.inc(m.BIDS_PLACED, space=self._space)
-            self._metrics.set(m.CONFIGURED_MAX_BIDS, receipt.max_bids, space=self._space)
-            self._metrics.inc(m.AUCTIONS_STARTED, by=float(receipt.has_opened), space=self._space)
-        elif receipt.outcome is BidOutcome.ALREADY_PENDING:
-            self._metrics.inc(m.BIDS_REJECTED_ALREADY_PENDING, space=self._space)
-
-    def _note_closing(self, unit: Unit, closing: Closing) -> None:
-        if closing.outcome not in (CloseOutcome.WON, CloseOutcome.NO_WINNER):
-            return
-        space, lease = self._space, closing.lease
-        self._metrics.inc(m.AUCTIONS_NO_WINNER if lease is None else m.AUCTIONS_WON, space=space)
-        self._metrics.inc(
-            m.AUCTIONS_SHORT_CIRCUITED if closing.is_short_circuit else m.AUCTIONS_TIMED_OUT, space=space
-        )
-        self._metrics.inc(m.BIDS_RECEIVED, by=closing.bids, space=space)
-        self._metrics.observe(m.BID_WINDOW_MS, closing.open_for_s * 1000, space=space)
-        winner = None if lease is None else lease.node
-        self._log.info("auction closed", unit=str(unit), bids=closing.bids, winner=winner)
-
-    def _note_fact(self, fact: saw.Fact) -> None:
-        view = self._machine.view
-        if isinstance(fact, saw.LeaseChanged) and fact.lease.unit in view.open_since:
-            waited_s = self._clock.now() - view.open_since[fact.lease.unit]
-            self._metrics.observe(m.CLAIM_LATENCY, waited_s, space=self._space)
-
-    def _note_view(self) -> None:
-        space, view, now = self._space, self._machine.view, self._clock.now()
-        signal = self._autoscaler.signal(view, now)
-        pauses = self._machine.keeper.pauses
-        self._metrics.inc(m.PAUSES, by=pauses - self._pauses_told, space=space)
-        self._pauses_told = pauses
-        self._metrics.set(m.UNITS_HELD, len(self._machine.keeper.holdings), space=space)
-        self._metrics.set(m.UNITS_SERVING, self._machine.keeper.serving_count(now), space=space)
-        self._metrics.set(m.UNITS_OPEN, view.open_count(), space=space)
-        self._metrics.set(m.ACTIVE_BIDDERS, view.bidding_count(), space=space)
-        self._metrics.set(m.DESIRED_NODES, signal.desired_nodes, space=space)
-        self._metrics.set(m.STARVED_UNITS, signal.starved_units, space=space)
+            async with self._client.deadline():
+                return [saw.CatalogRead(tuple(await self._catalog.units()))]
+        except Unavailable as why:
+            self._teller.store_away(why)
+            return ()
