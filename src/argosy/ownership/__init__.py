@@ -2,9 +2,9 @@
 
 Reading order: `model` (the nouns), `ports` (what a store must do), `events` and `effects` (what a node hears and
 orders), `promise`, `keeper` (do I hold this?), `view` (what a node knows), `bidder` and `closer` (auctions),
-`reconcile` (ring and claim), `leaving` (release, hand-over, drain), `node` (all of them as one machine), `service` (the
-machine at work), with `client` (orders to the store), `worker` (orders to the plane above) and `teller` (metrics, logs).
-Beside them: `ring` and `assigner` (pure placement), `autoscale` (how many nodes), `backends/`.
+`reconcile` (ring and claim), `leaving` (release, hand-over, drain), `node` (all of them as one machine), `service`
+(the machine at work), with `client` (orders to the store), `worker` (orders to the plane above) and `teller` (metrics
+and logs). Beside them: `ring` and `assigner` (pure placement), `autoscale` (how many nodes), `backends/`.
 """
 
 from argosy.ownership.autoscale import ScaleSignal
