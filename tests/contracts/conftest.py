@@ -12,6 +12,7 @@ from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.backends.opening import open_store as open_by_url
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
+from tests.contracts.registry_stage import registry_valkey, stage, store  # noqa: F401
 from tests.contracts.stage import OpenStore
 from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey
@@ -34,13 +35,13 @@ class Backend(ABC):
         self._opened: list[OwnershipStore] = []
 
     async def open(self, space: Space, grace_s: float = 0.0) -> OwnershipStore:
-        store = await self._open(space, grace_s)
-        self._opened.append(store)
-        return store
+        opened = await self._open(space, grace_s)
+        self._opened.append(opened)
+        return opened
 
     async def close(self) -> None:
-        for store in self._opened:
-            await store.close()
+        for opened in self._opened:
+            await opened.close()
 
     @abstractmethod
     async def _open(self, space: Space, grace_s: float) -> OwnershipStore: ...

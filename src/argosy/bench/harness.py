@@ -20,7 +20,8 @@ Values: TypeAlias = Mapping[str, float]                             # by the id 
 Run: TypeAlias = Callable[[], "Values | float | Awaitable[Values] | Awaitable[float]"]
 BenchFunction: TypeAlias = "Callable[[Bench], Coroutine[None, None, None]]"
 
-BENCHES = {"ownership": "argosy.bench.ownership.run:ownership"}         # by name; loaded when asked for
+# By name; loaded when asked for.
+BENCHES = {"ownership": "argosy.bench.ownership.run:ownership", "registry": "argosy.bench.registry.run:registry"}
 REPEATS = 5
 REPEATS_QUICK = 3
 

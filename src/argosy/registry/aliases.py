@@ -1,0 +1,126 @@
+"""Names that move between indexes: a flip is one step, and the last states stay known so that it can be undone.
+
+A single alias is read and written; a multi alias is read only, and names several indexes.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from argosy.base.errors import Conflict, Invalid
+from argosy.registry import records
+from argosy.registry.program import Delete, Get, Now, Program, ask, commit, get, now, transaction
+from argosy.registry.records import check_version, checked_key, known, stored
+from argosy.registry.rows import Alias, AliasKind
+from argosy.registry.tables import ALIASES
+
+HISTORY_MAX = 10                # earlier states an alias remembers
+TARGETS_MAX = 256               # indexes behind one multi alias
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a name stood for at one instant: a request in flight keeps to it."""
+
+    uids: tuple[str, ...]
+    version: int
+    is_writable: bool
+
+
+@dataclass(frozen=True)
+class AliasState:
+    """An earlier state of an alias."""
+
+    uids: tuple[str, ...]
+    version: int
+    flipped_at: int                             # when it made way
+
+
+@transaction
+def create(name: str, targets: Sequence[str], kind: AliasKind = AliasKind.SINGLE) -> Program[Alias]:
+    """A new name; Conflict if it is taken."""
+    checked_key(ALIASES, (name,))
+    clock, found = yield from ask(Now(), Get(ALIASES, (name,)))
+    if found is not None:
+        raise Conflict(f"alias {name!r} already exists")
+    empty = Alias(name, AliasKind(kind), None, (), clock)
+    return (yield from stored(ALIASES, _aimed(empty, targets)))
+
+
+@transaction
+def flip(
+    name: str,
+    targets: Sequence[str],
+    *,
+    kind: AliasKind = AliasKind.SINGLE,
+    expected_version: int | None = None,
+    keep: int = HISTORY_MAX,
+) -> Program[Alias]:
+    """Points a name elsewhere, and remembers where it pointed; Conflict if it is of another kind or version."""
+    if not 0 <= keep <= HISTORY_MAX:
+        raise Invalid(f"an alias remembers 0 to {HISTORY_MAX} states, not {keep}")
+    clock = yield from now()
+    alias = yield from known(ALIASES, name)
+    if alias.kind is not kind:
+        raise Conflict(f"alias {name!r} is {alias.kind}: it cannot be flipped as {kind}")
+    if expected_version is not None:
+        check_version(ALIASES, (name,), alias, expected_version)
+    history = (*alias.history, _written(alias, clock))
+    return (yield from stored(ALIASES, replace(_aimed(alias, targets), history=history[max(0, len(history) - keep) :])))
+
+
+@transaction
+def remove(name: str, *, expected_version: int | None = None) -> Program[bool]:
+    """Deletes a name; False if there is none."""
+    checked_key(ALIASES, (name,))
+    alias = yield from get(ALIASES, name)
+    if alias is None:
+        return False
+    if expected_version is not None:
+        check_version(ALIASES, (name,), alias, expected_version)
+    yield from commit(Delete(ALIASES, alias))
+    return True
+
+
+@transaction
+def read(name: str) -> Program[Alias | None]:
+    checked_key(ALIASES, (name,))
+    return (yield from get(ALIASES, name))
+
+
+@transaction
+def resolve(name: str) -> Program[Resolved | None]:
+    """The indexes behind a name, or None if it is no alias."""
+    alias = yield from read(name)
+    return None if alias is None else Resolved(uids_of(alias), alias.version, alias.kind is AliasKind.SINGLE)
+
+
+@transaction
+def everything() -> Program[list[Alias]]:
+    """All aliases, oldest first."""
+    return (yield from records.every(ALIASES))
+
+
+def uids_of(alias: Alias) -> tuple[str, ...]:
+    return alias.target_uids if alias.current_uid is None else (alias.current_uid,)
+
+
+def history_of(alias: Alias) -> tuple[AliasState, ...]:
+    """Earlier states, newest last."""
+    states = map(json.loads, alias.history)
+    return tuple(AliasState(tuple(state["uids"]), state["version"], state["at"]) for state in states)
+
+
+def _written(alias: Alias, clock: int) -> str:
+    state = {"uids": uids_of(alias), "version": alias.version, "at": clock}
+    return json.dumps(state, separators=(",", ":"), ensure_ascii=False)
+
+
+def _aimed(alias: Alias, targets: Sequence[str]) -> Alias:
+    if isinstance(targets, str) or not 1 <= len(targets) <= TARGETS_MAX or not all(targets):
+        raise Invalid(f"an alias names 1 to {TARGETS_MAX} indexes, not {targets!r:.80}")
+    if alias.kind is AliasKind.MULTI:
+        return replace(alias, target_uids=tuple(targets))
+    if len(targets) != 1:
+        raise Invalid(f"alias {alias.name!r} is single: it names one index, not {len(targets)}")
+    return replace(alias, current_uid=targets[0])

@@ -1,0 +1,76 @@
+"""Looks at a registry without opening it: opening would create what is not there, and migrate what is old."""
+
+import asyncio
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.base.clock import Clock, Random
+from argosy.registry import migrations
+from argosy.registry.backends.sqlite_errors import translated
+from argosy.registry.backends.sqlite_opening import connect, path_of
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The schema version of a store (None: there is no registry), the one wanted, and the steps between them."""
+
+    found: int | None
+    wanted: int
+    steps: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def is_old(self) -> bool:
+        return self.found is not None and self.found < self.wanted
+
+
+async def inspect(url: str, *, clock: Clock, random: Random, namespace: str) -> Schema:
+    """What would be opened, as it is now."""
+    if url.startswith("sqlite:"):
+        path = path_of(url)
+        found = await asyncio.to_thread(_sqlite_version, path)
+        pending = [(step.number, step.why) for step in migrations.MIGRATIONS]
+        return _schema(found, migrations.SCHEMA_VERSION, pending)
+    from argosy.registry.backends import redis_schema
+
+    found = await _redis_version(url, clock, random, namespace)
+    return _schema(found, redis_schema.SCHEMA_VERSION, [(step.number, step.why) for step in redis_schema.STEPS])
+
+
+def _schema(found: int | None, wanted: int, steps: list[tuple[int, str]]) -> Schema:
+    pending = () if found is None else tuple(step for step in steps if found < step[0] <= wanted)
+    return Schema(found, wanted, pending)
+
+
+def _sqlite_version(path: str) -> int | None:
+    if not Path(path).exists():
+        return None
+    try:
+        connection = connect(path)
+        try:
+            return _read_version(connection)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
+def _read_version(connection: sqlite3.Connection) -> int | None:
+    known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = '_meta'").fetchone()
+    if known is None:
+        return None
+    found = connection.execute("SELECT value FROM _meta WHERE name = 'schema_version'").fetchone()
+    return None if found is None else int(found[0])
+
+
+async def _redis_version(url: str, clock: Clock, random: Random, namespace: str) -> int | None:
+    from argosy.registry.backends.redis_keys import Keys
+    from argosy.registry.backends.redis_mux import RedisMux
+    from argosy.registry.backends.redis_url import parse
+
+    mux = RedisMux(parse(url), clock=clock, random=random)
+    try:
+        found = await mux.call("HGET", Keys(namespace).meta, "schema")
+        return None if found is None else int(found)
+    finally:
+        await mux.close()

@@ -1,0 +1,277 @@
+"""How rows lie in Redis: which fields a row's hash has, what a packed value holds, and the way back.
+
+A row that is updated alone is a hash with one field per column that is not None; maps have one field per entry. All
+fields stay within what Redis keeps as a listpack, which takes a third of the memory of a hash table; columns that do
+not fit go together into one companion value. Field names are as short as can be (`created_at` is `c`). Rows of the
+other layouts are the version and a msgpack array of the columns in their declared order. New columns are declared last,
+so that neither names nor places of those before them change.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from argosy.registry.backends.redis_keys import (
+    compact,
+    expanded,
+    key_of,
+    member_of,
+    stored_indexes,
+    value_key_of,
+    value_member_of,
+)
+from argosy.registry.table import Column, Index, Kind, Layout, Table, default_of
+
+FIELD_BYTES_MAX = 64            # hash-max-listpack-value by default: one longer value costs the row 300 bytes
+MAP_FIELDS_MAX = 64             # entries of a map kept as fields; keeps the hash below hash-max-listpack-entries
+LONG_MARK = b"+"                # follows the version of a row that has a companion
+VERSION_FIELD = "v"
+DIGITS = b"0123456789"          # of the version; a msgpack array begins with none of them
+JSON_MARK = b"\0"               # before an entry of a map of texts that is no text, or begins with this itself
+
+Arg = str | bytes | int                                 # what hiredis sends
+
+_AS_THEY_ARE = frozenset((str, int))
+_to_json = msgspec.json.Encoder().encode
+_from_json = msgspec.json.Decoder().decode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
+
+
+def field_names(table: Table[Any]) -> dict[str, str]:
+    """Columns to fields: each takes as many letters as it needs to differ from those declared before it."""
+    taken = {VERSION_FIELD}
+    names: dict[str, str] = {}
+    for column in table.columns:
+        if column.name not in table.key:
+            prefixes = (column.name[:size] for size in range(1, len(column.name) + 1))
+            names[column.name] = next(prefix for prefix in prefixes if prefix not in taken)
+            taken.add(names[column.name])
+    return names
+
+
+class TableCodec:
+    """The codec of one table."""
+
+    def __init__(self, table: Table[Any]) -> None:
+        self.table = table
+        self.fields = field_names(table)
+        self.is_value = table.layout is Layout.VALUE
+        apart = {*table.key, table.expires} if self.is_value else set(table.key)
+        self.kept = tuple(column for column in table.columns if column.name not in apart)
+        hints = get_type_hints(table.row)
+        self._enums = {c.name: enum for c in table.columns if (enum := _enum(hints[c.name]))}
+        self._by_field = {self.fields[c.name].encode(): (c.name, _decoder(c, self._enums)) for c in self.kept}
+        self._maps = {self.fields[c.name].encode(): c.name for c in self.kept if c.kind is Kind.MAP}
+        self._of_texts = {c.name for c in self.kept if c.kind is Kind.MAP and str in get_args(hints[c.name])[1:]}
+        self._absent = {c.name: self._when_absent(c) for c in self.kept}
+        self._converters = [(n, f) for n, c in enumerate(self.kept) if (f := _unpacker(c, self._enums))]
+        is_hash = table.layout in (Layout.PACKED, Layout.FAMILY)
+        declared = table.indexes if is_hash else stored_indexes(table)
+        self.indexes: tuple[Index, ...] = tuple(i for i in declared if i.is_unique or not is_hash)
+        used = {name for i in self.indexes for name in (*i.by, *([i.order] if i.order else ()))}
+        self.indexed = tuple(column for column in table.columns if column.name in used)
+        self.indexed_names = tuple(column.name for column in self.indexed)
+        self._writers = [(c.name, self.fields[c.name], c.kind, c.name in used) for c in self.kept]
+        has_bytes = any(column.kind is Kind.BYTES for column in self.kept)
+        assert not (is_hash and self.indexed and has_bytes), f"{table.name}: scripts cannot unpack bytes"
+        self._is_compact = self.is_value        # the others are few, or scripts unpack them
+
+    def _when_absent(self, column: Column) -> Callable[[], Any]:
+        """What a missing field means: none, an empty map, or a row older than the column."""
+        if column.is_nullable:
+            return lambda: None
+        if column.kind is Kind.MAP:
+            return dict
+        return lambda: default_of(self.table.row, column.name)
+
+    # -- rows as hashes ---------------------------------------------------------------------------------------
+
+    def row_fields(self, row: Any) -> tuple[list[Arg], bytes]:
+        """The fields and values of a checked row, less its version, and its companion (empty: none)."""
+        fields: list[Arg] = []
+        long: dict[str, Any] = {}
+        for name, field, kind, is_indexed in self._writers:
+            value = getattr(row, name)
+            if value is None:
+                continue
+            if kind is Kind.MAP:
+                entries = self._entries(field, value, is_of_texts=name in self._of_texts) if value else ()
+                if entries is None:
+                    long[name] = _json_text(value)
+                else:
+                    fields += entries
+                continue
+            # What needs no bytes of its own here is left to hiredis, which is quicker.
+            raw: Arg = value if type(value) in _AS_THEY_ARE and str(value).isascii() else _raw(kind, value)
+            if is_indexed or type(raw) is int or len(raw) <= FIELD_BYTES_MAX:  # type: ignore[arg-type]
+                fields += (field, raw)
+            else:
+                long[name] = value
+        return fields, _pack(long) if long else b""
+
+    def _entries(self, field: str, value: Mapping[str, Any], *, is_of_texts: bool) -> list[Arg] | None:
+        """One field per entry of a map, or None if they are too many or too long."""
+        if len(value) > MAP_FIELDS_MAX:
+            return None
+        entries: list[Arg] = []
+        for key, item in value.items():
+            name = f"{field}.{key}".encode()
+            text = item.encode() if is_of_texts and isinstance(item, str) else _to_json(item)
+            if is_of_texts and (not isinstance(item, str) or item.startswith("\0")):
+                text = JSON_MARK + _to_json(item)
+            if len(name) > FIELD_BYTES_MAX or len(text) > FIELD_BYTES_MAX:
+                return None
+            entries += (name, text)
+        return entries
+
+    def from_fields(self, member: bytes, flat: Sequence[bytes], long: bytes | None) -> Any:
+        values: dict[str, Any] = {}
+        version = 0
+        for at in range(0, len(flat), 2):
+            field, raw = flat[at], flat[at + 1]
+            if (known := self._by_field.get(field)) is not None:
+                values[known[0]] = known[1](raw)
+            elif field == b"v":
+                version = int(raw.rstrip(LONG_MARK))
+            else:
+                column, _, key = field.partition(b".")
+                if (name := self._maps.get(column)) is not None:
+                    values.setdefault(name, {})[key.decode()] = self._entry(name, raw)
+        if long:
+            values |= self._from_long(long)
+        return self._made(member, values, version)
+
+    def _entry(self, name: str, raw: bytes) -> Any:
+        if name not in self._of_texts:
+            return _from_json(raw)
+        return _from_json(raw[1:]) if raw.startswith(JSON_MARK) else raw.decode()
+
+    def _from_long(self, long: bytes) -> dict[str, Any]:
+        values: dict[str, Any] = _unpack(long)
+        for place, convert in self._converters:
+            name = self.kept[place].name
+            if name in values:
+                values[name] = convert(values[name])
+        return values
+
+    # -- rows as packed values --------------------------------------------------------------------------------
+
+    def packed(self, row: Any) -> bytes:
+        """A checked row, less its version and its key."""
+        items = [_packable(column, getattr(row, column.name)) for column in self.kept]
+        if self._is_compact:
+            items = [compact(item) or item if isinstance(item, str) else item for item in items]
+        return _pack(items)
+
+    def from_packed(self, member: bytes, raw: bytes, expires: int | None = None) -> Any:
+        """`expires` is when a value's key ends, which the value does not repeat."""
+        packed = raw.lstrip(DIGITS)
+        version = raw[: len(raw) - len(packed)]
+        items: list[Any] = _unpack(packed)
+        if self._is_compact:
+            for place, column in enumerate(self.kept[: len(items)]):
+                if column.kind is Kind.TEXT and isinstance(items[place], bytes):
+                    items[place] = expanded(items[place])
+        for place, convert in self._converters:
+            if place < len(items) and items[place] is not None:
+                items[place] = convert(items[place])
+        values = {column.name: item for column, item in zip(self.kept, items, strict=False)}
+        if self.is_value and self.table.expires is not None:
+            values[self.table.expires] = expires
+        return self._made(member, values, int(version))
+
+    def _made(self, member: bytes, values: dict[str, Any], version: int) -> Any:
+        for name, missing in self._absent.items():
+            if name not in values:
+                values[name] = missing()
+        values.update(zip(self.table.key, self.key_of(member), strict=True))
+        return self.table.make(values, version)
+
+    # -- what scripts look at ---------------------------------------------------------------------------------
+
+    def member_of(self, key: tuple[str, ...]) -> bytes:
+        return value_member_of(key) if self.is_value else member_of(key)
+
+    def key_of(self, member: bytes) -> tuple[str, ...]:
+        return value_key_of(member) if self.is_value else key_of(member)
+
+    def indexed_values(self, row: Any) -> list[Arg]:
+        """The columns that indexes use: empty for none, else `=` and the text."""
+        values: list[Arg] = []
+        for column in self.indexed:
+            value = getattr(row, column.name)
+            is_plain = type(value) in _AS_THEY_ARE
+            values.append("" if value is None else f"={value}" if is_plain else b"=" + _raw(column.kind, value))
+        return values
+
+    def indexed_places(self) -> list[str]:
+        """Where a script finds those columns in a stored row: in fields, or at places of the packed array."""
+        if self.table.layout in (Layout.PACKED, Layout.FAMILY):
+            return [str(self.kept.index(column) + 1) for column in self.indexed]
+        return [self.fields.get(name) or f"#{self.table.key.index(name) + 1}" for name in self.indexed_names]
+
+    def equal_texts(self, index: Index, equals: Sequence[Any]) -> list[bytes] | None:
+        """The values looked for as scripts know them; None if no row can have them."""
+        assert len(equals) == len(index.by), f"{self.table.name}.{index.name} is asked for {index.by}, not {equals}"
+        kinds = {column.name: column.kind for column in self.table.columns}
+        texts = []
+        for name, value in zip(index.by, equals, strict=True):
+            if value is None:
+                return None
+            texts.append(_raw(kinds[name], value))
+        return texts
+
+
+def _raw(kind: Kind, value: Any) -> bytes:
+    if kind is Kind.TEXT:
+        text: str = value
+        return text.encode()
+    if kind is Kind.INTEGER:
+        return b"%d" % value
+    if kind is Kind.BOOLEAN:
+        return b"1" if value else b"0"
+    if kind is Kind.BYTES:
+        raw: bytes = value
+        return raw
+    return _to_json(value if kind is Kind.LIST else dict(value))
+
+
+def _decoder(column: Column, enums: Mapping[str, type[StrEnum]]) -> Callable[[bytes], Any]:
+    if column.kind is Kind.INTEGER:
+        return int
+    if column.kind is Kind.BOOLEAN:
+        return b"1".__eq__
+    if column.kind is Kind.BYTES:
+        return bytes
+    if column.kind is Kind.LIST:
+        return lambda raw: tuple(_from_json(raw))
+    if column.name in enums:
+        members: dict[bytes, Any] = {str(member).encode(): member for member in enums[column.name]}
+        return members.__getitem__
+    return bytes.decode
+
+
+def _packable(column: Column, value: Any) -> Any:
+    return _json_text(value) if column.kind is Kind.MAP and value is not None else value
+
+
+def _json_text(value: Mapping[str, Any]) -> str:
+    """Maps are JSON wherever they lie, so that what JSON does not know is refused or changed alike everywhere."""
+    return _to_json(value if type(value) is dict else dict(value)).decode()
+
+
+def _unpacker(column: Column, enums: Mapping[str, type[StrEnum]]) -> Callable[[Any], Any] | None:
+    if column.kind is Kind.LIST:
+        return tuple
+    if column.kind is Kind.MAP:
+        return _from_json
+    return enums.get(column.name)
+
+
+def _enum(hint: Any) -> type[StrEnum] | None:
+    options = [option for option in get_args(hint) or (hint,) if option is not NoneType]
+    return next((o for o in options if isinstance(o, type) and issubclass(o, StrEnum)), None)

@@ -1,0 +1,249 @@
+"""The keys of the registry in Redis: the one place that spells them, for the code, the scripts and the generated page.
+
+All keys share the hash tag `{<namespace>}`, so in a Redis Cluster they live on one node and one script may
+touch them all. Parts of keys are percent-encoded where they would be ambiguous: `%` and `:` everywhere, and a leading
+`_`, because names that begin with `_` are the registry's own. So an alias may be called `_index`.
+
+Inside indexes and hashes a row goes by its *member*: the bare text of its key, the parts of a longer key separated by a
+zero byte. Members sort as the keys do, which is how rows of equal order come by key on every backend. Rows that are
+single values are never put in order, and there may be a million of them; their member is the end of the Redis key, in
+which a UUID takes 17 bytes instead of 36.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from argosy.base.errors import Invalid
+from argosy.registry.table import Index, Layout, Table
+from argosy.registry.tables import (
+    ADMIN_LOGIN_RATE,
+    CANARY_RUNS_LOG,
+    CDC_OVERFLOW_LOG,
+    CDC_SEQUENCE,
+    REVOKED_CHANNEL,
+    SEARCH_UI_RATE,
+    TABLES,
+    TASK_SEQUENCE,
+)
+
+SEPARATOR = b"\0"
+ESCAPED_SEPARATOR = b"\0\xff"       # 0xff is in no UTF-8 text, so a zero byte within a part cannot be mistaken
+NAME_BYTES_MAX = 1024               # of a log's, counter's or channel's name
+
+
+@dataclass(frozen=True)
+class KeyDoc:
+    """One kind of key, as the generated page shows it."""
+
+    name: str       # parts in <> stand for one key each
+    kind: str
+    content: str
+    why: str
+
+
+def spelled(part: str) -> str:
+    """One part of a key's name. `index.lua` does the same."""
+    if "%" in part or ":" in part:
+        part = part.replace("%", "%25").replace(":", "%3A")
+    return "%5F" + part[1:] if part.startswith("_") else part
+
+
+def joined(values: Sequence[bytes]) -> bytes:
+    """Values that an index is asked for, as they stand in its key, or in the hash of a unique one."""
+    return b"".join(b":" + _spelled_bytes(value) for value in values)
+
+
+def _spelled_bytes(part: bytes) -> bytes:
+    part = part.replace(b"%", b"%25").replace(b":", b"%3A")
+    return b"%5F" + part[1:] if part.startswith(b"_") else part
+
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UUID_MARK = 0xFE                   # begins no UTF-8 text
+
+
+def compact(text: str) -> bytes | None:
+    """The 16 bytes of a UUID as it is usually written, else None."""
+    return bytes.fromhex(text.replace("-", "")) if len(text) == 36 and _UUID.fullmatch(text) else None
+
+
+def expanded(raw: bytes) -> str:
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def value_member_of(key: tuple[str, ...]) -> bytes:
+    """The end of the Redis key of a row that is a single value."""
+    parts = []
+    for part in key:
+        raw = compact(part)
+        parts.append(spelled(part).encode() if raw is None else bytes([_UUID_MARK]) + raw)
+    return b":".join(parts)
+
+
+def value_key_of(member: bytes) -> tuple[str, ...]:
+    parts, at = [], 0
+    while at < len(member) + 1:
+        if member[at : at + 1] == bytes([_UUID_MARK]):
+            end = at + 17
+            parts.append(expanded(member[at + 1 : end]))
+        else:
+            end = member.find(b":", at) if b":" in member[at:] else len(member)
+            parts.append(unquote(member[at:end].decode()))
+        at = end + 1
+    return tuple(parts)
+
+
+def member_of(key: tuple[str, ...]) -> bytes:
+    """A row's name inside indexes, hashes and events."""
+    if len(key) == 1 and "\0" not in key[0]:
+        return key[0].encode()
+    return SEPARATOR.join(part.encode().replace(SEPARATOR, ESCAPED_SEPARATOR) for part in key)
+
+
+def key_of(member: bytes) -> tuple[str, ...]:
+    if SEPARATOR not in member:
+        return (member.decode(),)
+    held = member.replace(ESCAPED_SEPARATOR, b"\xff")
+    return tuple(part.replace(b"\xff", SEPARATOR).decode() for part in held.split(SEPARATOR))
+
+
+class Keys:
+    """The keys of one registry."""
+
+    def __init__(self, namespace: str) -> None:
+        if not namespace.isascii() or not namespace or not all(c.isalnum() or c in "-_." for c in namespace):
+            # A brace or a colon would end the hash tag early or make two registries share one.
+            raise Invalid(f"a namespace has letters, digits, '-', '_' and '.' only, not {namespace!r}")
+        self.prefix = f"{{{namespace}}}:"
+        self.meta = self.prefix + "_meta"
+        self.events = self.prefix + "_events"
+        self.logs = self.prefix + "_logs"
+        self.counters = self.prefix + "_counters"
+        self.migrating = self.prefix + "_migrating"
+
+    def table(self, table: Table[Any]) -> str:
+        """The hash of a packed table; what the keys of all rows of the others begin with."""
+        return self.prefix + table.name
+
+    def row(self, table: Table[Any], key: tuple[str, ...]) -> str | bytes:
+        """The key that holds a row, alone or with others."""
+        if table.layout is Layout.PACKED:
+            return self.table(table)
+        if table.layout is Layout.VALUE:
+            return f"{self.table(table)}:".encode() + value_member_of(key)
+        parts = key[:1] if table.layout is Layout.FAMILY else key
+        return f"{self.table(table)}:{':'.join(map(spelled, parts))}"
+
+    def listing(self, table: Table[Any]) -> str:
+        """The index of a whole table: of its rows, or of its families."""
+        return f"{self.table(table)}:_index"
+
+    def index(self, table: Table[Any], index: Index) -> str:
+        """What the keys of one index begin with; the values looked for follow, if it has any."""
+        name = self.listing(table)
+        return name if not index.by and not index.is_unique else f"{name}:{index.name}"
+
+    def log(self, name: str) -> str:
+        return self.prefix + _checked(name)
+
+    def counter(self, name: str) -> str:
+        return self.prefix + _checked(name)
+
+    def channel(self, name: str) -> str:
+        return self.prefix + _checked(name)
+
+
+_RESERVED = tuple(f"{table.name}:" for table in TABLES)
+_TABLE_NAMES = frozenset(table.name for table in TABLES)
+
+
+def _checked(name: str) -> str:
+    """Logs and counters keep the names of the design document, so they must stay clear of the tables' keys."""
+    is_short = isinstance(name, str) and 0 < len(name.encode()) <= NAME_BYTES_MAX
+    if not is_short or name.startswith(("_", *_RESERVED)) or name in _TABLE_NAMES:
+        raise Invalid(
+            f"a log, counter or channel has a name of 1 to {NAME_BYTES_MAX} bytes that begins neither with '_' nor "
+            f"with a table's name and ':', not {name!r:.80}"
+        )
+    return name
+
+
+# -- the generated page ---------------------------------------------------------------------------------------
+
+
+def _table_docs(table: Table[Any]) -> list[KeyDoc]:
+    key = ":".join(f"<{name}>" for name in table.key)
+    columns = ", ".join(column.name for column in table.columns if column.name not in table.key)
+    if table.layout is Layout.PACKED:
+        docs = [KeyDoc(table.name, "hash", f"{key} → version, then {columns or 'nothing'} as msgpack", table.why)]
+    elif table.layout is Layout.FAMILY:
+        name = f"{table.name}:<{table.key[0]}>"
+        docs = [
+            KeyDoc(name, "hash", f"<{table.key[1]}> → version, then {columns} as msgpack", table.why),
+            KeyDoc(f"{table.name}:_index", "set", f"every {table.key[0]}", "lists the table without a scan"),
+        ]
+    elif table.layout is Layout.VALUE:
+        columns = ", ".join(column.name for column in table.columns if column.name not in (*table.key, table.expires))
+        content = f"version, then {columns or 'nothing'} as msgpack; expires"
+        docs = [KeyDoc(f"{table.name}:{key}", "string", content, f"{table.why}; a UUID in the key is 17 bytes")]
+    else:
+        expires = f"; expires at {table.expires}" if table.expires else ""
+        docs = [
+            KeyDoc(f"{table.name}:{key}", "hash", f"version, and a field for each of {columns}{expires}", table.why),
+            KeyDoc(f"{table.name}:{key}:_long", "string", "columns longer than a listpack takes, as msgpack",
+                   "keeps the row's hash small and quick"),
+        ]  # fmt: skip
+    return docs + [doc for index in _indexes(table) for doc in _index_docs(table, index)]
+
+
+def _indexes(table: Table[Any]) -> list[Index]:
+    if table.layout in (Layout.PACKED, Layout.FAMILY):
+        return [index for index in table.indexes if index.is_unique]
+    return list(stored_indexes(table))
+
+
+def stored_indexes(table: Table[Any]) -> tuple[Index, ...]:
+    """The indexes that a table of rows or values keeps: those declared, and one that lists it if none does."""
+    if any(not index.by and not index.is_unique for index in table.indexes):
+        return table.indexes
+    return (Index("all", order=table.expires), *table.indexes)
+
+
+def _index_docs(table: Table[Any], index: Index) -> list[KeyDoc]:
+    name = f"{table.name}:_index"
+    if index.is_unique:
+        return [KeyDoc(f"{name}:{index.name}", "hash", f"{', '.join(index.by)} → the row that has it",
+                       "at most one row has a value")]  # fmt: skip
+    if index.by:
+        name += f":{index.name}:{':'.join(f'<{column}>' for column in index.by)}"
+    order = f"scored by {index.order}" if index.order else "scored 0"
+    return [
+        KeyDoc(name, "sorted set", f"keys of rows, {order}", f"index {index.name!r}, as long as it is short"),
+        KeyDoc(f"{name}:_<n>", "sorted set", "the same, from some order on",
+               "a piece split off, so that each stays a listpack: half the memory"),
+        KeyDoc(f"{name}:_chunks", "sorted set", "n, scored by the lowest order in piece n", "finds the piece"),
+    ]  # fmt: skip
+
+
+KEY_DOCS = (
+    KeyDoc("_meta", "hash", "schema, revision, floor, run_id, chunks",
+           "which layout this is, how many rows have been written, since which revision all changes are known, which "
+           "run of the server was last seen, the last piece of an index split off"),
+    KeyDoc("_events", "stream", "one entry per row written: its id is the revision, c is + or -, table and key",
+           "what watchers read; cut at about EVENTS_KEPT_MAX"),
+    KeyDoc("_logs", "hash", "log → bytes:dropped", "lists the logs, and knows the exact size of each"),
+    KeyDoc("_counters", "sorted set", "counters, scored by their end", "lists the counters; split as an index is"),
+    KeyDoc("_migrating", "string", "a token", "one process at a time leads an old registry to the present layout"),
+    *(doc for table in TABLES for doc in _table_docs(table)),
+    KeyDoc(CANARY_RUNS_LOG, "list", "runs, newest last", "the last runs of a canary"),
+    KeyDoc(CDC_OVERFLOW_LOG, "list", "events, newest last", "changes that a sink could not take yet"),
+    KeyDoc(CDC_SEQUENCE, "string", "a number", "numbers the changes of an index"),
+    KeyDoc(TASK_SEQUENCE, "string", "a number", "numbers the tasks"),
+    KeyDoc(SEARCH_UI_RATE, "string", "a number; expires", "requests of one address"),
+    KeyDoc(ADMIN_LOGIN_RATE, "string", "a number; expires", "log-ins tried from one address"),
+    KeyDoc(REVOKED_CHANNEL, "channel", "the id of a session", "a revoked session is forgotten everywhere at once"),
+)  # fmt: skip

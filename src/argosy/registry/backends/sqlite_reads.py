@@ -1,0 +1,81 @@
+"""Answers questions about rows inside one transaction, and reads no row twice in it.
+
+Programs that share a transaction often look at the same rows: sixty claims look at the head of one queue. While the
+transaction is open nobody else can write, so a row that was read stays as it was until this transaction writes it. A
+question whose rows are mostly known is asked for keys only, which come from the index alone.
+
+Rows that expire are read anew each time, because time passes inside a transaction too.
+"""
+
+from collections.abc import Iterable
+from sqlite3 import Cursor
+from typing import Any
+
+from argosy.registry.backends.sqlite_codec import Values
+from argosy.registry.backends.sqlite_rows import TableSql
+from argosy.registry.program import Count, Find, Get
+
+KNOWN_MAX = 4096                # rows of a table remembered before all are forgotten
+UNKNOWN_MAX = 8                 # rows fetched one by one; if more are unknown, all are fetched in one go
+
+
+class Reads:
+    """The rows that a transaction has read, by table and key."""
+
+    def __init__(self, cursor: Cursor, tables: Iterable[TableSql]) -> None:
+        self._cursor = cursor
+        self._tables = {table.name: table for table in tables}
+        self._known: dict[str, dict[Values, Any]] = {name: {} for name in self._tables}
+
+    def forget_all(self) -> None:
+        """A transaction begins, or has taken back some of its writes."""
+        for known in self._known.values():
+            known.clear()
+
+    def forget(self, table: TableSql, key: Values) -> None:
+        """A row is written."""
+        self._known[table.name].pop(key, None)
+
+    def known(self, table: TableSql, key: Values) -> Any:
+        """A row as it is stored, or None if it was not read."""
+        return self._known[table.name].get(key)
+
+    def get(self, question: Get, now: int) -> Any:
+        table = self._tables[question.table.name]
+        return self._row(table, table.key(question.key), now)
+
+    def find(self, question: Find, now: int) -> list[Any]:
+        table = self._tables[question.table.name]
+        values = table.find_values(question, now)
+        if values is None:
+            return []
+        known = self._known[table.name]
+        if len(known) > KNOWN_MAX:
+            known.clear()
+        if known:
+            keys = self._cursor.execute(table.find_sql(question, is_narrow=True), values).fetchall()
+            unknown = [key for key in keys if key not in known]
+            if len(unknown) <= UNKNOWN_MAX:
+                for key in unknown:
+                    self._row(table, key, now)
+                return [known[key] for key in keys]
+        stored = self._cursor.execute(table.find_sql(question, is_narrow=False), values).fetchall()
+        rows = list(map(table.decode, stored))
+        if not table.is_expiring:
+            known.update(zip(map(table.key_of, rows), rows, strict=True))
+        return rows
+
+    def count(self, question: Count, now: int) -> int:
+        asked = self._tables[question.table.name].count(question, now)
+        count: int = 0 if asked is None else self._cursor.execute(*asked).fetchone()[0]
+        return count
+
+    def _row(self, table: TableSql, key: Values, now: int) -> Any:
+        row = self._known[table.name].get(key)
+        if row is None:
+            found = self._cursor.execute(table.get, (*key, now) if table.is_expiring else key).fetchone()
+            if found is not None:
+                row = table.decode(found)
+                if not table.is_expiring:
+                    self._known[table.name][key] = row
+        return row

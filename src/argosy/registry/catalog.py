@@ -1,0 +1,96 @@
+"""The catalog: which repositories should be searchable, and what is known of each since it was last indexed.
+
+This is desire; who holds a repository now is a lease and is not written here.
+"""
+
+from dataclasses import replace
+
+from argosy.base.errors import Conflict, Invalid
+from argosy.registry import records
+from argosy.registry.program import Get, Now, Program, ask, find, get, now, transaction
+from argosy.registry.records import checked_key, known, refuse_taken, stored
+from argosy.registry.rows import Repository
+from argosy.registry.tables import REPOSITORIES
+
+BRANCHES_MAX = 64
+REPLICAS_MAX = 8
+BIDS_MAX = 100
+URL_CHARS_MAX = 1000
+
+
+@transaction
+def add(
+    repo_id: str,
+    url: str,
+    *,
+    branches: tuple[str, ...] = (),
+    is_pinned: bool = False,
+    replicas: int = 0,
+    max_bids: int | None = None,
+) -> Program[Repository]:
+    """Wishes for a repository; Conflict if its id or its address is already in the catalog."""
+    checked_key(REPOSITORIES, (repo_id,))
+    clock, found = yield from ask(Now(), Get(REPOSITORIES, (repo_id,)))
+    if found is not None:
+        raise Conflict(f"repository {repo_id!r} is already in the catalog")
+    repository = Repository(repo_id, url, branches, is_pinned, replicas, max_bids, added_at=clock)
+    _check(repository)
+    yield from refuse_taken(REPOSITORIES, repository)
+    return (yield from stored(REPOSITORIES, repository))
+
+
+@transaction
+def update(repository: Repository) -> Program[Repository]:
+    """Changes a wish that was read before; Conflict if it has changed since."""
+    _check(repository)
+    if repository.version == 0:
+        raise Invalid(f"repository {repository.repo_id!r} was never read: add it")
+    return (yield from records.put(REPOSITORIES, repository))
+
+
+@transaction
+def note_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> Program[Repository]:
+    """Notes what an indexing led to, whatever else has changed in the row."""
+    if not commit_hash or footprint_bytes < 0:
+        raise Invalid(f"an index has a commit and a size, not {commit_hash!r} and {footprint_bytes}")
+    clock = yield from now()
+    repository = yield from known(REPOSITORIES, repo_id)
+    noted = replace(repository, footprint_bytes=footprint_bytes, last_commit=commit_hash, last_indexed_at=clock)
+    return (yield from stored(REPOSITORIES, noted))
+
+
+@transaction
+def remove(repo_id: str, *, expected_version: int | None = None) -> Program[bool]:
+    """Takes a wish back; False if there was none."""
+    return (yield from records.delete(REPOSITORIES, repo_id, expected_version=expected_version))
+
+
+@transaction
+def read(repo_id: str) -> Program[Repository | None]:
+    checked_key(REPOSITORIES, (repo_id,))
+    return (yield from get(REPOSITORIES, repo_id))
+
+
+@transaction
+def read_by_url(url: str) -> Program[Repository | None]:
+    found = yield from find(REPOSITORIES, "url", url, limit=1)
+    return found[0] if found else None
+
+
+@transaction
+def everything() -> Program[list[Repository]]:
+    """The whole catalog, oldest first: the units a fleet should hold, with their footprints, bids and replicas."""
+    return (yield from records.every(REPOSITORIES))
+
+
+def _check(repository: Repository) -> None:
+    if not 1 <= len(repository.url) <= URL_CHARS_MAX:
+        raise Invalid(f"a repository's address has 1 to {URL_CHARS_MAX} characters, not {len(repository.url)}")
+    if len(repository.branches) > BRANCHES_MAX or not all(repository.branches):
+        raise Invalid(f"a repository has at most {BRANCHES_MAX} branches, each with a name")
+    if not 0 <= repository.replicas <= REPLICAS_MAX:
+        raise Invalid(f"replicas are 0 to {REPLICAS_MAX}, not {repository.replicas}")
+    if repository.max_bids is not None and not 1 <= repository.max_bids <= BIDS_MAX:
+        raise Invalid(f"max_bids is 1 to {BIDS_MAX}, not {repository.max_bids}")
+    if repository.footprint_bytes is not None and repository.footprint_bytes < 0:
+        raise Invalid(f"a footprint is at least 0 bytes, not {repository.footprint_bytes}")

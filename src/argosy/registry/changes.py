@@ -1,0 +1,115 @@
+"""Delivery of changes to sinks: numbers for events, how far each sink has come, and what did not fit into memory.
+
+A cursor moves forward only, and only from where its mover thought it was. The overflow of a sink is bounded in bytes;
+the oldest goes first, and what went is counted.
+"""
+
+from dataclasses import dataclass
+
+from argosy.base.errors import Conflict, Invalid
+from argosy.registry.program import (
+    Append,
+    CountUp,
+    Delete,
+    DropLog,
+    Get,
+    LogState,
+    Now,
+    Program,
+    ReadCounter,
+    ReadLog,
+    TakeOldest,
+    ask,
+    commit,
+    find,
+    get,
+    transaction,
+)
+from argosy.registry.records import checked_key, checked_limit, stored
+from argosy.registry.rows import CdcCursor
+from argosy.registry.tables import CDC_CURSORS, CDC_OVERFLOW_LOG, CDC_SEQUENCE, named
+
+OVERFLOW_BYTES = 1 << 30        # of one sink
+EVENT_BYTES_MAX = 1 << 20       # of one event
+POP_MAX = 1000                  # events taken at once
+
+
+@dataclass(frozen=True)
+class OverflowStats:
+    events: int
+    size_bytes: int
+    dropped: int                                # events lost since the sink began
+
+
+@transaction
+def next_seq(index_uid: str) -> Program[int]:
+    """The number of an index's next event; it grows for ever and is never given twice."""
+    done = yield from commit(CountUp(named(CDC_SEQUENCE, index_uid)))
+    return done.counts[0][0]
+
+
+@transaction
+def last_seq(index_uid: str) -> Program[int]:
+    """The number given last, 0 before the first."""
+    (counter,) = yield from ask(ReadCounter(named(CDC_SEQUENCE, index_uid)))
+    value: int = counter[0]
+    return value
+
+
+@transaction
+def advance(sink_name: str, index_uid: str, *, expected_seq: int, new_seq: int) -> Program[CdcCursor]:
+    """Moves a cursor on; Conflict unless it stands where the mover thinks it does (0: it does not exist)."""
+    checked_key(CDC_CURSORS, (sink_name, index_uid))
+    if not 0 <= expected_seq < new_seq:
+        raise Invalid(f"a cursor moves forward, not from {expected_seq} to {new_seq}")
+    clock, cursor = yield from ask(Now(), Get(CDC_CURSORS, (sink_name, index_uid)))
+    stands = 0 if cursor is None else cursor.last_event_seq
+    if stands != expected_seq:
+        raise Conflict(f"the cursor of {sink_name!r} in {index_uid!r} stands at {stands}, not {expected_seq}")
+    version = 0 if cursor is None else cursor.version
+    return (yield from stored(CDC_CURSORS, CdcCursor(sink_name, index_uid, new_seq, clock, version)))
+
+
+@transaction
+def cursor(sink_name: str, index_uid: str) -> Program[CdcCursor | None]:
+    checked_key(CDC_CURSORS, (sink_name, index_uid))
+    return (yield from get(CDC_CURSORS, sink_name, index_uid))
+
+
+@transaction
+def cursors(sink_name: str) -> Program[list[CdcCursor]]:
+    """All cursors of a sink, in one question."""
+    checked_key(CDC_CURSORS, (sink_name,))
+    return (yield from find(CDC_CURSORS, "family", sink_name))
+
+
+@transaction
+def remove_sink(sink_name: str) -> Program[int]:
+    """Forgets a sink: a batch of its cursors, and its overflow; call it until it returns 0."""
+    checked_key(CDC_CURSORS, (sink_name,))
+    rows = yield from find(CDC_CURSORS, "family", sink_name)
+    yield from commit(DropLog(named(CDC_OVERFLOW_LOG, sink_name)), *(Delete(CDC_CURSORS, row) for row in rows))
+    return len(rows)
+
+
+@transaction
+def push(sink_name: str, event: bytes, max_bytes: int = OVERFLOW_BYTES) -> Program[None]:
+    """Keeps an event for later; the oldest make way if the sink has more than its bytes."""
+    if not 1 <= len(event) <= min(EVENT_BYTES_MAX, max_bytes):
+        raise Invalid(f"an event takes 1 to {min(EVENT_BYTES_MAX, max_bytes)} bytes, not {len(event)}")
+    yield from commit(Append(named(CDC_OVERFLOW_LOG, sink_name), event, keep_bytes=max_bytes))
+
+
+@transaction
+def pop(sink_name: str, count: int = 1) -> Program[tuple[bytes, ...]]:
+    """Takes the oldest events out."""
+    done = yield from commit(TakeOldest(named(CDC_OVERFLOW_LOG, sink_name), checked_limit(count, POP_MAX)))
+    return done.taken[0]
+
+
+@transaction
+def overflow(sink_name: str) -> Program[OverflowStats]:
+    """How much waits, and how much was lost."""
+    (log,) = yield from ask(ReadLog(named(CDC_OVERFLOW_LOG, sink_name), 0))
+    state: LogState = log
+    return OverflowStats(state.length, state.size_bytes, state.dropped)

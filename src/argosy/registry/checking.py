@@ -1,0 +1,138 @@
+"""What may be stored: a value fits its column, and every store gives it back exactly as it was.
+
+A check is made once per column and is asked for every row that is written, so each is a closure that looks at the usual
+types first. It answers with the bytes that the value takes.
+"""
+
+from collections.abc import Callable, Mapping
+from math import isfinite
+
+from argosy.base.errors import Invalid
+
+KEY_PART_BYTES_MAX = 1024           # of one part of a key, in UTF-8
+EXACT_MAX = 1 << 53                 # integers beyond it are not exact in every store
+DEPTH_MAX = 32                      # of maps and lists within each other
+_NUMBER_BYTES = 8
+
+Check = Callable[[object], int]
+
+
+def nullable(check: Check) -> Check:
+    return lambda value: 0 if value is None else check(value)
+
+
+def text(name: str) -> Check:
+    def check(value: object) -> int:
+        if not isinstance(value, str):
+            raise wrong(name, "text", value)
+        return len(value) if value.isascii() else len(utf8(name, value))
+
+    return check
+
+
+def state(name: str, states: tuple[str, ...]) -> Check:
+    sizes = {text: len(text) for text in states}
+
+    def check(value: object) -> int:
+        if not isinstance(value, str) or value not in sizes:
+            raise wrong(name, f"one of {', '.join(states)}", value)
+        return sizes[value]
+
+    return check
+
+
+def integer(name: str) -> Check:
+    def check(value: object) -> int:
+        if type(value) is not int:
+            raise wrong(name, "integer", value)
+        return exact(name, value)
+
+    return check
+
+
+def boolean(name: str) -> Check:
+    def check(value: object) -> int:
+        if type(value) is not bool:
+            raise wrong(name, "boolean", value)
+        return 1
+
+    return check
+
+
+def raw(name: str) -> Check:
+    def check(value: object) -> int:
+        if type(value) is not bytes:
+            raise wrong(name, "bytes", value)
+        return len(value)
+
+    return check
+
+
+def texts(name: str) -> Check:
+    item = text(f"an item of {name}")
+
+    def check(value: object) -> int:
+        if not isinstance(value, tuple):
+            raise wrong(name, "list of texts, as a tuple", value)
+        return sum(map(item, value))
+
+    return check
+
+
+def mapping(name: str) -> Check:
+    def check(value: object) -> int:
+        if not isinstance(value, Mapping):
+            raise wrong(name, "map", value)
+        return _json_size(name, value, 0)
+
+    return check
+
+
+def check_key_part(table: str, part: object) -> None:
+    """Keys are texts of bounded length that are not empty."""
+    if not isinstance(part, str) or not 0 < len(utf8(f"a key of {table}", part)) <= KEY_PART_BYTES_MAX:
+        raise Invalid(f"a key of {table} is 1 to {KEY_PART_BYTES_MAX} bytes of text, not {part!r:.80}")
+
+
+def exact(name: str, value: int) -> int:
+    if not -EXACT_MAX <= value <= EXACT_MAX:
+        raise Invalid(f"{name} must lie within ±2^53 to be exact in every store, not {value}")
+    return _NUMBER_BYTES
+
+
+def utf8(name: str, value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{name} cannot be written as UTF-8: {value!r:.80}") from error
+
+
+def wrong(name: str, expected: str, value: object) -> Invalid:
+    return Invalid(f"{name} takes {expected}, not {value!r:.80}")
+
+
+def _json_size(name: str, value: object, depth: int) -> int:
+    """The bytes of what stands inside a map: whatever JSON knows, and nothing else."""
+    if depth > DEPTH_MAX:
+        raise Invalid(f"{name} may be nested {DEPTH_MAX} deep")
+    match value:
+        case str():
+            return len(value) if value.isascii() else len(utf8(name, value))
+        case None | bool():
+            return 1
+        case int():
+            return exact(name, value)
+        case float():
+            if not isfinite(value):
+                raise Invalid(f"{name} cannot hold {value}: JSON has no such number")
+            return _NUMBER_BYTES
+        case Mapping():
+            size = 0
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise wrong(f"a key in {name}", "text", key)
+                size += _json_size(name, key, depth) + _json_size(name, item, depth + 1)
+            return size
+        case list() | tuple():
+            return sum(_json_size(name, item, depth + 1) for item in value)
+    raise wrong(name, "what JSON knows", value)

@@ -1,0 +1,85 @@
+"""Requests that act once: a key is taken in one step, and whoever comes later is told what became of it.
+
+A key stays pending until its owner finishes or abandons it, or its time is over: a request that may have acted is
+never acted on again by guess.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from argosy.base.errors import Invalid
+from argosy.registry.program import Delete, Get, Now, Program, ask, commit, get, transaction
+from argosy.registry.records import checked_key, checked_span, stored
+from argosy.registry.rows import IdempotencyEntry, IdempotencyState
+from argosy.registry.tables import IDEMPOTENCY_CACHE
+
+TTL_MS = 86_400_000
+TTL_MS_MAX = 30 * 86_400_000
+KEY_CHARS_MAX = 255             # as other services allow
+_SHA256_BYTES = 32
+
+
+class Verdict(StrEnum):
+    NEW = "new"                 # nobody had the key: act, then finish
+    PENDING = "pending"         # another request with the key is acting just now
+    REPLAY = "replay"           # it has been done: answer with its task
+    MISMATCH = "mismatch"       # the key was used for another body
+
+
+@dataclass(frozen=True)
+class Begun:
+    verdict: Verdict
+    task_id: str | None = None                  # of a replay
+
+
+@transaction
+def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> Program[Begun]:
+    """Takes a key, or says what became of it."""
+    _check(key)
+    checked_span("the life of an idempotency key", ttl_ms, TTL_MS_MAX)
+    if len(body_sha256) != _SHA256_BYTES:
+        raise Invalid(f"a body is known by the {_SHA256_BYTES} bytes of its sha-256, not {len(body_sha256)}")
+    clock, entry = yield from ask(Now(), Get(IDEMPOTENCY_CACHE, (key,)))
+    if entry is None:
+        taken = IdempotencyEntry(key, body_sha256, IdempotencyState.PENDING, None, clock + ttl_ms)
+        yield from stored(IDEMPOTENCY_CACHE, taken)
+        return Begun(Verdict.NEW)
+    if entry.body_sha256 != body_sha256:
+        return Begun(Verdict.MISMATCH)
+    if entry.state is IdempotencyState.PENDING:
+        return Begun(Verdict.PENDING)
+    return Begun(Verdict.REPLAY, entry.task_id)
+
+
+@transaction
+def finish(key: str, task_id: str) -> Program[bool]:
+    """Notes the task of a pending key, which lives on as long as it would have; False if it is not pending."""
+    if not task_id:
+        raise Invalid("a request finishes with the id of its task")
+    entry = yield from _pending(key)
+    if entry is None:
+        return False
+    yield from stored(IDEMPOTENCY_CACHE, replace(entry, state=IdempotencyState.DONE, task_id=task_id))
+    return True
+
+
+@transaction
+def abandon(key: str) -> Program[bool]:
+    """Gives a pending key back, because nothing was done; False if it is not pending."""
+    entry = yield from _pending(key)
+    if entry is None:
+        return False
+    yield from commit(Delete(IDEMPOTENCY_CACHE, entry))
+    return True
+
+
+def _pending(key: str) -> Program[IdempotencyEntry | None]:
+    _check(key)
+    entry = yield from get(IDEMPOTENCY_CACHE, key)
+    return entry if entry is not None and entry.state is IdempotencyState.PENDING else None
+
+
+def _check(key: str) -> None:
+    checked_key(IDEMPOTENCY_CACHE, (key,))
+    if len(key) > KEY_CHARS_MAX:
+        raise Invalid(f"an idempotency key has at most {KEY_CHARS_MAX} characters, not {len(key)}")

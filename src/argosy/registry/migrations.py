@@ -1,0 +1,148 @@
+"""The schema of a relational store as SQL text made from the table declarations, and the steps between versions.
+
+A fresh store is created at the present version at once. An older store is led there one step at a time, each step in
+one transaction together with its version row, so that a crash leaves it at a version and never between two. A new
+column with a default is one line: `Migration(2, "jobs know their tenant", (add_column(JOBS, "tenant"),))`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from argosy.base.errors import Conflict, Invalid
+from argosy.registry.table import Column, Index, Kind, Table, default_of
+
+SCHEMA_VERSION = 1
+
+SQL_TYPES = {
+    Kind.TEXT: "TEXT",
+    Kind.INTEGER: "INTEGER",
+    Kind.BOOLEAN: "INTEGER",
+    Kind.BYTES: "BLOB",
+    Kind.LIST: "TEXT",
+    Kind.MAP: "TEXT",
+}
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What leads a store from version `number - 1` to `number`."""
+
+    number: int
+    why: str
+    statements: tuple[str, ...]
+
+
+MIGRATIONS: tuple[Migration, ...] = ()
+
+
+def create(tables: Iterable[Table[Any]]) -> list[str]:
+    """All tables and their indexes, as they are declared now."""
+    return [statement for table in tables for statement in (create_table(table), *create_indexes(table))]
+
+
+def create_table(table: Table[Any]) -> str:
+    columns = [_definition(column) for column in table.columns]
+    key = ", ".join(map(quoted, table.key))
+    parts = ",\n    ".join([*columns, '"version" INTEGER NOT NULL', f"PRIMARY KEY ({key})"])
+    return f"CREATE TABLE {quoted(table.name)} (\n    {parts}\n) WITHOUT ROWID"
+
+
+def create_indexes(table: Table[Any]) -> list[str]:
+    made = [create_index(table, index) for index in table.indexes if needs_index(table, index)]
+    return [*made, *([create_index(table, expiry)] if (expiry := expiry_index(table)) else [])]
+
+
+def create_index(table: Table[Any], index: Index) -> str:
+    """Rows whose values contain None are not in the index; SQLite appends the key, which orders rows that are equal."""
+    columns = index_columns(index)
+    nullable = [column.name for column in table.columns if column.name in columns and column.is_nullable]
+    where = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in nullable)
+    return (
+        f"CREATE {'UNIQUE ' if index.is_unique else ''}INDEX {quoted(index_name(table, index))}"
+        f" ON {quoted(table.name)} ({', '.join(map(quoted, columns))}){f' WHERE {where}' if where else ''}"
+    )
+
+
+def add_column(table: Table[Any], name: str) -> str:
+    """A column that older rows do not have: they take its default."""
+    column = next((column for column in table.columns if column.name == name), None)
+    assert column is not None, f"{table.name} has no column {name!r}"
+    default = literal(column, default_of(table.row, name))
+    return f"ALTER TABLE {quoted(table.name)} ADD COLUMN {_definition(column)} DEFAULT {default}"
+
+
+def steps(found: int, wanted: int, migrations: Sequence[Migration], *, where: str) -> list[Migration]:
+    """What leads a store from one version to another; Conflict if the store is of a newer Argosy than this one."""
+    if found > wanted:
+        raise Conflict(
+            f"{where} has schema version {found} and this argosy knows {wanted}: "
+            f"use the argosy that wrote it, or a newer one"
+        )
+    chosen = [step for step in migrations if found < step.number <= wanted]
+    if [step.number for step in chosen] != list(range(found + 1, wanted + 1)):
+        raise Invalid(
+            f"{where} has schema version {found}, and there is no way from there to {wanted}: "
+            f"export it with the argosy that wrote it, and import it into a new registry"
+        )
+    return chosen
+
+
+def differences(table: Table[Any], found: Mapping[str, str]) -> list[str]:
+    """How the columns of a stored table (name to SQL type) differ from those declared."""
+    wanted = {column.name: SQL_TYPES[column.kind] for column in table.columns} | {"version": "INTEGER"}
+    return [
+        *(f"{table.name} lacks the column {name!r}" for name in wanted if name not in found),
+        *(f"{table.name} has the unknown column {name!r}" for name in found if name not in wanted),
+        *(
+            f"{table.name}.{name} is {found[name]}, not {kind}"
+            for name, kind in wanted.items()
+            if name in found and found[name] != kind
+        ),
+    ]
+
+
+def index_columns(index: Index) -> tuple[str, ...]:
+    """A unique index is about its values alone; any other has its order behind them."""
+    return index.by if index.is_unique or index.order is None else (*index.by, index.order)
+
+
+def index_name(table: Table[Any], index: Index) -> str:
+    return f"{table.name}.{index.name}"
+
+
+def needs_index(table: Table[Any], index: Index) -> bool:
+    """Not if the primary key already has the rows in this order."""
+    columns = index_columns(index)
+    return columns != table.key[: len(columns)]
+
+
+def expiry_index(table: Table[Any]) -> Index | None:
+    """Pruning needs expired rows first, even where nobody lists a table that way."""
+    if table.expires is None or any(index_columns(index) == (table.expires,) for index in table.indexes):
+        return None
+    return Index("_expires", order=table.expires)
+
+
+def quoted(name: str) -> str:
+    assert '"' not in name, name
+    return f'"{name}"'
+
+
+def literal(column: Column, value: object) -> str:
+    """A default as SQL text."""
+    if value is None:
+        return "NULL"
+    if column.kind is Kind.BYTES:
+        assert isinstance(value, bytes)
+        return f"x'{value.hex()}'"
+    if column.kind in (Kind.INTEGER, Kind.BOOLEAN):
+        return str(int(value))  # type: ignore[call-overload]
+    text = str(value) if column.kind is Kind.TEXT else msgspec.json.encode(value).decode()
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _definition(column: Column) -> str:
+    return f"{quoted(column.name)} {SQL_TYPES[column.kind]}{'' if column.is_nullable else ' NOT NULL'}"

@@ -1,0 +1,139 @@
+"""Long changes that a leader drives through phases. The next leader resumes at the last phase that was committed.
+
+Every step shows the fence of its leader: once a newer leader has resumed an operation, the one before is refused. A
+scope has one operation at a time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from argosy.base.errors import Conflict, Fenced, Invalid
+from argosy.registry import records
+from argosy.registry.program import Delete, Get, Now, Program, ask, commit, find, get, now, transaction
+from argosy.registry.records import BATCH_MAX, checked_key, known, refuse_taken, stored
+from argosy.registry.rows import Operation, OperationStatus
+from argosy.registry.tables import OPERATIONS
+
+_ENDED = (OperationStatus.COMPLETED, OperationStatus.FAILED)
+
+
+@transaction
+def start(
+    operation_id: str, type: str, scope: str, *, phase: str, fence: int, state: Mapping[str, Any] | None = None
+) -> Program[Operation]:
+    """Begins a change; Conflict if the id is taken or the scope is busy with another."""
+    checked_key(OPERATIONS, (operation_id, scope))
+    if not type or not phase:
+        raise Invalid(f"an operation has a type and a first phase, not {type!r} and {phase!r}")
+    clock, found = yield from ask(Now(), Get(OPERATIONS, (operation_id,)))
+    if found is not None:
+        raise Conflict(f"operation {operation_id!r} already exists")
+    operation = Operation(
+        operation_id,
+        type,
+        scope,
+        phase,
+        OperationStatus.RUNNING,
+        clock,
+        clock,
+        clock,
+        fence,
+        state or {},
+        busy_scope=scope,
+    )
+    yield from refuse_taken(OPERATIONS, operation)
+    return (yield from stored(OPERATIONS, operation))
+
+
+@transaction
+def advance(
+    operation_id: str, fence: int, phase: str, state: Mapping[str, Any] | None = None
+) -> Program[Operation]:
+    """Commits a phase (or, in the same phase, progress); without a state, the last one stays."""
+    if not phase:
+        raise Invalid("a phase has a name")
+    operation, clock = yield from _mine(operation_id, fence)
+    if operation.status is not OperationStatus.RUNNING:
+        raise Conflict(f"operation {operation_id!r} is {operation.status}: it does not advance")
+    moved = replace(
+        operation,
+        phase=phase,
+        phase_started_at=clock if phase != operation.phase else operation.phase_started_at,
+        updated_at=clock,
+        fence=fence,
+        state=operation.state if state is None else state,
+    )
+    return (yield from stored(OPERATIONS, moved))
+
+
+@transaction
+def pause(operation_id: str, fence: int, error: str | None = None) -> Program[Operation]:
+    """Stands still until it is resumed."""
+    return (yield from _turned(operation_id, fence, OperationStatus.PAUSED, error))
+
+
+@transaction
+def finish(operation_id: str, fence: int, error: str | None = None) -> Program[Operation]:
+    """Ends an operation, well or (with an error) not; its scope is free again."""
+    status = OperationStatus.COMPLETED if error is None else OperationStatus.FAILED
+    return (yield from _turned(operation_id, fence, status, error))
+
+
+@transaction
+def resume(scope: str, fence: int) -> Program[Operation | None]:
+    """What a new leader of a scope goes on with, now under its fence; None if there is nothing to do."""
+    checked_key(OPERATIONS, (scope,))
+    clock = yield from now()
+    busy = yield from find(OPERATIONS, "busy", scope, limit=1)
+    if not busy:
+        return None
+    _check_fence(busy[0], fence)
+    resumed = replace(busy[0], status=OperationStatus.RUNNING, fence=fence, updated_at=clock)
+    return (yield from stored(OPERATIONS, resumed))
+
+
+@transaction
+def read(operation_id: str) -> Program[Operation | None]:
+    checked_key(OPERATIONS, (operation_id,))
+    return (yield from get(OPERATIONS, operation_id))
+
+
+@transaction
+def everything(scope: str | None = None) -> Program[list[Operation]]:
+    """All operations, or those of a scope, oldest first."""
+    if scope is None:
+        return (yield from records.every(OPERATIONS))
+    return (yield from records.every(OPERATIONS, "scope", (scope,)))
+
+
+@transaction
+def prune(before: int) -> Program[int]:
+    """Deletes a batch of operations that ended before a time; call it until it returns 0."""
+    ended: list[Operation] = []
+    for status in _ENDED:
+        if len(ended) < BATCH_MAX:
+            ended += yield from find(OPERATIONS, "status", status, until=before - 1, limit=BATCH_MAX - len(ended))
+    if ended:
+        yield from commit(*(Delete(OPERATIONS, operation) for operation in ended))
+    return len(ended)
+
+
+def _turned(operation_id: str, fence: int, status: OperationStatus, error: str | None) -> Program[Operation]:
+    operation, clock = yield from _mine(operation_id, fence)
+    if operation.status in _ENDED:
+        raise Conflict(f"operation {operation_id!r} is {operation.status} already")
+    turned = replace(operation, status=status, updated_at=clock, fence=fence, error=error)
+    return (yield from stored(OPERATIONS, replace(turned, busy_scope=None) if status in _ENDED else turned))
+
+
+def _mine(operation_id: str, fence: int) -> Program[tuple[Operation, int]]:
+    clock = yield from now()
+    operation = yield from known(OPERATIONS, operation_id)
+    _check_fence(operation, fence)
+    return operation, clock
+
+
+def _check_fence(operation: Operation, fence: int) -> None:
+    if fence < operation.fence:
+        raise Fenced(f"operation {operation.operation_id!r} is led under fence {operation.fence}, not {fence}: stop")

@@ -1,0 +1,78 @@
+"""What operators have decided about an index: when it makes way, how its search page looks, what expires in it.
+
+Each is one row that is written if nobody else was first: `expected_version` 0 must not exist yet, None is whatever
+is there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from argosy.base.errors import Conflict, Invalid
+from argosy.registry import records
+from argosy.registry.program import Get, Now, Program, ask, now, transaction
+from argosy.registry.records import check_version, checked_key, known, stored, with_version
+from argosy.registry.rows import RolloverPolicy, SearchUiConfig, TtlPolicy
+from argosy.registry.table import R, Table
+from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TTL_POLICIES
+
+SWEEP_INTERVAL_S_MAX = 30 * 86_400
+DELETES_MAX = 1_000_000         # documents of one sweep
+
+
+@transaction
+def put_rollover(policy: RolloverPolicy) -> Program[RolloverPolicy]:
+    """Stores a policy that was read before, or (version 0) a new one."""
+    if not (policy.write_alias and policy.read_alias and policy.pattern):
+        raise Invalid(f"rollover policy {policy.name!r} needs a write alias, a read alias and a pattern")
+    if policy.write_alias == policy.read_alias:
+        raise Invalid(f"rollover policy {policy.name!r} writes and reads through different aliases: a write needs one")
+    return (yield from records.put(ROLLOVER_POLICIES, policy))
+
+
+@transaction
+def note_rollover(name: str, error: str | None = None) -> Program[RolloverPolicy]:
+    """Notes that a policy has acted, or why it could not; the policy itself stays."""
+    clock = yield from now()
+    policy = yield from known(ROLLOVER_POLICIES, name)
+    return (yield from stored(ROLLOVER_POLICIES, replace(policy, last_action_at=clock, last_error=error)))
+
+
+@transaction
+def put_search_ui(
+    index_uid: str, config: Mapping[str, Any], *, expected_version: int | None = None
+) -> Program[SearchUiConfig]:
+    clock, found = yield from _read(SEARCH_UI_CONFIG, index_uid)
+    return (yield from _put(SEARCH_UI_CONFIG, SearchUiConfig(index_uid, config, clock), found, expected_version))
+
+
+@transaction
+def put_ttl(
+    index_uid: str,
+    *,
+    sweep_interval_s: int,
+    max_deletes_per_sweep: int,
+    is_enabled: bool = True,
+    expected_version: int | None = None,
+) -> Program[TtlPolicy]:
+    if not 1 <= sweep_interval_s <= SWEEP_INTERVAL_S_MAX:
+        raise Invalid(f"sweeps are 1 to {SWEEP_INTERVAL_S_MAX} seconds apart, not {sweep_interval_s}")
+    if not 1 <= max_deletes_per_sweep <= DELETES_MAX:
+        raise Invalid(f"a sweep deletes 1 to {DELETES_MAX} documents, not {max_deletes_per_sweep}")
+    clock, found = yield from _read(TTL_POLICIES, index_uid)
+    policy = TtlPolicy(index_uid, sweep_interval_s, max_deletes_per_sweep, is_enabled, clock)
+    return (yield from _put(TTL_POLICIES, policy, found, expected_version))
+
+
+def _read(table: Table[R], index_uid: str) -> Program[tuple[int, R | None]]:
+    checked_key(table, (index_uid,))
+    clock, found = yield from ask(Now(), Get(table, (index_uid,)))
+    return clock, found
+
+
+def _put(table: Table[R], row: R, found: R | None, expected_version: int | None) -> Program[R]:
+    if expected_version == 0 and found is not None:
+        raise Conflict(f"{table.name} already has {records.spelled(table.key_of(row))}")
+    if expected_version:
+        check_version(table, table.key_of(row), found, expected_version)
+    return (yield from stored(table, row if found is None else with_version(row, found.version)))

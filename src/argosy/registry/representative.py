@@ -1,0 +1,229 @@
+"""The load by which the design document reckons memory, as rows that look like those of a fleet at work.
+
+Counts are the document's: 1000 tasks, 100 sessions, 10 canaries with their runs, 1000 rate-limited addresses… Contents
+are natural: ids as long as real ones, errors on the few rows that have them. The same every time, so that two
+measurements differ only in what was measured.
+"""
+
+from base64 import b32encode
+from collections.abc import Iterator
+from hashlib import sha256
+
+from argosy.registry.canary_runs import CanaryRun, packed
+from argosy.registry.jobs import due
+from argosy.registry.program import Append, CountUp, Upsert, Write
+from argosy.registry.rows import (
+    AdminSession,
+    Alias,
+    AliasKind,
+    Canary,
+    CdcCursor,
+    ControlJob,
+    ControlTask,
+    IdempotencyEntry,
+    IdempotencyState,
+    JobState,
+    LeaderLease,
+    NodeSettingsVersion,
+    RolloverPolicy,
+    RunStatus,
+    ScopedKey,
+    ScopedKeyObserved,
+    SearchUiConfig,
+    Session,
+    TaskStatus,
+    Tenant,
+)
+from argosy.registry.tables import (
+    ADMIN_SESSIONS,
+    ALIASES,
+    CANARIES,
+    CANARY_RUNS_LOG,
+    CDC_CURSORS,
+    IDEMPOTENCY_CACHE,
+    JOBS,
+    LEADER_LEASE,
+    NODE_SETTINGS_VERSION,
+    ROLLOVER_POLICIES,
+    SCOPED_KEYS,
+    SCOPED_KEYS_OBSERVED,
+    SEARCH_UI_CONFIG,
+    SEARCH_UI_RATE,
+    SESSIONS,
+    TASKS,
+    TENANT_MAP,
+    named,
+)
+
+INDEXES, NODES, PODS = 10, 5, 5
+TASKS_COUNT, JOBS_COUNT, ALIASES_COUNT = 1000, 100, 50
+SESSIONS_COUNT, ADMIN_SESSIONS_COUNT, IDEMPOTENCY_COUNT, RATES_COUNT = 100, 50, 500, 1000
+CANARIES_COUNT, TENANTS_COUNT, POLICIES_COUNT = 10, 100, 20
+RUNS_PER_CANARY = 100           # what is kept by default; the document's 1000 is the stress case
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+
+def representative(now: int, *, runs_per_canary: int = RUNS_PER_CANARY) -> Iterator[Write]:
+    """Every write of the load, to be committed in any grouping; `now` in milliseconds since 1970."""
+    yield from _tasks(now)
+    yield from _of_indexes(now)
+    yield from _of_clients(now)
+    yield from _jobs(now)
+    yield from _canaries(now, runs_per_canary)
+    yield from _configuration(now)
+
+
+def _tasks(now: int) -> Iterator[Write]:
+    for n in range(TASKS_COUNT):
+        status = TaskStatus.SUCCEEDED if n % 20 else TaskStatus.FAILED
+        if n >= TASKS_COUNT - 30:
+            status = TaskStatus.PROCESSING if n % 2 else TaskStatus.ENQUEUED
+        created_at = now - (TASKS_COUNT - n) * MINUTE_MS
+        is_begun = status is not TaskStatus.ENQUEUED
+        row = ControlTask(
+            _task_id(n),
+            n + 1,
+            created_at,
+            status,
+            {_node(node): str(40_000 + 3 * n + node) for node in range(3)},
+            {_node(n % 3): "index_not_found"} if status is TaskStatus.FAILED else {},
+            _index(n % INDEXES),
+            "index_update",
+            error="1 of 3 nodes failed" if status is TaskStatus.FAILED else None,
+            started_at=created_at + 120 if is_begun else None,
+            finished_at=created_at + 1950 if status.is_terminal else None,
+        )
+        yield Upsert(TASKS, row)
+
+
+def _of_indexes(now: int) -> Iterator[Write]:
+    for n in range(INDEXES):
+        index = _index(n)
+        for node in range(NODES):
+            yield Upsert(NODE_SETTINGS_VERSION, NodeSettingsVersion(index, _node(node), 17 + n, now - n * HOUR_MS))
+        yield Upsert(CDC_CURSORS, CdcCursor("warehouse", index, 120_000 + n, now))
+        config = {"title": f"Search {index}", "placeholder": "Type to search", "facets": ["lang", "repo"]}
+        yield Upsert(SEARCH_UI_CONFIG, SearchUiConfig(index, config, now))
+        yield Upsert(SCOPED_KEYS, ScopedKey(index, _id("key", n), _id("key", n + 100), now, 4))
+        for pod in range(PODS):
+            yield Upsert(SCOPED_KEYS_OBSERVED, ScopedKeyObserved(_pod(pod), index, 4, now, now + MINUTE_MS))
+
+
+def _of_clients(now: int) -> Iterator[Write]:
+    for n in range(SESSIONS_COUNT):
+        ends = now + 15 * MINUTE_MS + n
+        pinned = {_index(n % INDEXES): 1}
+        yield Upsert(SESSIONS, Session(_uuid("session", n), _task_id(n), now - 900, pinned, 17, ends))
+    for n in range(ADMIN_SESSIONS_COUNT):
+        session = AdminSession(
+            _id("admin", n),
+            _hash("csrf", n).hex()[:32],
+            _hash("admin key", n % 3).hex(),
+            now,
+            now + HOUR_MS + n,
+            user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Firefox/128.0",
+            source_ip=_address(n),
+        )
+        yield Upsert(ADMIN_SESSIONS, session)
+    for n in range(IDEMPOTENCY_COUNT):
+        entry = IdempotencyEntry(
+            _uuid("request", n), _hash("body", n), IdempotencyState.DONE, _task_id(n), now + DAY_MS + n
+        )
+        yield Upsert(IDEMPOTENCY_CACHE, entry)
+    for n in range(RATES_COUNT):
+        yield CountUp(named(SEARCH_UI_RATE, _address(n)), MINUTE_MS)
+
+
+def _jobs(now: int) -> Iterator[Write]:
+    for n in range(JOBS_COUNT):
+        is_running = n % 2 == 0
+        row = ControlJob(
+            _id("job", n),
+            "dump_import",
+            {"index": _index(n % INDEXES), "source": f"s3://dumps/{n:04}.ndjson", "offset": n << 28},
+            JobState.IN_PROGRESS if is_running else JobState.QUEUED,
+            due(0, now - n),
+            now - n,
+            claimed_by=_pod(n % PODS) if is_running else None,
+            claim_expires_at=now + 30_000 if is_running else None,
+            fence=int(is_running),
+            attempts=int(is_running),
+            progress={"bytes_processed": n << 20, "docs_routed": n * 1000} if is_running else {},
+        )
+        yield Upsert(JOBS, row)
+
+
+def _canaries(now: int, runs: int) -> Iterator[Write]:
+    for n in range(CANARIES_COUNT):
+        canary_id = _id("canary", n)
+        asserted = ('{"type":"min_hits","value":3}', '{"type":"max_p95_ms","value":250}')
+        query = {"q": "needle in a haystack", "limit": 20}
+        yield Upsert(CANARIES, Canary(canary_id, f"canary-{n}", _index(n), 60, query, asserted, True, now))
+        for run in range(runs):
+            is_good = run % 50
+            made = CanaryRun(
+                now - run * MINUTE_MS,
+                RunStatus.PASS if is_good else RunStatus.FAIL,
+                12 + run % 40,
+                None if is_good else {"min_hits": 2},
+            )
+            yield Append(named(CANARY_RUNS_LOG, canary_id), packed(made), keep=runs)
+
+
+def _configuration(now: int) -> Iterator[Write]:
+    for n in range(ALIASES_COUNT):
+        uid = f"{_index(n % INDEXES)}-v{n}"
+        before = f'{{"current_uid":"{uid}-old","target_uids":[],"version":1,"timestamp":{now}}}'
+        yield Upsert(ALIASES, Alias(f"alias-{n:03}", AliasKind.SINGLE, uid, (), now - n, (before,)))
+    for n in range(TENANTS_COUNT):
+        yield Upsert(TENANT_MAP, Tenant(_hash("api key", n).hex(), f"tenant-{n:04}", n % 3, now - n))
+    for n in range(POLICIES_COUNT):
+        policy = RolloverPolicy(
+            f"policy-{n:02}",
+            f"logs-{n:02}-write",
+            f"logs-{n:02}",
+            f"logs-{n:02}-{{YYYY-MM-DD}}",
+            {"max_docs": 10_000_000, "max_age": "7d", "max_size_gb": 50},
+            {"keep_indexes": 30},
+            {"primary_key": "id", "settings_ref": f"logs-{n:02}"},
+            True,
+        )
+        yield Upsert(ROLLOVER_POLICIES, policy)
+    yield Upsert(LEADER_LEASE, LeaderLease("pruner:task_ttl", _pod(0), now + 10_000, 12, now))
+
+
+def _hash(kind: str, n: int) -> bytes:
+    return sha256(f"{kind} {n}".encode()).digest()
+
+
+def _task_id(n: int) -> str:
+    """Tasks are numbered, and named by their numbers."""
+    return f"task-{n + 1}"
+
+
+def _id(kind: str, n: int) -> str:
+    """What the control plane names things by: 26 characters, as in a ULID."""
+    return b32encode(_hash(kind, n)).decode()[:26]
+
+
+def _uuid(kind: str, n: int) -> str:
+    """What clients name things by."""
+    text = _hash(kind, n).hex()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:32]}"
+
+
+def _index(n: int) -> str:
+    return f"products-{n:02}"
+
+
+def _node(n: int) -> str:
+    return f"node-{n}"
+
+
+def _pod(n: int) -> str:
+    return f"argosy-7c9d5b6f4-{_hash('pod', n).hex()[:5]}"
+
+
+def _address(n: int) -> str:
+    return f"203.0.{n // 250}.{n % 250}"

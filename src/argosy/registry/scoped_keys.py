@@ -1,0 +1,95 @@
+"""Search keys that change hands without a gap: the old one goes only when every live gateway uses the new one.
+
+A gateway says which generation it used, and is believed for a minute. Nobody alive means nobody has shown it has the
+new key, so the old one stays.
+"""
+
+from dataclasses import dataclass, replace
+
+from argosy.base.errors import Conflict, Invalid
+from argosy.registry import pods, records
+from argosy.registry.program import Find, Program, Upsert, ask, commit, get, now, transaction
+from argosy.registry.records import checked_key, checked_span, known, stored
+from argosy.registry.rows import ScopedKey, ScopedKeyObserved
+from argosy.registry.tables import SCOPED_KEYS, SCOPED_KEYS_OBSERVED
+
+OBSERVED_MS = 60_000
+OBSERVED_MS_MAX = 3_600_000
+
+
+@dataclass(frozen=True)
+class Gate:
+    """May the previous key go? `waiting` are the live gateways that have not yet shown the new one."""
+
+    is_open: bool
+    waiting: tuple[str, ...]
+
+
+@transaction
+def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> Program[ScopedKey]:
+    """Puts a new key in force (from generation 0: the first); Conflict if a rotation was first, or is not over."""
+    if not primary_uid:
+        raise Invalid("a search key has an id")
+    checked_key(SCOPED_KEYS, (index_uid,))
+    clock = yield from now()
+    old = yield from get(SCOPED_KEYS, index_uid)
+    generation = 0 if old is None else old.generation
+    if generation != expected_generation:
+        raise Conflict(f"the search key of {index_uid!r} is of generation {generation}, not {expected_generation}")
+    if old is None:
+        return (yield from stored(SCOPED_KEYS, ScopedKey(index_uid, primary_uid, None, clock, 1)))
+    if old.previous_uid is not None:
+        raise Conflict(f"key {old.previous_uid!r} of {index_uid!r} has not been revoked yet: nobody would remember it")
+    new = replace(
+        old, primary_uid=primary_uid, previous_uid=old.primary_uid, rotated_at=clock, generation=generation + 1
+    )
+    return (yield from stored(SCOPED_KEYS, new))
+
+
+@transaction
+def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED_MS) -> Program[None]:
+    """A gateway has used a generation; its word holds for `ttl_ms`."""
+    checked_key(SCOPED_KEYS_OBSERVED, (pod_id, index_uid))
+    checked_span("the word of a gateway", ttl_ms, OBSERVED_MS_MAX)
+    clock = yield from now()
+    seen = ScopedKeyObserved(pod_id, index_uid, generation, clock, clock + ttl_ms)
+    yield from commit(Upsert(SCOPED_KEYS_OBSERVED, seen))
+
+
+@transaction
+def gate(index_uid: str, window_ms: int = pods.WINDOW_MS) -> Program[Gate]:
+    """Whether every gateway heard of within the window has used the key in force."""
+    key = yield from known(SCOPED_KEYS, index_uid)
+    return (yield from _gate(key, window_ms))
+
+
+@transaction
+def revoke_previous(index_uid: str, generation: int, window_ms: int = pods.WINDOW_MS) -> Program[str | None]:
+    """Takes the previous key out of the record if the gate is open, and returns it: delete it now. Else None."""
+    key = yield from known(SCOPED_KEYS, index_uid)
+    if key.generation != generation:
+        raise Conflict(f"the search key of {index_uid!r} is of generation {key.generation}, not {generation}")
+    opened = yield from _gate(key, window_ms)
+    if key.previous_uid is None or not opened.is_open:
+        return None
+    yield from stored(SCOPED_KEYS, replace(key, previous_uid=None))
+    return key.previous_uid
+
+
+@transaction
+def read(index_uid: str) -> Program[ScopedKey | None]:
+    checked_key(SCOPED_KEYS, (index_uid,))
+    return (yield from get(SCOPED_KEYS, index_uid))
+
+
+@transaction
+def everything() -> Program[list[ScopedKey]]:
+    return (yield from records.every(SCOPED_KEYS))
+
+
+def _gate(key: ScopedKey, window_ms: int) -> Program[Gate]:
+    alive = yield from pods.live(window_ms)
+    (observed,) = yield from ask(Find(SCOPED_KEYS_OBSERVED, "index", (key.index_uid,)))
+    ready = {seen.pod_id for seen in observed if seen.generation >= key.generation}
+    waiting = tuple(sorted(pod.pod_id for pod in alive if pod.pod_id not in ready))
+    return Gate(bool(alive) and not waiting, waiting)

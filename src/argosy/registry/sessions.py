@@ -1,0 +1,101 @@
+"""Clients that read their own writes: which group answers a session, until when.
+
+A session that is over is as if it had never been. The number of sessions is bounded: the one that was used longest
+ago makes way.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from argosy.base.errors import Invalid
+from argosy.registry.program import Count, Delete, Find, Get, Now, Program, Upsert, Write, ask, commit, get, transaction
+from argosy.registry.records import checked_key, checked_span, stored, with_version
+from argosy.registry.rows import Session
+from argosy.registry.tables import SESSIONS
+
+TTL_MS = 900_000                # a session lasts this long after its last use
+TTL_MS_MAX = 7 * 86_400_000
+SESSIONS_MAX = 100_000
+EVICTED_MAX = 16                # sessions that make way for one
+PINS_MAX = 256                  # indexes one session has written to
+
+
+@transaction
+def upsert(
+    session_id: str,
+    *,
+    last_write_task_id: str | None,
+    last_write_at: int | None,
+    pinned_groups: Mapping[str, int],
+    min_settings_version: int,
+    ttl_ms: int = TTL_MS,
+    sessions_max: int = SESSIONS_MAX,
+) -> Program[Session]:
+    """Stores a session as it is given: what is None is None afterwards."""
+    checked_key(SESSIONS, (session_id,))
+    checked_span("a session's life", ttl_ms, TTL_MS_MAX)
+    if len(pinned_groups) > PINS_MAX:
+        raise Invalid(f"a session pins at most {PINS_MAX} indexes, not {len(pinned_groups)}")
+    clock, known, number = yield from ask(Now(), Get(SESSIONS, (session_id,)), Count(SESSIONS, "all"))
+    session = Session(
+        session_id, last_write_task_id, last_write_at, pinned_groups, min_settings_version, clock + ttl_ms
+    )
+    evicted: list[Write] = []
+    if known is None and number >= sessions_max:
+        limit = min(number - sessions_max + 1, EVICTED_MAX)
+        (oldest,) = yield from ask(Find(SESSIONS, "all", limit=limit))
+        evicted = [Delete(SESSIONS, each) for each in oldest]
+    done = yield from commit(*evicted, Upsert(SESSIONS, session))
+    return with_version(session, done.versions[-1])
+
+
+@transaction
+def pin(session_id: str, index_uid: str, group: int | None) -> Program[Session | None]:
+    """Sets or (with None) clears the group that answers for one index; None if the session is over."""
+    checked_key(SESSIONS, (session_id, index_uid))
+    session = yield from get(SESSIONS, session_id)
+    if session is None:
+        return None
+    pins = {uid: pinned for uid, pinned in session.pinned_groups.items() if uid != index_uid}
+    if group is not None:
+        pins[index_uid] = group
+    if len(pins) > PINS_MAX:
+        raise Invalid(f"a session pins at most {PINS_MAX} indexes")
+    return (yield from stored(SESSIONS, replace(session, pinned_groups=pins)))
+
+
+@transaction
+def touch(session_id: str, ttl_ms: int = TTL_MS) -> Program[bool]:
+    """A use: the session lasts anew; False if it is over."""
+    checked_key(SESSIONS, (session_id,))
+    checked_span("a session's life", ttl_ms, TTL_MS_MAX)
+    clock, session = yield from ask(Now(), Get(SESSIONS, (session_id,)))
+    if session is None:
+        return False
+    yield from stored(SESSIONS, replace(session, expires_at=clock + ttl_ms))
+    return True
+
+
+@transaction
+def read(session_id: str) -> Program[Session | None]:
+    """The session, unless it is over."""
+    checked_key(SESSIONS, (session_id,))
+    return (yield from get(SESSIONS, session_id))
+
+
+@transaction
+def end(session_id: str) -> Program[bool]:
+    checked_key(SESSIONS, (session_id,))
+    session = yield from get(SESSIONS, session_id)
+    if session is None:
+        return False
+    yield from commit(Delete(SESSIONS, session))
+    return True
+
+
+@transaction
+def count() -> Program[int]:
+    """How many sessions are alive."""
+    (number,) = yield from ask(Count(SESSIONS, "all"))
+    counted: int = number
+    return counted

@@ -1,0 +1,233 @@
+"""Control tasks: one public number for what a fan-out started on many nodes.
+
+A number is taken first and never given twice; it orders the list, newest first, without a clock. A task that has
+ended stays as it ended.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from argosy.base.errors import Conflict, Invalid
+from argosy.registry.program import (
+    Count,
+    CountUp,
+    Delete,
+    Find,
+    Get,
+    Now,
+    Program,
+    ask,
+    commit,
+    get,
+    now,
+    transaction,
+)
+from argosy.registry.records import BATCH_MAX, checked_key, checked_limit, known, stored
+from argosy.registry.rows import ControlTask, TaskStatus
+from argosy.registry.tables import TASK_SEQUENCE, TASKS
+
+LIMIT_MAX = 1000                # tasks of one page
+UIDS_MAX = 100                  # numbers one filter may name
+INDEXES_MAX = 16                # indexes one filter may name
+SCAN_MAX = 5000                 # tasks one page looks at; a page that ends early says where to go on
+_SCAN = 500
+_ENDED = tuple(status for status in TaskStatus if status.is_terminal)
+
+
+@dataclass(frozen=True)
+class TaskFilter:
+    """Values within a filter are alternatives; filters narrow one another. None lets everything pass."""
+
+    statuses: Collection[TaskStatus] | None = None
+    index_uids: Collection[str] | None = None
+    types: Collection[str] | None = None
+    uids: Collection[int] | None = None
+    created_after: int | None = None
+    created_before: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.uids is not None and len(self.uids) > UIDS_MAX:
+            raise Invalid(f"a filter names at most {UIDS_MAX} tasks, not {len(self.uids)}")
+        if self.index_uids is not None and len(self.index_uids) > INDEXES_MAX:
+            raise Invalid(f"a filter names at most {INDEXES_MAX} indexes, not {len(self.index_uids)}")
+
+    def passes(self, task: ControlTask) -> bool:
+        return (
+            (self.statuses is None or task.status in self.statuses)
+            and (self.index_uids is None or task.index_uid in self.index_uids)
+            and (self.types is None or task.task_type in self.types)
+            and (self.uids is None or task.task_uid in self.uids)
+            and (self.created_after is None or task.created_at > self.created_after)
+            and (self.created_before is None or task.created_at < self.created_before)
+        )
+
+
+@dataclass(frozen=True)
+class TaskPage:
+    tasks: tuple[ControlTask, ...]
+    next_uid: int | None                        # where the next page starts; None at the end
+
+
+def aggregate(statuses: Collection[TaskStatus]) -> TaskStatus:
+    """The status of a task from those of its nodes.
+
+    One failure is enough. A task that some nodes finished and others gave up has failed too: they now differ.
+    """
+    for status in (TaskStatus.FAILED, TaskStatus.PROCESSING, TaskStatus.ENQUEUED):
+        if status in statuses:
+            return status
+    if not statuses:
+        return TaskStatus.ENQUEUED
+    one = set(statuses)
+    return one.pop() if len(one) == 1 else TaskStatus.FAILED
+
+
+@transaction
+def next_uid() -> Program[int]:
+    """A number for a new task. Taking it apart from storing the task keeps writers from waiting for one another."""
+    done = yield from commit(CountUp(TASK_SEQUENCE))
+    return done.counts[0][0]
+
+
+@transaction
+def insert(
+    task_id: str,
+    task_uid: int,
+    *,
+    status: TaskStatus = TaskStatus.ENQUEUED,
+    node_tasks: Mapping[str, str] | None = None,
+    index_uid: str | None = None,
+    task_type: str | None = None,
+) -> Program[ControlTask]:
+    """Stores a new task under a number from `next_uid`; Conflict if the id is taken."""
+    checked_key(TASKS, (task_id,))
+    if task_uid < 1:
+        raise Invalid(f"a task's number comes from next_uid and is at least 1, not {task_uid}")
+    clock, found = yield from ask(Now(), Get(TASKS, (task_id,)))
+    if found is not None:
+        raise Conflict(f"task {task_id!r} already exists, as number {found.task_uid}")
+    task = ControlTask(task_id, task_uid, clock, status, node_tasks or {}, index_uid=index_uid, task_type=task_type)
+    return (yield from stored(TASKS, _stamped(task, clock)))
+
+
+@transaction
+def set_status(task_id: str, status: TaskStatus, error: str | None = None) -> Program[ControlTask]:
+    """Moves a task on and returns it as it now is: a task that has ended stays as it is."""
+    clock = yield from now()
+    task = yield from known(TASKS, task_id)
+    if task.status.is_terminal:
+        return task
+    moved = replace(task, status=TaskStatus(status), error=error if error is not None else task.error)
+    return (yield from stored(TASKS, _stamped(moved, clock)))
+
+
+@transaction
+def set_node_task(task_id: str, node: str, node_task: str, error: str | None = None) -> Program[ControlTask]:
+    """Notes what a node calls its part, and what went wrong there; nodes that answer at once do not undo each other."""
+    if not node or not node_task:
+        raise Invalid(f"a node and its task have names, not {node!r} and {node_task!r}")
+    task = yield from known(TASKS, task_id)
+    errors = task.node_errors if error is None else {**task.node_errors, node: error}
+    noted = replace(task, node_tasks={**task.node_tasks, node: node_task}, node_errors=errors)
+    return (yield from stored(TASKS, noted))
+
+
+@transaction
+def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit: int = 20) -> Program[TaskPage]:
+    """The tasks that pass a filter, newest first, from a number on."""
+    checked_limit(limit, LIMIT_MAX)
+    where = where or TaskFilter()
+    if where.uids is not None:
+        return (yield from _named(where, where.uids, from_uid, limit))
+    if (sources := _sources(where)) == []:
+        return TaskPage((), None)
+    passed: list[ControlTask] = []
+    after = None if from_uid is None else from_uid + 1
+    for _ in range(SCAN_MAX // _SCAN):
+        answers = yield from ask(*(replace(source, after=after) for source in sources))
+        seen = sorted({task.task_id: task for rows in answers for task in rows}.values(), key=_newest)[:_SCAN]
+        passed += filter(where.passes, seen)
+        if len(passed) > limit:
+            return TaskPage(tuple(passed[:limit]), passed[limit].task_uid)
+        if len(seen) < _SCAN:
+            return TaskPage(tuple(passed), None)
+        after = seen[-1].task_uid
+    return TaskPage(tuple(passed), None if after is None else after - 1)
+
+
+@transaction
+def count(status: TaskStatus | None = None) -> Program[int]:
+    """How many tasks there are, in a status or at all."""
+    question = Count(TASKS, "all") if status is None else Count(TASKS, "status", (status,))
+    (number,) = yield from ask(question)
+    counted: int = number
+    return counted
+
+
+@transaction
+def list_ended(before: int, *, after_uid: int = 0, limit: int = BATCH_MAX) -> Program[list[ControlTask]]:
+    """Tasks that have ended and were created before a time, oldest first: for pruners that share the work."""
+    checked_limit(limit)
+    answers = yield from ask(*(Find(TASKS, "status", (status,), after=after_uid, limit=limit) for status in _ENDED))
+    oldest = sorted((task for rows in answers for task in rows), key=lambda task: task.task_uid)
+    return [task for task in oldest[:limit] if task.created_at < before]
+
+
+@transaction
+def prune(before: int, *, limit: int = BATCH_MAX) -> Program[int]:
+    """Deletes a batch of tasks that have ended and were created before a time; call it until it returns 0."""
+    ended = yield from list_ended(before, limit=checked_limit(limit, BATCH_MAX))
+    if ended:
+        yield from commit(*(Delete(TASKS, task) for task in ended))
+    return len(ended)
+
+
+@transaction
+def delete_many(task_ids: Sequence[str]) -> Program[int]:
+    """Deletes those of the tasks that exist and have ended; says how many that were."""
+    if len(task_ids) > BATCH_MAX:
+        raise Invalid(f"at most {BATCH_MAX} tasks are deleted at once, not {len(task_ids)}")
+    checked_key(TASKS, tuple(task_ids))
+    if not task_ids:
+        return 0
+    found = yield from ask(*(Get(TASKS, (task_id,)) for task_id in dict.fromkeys(task_ids)))
+    ended = [task for task in found if task is not None and task.status.is_terminal]
+    if ended:
+        yield from commit(*(Delete(TASKS, task) for task in ended))
+    return len(ended)
+
+
+@transaction
+def read(task_id: str) -> Program[ControlTask | None]:
+    checked_key(TASKS, (task_id,))
+    return (yield from get(TASKS, task_id))
+
+
+def _newest(task: ControlTask) -> int:
+    return -task.task_uid
+
+
+def _sources(where: TaskFilter) -> list[Find]:
+    """The lists that together hold every task that can pass, each from its newest."""
+    chosen: list[tuple[str, tuple[str, ...]]] = [("all", ())]
+    if where.index_uids is not None:
+        chosen = [("index", (uid,)) for uid in where.index_uids]
+    elif where.statuses is not None:
+        chosen = [("status", (status,)) for status in where.statuses]
+    return [Find(TASKS, name, equals, limit=_SCAN, is_newest_first=True) for name, equals in chosen]
+
+
+def _named(where: TaskFilter, uids: Collection[int], from_uid: int | None, limit: int) -> Program[TaskPage]:
+    wanted = sorted({uid for uid in uids if from_uid is None or uid <= from_uid}, reverse=True)
+    if not wanted:
+        return TaskPage((), None)
+    answers = yield from ask(*(Find(TASKS, "all", after=uid - 1, until=uid, limit=1) for uid in wanted))
+    passed = [task for rows in answers for task in rows if where.passes(task)]
+    return TaskPage(tuple(passed[:limit]), passed[limit].task_uid if len(passed) > limit else None)
+
+
+def _stamped(task: ControlTask, clock: int) -> ControlTask:
+    """With the times of its first step and of its end."""
+    if task.status is not TaskStatus.ENQUEUED and task.started_at is None:
+        task = replace(task, started_at=clock)
+    return replace(task, finished_at=clock) if task.status.is_terminal else task

@@ -1,0 +1,66 @@
+"""The registry's bench measures real stores beside what is usually done, and says so where it cannot."""
+
+import pytest
+
+from argosy.base.errors import Invalid
+from argosy.bench import servers
+from argosy.bench.harness import Bench
+from argosy.bench.registry import run
+from argosy.bench.registry.run import Plan, registry
+
+TINY = Plan(upserts=400, claims=200, peer_claims=20)
+
+
+@pytest.fixture(autouse=True)
+def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "QUICK", TINY)
+
+
+async def test_every_figure_is_measured_beside_its_peers() -> None:
+    bench = Bench("registry", is_quick=True)
+    await registry(bench)
+    peers = {result.figure.id: set(result.peers) for result in bench.results}
+    assert peers == {
+        "memory.runs_100": {"hash per row"},
+        "memory.runs_1000": {"hash per row"},
+        **{f"memory.row.{name}": set() for name in ("task", "session", "idempotency", "run", "rate_limit")},
+        "upsert.valkey": {"redis-py HSET", "redis-py MULTI"},
+        "upsert.task.valkey": {"redis-py HSET", "redis-py MULTI"},
+        "claim.sqlite": {"a commit each"},
+    }
+    assert [result.error for result in bench.results if not result.value] == []
+
+
+async def test_our_layout_takes_less_than_a_hash_per_row() -> None:
+    bench = Bench("registry", is_quick=True, only="memory.runs_1000")
+    await registry(bench)
+    [result] = bench.results
+    assert result.value is not None
+    assert result.value * 2 < result.peers["hash per row"]
+
+
+async def test_without_a_server_the_rest_is_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str, pattern: str) -> None:
+        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`")
+
+    monkeypatch.setattr(servers, "program", missing)
+    bench = Bench("registry", is_quick=True)
+    await registry(bench)
+    values = {result.figure.id: result.value for result in bench.results}
+    assert values["claim.sqlite"]
+    assert values["upsert.valkey"] is None
+
+
+def test_goals_are_those_of_the_budget() -> None:
+    goals = {figure.id: figure.goal for figure in (*run.TOTALS.values(), *run.ROWS, run.UPSERTS, run.CLAIMS)}
+    assert goals == {
+        "memory.runs_100": 1_000_000,
+        "memory.runs_1000": 1_200_000,
+        "memory.row.task": 350,
+        "memory.row.session": 350,
+        "memory.row.idempotency": 200,
+        "memory.row.run": 40,
+        "memory.row.rate_limit": 140,
+        "upsert.valkey": 20_000,
+        "claim.sqlite": 8_000,
+    }

@@ -1,0 +1,218 @@
+"""`argosy registry`: a registry moves between SQLite and Redis unchanged, and what is wrong is said plainly."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from argosy.base.clock import SystemClock, system_random
+from argosy.cli.root import cli
+from argosy.registry import changes, idempotency, jobs, limits, migrations
+from argosy.registry.backends.opening import open_registry
+from argosy.registry.ports import RegistryStore
+from tests.servers.valkey import Valkey
+
+DIGEST = bytes(range(32))
+RAW = bytes(range(256))
+
+
+def run(*words: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(cli, ["registry", *map(str, words)], input=stdin)
+
+
+def told(answer: Result) -> Any:
+    assert answer.exit_code == 0, answer.output
+    return json.loads(answer.stdout)
+
+
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[Valkey]:
+    with Valkey() as server:
+        yield server
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A registry with something of every kind in it."""
+    made = f"sqlite:///{tmp_path}/registry.db"
+    asyncio.run(fill(made))
+    return made
+
+
+async def fill(url: str) -> None:
+    store = await open_registry(url, clock=SystemClock(), random=system_random())
+    try:
+        await _fill(store)
+    finally:
+        await store.close()
+
+
+async def _fill(store: RegistryStore) -> None:
+    for n in range(3):
+        await store.run(jobs.enqueue(f"job-{n}", "reindex", {"index": "docs", "depth": n, "odd": ["é", None, 1.5]}))
+    await store.run(jobs.claim("worker", lease_ms=60_000))
+    await store.run(idempotency.begin("key", DIGEST))
+    for event in (RAW, b"second", b"third"):
+        await store.run(changes.push("sink", event, max_bytes=300))
+    await store.run(changes.next_seq("docs"))
+    await store.run(limits.hit_search_ui("::1"))
+
+
+def lines_of(url: str, *more: object) -> list[dict[str, Any]]:
+    """An export, without what is told about the registry as a whole, in an order of its own."""
+    answer = run("export", "--url", url, *more, "-")
+    assert answer.exit_code == 0, answer.output
+    found = [json.loads(line) for line in answer.stdout.splitlines()]
+    return sorted(found[1:], key=lambda line: json.dumps(line, sort_keys=True))
+
+
+def test_a_registry_moves_to_redis_and_back_without_loss(url: str, valkey: Valkey, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    back = f"sqlite:///{tmp_path}/back.db"
+    there = ("--url", valkey.url, "--namespace", "moved")
+    counts = told(run("export", "--url", url, first, "--json"))["counts"]
+    assert counts["jobs"] == 3
+    assert told(run("import", *there, first, "--json"))["counts"] == counts
+    assert told(run("check", *there, "--json")) == {"ok": True, "counts": counts, "troubles": []}
+    assert told(run("export", *there, second, "--json"))["counts"] == counts
+    assert told(run("import", "--url", back, second, "--json"))["counts"] == counts
+    assert lines_of(url) == lines_of(*there[1:2], *there[2:]) == lines_of(back)
+
+
+def test_an_export_goes_through_a_pipe(url: str, tmp_path: Path) -> None:
+    export = run("export", "--url", url, "-")
+    back = f"sqlite:///{tmp_path}/new/folder/back.db"
+    assert told(run("import", "--url", back, "-", "--json", stdin=export.stdout_bytes))["counts"]["jobs"] == 3
+    assert lines_of(back) == lines_of(url)
+
+
+def test_people_are_told_what_was_moved(url: str, tmp_path: Path) -> None:
+    answer = run("export", "--url", url, tmp_path / "all.jsonl")
+    assert "jobs" in answer.stdout
+    assert "exported to" in answer.stderr
+
+
+def test_a_registry_that_holds_something_is_not_filled(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    told(run("export", "--url", url, file, "--json"))
+    answer = run("import", "--url", url, file)
+    assert answer.exit_code == 1
+    assert "an import needs an empty registry" in answer.stderr
+
+
+def test_a_damaged_export_stores_nothing(url: str, tmp_path: Path) -> None:
+    file, new = tmp_path / "all.jsonl", tmp_path / "new.db"
+    told(run("export", "--url", url, file, "--json"))
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    answer = run("import", "--url", f"sqlite:///{new}", file)
+    assert answer.exit_code == 2
+    assert "the export is cut off" in answer.stderr
+    assert not new.exists()
+
+
+def test_an_empty_file_is_no_export(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    answer = run("import", "--url", f"sqlite:///{tmp_path}/new.db", tmp_path / "empty")
+    assert (answer.exit_code, "is not JSON" in answer.stderr) == (2, True)
+
+
+def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    assert run("export", "--url", f"sqlite:///{tmp_path}/none.db", file).exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_said(url: str, tmp_path: Path) -> None:
+    answer = run("export", "--url", url, tmp_path / "no" / "all.jsonl")
+    assert (answer.exit_code, "cannot be written" in answer.stderr) == (2, True)
+
+
+def test_what_is_not_there_is_not_created_by_looking(tmp_path: Path, valkey: Valkey) -> None:
+    for words in (("--url", f"sqlite:///{tmp_path}/none.db"), ("--url", valkey.url, "--namespace", "none")):
+        for command in ("check", "migrate"):
+            answer = run(command, *words, "--json")
+            assert answer.exit_code == 1
+            assert json.loads(answer.stderr)["error"]["kind"] == "NotFound"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_counts_what_it_has_read(url: str) -> None:
+    answer = run("check", "--url", url)
+    assert answer.exit_code == 0
+    assert "everything can be read" in answer.stderr
+
+
+def test_check_says_what_it_cannot_read(url: str) -> None:
+    path = url.removeprefix("sqlite:///")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE jobs SET type = x'00ff' WHERE job_id = 'job-1'")
+    connection.close()
+    answer = run("check", "--url", url, "--json")
+    assert answer.exit_code == 1
+    assert [trouble for trouble in json.loads(answer.stdout)["troubles"] if "jobs.type takes text" in trouble]
+
+
+def test_check_says_where_it_had_to_stop(url: str) -> None:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE jobs SET params = 'not json' WHERE job_id = 'job-1'")
+    connection.close()
+    answer = run("check", "--url", url)
+    assert answer.exit_code == 1
+    assert "nothing can be read after" in answer.stderr
+
+
+def test_migrate_says_what_it_did(url: str) -> None:
+    assert told(run("migrate", "--url", url, "--json")) == {"found": 1, "now": 1, "steps": []}
+    assert "there was nothing to do" in run("migrate", "--url", url).stdout
+
+
+def test_check_migrates_nothing_and_migrate_names_its_steps(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(migrations, "MIGRATIONS", (migrations.Migration(2, "jobs know their tenant", ()),))
+    answer = run("check", "--url", url)
+    assert answer.exit_code == 1
+    assert "the schema version is 1, not 2: run `argosy registry migrate`" in answer.stderr
+    answer = run("migrate", "--url", url)
+    assert answer.stdout.splitlines() == ["2: jobs know their tenant", "schema version 2: came from 1"]
+
+
+def test_a_registry_of_a_newer_argosy_is_refused(url: str) -> None:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE _meta SET value = 99 WHERE name = 'schema_version'")
+    connection.close()
+    for command in ("check", "migrate"):
+        answer = run(command, "--url", url)
+        assert answer.exit_code == 1
+        assert "use the argosy that wrote it, or a newer one" in answer.stderr
+
+
+def test_a_registry_inside_another_process_cannot_be_looked_at() -> None:
+    answer = run("check", "--url", "memory://")
+    assert (answer.exit_code, "lives inside one process" in answer.stderr) == (2, True)
+
+
+def test_a_password_in_an_address_is_not_shown() -> None:
+    answer = run("check", "--url", "redis://user:hunter2@127.0.0.1:1/0")
+    assert answer.exit_code == 1
+    assert "hunter2" not in answer.output
+
+
+def test_memory_is_measured_and_told(valkey: Valkey) -> None:
+    found = told(run("memory", "--url", valkey.url, "--json"))
+    assert 0 < found["total_bytes"] < found["document_bytes"]
+    assert "set one of 100 MB or more" in found["advice"]
+    answer = run("memory", "--url", valkey.url)
+    assert "canary_runs" in answer.stdout
+    assert "alert when used_memory passes 80%" in answer.stdout
+
+
+def test_memory_is_not_measured_on_a_file() -> None:
+    answer = run("memory", "--url", "sqlite:///registry.db")
+    assert (answer.exit_code, "memory is measured on a server" in answer.stderr) == (2, True)

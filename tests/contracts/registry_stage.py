@@ -1,0 +1,114 @@
+"""What the contract tests of the registry share: one store per test on each backend, and patience.
+
+A test asks for `stage` (any number of clients of one store) or `store` (one client).
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from argosy.base.clock import Clock, SystemClock, system_random
+from argosy.registry.backends.opening import open_registry
+from argosy.registry.ports import RegistryStore
+from argosy.registry.program import Committed, Program, Question, Transaction, Write, ask, commit, transaction
+from tests.servers.valkey import Valkey
+
+T = TypeVar("T")
+
+BACKENDS = ("memory", "sqlite", "valkey")
+RACERS = 50
+
+
+class LoadingStore(RegistryStore, Protocol):
+    """A store that can be filled with what another has dumped."""
+
+    async def load(self, items: AsyncIterable[tuple[str, dict[str, Any]]]) -> int: ...
+
+
+class Stage:
+    """One store, private to a test, that any number of clients may open."""
+
+    def __init__(self, name: str, url: str, clock: Clock | None = None) -> None:
+        self.name = name
+        self._url = url
+        self._clock = clock or SystemClock()
+        self._namespace = f"test-{secrets.token_hex(6)}"
+        self._opened: list[LoadingStore] = []
+
+    async def open(self) -> LoadingStore:
+        if self._url == "memory://" and self._opened:
+            return self._opened[0]
+        store = await self.opened_anew()
+        self._opened.append(store)
+        return store
+
+    async def opened_anew(self) -> LoadingStore:
+        """A client that its opener closes."""
+        store: Any = await open_registry(
+            self._url, clock=self._clock, random=system_random(), namespace=self._namespace
+        )
+        opened: LoadingStore = store
+        return opened
+
+    async def close(self) -> None:
+        for store in self._opened:
+            await store.close()
+
+
+def url_of(name: str, folder: Path, server: Valkey) -> str:
+    """Where a new store of a backend lies."""
+    return {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{folder}/registry-{secrets.token_hex(4)}.db",
+        "valkey": server.url,
+    }[name]
+
+
+@pytest.fixture(scope="session")
+def registry_valkey() -> Iterator[Valkey]:
+    with Valkey() as server:
+        yield server
+
+
+@pytest.fixture(params=BACKENDS)
+async def stage(request: pytest.FixtureRequest, tmp_path: Path, registry_valkey: Valkey) -> AsyncIterator[Stage]:
+    opened = Stage(request.param, url_of(request.param, tmp_path, registry_valkey))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def store(stage: Stage) -> LoadingStore:
+    return await stage.open()
+
+
+@transaction
+def asked(*questions: Question) -> Program[tuple[Any, ...]]:
+    return (yield from ask(*questions))
+
+
+@transaction
+def written(*writes: Write) -> Program[Committed]:
+    return (yield from commit(*writes))
+
+
+async def answer(store: RegistryStore, question: Question) -> Any:
+    return (await store.run(asked(question)))[0]
+
+
+async def race(stores: Sequence[RegistryStore], programs: Sequence[Transaction[T]]) -> list[T | BaseException]:
+    """All at once, dealt out to the clients; what is raised is an outcome too."""
+    calls = [stores[n % len(stores)].run(program) for n, program in enumerate(programs)]
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+def results(outcomes: Sequence[T | BaseException]) -> list[T]:
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+
+def errors(outcomes: Sequence[object]) -> list[type]:
+    return [type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)]

@@ -1,0 +1,132 @@
+"""A caller that dies between any two steps of an operation has done all of it or nothing; so has a server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from argosy.base.errors import Unavailable
+from argosy.registry import admin_sessions, aliases, canaries, canary_runs, changes, jobs, leases, limits, tasks
+from argosy.registry.program import Program, Transaction
+from argosy.registry.rows import JobState, RunStatus, TaskStatus
+from tests.contracts.registry_stage import LoadingStore, Stage
+from tests.contracts.test_registry_dump import dumped
+from tests.servers.valkey import Valkey
+
+STEPS_MAX = 20
+
+
+class Crash(BaseException):
+    """The caller is gone."""
+
+
+def crashing(operation: Transaction[Any], after: int) -> Transaction[Any]:
+    """The operation, whose caller dies when `after` of its steps are done."""
+
+    def program() -> Program[Any]:
+        steps = operation.begin()
+        answer: Any = None
+        for _ in range(after):
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = yield step
+        raise Crash
+
+    return Transaction(program)
+
+
+async def begun(store: LoadingStore) -> None:
+    """Something for each operation to work on."""
+    await store.run(jobs.enqueue("waiting", "index", {}))
+    await store.run(jobs.enqueue("big", "index", {}, priority=1))
+    await store.run(jobs.claim("w", lease_ms=60_000))
+    await store.run(aliases.create("docs", ["docs-1"]))
+    await store.run(canaries.create("c", "n", index_uid="i", interval_s=1, query={}, assertions=[]))
+    await store.run(canary_runs.append("c", RunStatus.PASS, 1))
+    await store.run(changes.push("hook", b"12345", 12))
+    await store.run(changes.push("hook", b"67890", 12))
+    await store.run(tasks.insert("t", task_uid=1))
+
+
+OPERATIONS: dict[str, Callable[[], Transaction[Any]]] = {
+    "claim": lambda: jobs.claim("other", lease_ms=60_000),
+    "split": lambda: jobs.split("big", "w", 1, [{"part": 1}, {"part": 2}]),
+    "complete": lambda: jobs.complete("big", "w", 1),
+    "flip": lambda: aliases.flip("docs", ["docs-2"]),
+    "remove a canary with its runs": lambda: canaries.remove("c"),
+    "overflow": lambda: changes.push("hook", b"abcde", 12),
+    "lead": lambda: leases.acquire("reshard", "pod", ttl_ms=1000),
+    "fail to log in": lambda: limits.login_failed("::1"),
+    "end a task": lambda: tasks.set_status("t", TaskStatus.SUCCEEDED),
+    "log in": lambda: admin_sessions.insert("s", csrf_token="c", admin_key_hash="a" * 64, ttl_ms=60_000),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_crash_between_any_two_steps_leaves_all_or_nothing(name: str, stage: Stage) -> None:
+    store = await stage.open()
+    await begun(store)
+    before, outcomes = await dumped(store), []
+    for after in range(STEPS_MAX):
+        try:
+            await store.run(crashing(OPERATIONS[name](), after))
+            break
+        except Crash:
+            outcomes.append(await dumped(store) != before)
+            if outcomes[-1]:
+                break
+    assert outcomes
+    assert not any(outcomes[:-1]), "nothing is written before the commit, which is the last step"
+    assert await dumped(store) != before
+
+
+@pytest.fixture
+async def durable(tmp_path: Any) -> AsyncIterator[tuple[Valkey, Stage]]:
+    with Valkey(is_durable=True, options=("--appendfsync", "always")) as server:
+        stage = Stage("valkey", server.url)
+        yield server, stage
+        await stage.close()
+
+
+async def test_a_server_killed_while_it_writes_has_all_it_acknowledged_and_nothing_half(
+    durable: tuple[Valkey, Stage],
+) -> None:
+    server, stage = durable
+    store = await stage.open()
+    acknowledged: list[str] = []
+    enough = asyncio.Event()
+
+    async def write(worker: int) -> None:
+        for number in range(10_000):
+            try:
+                await store.run(jobs.enqueue(f"{worker}-{number}", "index", {"n": number}))
+            except Unavailable:
+                return
+            acknowledged.append(f"{worker}-{number}")
+            if len(acknowledged) >= 500:
+                enough.set()
+
+    writers = [asyncio.ensure_future(write(worker)) for worker in range(20)]
+    await enough.wait()
+    server.kill()
+    await asyncio.gather(*writers)
+    server.start()
+    again = await stage.opened_anew()
+    try:
+        stored = {job.job_id: job async for job in every_job(again)}
+        assert set(acknowledged) <= stored.keys()
+        assert all(job.state is JobState.QUEUED and job.params for job in stored.values())
+        assert await again.run(jobs.count(JobState.QUEUED)) == len(stored)
+    finally:
+        await again.close()
+
+
+async def every_job(store: LoadingStore) -> AsyncIterator[Any]:
+    async for table, values in store.dump():
+        if table == "jobs":
+            found = await store.run(jobs.read(values["job_id"]))
+            assert found is not None
+            yield found

@@ -1,0 +1,160 @@
+"""Ends, on every backend: what is over is as if it had never been."""
+
+from collections.abc import Awaitable, Callable
+
+from argosy.registry import admin_sessions, idempotency, jobs, leases, limits, pods, scoped_keys, sessions
+from argosy.registry.idempotency import Verdict
+from argosy.registry.ports import RegistryStore
+from argosy.registry.program import Count, Find, Get, Put
+from argosy.registry.rows import AdminSession, Session
+from argosy.registry.tables import ADMIN_SESSIONS, SESSIONS
+from tests.contracts.registry_stage import answer, written
+from tests.contracts.stage import eventually
+
+SHORT_MS = 200
+BODY = b"b" * 32
+
+
+async def is_none(look: Callable[[], Awaitable[object]]) -> None:
+    async def over() -> bool:
+        return await look() is None
+
+    await eventually(over)
+
+
+async def short_session(store: RegistryStore, name: str = "s") -> Session:
+    return await store.run(
+        sessions.upsert(
+            name,
+            last_write_task_id=None,
+            last_write_at=None,
+            pinned_groups={},
+            min_settings_version=0,
+            ttl_ms=SHORT_MS,
+        )
+    )
+
+
+async def test_a_session_ends_and_may_begin_anew(store: RegistryStore) -> None:
+    await short_session(store)
+    assert (await short_session(store)).version == 2
+    await is_none(lambda: store.run(sessions.read("s")))
+    assert await answer(store, Find(SESSIONS, "all")) == []
+    assert await answer(store, Count(SESSIONS, "all")) == 0
+    assert not await store.run(sessions.touch("s"))
+    assert (await short_session(store)).version == 1
+
+
+async def test_a_use_prolongs_a_session(store: RegistryStore) -> None:
+    await short_session(store, "used")
+    await short_session(store, "unused")
+    assert await store.run(sessions.touch("used", 60_000))
+    await is_none(lambda: store.run(sessions.read("unused")))
+    assert await store.run(sessions.read("used")) is not None
+    assert [row.session_id for row in await answer(store, Find(SESSIONS, "all"))] == ["used"]
+
+
+async def test_a_row_that_is_over_when_it_is_written_is_no_row(store: RegistryStore) -> None:
+    """Defect R11: no time left was an error of the server."""
+    session = Session("s", None, None, {}, 0, 1)
+    await store.run(written(Put(SESSIONS, session)))
+    assert await answer(store, Get(SESSIONS, ("s",))) is None
+    assert await answer(store, Count(SESSIONS, "all")) == 0
+    assert (await store.run(written(Put(SESSIONS, session)))).versions == (1,)
+
+
+async def test_a_revoked_session_ends_when_it_would_have(store: RegistryStore) -> None:
+    """Defect R18: revoking gave a session its full lifetime again."""
+    await store.run(admin_sessions.insert("s", csrf_token="t", admin_key_hash="k", ttl_ms=SHORT_MS))
+    assert await store.run(admin_sessions.revoke("s"))
+    assert await store.run(admin_sessions.read("s")) is None
+    await is_none(lambda: answer(store, Get(ADMIN_SESSIONS, ("s",))))
+    assert await answer(store, Find(ADMIN_SESSIONS, "key", ("k",))) == []
+    assert (await store.run(admin_sessions.insert("s", csrf_token="t", admin_key_hash="k"))).version == 1
+
+
+async def test_a_key_of_a_request_ends(store: RegistryStore) -> None:
+    await store.run(idempotency.begin("k", BODY, SHORT_MS))
+    assert await store.run(idempotency.finish("k", "t"))
+
+    async def is_new() -> bool:
+        return (await store.run(idempotency.begin("k", BODY, SHORT_MS))).verdict is Verdict.NEW
+
+    await eventually(is_new)
+
+
+async def test_a_lease_ends_by_the_stores_clock_and_its_fence_stays(store: RegistryStore) -> None:
+    assert await store.run(leases.acquire("ilm", "a", SHORT_MS)) is not None
+
+    async def taken() -> object:
+        return await store.run(leases.acquire("ilm", "b", SHORT_MS))
+
+    lease = await eventually(taken, is_so=lambda found: found is not None)
+    assert getattr(lease, "fence", None) == 2
+    assert not await store.run(leases.renew("ilm", "a", 1))
+
+
+async def test_a_claim_ends_and_another_worker_goes_on(store: RegistryStore) -> None:
+    await store.run(jobs.enqueue("j", "t", {}))
+    first = await store.run(jobs.claim("w1", lease_ms=SHORT_MS))
+    assert first is not None
+
+    async def taken() -> object:
+        return await store.run(jobs.claim("w2", lease_ms=60_000))
+
+    second = await eventually(taken, is_so=lambda found: found is not None)
+    assert (getattr(second, "fence", None), getattr(second, "attempts", None)) == (2, 2)
+    assert not await store.run(jobs.complete("j", "w1", first.fence))
+    assert await store.run(jobs.complete("j", "w2", 2))
+
+
+async def test_the_word_of_a_gateway_ends_and_so_does_its_life(store: RegistryStore) -> None:
+    await store.run(scoped_keys.rotate("docs", "k1", expected_generation=0))
+    await store.run(pods.heartbeat("p"))
+    await store.run(scoped_keys.observe("p", "docs", 1, SHORT_MS))
+
+    async def waiting() -> bool:
+        return (await store.run(scoped_keys.gate("docs"))).waiting == ("p",)
+
+    await eventually(waiting)
+
+    async def nobody() -> bool:
+        return await store.run(pods.live(SHORT_MS)) == []
+
+    await eventually(nobody)
+    assert not (await store.run(scoped_keys.gate("docs", SHORT_MS))).is_open
+
+
+async def test_a_window_of_hits_ends(store: RegistryStore) -> None:
+    hit = limits.hit_search_ui("ip", limit=1, window_ms=SHORT_MS)
+    assert (await store.run(hit)).is_allowed
+    refused = await store.run(hit)
+    assert not refused.is_allowed
+    assert 0 < refused.retry_after_ms <= SHORT_MS
+
+    async def allowed() -> bool:
+        return (await store.run(hit)).is_allowed
+
+    await eventually(allowed)
+
+
+async def test_an_event_is_forgotten(store: RegistryStore) -> None:
+    assert await store.run(limits.is_first_seen("docs", "e", SHORT_MS))
+
+    async def is_first() -> bool:
+        return await store.run(limits.is_first_seen("docs", "e", SHORT_MS))
+
+    assert not await is_first()
+    await eventually(is_first)
+
+
+async def test_what_is_over_does_not_stand_in_the_way_of_a_list(store: RegistryStore) -> None:
+    clock = 1 << 44
+    over = [AdminSession(f"over{n}", "t", "k", 1, n + 1) for n in range(30)]
+    alive = [AdminSession(f"alive{n}", "t", "k", 1, clock + n) for n in range(3)]
+    await store.run(written(*(Put(ADMIN_SESSIONS, row) for row in (*over, *alive))))
+    found = await answer(store, Find(ADMIN_SESSIONS, "key", ("k",), limit=2))
+    assert [row.session_id for row in found] == ["alive0", "alive1"]
+    found = await answer(store, Find(ADMIN_SESSIONS, "all", limit=2, is_newest_first=True))
+    assert [row.session_id for row in found] == ["alive2", "alive1"]
+    assert await answer(store, Count(ADMIN_SESSIONS, "key", ("k",))) == 3

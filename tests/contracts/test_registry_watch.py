@@ -1,0 +1,121 @@
+"""Watching and listening, on every backend."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TypeVar, cast
+
+import pytest
+
+from argosy.base.errors import Gone
+from argosy.registry import admin_sessions, aliases
+from argosy.registry.ports import Change, RegistryStore
+from argosy.registry.program import Delete, Put, Tell, Upsert
+from argosy.registry.rows import LivePod, NodeSettingsVersion
+from argosy.registry.tables import LIVE_PODS, NODE_SETTINGS_VERSION, REVOKED_CHANNEL
+from tests.contracts.registry_stage import Stage, written
+from tests.contracts.stage import PATIENCE_S, eventually
+
+T = TypeVar("T")
+
+HISTORY_MAX = 10_000            # more changes than any backend remembers
+BATCH = 500
+
+
+async def first(stream: AsyncIterator[T], number: int) -> list[T]:
+    """So many items, within patience."""
+    taken: list[T] = []
+    async with asyncio.timeout(PATIENCE_S), aclosing(cast("AsyncGenerator[T]", stream)) as items:
+        async for item in items:
+            taken.append(item)
+            if len(taken) == number:
+                return taken
+    raise AssertionError(f"the stream ended after {taken}")
+
+
+async def test_a_watcher_is_told_every_change_in_order(store: RegistryStore) -> None:
+    start = await store.revision()
+    pod, strange = LivePod("p", 1), NodeSettingsVersion("a:b", "_x\x00", 1, 1)
+    await store.run(written(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, strange)))
+    await store.run(written(Upsert(LIVE_PODS, pod)))
+    await store.run(written(Delete(LIVE_PODS, replace(pod, version=2))))
+    changes = await first(store.watch(start), 4)
+    assert [(change.table, change.key, change.is_deleted) for change in changes] == [
+        ("live_pods", ("p",), False),
+        ("node_settings_version", ("a:b", "_x\x00"), False),
+        ("live_pods", ("p",), False),
+        ("live_pods", ("p",), True),
+    ]
+    revisions = [change.revision for change in changes]
+    assert revisions == sorted(set(revisions))
+    assert revisions[-1] == await store.revision()
+    assert await first(store.watch(revisions[1]), 2) == changes[2:]
+
+
+async def test_a_watcher_waits_for_what_another_client_writes(stage: Stage) -> None:
+    watcher, writer = await stage.open(), await stage.open()
+    start = await watcher.revision()
+    watching = asyncio.create_task(first(watcher.watch(start), 3))
+    await writer.run(aliases.create("docs", ["docs-1"]))
+    await writer.run(aliases.flip("docs", ["docs-2"]))
+    await writer.run(aliases.remove("docs"))
+    changes = await watching
+    assert [(change.table, change.key, change.is_deleted) for change in changes] == [
+        ("aliases", ("docs",), False),
+        ("aliases", ("docs",), False),
+        ("aliases", ("docs",), True),
+    ]
+
+
+async def test_a_commit_says_at_which_revision_it_is(store: RegistryStore) -> None:
+    done = await store.run(written(Put(LIVE_PODS, LivePod("p", 1)), Put(LIVE_PODS, LivePod("q", 1))))
+    assert done.revision == await store.revision()
+    later = await store.run(written(Put(LIVE_PODS, LivePod("r", 1))))
+    [change] = await first(store.watch(done.revision), 1)
+    assert change == Change(later.revision, "live_pods", ("r",), False)
+
+
+async def test_a_watcher_that_fell_behind_is_told_to_list_again(store: RegistryStore) -> None:
+    start = (await store.run(written(Upsert(LIVE_PODS, LivePod("p0", 0))))).revision
+    for number in range(0, HISTORY_MAX + BATCH, BATCH):
+        await store.run(written(*(Upsert(LIVE_PODS, LivePod(f"p{n}", number)) for n in range(BATCH))))
+    with pytest.raises(Gone):
+        await first(store.watch(start), 1)
+    now = await store.revision()
+    await store.run(written(Upsert(LIVE_PODS, LivePod("p0", 1))))
+    assert len(await first(store.watch(now), 1)) == 1
+
+
+async def test_a_revision_that_never_was_is_refused(store: RegistryStore) -> None:
+    await store.run(written(Put(LIVE_PODS, LivePod("p", 1))))
+    with pytest.raises(Gone):
+        await first(store.watch(await store.revision() + 1_000_000), 1)
+
+
+async def test_whoever_listens_hears_what_is_told(stage: Stage) -> None:
+    store = await stage.open()
+    heard: list[str] = []
+
+    async def listen() -> None:
+        async for message in store.listen(REVOKED_CHANNEL):
+            heard.extend([message])
+
+    listening = asyncio.create_task(listen())
+
+    async def is_listening() -> bool:
+        await store.run(written(Tell(REVOKED_CHANNEL, "hello")))
+        return "hello" in heard
+
+    await eventually(is_listening)
+    await store.run(admin_sessions.insert("s", csrf_token="t", admin_key_hash="k"))
+    await store.run(written(Tell("elsewhere", "not for us")))
+    assert await store.run(admin_sessions.revoke("s"))
+
+    async def has_heard() -> bool:
+        return heard[-1] == "s"
+
+    await eventually(has_heard)
+    assert set(heard) == {"hello", "s"}
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)

@@ -1,0 +1,105 @@
+"""A table to try things on, small programs over it, and a store whose clock stands still until it is moved."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from argosy.base.clock import SystemClock
+from argosy.registry.backends.sqlite import SqliteStore
+from argosy.registry.program import Program, Question, Write, ask, commit, transaction
+from argosy.registry.table import Index, Layout, Table
+
+START_S = 1_700_000_000.0
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass(frozen=True)
+class Ball:
+    name: str
+    colour: Colour = Colour.RED
+    rank: int = 0
+    owner: str | None = None
+    badge: str | None = None
+    is_flat: bool = False
+    print: bytes = b""
+    marks: tuple[str, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    won_at: int | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Ticket:
+    row: str
+    seat: str
+    expires_at: int
+    holder: str = ""
+    version: int = 0
+
+
+BALLS = Table(
+    "balls",
+    Ball,
+    ("name",),
+    Layout.ROW,
+    "to try things on",
+    (
+        Index("all", order="rank"),
+        Index("colour", ("colour",), "rank"),
+        Index("owner", ("owner",), "won_at"),
+        Index("badge", ("badge",), is_unique=True),
+    ),
+)
+TICKETS = Table(
+    "ticket:office", Ticket, ("row", "seat"), Layout.ROW, "that expire", (Index("row", ("row",)),), "expires_at"
+)
+TABLES = (BALLS, TICKETS)
+
+
+class StillClock(SystemClock):
+    """Stands still. Threads of the store read it too."""
+
+    def __init__(self) -> None:
+        self.wall_s = START_S
+        self.now_s = 0.0
+
+    def now(self) -> float:
+        return self.now_s
+
+    def wall(self) -> float:
+        return self.wall_s
+
+    def pass_ms(self, milliseconds: int) -> None:
+        self.wall_s += milliseconds / 1000
+        self.now_s += milliseconds / 1000
+
+
+START_MS = int(START_S * 1000)
+
+
+@transaction
+def asked(*questions: Question) -> Program[Any]:
+    answers = yield from ask(*questions)
+    return answers[0] if len(answers) == 1 else answers
+
+
+@transaction
+def committed(*writes: Write) -> Program[Any]:
+    return (yield from commit(*writes))
+
+
+@asynccontextmanager
+async def opened(url: str | Path = "memory://", **how: Any) -> AsyncIterator[SqliteStore]:
+    """A store over the tables above that is closed at the end."""
+    store = await SqliteStore.open(url, **{"clock": StillClock(), "tables": TABLES} | how)
+    try:
+        yield store
+    finally:
+        await store.close()

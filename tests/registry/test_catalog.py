@@ -1,0 +1,76 @@
+"""The catalog: what should be searchable, each address once."""
+
+from dataclasses import replace
+
+import pytest
+
+from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.registry import catalog
+from tests.registry.interpreter import START_MS, Interpreter
+
+URL = "https://example.org/a.git"
+
+
+def test_a_repository_is_in_the_catalog_once() -> None:
+    store = Interpreter()
+    made = store.run(catalog.add("a", URL, branches=("main",), is_pinned=True, replicas=1, max_bids=5))
+    assert (made.added_at, made.version, made.footprint_bytes) == (START_MS, 1, None)
+    assert store.run(catalog.read("a")) == store.run(catalog.read_by_url(URL)) == made
+    with pytest.raises(Conflict, match="'a' is already"):
+        store.run(catalog.add("a", "https://example.org/b.git"))
+    with pytest.raises(Conflict, match="'a' already has url"):
+        store.run(catalog.add("b", URL))
+
+
+def test_of_two_who_add_one_address_at_once_one_is_refused() -> None:
+    store = Interpreter()
+    store.meanwhile(catalog.add("a", URL))
+    with pytest.raises(Conflict):
+        store.run(catalog.add("b", URL))
+    assert [repo.repo_id for repo in store.run(catalog.everything())] == ["a"]
+
+
+def test_a_wish_changes_at_the_version_that_was_read() -> None:
+    store = Interpreter()
+    made = store.run(catalog.add("a", URL))
+    changed = store.run(catalog.update(replace(made, replicas=2, url=URL + "2")))
+    assert store.run(catalog.read_by_url(URL)) is None
+    with pytest.raises(Conflict, match="version"):
+        store.run(catalog.update(replace(made, is_pinned=True)))
+    assert store.run(catalog.everything()) == [changed]
+    with pytest.raises(Invalid, match="never read"):
+        store.run(catalog.update(replace(made, version=0)))
+
+
+def test_an_indexing_is_noted_without_undoing_a_wish() -> None:
+    store = Interpreter()
+    made = store.run(catalog.add("a", URL))
+    store.pass_time(7)
+    store.meanwhile(catalog.update(replace(made, is_pinned=True)))
+    noted = store.run(catalog.note_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 30))
+    assert (noted.is_pinned, noted.footprint_bytes, noted.last_commit) == (True, 1 << 30, "c0ffee")
+    assert noted.last_indexed_at == START_MS + 7
+    with pytest.raises(NotFound):
+        store.run(catalog.note_indexed("b", commit_hash="c0ffee", footprint_bytes=1))
+    with pytest.raises(Invalid):
+        store.run(catalog.note_indexed("a", commit_hash="", footprint_bytes=1))
+
+
+def test_a_wish_is_taken_back() -> None:
+    store = Interpreter()
+    store.run(catalog.add("a", URL))
+    with pytest.raises(Conflict):
+        store.run(catalog.remove("a", expected_version=9))
+    assert store.run(catalog.remove("a"))
+    assert not store.run(catalog.remove("a"))
+    assert store.run(catalog.add("b", URL)).repo_id == "b"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"replicas": 9}, {"replicas": -1}, {"max_bids": 0}, {"branches": ("",)}, {"branches": ("b",) * 65}]
+)
+def test_bad_input_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(Invalid):
+        Interpreter().run(catalog.add("a", URL, **wrong))  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="address"):
+        Interpreter().run(catalog.add("a", ""))

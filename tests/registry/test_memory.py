@@ -1,0 +1,153 @@
+"""What a registry takes: the accounting adds up, the measurement is right, and the server is left as it was."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from redis import Redis
+
+from argosy.base.clock import SystemClock, system_random
+from argosy.base.errors import Unavailable
+from argosy.registry import memory
+from argosy.registry.backends import redis_memory
+from argosy.registry.backends.redis_memory import AROUND, keys_of, measure
+from argosy.registry.memory import ESTIMATES, Accounting, TableMemory, advice, as_json, as_rows
+from argosy.registry.representative import representative
+from tests.servers.valkey import Valkey
+
+TABLES = (TableMemory("tasks", 1000, 340_000), TableMemory("canary_runs", 1000, 20_000))
+ACCOUNTING = Accounting("Valkey 9", 100, TABLES, 500_000, 0)
+
+
+# -- the accounting -------------------------------------------------------------------------------------------
+
+
+def test_what_belongs_to_no_table_is_the_rest() -> None:
+    assert ACCOUNTING.around_bytes == 140_000
+    assert sum(row[3] for row in as_rows(ACCOUNTING)[:-1]) == 500_000  # type: ignore[misc]
+
+
+def test_the_documents_estimate_stands_beside_what_was_measured() -> None:
+    """"tasks … ~500 bytes/task", and "1000 × 50 bytes" for its index."""
+    assert TABLES[0].estimated_bytes == 1000 * 500 + 1000 * 50
+
+
+def test_the_documents_own_lines_add_up_to_more_than_it_says() -> None:
+    """"Total: ~2.8 MB": its lines are 3.35 MB, with 1000 runs of each canary."""
+    rows = {"tasks": 1000, "node_settings_version": 50, "aliases": 50, "sessions": 100, "idempotency_cache": 500,
+            "jobs": 100, "leader_lease": 1, "canaries": 10, "canary_runs": 10_000, "cdc_cursors": 10, "tenant_map": 100,
+            "rollover_policies": 20, "search_ui_config": 10, "admin_sessions": 50, "ratelimit": 1000,
+            "search_ui_scoped_key": 10, "search_ui_scoped_key_observed": 50}  # fmt: skip
+    assert rows.keys() == ESTIMATES.keys()
+    assert sum(ESTIMATES[name].total_bytes * count for name, count in rows.items()) == pytest.approx(3.35e6, rel=0.01)
+
+
+def test_a_row_above_its_ceiling_is_not_ok() -> None:
+    assert ACCOUNTING.is_within_budget
+    heavy = replace(ACCOUNTING, tables=(TableMemory("tasks", 1000, 351_000),))
+    assert not heavy.is_within_budget
+    assert as_rows(heavy)[0][-1] is False
+
+
+def test_a_total_above_its_budget_is_not_ok() -> None:
+    assert not replace(ACCOUNTING, total_bytes=1_000_001).is_within_budget
+    assert replace(ACCOUNTING, total_bytes=1_000_001, runs=1000).is_within_budget
+
+
+def test_the_advice_is_to_be_woken_at_four_fifths_of_the_limit() -> None:
+    """"Alert: When memory exceeds 80% of maxmemory"."""
+    told = advice(replace(ACCOUNTING, maxmemory_bytes=200_000_000))
+    assert "alert when used_memory passes 160 MB, 80% of maxmemory" in told
+    assert "takes 0.2%" in told
+
+
+def test_without_a_limit_the_advice_is_to_set_one() -> None:
+    assert "no maxmemory is set: set one of 100 MB or more with the policy noeviction" in advice(ACCOUNTING)
+
+
+def test_machines_are_told_the_same() -> None:
+    told = as_json(ACCOUNTING)
+    assert (told["total_bytes"], told["budget_bytes"], told["ok"]) == (500_000, 1_000_000, True)
+    assert told["tables"][0] == {  # type: ignore[index]
+        "table": "tasks", "rows": 1000, "bytes": 340_000, "bytes_per_row": 340.0, "document_bytes": 550_000, "ok": True,
+    }  # fmt: skip
+
+
+# -- the measurement ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Valkey]:
+    with Valkey() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: Valkey) -> Iterator[Redis]:
+    with Redis.from_url(server.url) as connected:
+        yield connected
+
+
+async def measured(server: Valkey, runs: int = 100) -> Accounting:
+    return await measure(server.url, runs=runs, clock=SystemClock(), random=system_random())
+
+
+async def test_the_representative_registry_is_within_its_budget(server: Valkey) -> None:
+    """"Redis memory accounting validated against representative load"."""
+    for runs, budget in memory.TOTAL_MAX_BYTES.items():
+        found = await measured(server, runs)
+        assert found.total_bytes <= budget
+        assert {table.name for table in found.tables} == ESTIMATES.keys()
+        over = {table.name: table.bytes_per_row for table in found.tables if not table.is_within_ceiling}
+        assert over == {}
+
+
+async def test_two_measurements_agree(server: Valkey) -> None:
+    first, second = await measured(server), await measured(server)
+    assert first.total_bytes == pytest.approx(second.total_bytes, rel=0.1)
+
+
+async def test_nothing_is_left_behind_and_nothing_else_is_touched(server: Valkey, client: Redis) -> None:
+    client.set("somebody:else", "1")
+    await measured(server)
+    assert client.keys("*") == [b"somebody:else"]
+    client.delete("somebody:else")
+
+
+async def test_a_measurement_that_fails_removes_what_it_loaded(
+    server: Valkey, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise Unavailable("the server went away")
+
+    monkeypatch.setattr(redis_memory, "_tables", broken)
+    with pytest.raises(Unavailable):
+        await measured(server)
+    assert client.dbsize() == 0
+
+
+async def test_the_keys_are_known_without_looking_for_them(
+    server: Valkey, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every key on the server is known by its table, and SCAN and KEYS are never sent."""
+    seen: list[set[bytes]] = []
+    original = redis_memory._tables
+
+    async def spied(mux: object, found: dict[str, set[bytes]], *rest: object) -> object:
+        seen.append(set(client.keys("*")) - set().union(*found.values()))
+        return await original(mux, found, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(redis_memory, "_tables", spied)
+    client.config_resetstat()
+    await measured(server)
+    assert [unknown for unknown in seen if unknown] == []
+    sent = client.info("commandstats")
+    assert isinstance(sent, dict)
+    assert sent["cmdstat_keys"]["calls"] == len(seen), "only this test looks for keys"
+    assert "cmdstat_scan" not in sent
+
+
+def test_every_row_of_the_load_is_counted() -> None:
+    keys, counts = keys_of("m12345", representative(1_700_000_000_000, runs_per_canary=7))
+    assert (counts["tasks"], counts["canary_runs"], counts["ratelimit"]) == (1000, 70, 1000)
+    assert keys.keys() - {AROUND} == counts.keys()

@@ -1,0 +1,132 @@
+"""Callers of one turn share a call to the server, and nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import Conflict, Invalid, Unavailable
+from argosy.registry.backends.redis import RedisRegistry
+from argosy.registry.backends.redis_gather import GATHERED_MAX
+from argosy.registry.program import CountUp, Delete, Get, Put, ReadCounter, ReadLog, Upsert
+from argosy.registry.rows import Alias, AliasKind, LivePod
+from argosy.registry.tables import ALIASES, LIVE_PODS
+from tests.contracts.registry_stage import answer, asked, written
+from tests.servers.valkey import Valkey
+
+ALIAS = Alias("docs", AliasKind.SINGLE, "docs-1", (), 1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Valkey]:
+    with Valkey() as started:
+        yield started
+
+
+@pytest.fixture
+async def admin(server: Valkey) -> AsyncIterator[Redis]:
+    client: Redis = Redis.from_url(server.url, decode_responses=True)
+    await client.flushall()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def store(server: Valkey, admin: Redis) -> AsyncIterator[RedisRegistry]:
+    opened = await RedisRegistry.open(server.url, clock=SystemClock(), random=seeded_random(1))
+    yield opened
+    await opened.close()
+
+
+async def calls(admin: Redis) -> int:
+    stats = await admin.info("commandstats")
+    return int(stats["cmdstat_evalsha"]["calls"])
+
+
+async def test_callers_of_one_turn_share_calls(store: RedisRegistry, admin: Redis) -> None:
+    await asyncio.gather(store.run(written(CountUp("warm"))), answer(store, Get(ALIASES, ("docs",))))
+    before = await calls(admin)
+    names = [f"a{n}" for n in range(2 * GATHERED_MAX)]
+    done = await asyncio.gather(*(store.run(written(Put(ALIASES, replace(ALIAS, name=name)))) for name in names))
+    assert await calls(admin) - before == 2
+    assert len({each.revision for each in done}) == len(names)
+    rows = await asyncio.gather(*(answer(store, Get(ALIASES, (name,))) for name in names))
+    assert [row.name for row in rows] == names
+    assert await calls(admin) - before == 4
+
+
+async def test_a_refused_commit_leaves_its_neighbours_alone(store: RedisRegistry) -> None:
+    await store.run(written(Put(ALIASES, ALIAS)))
+    outcomes = await asyncio.gather(
+        store.run(written(Put(LIVE_PODS, LivePod("before", 1)), CountUp("n"))),
+        store.run(written(Put(LIVE_PODS, LivePod("never", 1)), Put(ALIASES, ALIAS), Put(LIVE_PODS, LivePod("no", 1)))),
+        store.run(written(Put(LIVE_PODS, LivePod("after", 1)), CountUp("n"))),
+        return_exceptions=True,
+    )
+    assert isinstance(outcomes[1], Conflict)
+    found = [await answer(store, Get(LIVE_PODS, (name,))) is not None for name in ("before", "never", "no", "after")]
+    assert found == [True, False, False, True]
+    assert (await answer(store, ReadCounter("n")))[0] == 2
+
+
+async def test_commits_of_one_call_see_one_another(store: RedisRegistry) -> None:
+    done = await asyncio.gather(*(store.run(written(Upsert(ALIASES, ALIAS))) for _ in range(10)))
+    assert [each.versions for each in done] == [(n,) for n in range(1, 11)]
+
+
+async def test_a_wrong_question_leaves_its_neighbours_alone(store: RedisRegistry) -> None:
+    await store.run(written(CountUp("number"), Put(ALIASES, ALIAS)))
+    outcomes = await asyncio.gather(
+        store.run(asked(ReadLog("number", 1))), answer(store, Get(ALIASES, ("docs",))), return_exceptions=True
+    )
+    assert isinstance(outcomes[0], Invalid)
+    assert outcomes[1] == replace(ALIAS, version=1)
+
+
+async def test_a_cancelled_caller_leaves_its_neighbours_alone(store: RedisRegistry) -> None:
+    first = asyncio.ensure_future(store.run(written(Put(LIVE_PODS, LivePod("a", 1)))))
+    second = asyncio.ensure_future(store.run(written(Put(LIVE_PODS, LivePod("b", 1)))))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).versions == (1,)
+    assert first.cancelled()
+
+
+async def test_callers_of_a_broken_connection_each_get_an_error_of_their_own(
+    store: RedisRegistry, server: Valkey
+) -> None:
+    wire = await store._mux.connected()
+    server.pause()
+    pending = [asyncio.ensure_future(store.run(written(Upsert(ALIASES, ALIAS)))) for _ in range(5)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    wire.end("cut")
+    outcomes = await asyncio.gather(*pending, return_exceptions=True)
+    server.resume()
+    assert [type(each) for each in outcomes] == [Unavailable] * 5
+    assert len({id(each) for each in outcomes}) == 5
+
+
+async def test_forgotten_scripts_are_given_again_to_all(store: RedisRegistry, admin: Redis) -> None:
+    await store.run(written(Upsert(ALIASES, ALIAS)))
+    await admin.script_flush()
+    done = await asyncio.gather(*(store.run(written(Upsert(ALIASES, ALIAS))) for _ in range(40)))
+    assert sorted(each.versions[0] for each in done) == list(range(2, 42))
+
+
+async def test_removals_go_alone_so_that_a_full_server_does_them(store: RedisRegistry, admin: Redis) -> None:
+    await store.run(written(Put(ALIASES, ALIAS)))
+    await admin.config_set("maxmemory", "1mb")
+    outcomes = await asyncio.gather(
+        store.run(written(Put(LIVE_PODS, LivePod("a", 1)))),
+        store.run(written(Delete(ALIASES, replace(ALIAS, version=1)))),
+        store.run(written(Put(LIVE_PODS, LivePod("b", 1)))),
+        return_exceptions=True,
+    )
+    await admin.config_set("maxmemory", "0")
+    assert [isinstance(each, Unavailable) for each in outcomes] == [True, False, True]
+    assert await answer(store, Get(ALIASES, ("docs",))) is None
+    assert await answer(store, Get(LIVE_PODS, ("a",))) is None

@@ -1,0 +1,74 @@
+"""What URLs of Redis mean, and what is wrong with those that mean nothing; a password is never shown."""
+
+import pytest
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import Invalid
+from argosy.registry.backends import opening
+from argosy.registry.backends.opening import open_registry
+from argosy.registry.backends.redis_url import parse
+
+
+def test_a_plain_url_has_defaults() -> None:
+    target = parse("redis://")
+    assert (target.hosts, target.db, target.user, target.password) == ((("localhost", 6379),), 0, None, None)
+    assert target.tls() is None
+
+
+def test_everything_can_be_said() -> None:
+    target = parse("valkeys://us%65r:p%40ss@db.example:7000/3?ssl_cert_reqs=none")
+    assert (target.hosts, target.db) == ((("db.example", 7000),), 3)
+    assert (target.user, target.password, target.is_encrypted) == ("user", "p@ss", True)
+    assert target.name == "valkeys://db.example:7000/3"
+    context = target.tls()
+    assert context is not None
+    assert not context.check_hostname
+
+
+def test_sentinels_are_several_and_name_a_service() -> None:
+    target = parse("redis+sentinel://:pw@a,b:1/main/2")
+    assert (target.hosts, target.service, target.db) == ((("a", 26379), ("b", 1)), "main", 2)
+    assert target.password == "pw"
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("http://:secret@x", "not a Redis URL"),
+        ("redis://:secret@x/one", "database is a number"),
+        ("redis://:secret@x:port", "not a Redis URL"),
+        ("redis://:secret@a,b", "several servers"),
+        ("redis://:secret@a?timeout=3", "unknown option 'timeout'"),
+        ("redis+sentinel://:secret@a", "which service"),
+        ("rediss://:secret@a?ssl_ca_certs=nowhere.pem", "cannot be read"),
+    ],
+)
+def test_a_url_that_means_nothing_is_refused_without_its_password(url: str, complaint: str) -> None:
+    with pytest.raises(Invalid, match=complaint) as refused:
+        parse(url).tls()
+    assert "secret" not in str(refused.value)
+
+
+def test_a_target_does_not_show_its_password() -> None:
+    assert "secret" not in repr(parse("redis://:secret@host"))
+
+
+async def test_an_unknown_scheme_is_refused_with_a_guess() -> None:
+    with pytest.raises(Invalid, match="did you mean redis://"):
+        await open_registry("rediz://host", clock=SystemClock(), random=seeded_random(1))
+    with pytest.raises(Invalid, match="begins with one of sqlite://"):
+        await open_registry("registry.db", clock=SystemClock(), random=seeded_random(1))
+
+
+async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'hiredis'", name="hiredis")
+
+    monkeypatch.setattr(opening, "import_module", missing)
+    with pytest.raises(Invalid, match=r"pip install argosy\[redis\]"):
+        await open_registry("redis://host", clock=SystemClock(), random=seeded_random(1))
+
+
+async def test_a_namespace_that_would_break_the_hash_tag_is_refused() -> None:
+    with pytest.raises(Invalid, match="a namespace has letters"):
+        await open_registry("redis://host", clock=SystemClock(), random=seeded_random(1), namespace="a}b")

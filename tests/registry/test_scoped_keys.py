@@ -1,0 +1,80 @@
+"""Scoped keys: the old one goes only when every live gateway has used the new one."""
+
+import pytest
+
+from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.registry import pods, scoped_keys
+from argosy.registry.rows import ScopedKey
+from argosy.registry.scoped_keys import Gate
+from tests.registry.interpreter import START_MS, Interpreter
+
+
+def rotated(store: Interpreter, *pod_ids: str) -> None:
+    """Generation 2 is in force, and these gateways are alive."""
+    store.run(scoped_keys.rotate("docs", "k1", expected_generation=0))
+    store.run(scoped_keys.rotate("docs", "k2", expected_generation=1))
+    for pod in pod_ids:
+        store.run(pods.heartbeat(pod))
+
+
+def test_rotations_count_generations() -> None:
+    """Defect R22: a bare string without previous key and generation."""
+    store = Interpreter()
+    rotated(store)
+    assert store.run(scoped_keys.read("docs")) == ScopedKey("docs", "k2", "k1", START_MS, 2, 2)
+    with pytest.raises(Conflict, match="generation 2, not 1"):
+        store.run(scoped_keys.rotate("docs", "k3", expected_generation=1))
+    with pytest.raises(Conflict, match="'k1' of 'docs' has not been revoked"):
+        store.run(scoped_keys.rotate("docs", "k3", expected_generation=2))
+    assert [key.index_uid for key in store.run(scoped_keys.everything())] == ["docs"]
+
+
+def test_of_two_rotations_at_once_one_is_refused() -> None:
+    store = Interpreter()
+    store.meanwhile(scoped_keys.rotate("docs", "k1", expected_generation=0))
+    with pytest.raises(Conflict):
+        store.run(scoped_keys.rotate("docs", "k9", expected_generation=0))
+
+
+def test_the_gate_waits_for_every_live_gateway() -> None:
+    store = Interpreter()
+    rotated(store, "p1", "p2")
+    store.run(scoped_keys.observe("p1", "docs", 2))
+    store.run(scoped_keys.observe("p2", "docs", 1))
+    assert store.run(scoped_keys.gate("docs")) == Gate(False, ("p2",))
+    assert store.run(scoped_keys.revoke_previous("docs", 2)) is None
+    store.run(scoped_keys.observe("p2", "docs", 2))
+    assert store.run(scoped_keys.gate("docs")) == Gate(True, ())
+    assert store.run(scoped_keys.revoke_previous("docs", 2)) == "k1"
+    assert store.run(scoped_keys.revoke_previous("docs", 2)) is None
+    assert store.run(scoped_keys.rotate("docs", "k3", expected_generation=2)).previous_uid == "k2"
+    with pytest.raises(Conflict, match="generation 3, not 2"):
+        store.run(scoped_keys.revoke_previous("docs", 2))
+
+
+def test_a_dead_gateway_blocks_nothing_and_a_silent_word_is_no_word() -> None:
+    store = Interpreter()
+    rotated(store, "dead", "p1")
+    store.run(scoped_keys.observe("p1", "docs", 2))
+    assert store.run(scoped_keys.gate("docs")) == Gate(False, ("dead",))
+    store.pass_time(pods.WINDOW_MS)
+    store.run(pods.heartbeat("p1"))
+    assert store.run(scoped_keys.gate("docs")) == Gate(False, ("p1",)), "what it said has expired"
+    store.run(scoped_keys.observe("p1", "docs", 2))
+    assert store.run(scoped_keys.gate("docs")).is_open
+
+
+def test_nobody_alive_opens_nothing() -> None:
+    store = Interpreter()
+    rotated(store)
+    assert store.run(scoped_keys.gate("docs")) == Gate(False, ())
+
+
+def test_bad_input_is_refused() -> None:
+    store = Interpreter()
+    with pytest.raises(Invalid):
+        store.run(scoped_keys.rotate("docs", "", expected_generation=0))
+    with pytest.raises(NotFound):
+        store.run(scoped_keys.gate("docs"))
+    with pytest.raises(Invalid):
+        store.run(scoped_keys.observe("p", "docs", 1, ttl_ms=0))
