@@ -17,10 +17,6 @@ _NUMBER_BYTES = 8
 Check = Callable[[object], int]
 
 
-def nullable(check: Check) -> Check:
-    return lambda value: 0 if value is None else check(value)
-
-
 def text(name: str) -> Check:
     def check(value: object) -> int:
         if not isinstance(value, str):
@@ -43,9 +39,9 @@ def state(name: str, states: tuple[str, ...]) -> Check:
 
 def integer(name: str) -> Check:
     def check(value: object) -> int:
-        if type(value) is not int:
-            raise wrong(name, "integer", value)
-        return exact(name, value)
+        if type(value) is int and -EXACT_MAX <= value <= EXACT_MAX:
+            return _NUMBER_BYTES
+        raise wrong(name, "integer", value) if type(value) is not int else inexact(name, value)
 
     return check
 
@@ -83,7 +79,7 @@ def mapping(name: str) -> Check:
     def check(value: object) -> int:
         if not isinstance(value, Mapping):
             raise wrong(name, "map", value)
-        return _json_size(name, value, 0)
+        return _json_size(name, value, 0) if value else 0
 
     return check
 
@@ -94,10 +90,8 @@ def check_key_part(table: str, part: object) -> None:
         raise Invalid(f"a key of {table} is 1 to {KEY_PART_BYTES_MAX} bytes of text, not {part!r:.80}")
 
 
-def exact(name: str, value: int) -> int:
-    if not -EXACT_MAX <= value <= EXACT_MAX:
-        raise Invalid(f"{name} must lie within ±2^53 to be exact in every store, not {value}")
-    return _NUMBER_BYTES
+def inexact(name: str, value: int) -> Invalid:
+    return Invalid(f"{name} must lie within ±2^53 to be exact in every store, not {value}")
 
 
 def utf8(name: str, value: str) -> bytes:
@@ -121,7 +115,9 @@ def _json_size(name: str, value: object, depth: int) -> int:
         case None | bool():
             return 1
         case int():
-            return exact(name, value)
+            if not -EXACT_MAX <= value <= EXACT_MAX:
+                raise inexact(name, value)
+            return _NUMBER_BYTES
         case float():
             if not isfinite(value):
                 raise Invalid(f"{name} cannot hold {value}: JSON has no such number")

@@ -86,14 +86,14 @@ class Table(Generic[R]):
     indexes: tuple[Index, ...] = ()
     expires: str | None = None              # a column: rows past it are gone
     columns: tuple[Column, ...] = field(init=False)
-    _checks: tuple[checking.Check, ...] = field(init=False, repr=False, compare=False)
+    _checks: tuple[tuple[checking.Check, bool], ...] = field(init=False, repr=False, compare=False)
     _values_of: Callable[[R], tuple[Any, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         hints = get_type_hints(self.row)
         columns = tuple(_column(f.name, hints[f.name]) for f in fields(self.row) if f.name != "version")
         object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "_checks", tuple(_check_of(self.name, column) for column in columns))
+        object.__setattr__(self, "_checks", tuple((_check_of(self.name, c), c.is_nullable) for c in columns))
         assert len(columns) > 1, f"{self.name}: a table has a key and something to remember"
         object.__setattr__(self, "_values_of", attrgetter(*(column.name for column in columns)))
         names = {column.name for column in columns}
@@ -126,8 +126,9 @@ class Table(Generic[R]):
         if not isinstance(row, self.row):
             raise Invalid(f"{self.name} takes rows of {self.row.__name__}, not {type(row).__name__}")
         size = 0
-        for value, check in zip(self._values_of(row), self._checks, strict=True):
-            size += check(value)
+        for value, (check, is_nullable) in zip(self._values_of(row), self._checks, strict=True):
+            if value is not None or not is_nullable:
+                size += check(value)
         if size > ROW_BYTES_MAX:
             raise Invalid(f"a row of {self.name} may hold {ROW_BYTES_MAX} bytes, not {size}: keep that elsewhere")
         for name in self.key:
@@ -161,8 +162,7 @@ def _column(name: str, hint: Any) -> Column:
 
 def _check_of(table: str, column: Column) -> checking.Check:
     name = f"{table}.{column.name}"
-    check = checking.state(name, column.states) if column.states else _CHECKS[column.kind](name)
-    return checking.nullable(check) if column.is_nullable else check
+    return checking.state(name, column.states) if column.states else _CHECKS[column.kind](name)
 
 
 _CHECKS: dict[Kind, Callable[[str], checking.Check]] = {
