@@ -22,7 +22,20 @@ from argosy.registry.backends.redis_keys import (
     value_key_of,
     value_member_of,
 )
-from argosy.registry.program import Append, Commit, Count, CountUp, Delete, Find, Get, Put, Transaction, Upsert, Write
+from argosy.registry.program import (
+    Append,
+    Commit,
+    Count,
+    CountUp,
+    Delete,
+    DropCounter,
+    Find,
+    Get,
+    Put,
+    Transaction,
+    Upsert,
+    Write,
+)
 from argosy.registry.representative import representative
 from argosy.registry.rows import (
     Alias,
@@ -351,3 +364,13 @@ async def test_every_key_is_declared_and_shares_one_hash_tag(store: RedisRegistr
         assert name.startswith(TAG)
         short = name.removeprefix(TAG)
         assert any(short.startswith(start) and kind == known for start, known in declared), (name, kind)
+
+
+@pytest.mark.parametrize("name", ["ratelimit:searchui:::1", "ratelimit:adminlogin:x", "ratelimit:z", "\x01a", "\x03"])
+async def test_counters_are_listed_under_their_own_names(store: RedisRegistry, name: str) -> None:
+    await store.run(written(CountUp(name, 60_000)))
+    items = [values["name"] async for kind, values in store.dump() if kind == "counter"]
+    assert items == [name]
+    await store.run(written(DropCounter(name)))
+    assert [kind async for kind, _ in store.dump() if kind == "counter"] == []
+

@@ -15,9 +15,9 @@ from argosy.registry.table import Index
 
 _PARTS = {
     "ask": ("index", "walk", "ask"),
-    "commit": ("index", "change", "logs", "described", "commit"),
+    "commit": ("index", "change", "counters", "logs", "described", "commit"),
     "hello": ("index", "hello"),
-    "page": ("index", "walk", "page"),
+    "page": ("index", "walk", "counters", "page"),
     "watch": ("index", "watch"),
 }
 

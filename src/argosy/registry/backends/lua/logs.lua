@@ -59,7 +59,7 @@ local function count_up(op)
   local value = call('INCR', op.key)
   if value == 1 then
     if op.ttl_ms then call('PEXPIRE', op.key, op.ttl_ms) end
-    index_add(COUNTERS, op.ttl_ms and int(call('PEXPIRETIME', op.key)) or '+inf', op.name)
+    index_add(COUNTERS, op.ttl_ms and int(call('PEXPIRETIME', op.key)) or '+inf', listed(op.name))
     index_sweep(COUNTERS, function(_, ends) return tonumber(ends) <= now() end)
   end
   local left = call('PTTL', op.key)
@@ -68,7 +68,7 @@ end
 
 local function drop_counter(op)
   local ends = call('PEXPIRETIME', op.key)
-  if ends ~= -2 then index_remove(COUNTERS, ends == -1 and '+inf' or int(ends), op.name) end
+  if ends ~= -2 then index_remove(COUNTERS, ends == -1 and '+inf' or int(ends), listed(op.name)) end
   call('DEL', op.key)
 end
 
@@ -86,7 +86,7 @@ local function write_other(op)
   elseif code == 'set_counter' then
     call('SET', op.key, op.value)
     if op.ends then call('PEXPIREAT', op.key, op.ends) end
-    index_add(COUNTERS, op.ends and int(op.ends) or '+inf', op.name)
+    index_add(COUNTERS, op.ends and int(op.ends) or '+inf', listed(op.name))
   end
 end
 

@@ -20,8 +20,9 @@ local content = {
     return raw and int(ends) == score and {member, raw, ends} or nil
   end,
   counters = function(member, ends)
-    local value = call('GET', stem .. member)
-    return value and {member, value, ends}
+    local name = named(member)
+    local value = call('GET', stem .. name)
+    return value and {name, value, ends}
   end,
 }
 
