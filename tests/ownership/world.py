@@ -202,10 +202,10 @@ def in_virtual_time(
                 task.cancel()
             await asyncio.gather(*world.tasks.values(), return_exceptions=True)
 
-        def test() -> None:
+        def told() -> None:
             run(main)
 
-        test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__
-        return test
+        told.__name__, told.__doc__, told.__module__ = story.__name__, story.__doc__, story.__module__
+        return told
 
     return made

@@ -10,6 +10,7 @@ from math import isfinite
 from argosy.base.errors import Invalid
 
 KEY_PART_BYTES_MAX = 1024           # of one part of a key, in UTF-8
+PAYLOAD_BYTES_MAX = 16 << 20        # of one entry of a log
 EXACT_MAX = 1 << 53                 # integers beyond it are not exact in every store
 DEPTH_MAX = 32                      # of maps and lists within each other
 _NUMBER_BYTES = 8
@@ -88,6 +89,12 @@ def check_key_part(table: str, part: object) -> None:
     """Keys are texts of bounded length that are not empty."""
     if not isinstance(part, str) or not 0 < len(utf8(f"a key of {table}", part)) <= KEY_PART_BYTES_MAX:
         raise Invalid(f"a key of {table} is 1 to {KEY_PART_BYTES_MAX} bytes of text, not {part!r:.80}")
+
+
+def check_payload(payload: object) -> None:
+    """One entry of a log."""
+    if not isinstance(payload, bytes) or len(payload) > PAYLOAD_BYTES_MAX:
+        raise Invalid(f"a log takes up to {PAYLOAD_BYTES_MAX} bytes, not {payload!r:.80}")
 
 
 def inexact(name: str, value: int) -> Invalid:

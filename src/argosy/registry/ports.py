@@ -27,7 +27,7 @@ class RegistryStore(Protocol):
 
     async def run(self, transaction: Transaction[T]) -> T:
         """Runs a program, from its start as often as it loses a race; Unavailable after `program.ATTEMPTS_MAX` losses.
-        What the program raises is raised here, and nothing has been written."""
+        What the program raises before its commit is raised here, and nothing has been written."""
         ...
 
     async def revision(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.redis_codec import Arg, TableCodec
 from argosy.registry.backends.redis_keys import Keys
+from argosy.registry.checking import check_payload
 from argosy.registry.program import (
     Append,
     CountUp,
@@ -26,7 +27,6 @@ from argosy.registry.program import (
 from argosy.registry.table import Layout, Table
 
 EVENTS_KEPT_MAX = 1000          # changes kept for watchers that lag behind; past that they are told to list again
-PAYLOAD_BYTES_MAX = 16 << 20    # of one entry of a log
 ARGS_MAX = 1_000_000            # a server takes 2^20 arguments in one call
 
 Cell = tuple[str, tuple[str, ...]]                      # a table's name and a row's key
@@ -138,8 +138,7 @@ class Writes:
     def _other(self, write: AnyWrite) -> list[Arg]:
         match write:
             case Append():
-                if not isinstance(write.payload, bytes) or len(write.payload) > PAYLOAD_BYTES_MAX:
-                    raise Invalid(f"a log takes up to {PAYLOAD_BYTES_MAX} bytes, not {write.payload!r:.80}")
+                check_payload(write.payload)
                 limits = [_limit(write.keep), _limit(write.keep_bytes)]
                 return ["append", self._keys.log(write.log), write.log, write.payload, *limits]
             case TakeOldest():

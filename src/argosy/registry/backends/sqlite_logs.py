@@ -7,9 +7,8 @@ from sqlite3 import Cursor
 
 from argosy.base.errors import Invalid
 from argosy.registry.backends.sqlite_sql import SQL
+from argosy.registry.checking import check_payload
 from argosy.registry.program import Append, CountUp, LogState
-
-PAYLOAD_BYTES_MAX = 16 << 20    # of one entry
 
 _FIND, _BEGIN, _MOVE, _DROP = SQL["log_find"], SQL["log_begin"], SQL["log_move"], SQL["log_drop"]
 _ADD, _NEWEST, _OLDEST = SQL["entry_add"], SQL["entry_newest"], SQL["entry_oldest"]
@@ -31,8 +30,7 @@ def read(cursor: Cursor, log: str, limit: int) -> LogState:
 
 
 def append(cursor: Cursor, write: Append) -> None:
-    if not isinstance(write.payload, bytes) or len(write.payload) > PAYLOAD_BYTES_MAX:
-        raise Invalid(f"a log takes up to {PAYLOAD_BYTES_MAX} bytes, not {write.payload!r:.80}")
+    check_payload(write.payload)
     head = _head(cursor, write.log)
     if head is None:
         begin(cursor, write.log)
