@@ -62,7 +62,26 @@ def link_package() -> None:
     launcher.chmod(0o755)
 
 
+def warm_kernels() -> None:
+    """Compiles the search kernels once, so that nobody's first search has to; again when one of them was edited."""
+    folder = ROOT / "src" / "argosy" / "search" / "kernels"
+    sources = sorted(folder.glob("*.py"))
+    state = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
+    stamp = ENV / ".stamp-kernels"
+    if stamp.exists() and stamp.read_text() == state:
+        return
+    sys.stderr.write("compiling the search kernels, once (about half a minute)\n")
+    command = "from argosy.search.kernels import warm; warm()"
+    subprocess.run([PYTHON, "-c", command], cwd=ROOT, check=True)
+    stamp.write_text(state)
+
+
 def main(wanted: str) -> None:
+    install_all(wanted)
+    warm_kernels()
+
+
+def install_all(wanted: str) -> None:
     if is_ready(wanted):
         return
     lock = LOCKS[wanted]

@@ -29,6 +29,7 @@ from argosy.ownership.ports import OwnershipStore
 from argosy.ownership.service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings
+from argosy.throttle.settings import ThrottleSettings
 
 # A store is asked five times within about eight seconds: enough for one that starts beside us, and soon noticed.
 STORE_ATTEMPTS = Backoff(first_s=0.5, ceiling_s=4.0, attempts_max=5)
@@ -79,7 +80,14 @@ class TracingSettings:
     service_name: str = setting("argosy", doc="the name spans carry")
 
 
-SECTIONS: tuple[type, ...] = (NodeSettings, OwnershipSettings, RegistrySettings, LogSettings, TracingSettings)
+SECTIONS: tuple[type, ...] = (
+    NodeSettings,
+    OwnershipSettings,
+    RegistrySettings,
+    ThrottleSettings,
+    LogSettings,
+    TracingSettings,
+)
 
 
 def load_settings(path: Path | None) -> Loaded:

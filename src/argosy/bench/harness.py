@@ -11,7 +11,8 @@ import statistics
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Literal, TypeAlias
+from os.path import basename, normpath
+from typing import Any, Literal, TypeAlias
 
 from argosy.base.errors import ArgosyError, NotFound
 
@@ -21,7 +22,11 @@ Run: TypeAlias = Callable[[], "Values | float | Awaitable[Values] | Awaitable[fl
 BenchFunction: TypeAlias = "Callable[[Bench], Coroutine[None, None, None]]"
 
 # By name; loaded when asked for.
-BENCHES = {"ownership": "argosy.bench.ownership.run:ownership", "registry": "argosy.bench.registry.run:registry"}
+BENCHES = {
+    "ownership": "argosy.bench.ownership.run:ownership",
+    "registry": "argosy.bench.registry.run:registry",
+    "search": "argosy.bench.search.run:search",
+}
 REPEATS = 5
 REPEATS_QUICK = 3
 
@@ -58,16 +63,31 @@ class Result:
 
 
 class Bench:
-    """What a bench is given, to `measure` as often as it likes. `is_quick` asks for smaller runs, not fewer figures."""
+    """What a bench is given, to `measure` as often as it likes. `is_quick` asks for smaller runs, not fewer figures.
+
+    `corpus` and `queries` are for benches that run on something: what it is, and how many questions of each kind. What
+    a reader must know to judge the figures goes into `notes`; what they were made of into `details`, for machines.
+    """
 
     def __init__(
-        self, name: str, *, is_quick: bool = False, only: str = "", on_result: Callable[[Result], None] | None = None
+        self,
+        name: str,
+        *,
+        is_quick: bool = False,
+        only: str = "",
+        corpus: str = "",
+        queries: int = 0,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.name = name
         self.is_quick = is_quick
+        self.corpus = corpus
+        self.queries = queries
+        self.say = say
         self.results: list[Result] = []
+        self.notes: list[str] = []
+        self.details: dict[str, Any] = {}
         self._only = only
-        self._on_result = on_result
 
     def wants(self, *ids: str) -> bool:
         """Whether any of these figures was asked for: lets a bench leave a server alone that nobody needs."""
@@ -90,11 +110,14 @@ class Bench:
             self.give_up(figures, error)
             return
         for figure in figures:
-            values = own[figure.id]
             told = {name: found[figure.id] for name, found in others.items() if figure.id in found}
-            medians = {name: statistics.median(found) for name, found in told.items()}
-            spread = (min(values), max(values))
-            self._add(Result(figure, self._command(figure), statistics.median(values), spread, medians))
+            self.tell(figure, own[figure.id], told)
+
+    def tell(self, figure: Figure, values: Sequence[float], peers: Mapping[str, Sequence[float]] | None = None) -> None:
+        """A figure whose runs the bench has seen to itself, with the values of those runs."""
+        medians = {name: statistics.median(found) for name, found in (peers or {}).items()}
+        spread = (min(values), max(values))
+        self._add(Result(figure, self._command(figure), statistics.median(values), spread, medians))
 
     def give_up(self, figures: Sequence[Figure], error: ArgosyError) -> None:
         """These figures cannot be measured here, for this reason."""
@@ -116,14 +139,16 @@ class Bench:
         return own, others
 
     def _command(self, figure: Figure) -> str:
-        return f"argosy bench {self.name}{' --quick' if self.is_quick else ''} --only {figure.id}"
+        quick = " --quick" if self.is_quick else ""
+        # Without the folders above it: a result may be published, and where it was measured is nobody's business.
+        corpus = f" --corpus {basename(normpath(self.corpus))}" if self.corpus else ""
+        return f"argosy bench {self.name}{quick}{corpus} --only {figure.id}"
 
     def _add(self, result: Result) -> None:
         if not self.wants(result.figure.id):
             return
         self.results.append(result)
-        if self._on_result is not None:
-            self._on_result(result)
+        self.say(result.figure.id)
 
 
 async def _values(run: Run, figures: Sequence[Figure]) -> Values:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from argosy.bench.harness import Result
+from argosy.bench.harness import Bench, Result
 
 DIGITS = 4          # figures move by several per cent between runs; more digits would pretend
 
@@ -11,6 +11,12 @@ DIGITS = 4          # figures move by several per cent between runs; more digits
 def as_json(name: str, machine: dict[str, Any], commit: str, results: Sequence[Result]) -> dict[str, Any]:
     """The object `argosy bench NAME --json` prints."""
     return {"bench": name, "machine": machine, "commit": commit, "results": [_result(each) for each in results]}
+
+
+def with_background(told: dict[str, Any], bench: Bench) -> dict[str, Any]:
+    """The same with what the bench has to say besides its figures, if it has anything."""
+    background = {"notes": bench.notes, "details": bench.details}
+    return {**told, **{name: value for name, value in background.items() if value}}
 
 
 def _result(result: Result) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,16 +15,31 @@ from argosy.base.errors import Invalid
 from argosy.cli.output import json_option, print_json, print_table, status
 
 if TYPE_CHECKING:
-    from argosy.bench.harness import Result
+    from argosy.bench.harness import Bench
+
+RESULTS = Path("bench/results")         # beneath where one stands, which is the repository when a result is to be kept
+ON_A_CORPUS = {"search"}
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--quick", is_flag=True, help="Smaller runs, under a minute in all; the figures are the same.")
+@click.option("--quick", is_flag=True, help="Smaller runs, a minute in all (search: four); the figures are the same.")
 @click.option("--only", metavar="TEXT", default="", help="Only the figures whose id contains this.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON to this file as well.")
+@click.option("--save", is_flag=True, help=f"Keep the JSON under {RESULTS}, named after bench and corpus.")
+@click.option("--corpus", metavar="PATH", default="", help="search: the tree to index and search.")
+@click.option("--queries", type=click.IntRange(min=1), metavar="N", help="search: so many queries of each class.")
 @json_option
-def bench(name: str | None, quick: bool, only: str, out: Path | None, as_json: bool) -> None:
+def bench(
+    name: str | None,
+    quick: bool,
+    only: str,
+    out: Path | None,
+    save: bool,
+    corpus: str,
+    queries: int | None,
+    as_json: bool,
+) -> None:
     """Measure, beside peers in the same run.
 
     Without a NAME: list the benches. A goal that is missed is shown and is no failure; a figure that could not be
@@ -39,22 +54,31 @@ def bench(name: str | None, quick: bool, only: str, out: Path | None, as_json: b
         else:
             print_table(("bench", "measures"), rows, empty="no benches")
         return
-    results = _run(name, quick, only)
-    _tell(name, results, as_json=as_json, out=out)
-    if any(result.value is None for result in results):
+    if (corpus or queries) and name not in ON_A_CORPUS:
+        raise Invalid(f"the bench {name} has no corpus and no queries: leave out --corpus and --queries")
+    asked = harness.Bench(name, is_quick=quick, only=only, corpus=corpus, queries=queries or 0)
+    _run(asked, only)
+    _tell(asked, as_json=as_json, files=[*([out] if out else []), *([_kept(asked)] if save else [])])
+    if any(result.value is None for result in asked.results):
         click.get_current_context().exit(1)
 
 
-def _run(name: str, quick: bool, only: str) -> "list[Result]":
+def _run(bench: "Bench", only: str) -> None:
     from argosy.bench import harness
 
-    function = harness.find(name)
-    with status(f"bench {name}") as say, _stopping_in_order():
-        bench = harness.Bench(name, is_quick=quick, only=only, on_result=lambda result: say(result.figure.id))
+    function = harness.find(bench.name)
+    with status(f"bench {bench.name}") as say, _stopping_in_order():
+        bench.say = say
         asyncio.run(function(bench))
     if not bench.results:
-        raise Invalid(f"no figure of {name} contains {only!r}: leave out --only to see them all")
-    return bench.results
+        raise Invalid(f"no figure of {bench.name} contains {only!r}: leave out --only to see them all")
+
+
+def _kept(bench: "Bench") -> Path:
+    """Where a result is kept: one file for each bench and corpus, so that git shows what has changed."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    parts = [bench.name, Path(bench.corpus).resolve().name if bench.corpus else "", "quick" if bench.is_quick else ""]
+    return RESULTS / f"{'-'.join(part for part in parts if part)}.json"
 
 
 @contextmanager
@@ -67,16 +91,18 @@ def _stopping_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _tell(name: str, results: "list[Result]", *, as_json: bool, out: Path | None) -> None:
+def _tell(bench: "Bench", *, as_json: bool, files: Sequence[Path]) -> None:
     from argosy.bench import machine, report
 
     measured_on = machine.describe()
-    told = report.as_json(name, measured_on, machine.commit(), results)
-    if out is not None:
-        out.write_text(json.dumps(told, indent=2) + "\n")
+    told = report.with_background(report.as_json(bench.name, measured_on, machine.commit(), bench.results), bench)
+    for path in files:
+        path.write_text(json.dumps(told, indent=2) + "\n")
     if as_json:
         print_json(told)
         return
-    print_table(report.COLUMNS, report.as_rows(results), empty="nothing was measured")
+    print_table(report.COLUMNS, report.as_rows(bench.results), empty="nothing was measured")
     load = ", ".join(str(part) for part in measured_on["load"])
     click.echo(f"\n{told['commit']} on {measured_on['cpu']}, {measured_on['cores']} cores, load {load}")
+    for note in bench.notes:
+        click.echo(f"- {note}")

@@ -1,0 +1,88 @@
+"""What a server needs besides fast answers: to be up soon, to stop when told, to answer many at once."""
+
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from pathlib import Path
+
+import argosy
+from argosy.bench.search.asking import Ask
+from argosy.bench.search.engine import OPTIONS, Engine
+from argosy.bench.search.programs import Spent, run
+from argosy.search.query import parse
+
+FIRST_ANSWER = """
+import sys
+from argosy.search.backends.opening import open_source
+from argosy.search.index.build import build
+from argosy.search.model import Options
+from argosy.search.query import parse
+from argosy.search.service import Shelf
+from argosy.search.skipping import Policy
+
+shelf = Shelf([build(open_source(sys.argv[1], with_ignored=True), Policy())])
+answer = shelf.search_now(parse("class lang:python").query, Options())
+shelf.close()
+assert answer.files
+"""
+CANCEL_AFTER_S = (0.001, 0.005, 0.02)   # while the index is asked, and while text is looked at
+
+
+def cold_start() -> Spent:
+    """A new interpreter, until it has imported the engine, indexed a small folder and answered its first question."""
+    folder = Path(argosy.__file__).parent / "base"
+    return run([sys.executable, "-c", FIRST_ANSWER, str(folder)], cwd=folder).spent
+
+
+def overshoot_ms(engine: Engine, asks: Sequence[Ask], trials: int) -> dict[str, float]:
+    """By question, how long a search goes on after it was told to stop: the median of the trials, at the worst moment.
+
+    Questions that are answered before they are told do not count.
+    """
+    found: dict[str, float] = {}
+    for ask in asks:
+        late = [_late_ms(engine, ask, after_s, trials) for after_s in CANCEL_AFTER_S]
+        if told := [statistics.median(values) for values in late if values]:
+            found[ask.text] = max(told)
+    return found
+
+
+def _late_ms(engine: Engine, ask: Ask, after_s: float, trials: int) -> list[float]:
+    query = parse(ask.text).query
+    late: list[float] = []
+    for _ in range(trials):
+        told_at = time.perf_counter() + after_s
+        answer = engine.shelf(engine.cores).search_now(
+            query, OPTIONS["count"], lambda at=told_at: time.perf_counter() >= at  # type: ignore[misc]
+        )
+        if not answer.is_complete:
+            late.append((time.perf_counter() - told_at) * 1e3)
+    return late
+
+
+def answers_per_s(engine: Engine, asks: Sequence[Ask], threads: int, seconds: float) -> float:
+    """So many callers, each with one thread, ask one question after the other."""
+    shelf = engine.shelf(1)
+    queries = [parse(ask.text).query for ask in asks]
+    deadline = time.perf_counter() + seconds
+    done = [0] * threads
+
+    def work(caller: int, mine: Iterator[int]) -> None:
+        while time.perf_counter() < deadline:
+            shelf.search_now(queries[next(mine)], OPTIONS["top"])
+            done[caller] += 1
+
+    callers = [
+        threading.Thread(target=work, args=(caller, cycle(range(len(queries)) if caller % 2 == 0 else
+                                                          range(len(queries) - 1, -1, -1))))  # fmt: skip
+        for caller in range(threads)
+    ]
+    began = time.perf_counter()
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    return sum(done) / (time.perf_counter() - began)

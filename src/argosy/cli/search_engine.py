@@ -1,0 +1,36 @@
+"""The engine is loaded when it is needed: it brings a compiler along, and the first time it compiles its kernels."""
+
+from importlib import import_module
+from typing import Any
+
+from argosy.base.errors import Invalid
+from argosy.cli.search_watching import Stage
+
+LIBRARIES = {"numpy", "numba", "llvmlite", "re2"}
+_ENGINE = ("argosy.search.index.build", "argosy.search.service")
+
+
+def load(stage: Stage) -> None:
+    """Loads every kernel, from its cache or compiled anew; the stage is told if the latter, which takes long."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, _: Any) -> None:
+            stage.is_compiling = True
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    # It is announced only where the cache has nothing.
+    with event.install_listener("numba:compile", Listener()):
+        for name in _ENGINE:
+            import_module(name)
+    stage.is_compiling = False
+
+
+def missing(error: ImportError) -> ImportError | Invalid:
+    """What to say of a library that is not there; the error itself if it is of our own making."""
+    library = (error.name or "").partition(".")[0]
+    if library not in LIBRARIES:
+        return error
+    return Invalid(f"the search engine needs {library}, which is not installed: pip install 'argosy[search]'")

@@ -1,0 +1,67 @@
+"""What is said beside an answer, on stderr: what it leaves out, what could not be read, what it cost."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from argosy.cli.search_screen import safe_name
+from argosy.cli.search_shelf import Shelved, Survey
+
+if TYPE_CHECKING:
+    from argosy.search.model import Answer, Options
+
+
+def unsearched(found: Survey) -> Iterator[str]:
+    """Files whose content was to be searched and could not be."""
+    from argosy.search.documents import DOCUMENT_BYTES_MAX, SkipReason
+
+    unread = sum(found.skipped[reason] for reason in (SkipReason.UNREADABLE, SkipReason.MISSING))
+    if unread:
+        yield f"warning: {_files(unread)} could not be read, such as {safe_name(found.unread)}"
+    large = sum(found.skipped[reason] for reason in (SkipReason.TOO_LARGE, SkipReason.TOO_MANY_TRIGRAMS))
+    if large:
+        most = DOCUMENT_BYTES_MAX >> 20
+        yield f"note: {_files(large)} too large to be searched: let some in, up to {most} MiB, with --large-file GLOB"
+
+
+def cut_short(answer: "Answer", options: "Options") -> Iterator[str]:
+    """Every bound that was met, and the option that moves it."""
+    from argosy.search.model import Reached
+
+    stats, reached = answer.stats, answer.reached
+    if Reached.INDEX_MATCHES in reached:
+        yield f"note: stopped after {options.index_match_limit:,} matches: go on with --match-limit N"
+    if Reached.WALL_TIME in reached:
+        yield f"note: stopped after {options.wall_time_s:g} s: look longer with --max-time SECONDS"
+    if Reached.MATCHES_SHOWN in reached:
+        yield f"note: {options.matches_max:,} of {stats.matches:,} matches shown: see more with --max-matches N"
+    elif Reached.FILES_SHOWN in reached:
+        yield f"note: {len(answer.files):,} of {stats.files:,} files shown: see more with --max-files N"
+    clipped = sum(line.is_clipped for file in answer.files for line in file.lines)
+    if clipped:
+        lines = "1 long line is" if clipped == 1 else f"{clipped:,} long lines are"
+        yield f"note: {lines} shown in part, up to {options.line_bytes_max:,} bytes"
+
+
+def costs(answer: "Answer", shelf: Shelved, found: Survey) -> Iterator[str]:
+    """The figures for --stats."""
+    rate = found.text_bytes / shelf.duration_s / 1e6 if shelf.duration_s else 0.0
+    yield (
+        f"indexed {_files(found.files)}, {_size(found.text_bytes)} of text, in {shelf.duration_s:.2f} s "
+        f"({rate:.0f} MB/s), {_size(found.memory_bytes)} of memory"
+    )
+    if found.skipped:
+        reasons = ", ".join(f"{count:,} {reason.value}" for reason, count in found.skipped.most_common())
+        yield f"by name only: {reasons}"
+    stats = answer.stats
+    yield (
+        f"found {stats.matches:,} matches in {_files(stats.files)}; looked at {_size(stats.content_bytes)} in "
+        f"{stats.files_loaded:,} of {stats.files_considered:,} candidates, {stats.duration_s * 1000:.1f} ms"
+    )
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

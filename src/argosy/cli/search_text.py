@@ -1,0 +1,165 @@
+"""An answer as text: under headings for people, a line a match for programs, or only names and counts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from argosy.cli.search_screen import Paint, safe_name, safe_text
+
+if TYPE_CHECKING:
+    from argosy.search.model import FileMatch, Fragment, Line, SymbolInfo
+
+VIMGREP_BYTES_MAX = 2_000           # of the line beside its place; an editor shows the start of it
+ELLIPSIS = "…"
+
+# The file's name as a person would write it from where they are.
+NameOf: TypeAlias = "Callable[[FileMatch], str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line to show: with matches in it, or around one."""
+
+    number: int
+    content: bytes
+    line: "Line | None" = None
+
+
+GAP = Row(0, b"")                   # lines are left out here
+
+
+def rows(lines: "Sequence[Line]") -> Iterator[Row]:
+    """The lines and their context in order, each once, with gaps between."""
+    last = 0
+    for at, line in enumerate(lines):
+        following = lines[at + 1].number if at + 1 < len(lines) else None
+        first = line.number - len(line.before)
+        if last and first > last + 1:
+            yield GAP
+        for number, content in enumerate(line.before, first):
+            if number > last:
+                yield Row(number, content)
+        yield Row(line.number, line.content, line)
+        last = line.number
+        for number, content in enumerate(line.after, line.number + 1):
+            if following is None or number < following:
+                yield Row(number, content)
+                last = number
+
+
+def with_headings(file: "FileMatch", name_of: NameOf, paint: Paint, *, has_context: bool) -> str:
+    """The name, then its lines with their numbers."""
+    lines = [line for line in file.lines if not line.is_file_name]
+    shown = [_heading(file, name_of, paint)]
+    for row in rows(lines):
+        if row is not GAP:
+            mark = ":" if row.line else "-"
+            shown.append(f"{paint.number(str(row.number))}{mark}{_content(row, paint)}{_definitions(row, paint)}")
+        elif has_context:
+            shown.append(paint.aside("--"))
+    return "\n".join(shown) + "\n"
+
+
+def without_headings(file: "FileMatch", name_of: NameOf, paint: Paint, *, has_context: bool) -> str:
+    """The name before every line; the name alone if that is what matched."""
+    name = paint.path(safe_name(name_of(file)))
+    lines = [line for line in file.lines if not line.is_file_name]
+    if not lines:
+        return f"{name}\n"
+    shown = []
+    for row in rows(lines):
+        if row is not GAP:
+            mark = ":" if row.line else "-"
+            shown.append(f"{name}{mark}{paint.number(str(row.number))}{mark}{_content(row, paint)}")
+        elif has_context:
+            shown.append(paint.aside("--"))
+    return "\n".join(shown) + "\n"
+
+
+def vimgrep(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
+    """A line for every match in every line, by the column of its first byte, as editors count."""
+    name = paint.path(safe_name(name_of(file)))
+    shown = []
+    for line in file.lines:
+        if line.is_file_name:
+            shown.append(f"{name}:1:1:{safe_name(file.path)}")
+            continue
+        for fragment in line.fragments:
+            column = fragment.line_offset + 1
+            shown.append(f"{name}:{paint.number(str(line.number))}:{column}:{_around(line, fragment, paint)}")
+    return "".join(f"{each}\n" for each in shown)
+
+
+def counted(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
+    return f"{paint.path(safe_name(name_of(file)))}:{file.match_count}\n"
+
+
+def named(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
+    return f"{paint.path(safe_name(name_of(file)))}\n"
+
+
+def _heading(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
+    asides = [f"[{', '.join(file.branches)}]"] if len(file.branches) > 1 else []
+    asides += [f"(by name only: {file.skipped})"] if file.skipped else []
+    return " ".join([_name(file, name_of, paint), *(paint.aside(safe_name(aside)) for aside in asides)])
+
+
+def _name(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
+    """The name, with what matched in it marked if the name is what matched."""
+    name, path = name_of(file), file.path
+    in_name = [line for line in file.lines if line.is_file_name]
+    fragments = in_name[0].fragments if in_name else ()
+    if not fragments or not name.endswith(path) or _covers(path, fragments):
+        return paint.path(safe_name(name))
+    before = name[: len(name) - len(path)]
+    return paint.path(safe_name(before)) + _painted(in_name[0].content, fragments, paint, paint.path)
+
+
+def _covers(path: str, fragments: "Sequence[Fragment]") -> bool:
+    """Whether the whole name is given because nothing in particular matched."""
+    return len(fragments) == 1 and fragments[0].length == len(path.encode("utf-8", "surrogateescape"))
+
+
+def _content(row: Row, paint: Paint) -> str:
+    if row.line is None:
+        return safe_text(row.content.removesuffix(b"\r"))
+    line = row.line
+    text = _painted(line.content.removesuffix(b"\r"), line.fragments, paint, str)
+    return f"{text}{paint.aside(ELLIPSIS)}" if line.is_clipped else text
+
+
+def _painted(
+    content: bytes, fragments: "Sequence[Fragment]", paint: Paint, other: Callable[[str], str]
+) -> str:
+    """Matches in their colour, the rest in another. A match that was clipped away is not there."""
+    shown, at = [], 0
+    for fragment in fragments:
+        start = max(fragment.line_offset, at)
+        end = min(fragment.line_offset + fragment.length, len(content))
+        if start < end:
+            shown += [other(safe_text(content[at:start])), paint.match(safe_text(content[start:end]))]
+            at = end
+    return "".join([*shown, other(safe_text(content[at:]))])
+
+
+def _definitions(row: Row, paint: Paint) -> str:
+    """What the matches in the line define, if anything."""
+    symbols = [fragment.symbol for fragment in row.line.fragments] if row.line else []
+    kinds = dict.fromkeys(_kind(symbol) for symbol in symbols if symbol)
+    return f"  {paint.aside(safe_name('‹' + ', '.join(kinds) + '›'))}" if kinds else ""
+
+
+def _kind(symbol: "SymbolInfo") -> str:
+    return f"{symbol.kind} of {symbol.parent}" if symbol.parent else symbol.kind
+
+
+def _around(line: "Line", fragment: "Fragment", paint: Paint) -> str:
+    """The line, or if it is long the part of it around one match."""
+    content = line.content.removesuffix(b"\r")
+    first = 0
+    if len(content) > VIMGREP_BYTES_MAX:
+        first = max(0, fragment.line_offset - VIMGREP_BYTES_MAX // 4)
+        content = content[first : first + VIMGREP_BYTES_MAX]
+    start = fragment.line_offset - first
+    end = start + fragment.length
+    return safe_text(content[:start]) + paint.match(safe_text(content[start:end])) + safe_text(content[end:])

@@ -1,0 +1,138 @@
+"""Globs over paths: translated once into one linear-time pattern, so that a hostile glob costs no more than a plain one.
+
+`?` and `*` stay inside a folder, `**` crosses folders, `**/` is any number of folders, none included, `[a-z]` and
+`[!a-z]` are sets of bytes that never hold the slash, `{a,b}` is a choice, a backslash takes the next byte literally.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from argosy.base.errors import Invalid
+from argosy.search.symbols.scanner import Scanner
+
+GLOB_BYTES_MAX = 1024                   # the longest path git can check out is 4,096
+GLOBS_MAX = 4096                        # in one list
+_GLOBS_PER_PATTERN = 256                # beyond that an automaton grows faster than it saves
+_CHOICES_MAX = 64                       # braces in one glob
+_SLASH = ord("/")
+_POSIX_SETS = {
+    b"alpha": b"A-Za-z", b"digit": b"0-9", b"alnum": b"A-Za-z0-9", b"upper": b"A-Z", b"lower": b"a-z",
+    b"space": b" \t\n\r\f\v", b"xdigit": b"0-9A-Fa-f", b"punct": b"!-/:-@[-`{-~", b"blank": b" \t",
+}  # fmt: skip
+
+
+def translated(glob: bytes, *, with_braces: bool = True) -> bytes:
+    """The regular expression of a glob, without anchors."""
+    if len(glob) > GLOB_BYTES_MAX:
+        raise Invalid(f"a glob of {len(glob)} bytes is longer than {GLOB_BYTES_MAX}: shorten it")
+    pieces: list[bytes] = []
+    braces, position = 0, 0
+    while position < len(glob):
+        byte = glob[position : position + 1]
+        if byte == b"*":
+            piece, position = _stars(glob, position)
+        elif byte == b"[":
+            piece, position = _set(glob, position)
+        elif byte == b"\\" and position + 1 < len(glob):
+            piece, position = re.escape(glob[position + 1 : position + 2]), position + 2
+        elif byte == b"?":
+            piece, position = b"[^/]", position + 1
+        elif with_braces and byte in b"{,}" and (byte == b"{" or braces):
+            piece, position = {b"{": b"(?:", b",": b"|", b"}": b")"}[byte], position + 1
+            braces += {b"{": 1, b",": 0, b"}": -1}[byte]
+            if glob.count(b"{") > _CHOICES_MAX:
+                raise Invalid(f"more than {_CHOICES_MAX} braces in a glob: split it")
+        else:
+            piece, position = _literal(byte), position + 1
+        pieces.append(piece)
+    if braces:
+        raise Invalid(f"a brace in {glob!r} is not closed: add }} or write \\{{")
+    return b"".join(pieces)
+
+
+def _literal(byte: bytes) -> bytes:
+    return byte if byte.isalnum() or byte in b"_/" else b"\\x%02x" % ord(byte)
+
+
+def _stars(glob: bytes, position: int) -> tuple[bytes, int]:
+    end = position
+    while glob[end : end + 1] == b"*":
+        end += 1
+    if end - position == 1:
+        return b"[^/]*", end
+    if glob[end : end + 1] == b"/" and (position == 0 or glob[position - 1] == _SLASH):
+        return b"(?:.*/)?", end + 1
+    return b".*", end
+
+
+def _set(glob: bytes, position: int) -> tuple[bytes, int]:
+    """A set as the bytes it holds, spelled out: what is in it is then beyond doubt, the slash never."""
+    start = position + 1
+    is_negated = glob[start : start + 1] in (b"!", b"^")
+    start += is_negated
+    members: set[int] = set()
+    here = start
+    while here < len(glob) and (glob[here : here + 1] != b"]" or here == start):
+        if glob[here : here + 2] == b"[:" and b":]" in glob[here + 2 :]:
+            name, _, _ = glob[here + 2 :].partition(b":]")
+            members |= _ranges(_POSIX_SETS.get(name, b""))
+            here += len(name) + 4
+            continue
+        first, here = _member(glob, here)
+        last = first
+        if glob[here : here + 1] == b"-" and glob[here + 1 : here + 2] not in (b"]", b""):
+            last, here = _member(glob, here + 1)
+        members.update(range(first, last + 1))
+    if here >= len(glob):
+        raise Invalid(f"a bracket in {glob!r} is not closed: add ] or write \\[")
+    chosen = (set(range(256)) - members if is_negated else members) - {_SLASH}
+    spelled = b"".join(b"\\x%02x" % member for member in sorted(chosen))
+    return (b"[" + spelled + b"]" if chosen else rb"[^\x00-\xff]"), here + 1
+
+
+def _member(glob: bytes, position: int) -> tuple[int, int]:
+    if glob[position : position + 1] == b"\\" and position + 1 < len(glob):
+        position += 1
+    return glob[position], position + 1
+
+
+def _ranges(spelled: bytes) -> set[int]:
+    if spelled[1:2] != b"-":
+        return set(spelled)
+    found: set[int] = set()
+    for start in range(0, len(spelled), 3):
+        found.update(range(spelled[start], spelled[start + 2] + 1))
+    return found
+
+
+class AnyOf:
+    """Whether a path matches one of many regular expressions, in one pass (or few) over the path."""
+
+    __slots__ = ("_scanners",)
+
+    def __init__(self, patterns: Iterable[bytes]) -> None:
+        each = [b"(?:" + pattern + b")" for pattern in patterns]
+        if len(each) > GLOBS_MAX:
+            raise Invalid(f"{len(each)} globs are more than {GLOBS_MAX}: use fewer, wider ones")
+        self._scanners = [
+            Scanner(rb"(?s)\A(?:" + b"|".join(each[start : start + _GLOBS_PER_PATTERN]) + rb")\z")
+            for start in range(0, len(each), _GLOBS_PER_PATTERN)
+        ]
+
+    def __call__(self, path: bytes) -> bool:
+        return any(scanner.is_in(path) for scanner in self._scanners)
+
+
+class Choice:
+    """A list in which later globs win and `!` takes back: `("**/*.json", "!test/**")`."""
+
+    __slots__ = ("_rules",)
+
+    def __init__(self, globs: Sequence[str]) -> None:
+        if len(globs) > GLOBS_MAX:
+            raise Invalid(f"{len(globs)} globs are more than {GLOBS_MAX}: use fewer, wider ones")
+        rules = [(glob.removeprefix("!"), not glob.startswith("!")) for glob in globs]
+        self._rules = [(AnyOf([translated(glob.encode("utf-8", "surrogateescape"))]), yes) for glob, yes in rules]
+
+    def __call__(self, path: bytes) -> bool:
+        return next((yes for matches, yes in reversed(self._rules) if matches(path)), False)

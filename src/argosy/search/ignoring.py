@@ -1,0 +1,140 @@
+"""Which paths are left out of an index altogether: a repository's own ignore file, and for plain folders .gitignore.
+
+`IgnoreFile` is what a repository says of itself in `.argosyignore` or `.sourcegraph/ignore`: globs from its root, one a
+line, `#` for comments; a line without any glob character means everything that begins so. `GitIgnore` is git's: files
+nested in folders, later lines win, `!` takes back, a trailing slash means folders. Both come from whoever wrote the
+repository, so a line that makes no sense is passed over (as git does) and never stops an index.
+"""
+
+from collections.abc import Sequence
+
+from argosy.base.errors import Invalid
+from argosy.search.globs import GLOBS_MAX, AnyOf, translated
+
+IGNORE_FILES = (b".argosyignore", b".sourcegraph/ignore")
+IGNORE_BYTES_MAX = 1 << 20              # of an ignore file; what stands beyond is not read
+_GLOB_CHARACTERS = frozenset(b".][*?")
+
+
+def _lines(text: bytes) -> list[bytes]:
+    return text[:IGNORE_BYTES_MAX].removeprefix(b"\xef\xbb\xbf").splitlines()
+
+
+class IgnoreFile:
+    """A predicate over paths, made of any number of ignore files."""
+
+    __slots__ = ("_matches", "is_empty")
+
+    def __init__(self, *texts: bytes) -> None:
+        patterns = [pattern for text in texts for line in _lines(text) if (pattern := _of_line(line)) is not None]
+        self.is_empty = not patterns
+        self._matches = AnyOf(patterns[:GLOBS_MAX])
+
+    def __call__(self, path: bytes) -> bool:
+        """Whether the file at this path, relative to the root, is ignored."""
+        return not self.is_empty and self._matches(path)
+
+
+def _of_line(line: bytes) -> bytes | None:
+    line = line.strip()
+    if not line or line.startswith(b"#"):
+        return None
+    line = line.removeprefix(b"/")
+    if _GLOB_CHARACTERS.isdisjoint(line):
+        line += b"**"
+    try:
+        return translated(line)
+    except Invalid:
+        return None
+
+
+class _Rule:
+    __slots__ = ("for_folders_only", "is_negated", "matches", "pattern")
+
+    def __init__(self, pattern: bytes, *, is_negated: bool, for_folders_only: bool) -> None:
+        self.pattern = pattern
+        self.matches = AnyOf([pattern])
+        self.is_negated = is_negated
+        self.for_folders_only = for_folders_only
+
+
+class GitIgnore:
+    """The .gitignore files on the way to a folder, the deepest first.
+
+    Made for a walk from the root: ask about each path before going into it, and an ignored folder hides all it holds,
+    as git has it. Immutable; `inside` makes the one for a folder with a .gitignore of its own.
+    """
+
+    __slots__ = ("_any", "_folder", "_outer", "_rules")
+
+    def __init__(self, text: bytes = b"", folder: bytes = b"", outer: "GitIgnore | None" = None) -> None:
+        self._folder = folder + b"/" if folder else b""
+        self._outer = outer
+        rules = [rule for line in _lines(text) if (rule := _git_rule(line)) is not None]
+        self._rules: Sequence[_Rule] = rules[:GLOBS_MAX]
+        self._any = AnyOf(rule.pattern for rule in self._rules)
+
+    def inside(self, folder: bytes, text: bytes) -> "GitIgnore":
+        """The rules for a folder (its path from the root) whose .gitignore says this."""
+        return GitIgnore(text, folder, self)
+
+    def is_ignored(self, path: bytes, *, is_folder: bool = False) -> bool:
+        """Whether this path, whose folder is not ignored, is."""
+        level: GitIgnore | None = self
+        while level is not None:
+            said = level._said(path, is_folder)
+            if said is not None:
+                return said
+            level = level._outer
+        return False
+
+    def _said(self, path: bytes, is_folder: bool) -> bool | None:
+        if not self._rules or not path.startswith(self._folder):
+            return None
+        rest = path[len(self._folder) :]
+        if not self._any(rest):
+            return None
+        for rule in reversed(self._rules):
+            if (is_folder or not rule.for_folders_only) and rule.matches(rest):
+                return not rule.is_negated
+        return None
+
+
+def _git_rule(line: bytes) -> _Rule | None:
+    if line.startswith(b"#"):
+        return None
+    line = _without_trailing_blanks(line)
+    is_negated = line.startswith(b"!")
+    line = line[is_negated:]
+    for_folders_only = line.endswith(b"/")
+    line = line[:-1] if for_folders_only else line
+    if not line:
+        return None
+    # A slash anywhere but at the end ties the rule to its folder; without one it holds at any depth.
+    is_tied = b"/" in line
+    parts = line.removeprefix(b"/").split(b"/")
+    plain = b"/".join(part if part == b"**" else _one_star(part) for part in parts)
+    if not is_tied:
+        plain = b"**/" + plain
+    elif plain.endswith(b"/**"):
+        plain += b"/*"                  # everything inside, but not the folder itself
+    try:
+        pattern = translated(plain, with_braces=False)
+    except Invalid:
+        return None
+    return _Rule(pattern, is_negated=is_negated, for_folders_only=for_folders_only)
+
+
+def _without_trailing_blanks(line: bytes) -> bytes:
+    """Blanks at the end do not count unless a backslash stands before them."""
+    stripped = line.rstrip(b" \t\r")
+    if stripped.endswith(b"\\") and (len(stripped) - len(stripped.rstrip(b"\\"))) % 2 and len(stripped) < len(line):
+        return stripped + b" "
+    return stripped
+
+
+def _one_star(part: bytes) -> bytes:
+    """Stars in a row inside a name mean the same as one."""
+    while b"**" in part:
+        part = part.replace(b"**", b"*")
+    return part

@@ -1,0 +1,150 @@
+"""Which blocks may hold a text: intersecting and uniting postings."""
+
+import numba
+import numpy as np
+
+from argosy.search.index.segment import I64, U16, U32, U64
+from argosy.search.kernels.compiling import LONGS, SHORTS, WORDS, helper, kernel
+
+_U = np.uintp
+_KEYS = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_OUT = numba.uint32[::1]
+_BITS = numba.uint16[::1]
+
+# A list this many times longer than what is left of the candidates is searched in leaps, not walked.
+_LEAP_RATIO = 16
+
+
+@helper
+def _ones(word: int) -> int:
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@helper
+def _rank(key: int, present: U64, ranks: U32) -> int:
+    """The key's place among those present, or -1."""
+    word = present[_U(key >> 6)]
+    bit = np.uint64(key & 63)
+    if (word >> bit) & np.uint64(1) == 0:
+        return np.int64(-1)
+    return np.int64(ranks[_U(key >> 6)]) + np.int64(_ones(word & ((np.uint64(1) << bit) - np.uint64(1))))
+
+
+@helper
+def _keep_in_bitmap(out: U32, count: int, blocks: U16, start: int) -> int:
+    kept = 0
+    for i in range(count):
+        block = out[i]
+        out[kept] = block
+        kept += np.int64((blocks[_U(start + (block >> 4))] >> np.uint16(block & 15)) & np.uint16(1))
+    return kept
+
+
+@helper
+def _keep_by_leaps(out: U32, count: int, blocks: U16, start: int, length: int) -> int:
+    kept = 0
+    low = start
+    end = start + length
+    for i in range(count):
+        block = out[i]
+        step = 1
+        probe = low
+        while probe < end and blocks[_U(probe)] < block:
+            low = probe + 1
+            probe += step
+            step <<= 1
+        high = min(probe, end)
+        while low < high:
+            middle = (low + high) >> 1
+            if blocks[_U(middle)] < block:
+                low = middle + 1
+            else:
+                high = middle
+        if low < end and blocks[_U(low)] == block:
+            out[kept] = block
+            kept += 1
+    return kept
+
+
+@helper
+def _keep_by_walking(out: U32, count: int, blocks: U16, start: int, length: int) -> int:
+    kept = 0
+    at = start
+    end = start + length
+    for i in range(count):
+        block = out[i]
+        while at < end and blocks[_U(at)] < block:
+            at += 1
+        if at < end and blocks[_U(at)] == block:
+            out[kept] = block
+            kept += 1
+    return kept
+
+
+@helper
+def _intersect_bitmaps(starts: I64, blocks: U16, words: int, out: U32) -> int:
+    both = np.empty(words, np.uint16)
+    for w in range(words):
+        both[w] = blocks[_U(starts[0] + w)]
+    for i in range(1, starts.size):
+        for w in range(words):
+            both[w] &= blocks[_U(starts[i] + w)]
+    count = 0
+    for w in range(words):
+        if both[w]:
+            for bit in range(16):
+                if (both[w] >> np.uint16(bit)) & np.uint16(1):
+                    out[count] = (w << 4) + bit
+                    count += 1
+    return count
+
+
+@kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _OUT))
+def intersect(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32) -> int:
+    """The blocks that hold every key, ascending in `out`; returns how many. Shortest posting first."""
+    starts = np.empty(keys.size, np.int64)
+    lengths = np.empty(keys.size, np.int64)
+    for i in range(keys.size):
+        rank = _rank(keys[i], present, ranks)
+        if rank < 0:
+            return 0
+        starts[i] = offsets[rank]
+        lengths[i] = np.int64(offsets[rank + 1]) - starts[i]
+    order = np.argsort(lengths)
+    first = order[0]
+    if lengths[first] == bitmap_words:
+        return _intersect_bitmaps(starts, blocks, bitmap_words, out)
+    count = lengths[first]
+    for i in range(count):
+        out[i] = blocks[_U(starts[first] + i)]
+    for i in order[1:]:
+        if count == 0:
+            break
+        if lengths[i] == bitmap_words:
+            count = _keep_in_bitmap(out, count, blocks, starts[i])
+        elif lengths[i] > _LEAP_RATIO * count:
+            count = _keep_by_leaps(out, count, blocks, starts[i], lengths[i])
+        else:
+            count = _keep_by_walking(out, count, blocks, starts[i], lengths[i])
+    return count
+
+
+@kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _BITS))
+def unite(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, bits: U16) -> None:
+    """Sets the bit of every block that holds at least one of the keys."""
+    for i in range(keys.size):
+        rank = _rank(keys[i], present, ranks)
+        if rank < 0:
+            continue
+        start = np.int64(offsets[rank])
+        length = np.int64(offsets[rank + 1]) - start
+        if length == bitmap_words:
+            for w in range(length):
+                bits[_U(w)] |= blocks[_U(start + w)]
+        else:
+            for j in range(length):
+                block = blocks[_U(start + j)]
+                bits[_U(block >> np.uint16(4))] |= np.uint16(1) << (block & np.uint16(15))

@@ -1,0 +1,46 @@
+"""Bytes folded to 64 classes, so that a trigram is an 18-bit number and one index serves both case modes.
+
+A letter shares its class with its other case; digits, `_` and the punctuation that code is full of have their own. CR,
+LF and NUL are one class: the end of a line looks the same at the end of a document. Every other byte is spread over all
+classes: sharing one costs a candidate block now and then, never a wrong answer.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.search.index.segment import OVERLAP_BYTES, U8, frozen
+
+CLASS_BITS = 6
+KEYS = 1 << 3 * CLASS_BITS              # how many trigrams there are
+LINE_END = 0                            # the class of a line's end, also of what lies before the first byte
+
+_ALONE = b"\n \tabcdefghijklmnopqrstuvwxyz0123456789_,.()=-;:/*\\{}#>'[<]&\""        # in the order of their classes
+_SHARED = b"|+`!%$@?~^"                 # too rare for classes of their own; they share the last three
+_LINE_ENDS = b"\0\r\n"
+
+
+def _classes() -> U8:
+    table = np.array([(byte * 29 + 7) % 64 for byte in range(256)], np.uint8)
+    for number, byte in enumerate(_ALONE):
+        table[byte] = table[ord(chr(byte).upper())] = number
+    for number, byte in enumerate(_SHARED):
+        table[byte] = len(_ALONE) + number % (64 - len(_ALONE))
+    table[list(_LINE_ENDS)] = LINE_END
+    return frozen(table)
+
+
+CLASSES = _classes()
+
+
+def key_of(a: int, b: int, c: int) -> int:
+    """The key of three bytes in a row."""
+    return int(CLASSES[a]) << 2 * CLASS_BITS | int(CLASSES[b]) << CLASS_BITS | int(CLASSES[c])
+
+
+def keys_of(literal: bytes) -> npt.NDArray[np.int64]:
+    """The distinct keys, ascending, of every block in which `literal` begins; none if it is shorter than three bytes.
+
+    A literal's first OVERLAP_BYTES count, because a block that ends inside a line knows no more of what follows.
+    """
+    classes = CLASSES[np.frombuffer(literal[:OVERLAP_BYTES], np.uint8)].astype(np.int64)
+    return np.unique(classes[:-2] << 2 * CLASS_BITS | classes[1:-1] << CLASS_BITS | classes[2:])

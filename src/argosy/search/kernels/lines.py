@@ -1,0 +1,116 @@
+"""Lines around places: what a regular expression is run on.
+
+A line ends at a newline or at the NUL after its document, so no line reaches into a neighbour.
+"""
+
+import numba
+import numpy as np
+
+from argosy.search.index.segment import I64, U8, U32
+from argosy.search.kernels.compiling import BYTES, helper, kernel
+
+_U = np.uintp
+_NEWLINE = np.uint8(10)
+_POSITIONS = numba.types.Array(numba.uint32, 1, "C", readonly=True)
+
+# Pieces are kept apart by these three bytes: `.` does not pass the newline, and blank classes do not pass the NUL.
+SEPARATOR = b"\n\0\n"
+
+
+@helper
+def _line_start(data: U8, at: int) -> int:
+    while at > 0 and data[_U(at - 1)] != 10 and data[_U(at - 1)] != 0:
+        at -= 1
+    return at
+
+
+@helper
+def _line_end(data: U8, at: int) -> int:
+    """Where the line's newline or NUL stands."""
+    while at < data.size and data[_U(at)] != 10 and data[_U(at)] != 0:
+        at += 1
+    return at
+
+
+@helper
+def _is_blank(data: U8, start: int, end: int) -> bool:
+    for i in range(start, end):
+        byte = data[_U(i)]
+        if byte != 32 and not 9 <= byte <= 13:
+            return False
+    return True
+
+
+@helper
+def _reach_up(data: U8, start: int, reach: int) -> int:
+    """The start of the line so many non-blank lines above; blank ones are passed for nothing."""
+    left = reach
+    while start > 0 and data[_U(start - 1)] == 10:
+        above = _line_start(data, start - 1)
+        if not _is_blank(data, above, start - 1):
+            if left == 0:
+                break
+            left -= 1
+        start = above
+    return start
+
+
+@helper
+def _reach_down(data: U8, end: int, reach: int) -> int:
+    left = reach
+    while end < data.size and data[_U(end)] == 10:
+        below = _line_end(data, end + 1)
+        if not _is_blank(data, end + 1, below):
+            if left == 0:
+                break
+            left -= 1
+        end = below
+    return end
+
+
+@kernel((BYTES, _POSITIONS, numba.int64))
+def lines_around(data: U8, positions: U32, reach: int) -> tuple[U32, U32]:
+    """The lines that hold these ascending positions, with `reach` more above and below, overlaps joined.
+
+    Returns (starts, ends); the newline that ends a line is not part of it.
+    """
+    starts = np.empty(positions.size, np.uint32)
+    ends = np.empty(positions.size, np.uint32)
+    count = 0
+    covered = np.int64(-1)                  # the end of the last line that was itself asked for
+    for i in range(positions.size):
+        at = np.int64(positions[i])
+        if at <= covered:
+            continue
+        start = _line_start(data, at)
+        end = _line_end(data, at)
+        covered = end
+        if reach:
+            start = _reach_up(data, start, reach)
+            end = _reach_down(data, end, reach)
+        if count and start <= ends[count - 1]:
+            ends[count - 1] = max(np.uint32(end), ends[count - 1])
+        else:
+            starts[count] = start
+            ends[count] = end
+            count += 1
+    return starts[:count].copy(), ends[:count].copy()
+
+
+@kernel((BYTES, _POSITIONS, _POSITIONS))
+def gather(data: U8, starts: U32, ends: U32) -> tuple[U8, I64]:
+    """The pieces one after another, each followed by the separator: (bytes, where each piece begins in them)."""
+    begins = np.empty(starts.size, np.int64)
+    total = 0
+    for i in range(starts.size):
+        begins[i] = total
+        total += np.int64(ends[i]) - np.int64(starts[i]) + 3
+    out = np.empty(total, np.uint8)
+    for i in range(starts.size):
+        size = np.int64(ends[i]) - np.int64(starts[i])
+        at = begins[i]
+        out[at : at + size] = data[np.int64(starts[i]) : np.int64(ends[i])]
+        out[at + size] = _NEWLINE
+        out[at + size + 1] = np.uint8(0)
+        out[at + size + 2] = _NEWLINE
+    return out, begins

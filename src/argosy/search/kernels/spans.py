@@ -1,0 +1,146 @@
+"""Arithmetic on spans: which document, which overlap, how good."""
+
+import numba
+import numpy as np
+
+from argosy.search.index.segment import I32, U8, U16, U32, U64, Flags
+from argosy.search.kernels.compiling import BYTES, SHORTS, WORDS, helper, kernel
+
+_U = np.uintp
+_SPANS = numba.types.Array(numba.uint32, 1, "C", readonly=True)
+
+# Points of one match; the figures are zoekt's.
+BOTH_EDGES = 500                # the match begins and ends where the kind of character changes
+ONE_EDGE = 50
+WHOLE_SYMBOL = 7000
+EDGE_OF_SYMBOL = 5500
+INSIDE_SYMBOL = 4000
+
+
+@kernel((WORDS, _SPANS))
+def documents_of(starts: U32, positions: U32) -> U32:
+    """The document of each of these ascending positions."""
+    out = np.empty(positions.size, np.uint32)
+    document = 0
+    for i in range(positions.size):
+        at = positions[i]
+        if at >= starts[_U(document + 1)]:
+            step = 1                        # leap, then halve: hits are often far apart
+            low = document + 1
+            while low + step < starts.size and starts[_U(low + step)] <= at:
+                low += step
+                step <<= 1
+            high = min(low + step, starts.size - 1)
+            while low + 1 < high:
+                middle = (low + high) >> 1
+                if starts[_U(middle)] <= at:
+                    low = middle
+                else:
+                    high = middle
+            document = low
+        out[i] = document
+    return out
+
+
+@kernel((_SPANS, _SPANS))
+def without_overlaps(starts: U32, ends: U32) -> Flags:
+    """Which spans stay, of spans sorted by start and then the longest first."""
+    keep = np.zeros(starts.size, np.bool_)
+    free = np.uint32(0)
+    for i in range(starts.size):
+        if starts[i] >= free:
+            keep[i] = True
+            free = ends[i]
+    return keep
+
+
+@helper
+def _class_of(byte: int) -> int:
+    if 97 <= byte <= 122:
+        return 1
+    if 65 <= byte <= 90:
+        return 2
+    if 48 <= byte <= 57:
+        return 3
+    if byte == 46 or byte == 44 or byte == 59 or byte == 34 or byte == 39:
+        return 4
+    if byte == 32 or byte == 9 or byte == 10 or byte == 13 or byte == 0:
+        return 5
+    return 6
+
+
+@helper
+def _is_edge(data: U8, at: int) -> bool:
+    if at == 0 or at >= data.size:
+        return True
+    return _class_of(data[_U(at - 1)]) != _class_of(data[_U(at)])
+
+
+@kernel((BYTES, _SPANS, _SPANS, WORDS, SHORTS, SHORTS))
+def score_matches(
+    data: U8, starts: U32, ends: U32, symbol_starts: U32, symbol_lengths: U16, symbol_points: U16
+) -> tuple[I32, I32]:
+    """Points of each span, of spans ascending by start; and the symbol each overlaps, or -1."""
+    points = np.empty(starts.size, np.int32)
+    symbols = np.empty(starts.size, np.int32)
+    at = 0                                  # symbols before this one end before the current span begins
+    for i in range(starts.size):
+        start = np.int64(starts[i])
+        end = np.int64(ends[i])
+        edges = np.int64(_is_edge(data, start)) + np.int64(_is_edge(data, end))
+        total = BOTH_EDGES if edges == 2 else (ONE_EDGE if edges == 1 else 0)
+        step = 1
+        while at + step < symbol_starts.size and np.int64(symbol_starts[_U(at + step)]) <= start:
+            at += step
+            step <<= 1
+        while at < symbol_starts.size and (
+            np.int64(symbol_starts[_U(at)]) + np.int64(symbol_lengths[_U(at)]) <= start
+        ):
+            at += 1
+        symbols[i] = -1
+        if at < symbol_starts.size:
+            first = np.int64(symbol_starts[_U(at)])
+            last = first + np.int64(symbol_lengths[_U(at)])
+            if first < end:
+                touches = np.int64(first == start) + np.int64(last == end)
+                total += WHOLE_SYMBOL if touches == 2 else (EDGE_OF_SYMBOL if touches == 1 else INSIDE_SYMBOL)
+                total += np.int64(symbol_points[_U(at)])
+                symbols[i] = at
+        points[i] = total
+    return points, symbols
+
+
+@kernel((BYTES, WORDS, _SPANS, _SPANS, _SPANS))
+def score_names(data: U8, names: U32, documents: U32, starts: U32, ends: U32) -> I32:
+    """Points of each span in a file name: the base name counts like a symbol does in a text."""
+    points = np.empty(starts.size, np.int32)
+    for i in range(starts.size):
+        start = np.int64(starts[i])
+        end = np.int64(ends[i])
+        edges = np.int64(_is_edge(data, start)) + np.int64(_is_edge(data, end))
+        total = BOTH_EDGES if edges == 2 else (ONE_EDGE if edges == 1 else 0)
+        first = np.int64(names[_U(documents[i])])
+        last = np.int64(names[_U(documents[i]) + _U(1)]) - 1
+        base = last
+        while base > first and data[_U(base - 1)] != 47:
+            base -= 1
+        if start >= base:
+            touches = np.int64(start == base) + np.int64(end == last)
+            total += WHOLE_SYMBOL if touches == 2 else (EDGE_OF_SYMBOL if touches == 1 else INSIDE_SYMBOL)
+        points[i] = total
+    return points
+
+
+@kernel((BYTES, _SPANS, _SPANS))
+def terms_of(data: U8, starts: U32, ends: U32) -> U64:
+    """A number for the text of each span, the same for the same text up to ASCII case (FNV-1a)."""
+    out = np.empty(starts.size, np.uint64)
+    for i in range(starts.size):
+        term = np.uint64(0xCBF29CE484222325)
+        for j in range(np.int64(starts[i]), np.int64(ends[i])):
+            byte = data[_U(j)]
+            if 65 <= byte <= 90:
+                byte = np.uint8(byte + 32)
+            term = (term ^ np.uint64(byte)) * np.uint64(0x100000001B3)
+        out[i] = term
+    return out

@@ -1,0 +1,84 @@
+"""What makes a document need more care, seen in one pass: bytes that are no UTF-8, letters that fold oddly.
+
+Validity is that of the Unicode standard: shortest forms only, no surrogates, nothing past U+10FFFF. Plain ASCII, nearly
+all code there is, is passed over 64 bytes at a time.
+"""
+
+import numba
+import numpy as np
+
+from argosy.search.index.segment import U8, U32
+from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
+
+_STRIDE = 64
+_INVALID, _ODD = 1, 2                   # as in Trait; a kernel's cache does not notice constants of other files
+
+
+@helper
+def _is_ascii(data: U8, start: int) -> bool:
+    seen = np.uint8(0)
+    for at in range(_STRIDE):
+        seen |= data[np.uintp(start + at)]
+    return bool(seen < 128)
+
+
+@helper
+def _sequence_length(data: U8, at: int) -> int:
+    """The length of the well-formed sequence at a byte >= 128, or 0. Reads on to a NUL at most, which fits nowhere."""
+    lead, second = data[np.uintp(at)], data[np.uintp(at + 1)]
+    low, high, length = np.uint8(0x80), np.uint8(0xBF), 0
+    if 0xC2 <= lead <= 0xDF:
+        length = 2
+    elif 0xE0 <= lead <= 0xEF:
+        length = 3
+        if lead == 0xE0:
+            low = np.uint8(0xA0)
+        elif lead == 0xED:
+            high = np.uint8(0x9F)
+    elif 0xF0 <= lead <= 0xF4:
+        length = 4
+        if lead == 0xF0:
+            low = np.uint8(0x90)
+        elif lead == 0xF4:
+            high = np.uint8(0x8F)
+    if length == 0 or second < low or second > high:
+        return 0
+    for more in range(2, length):
+        if data[np.uintp(at + more)] & np.uint8(0xC0) != np.uint8(0x80):
+            return 0
+    return length
+
+
+@helper
+def _is_odd(data: U8, at: int) -> bool:
+    """U+017F (long s) or U+212A (Kelvin sign)."""
+    first, second = data[np.uintp(at)], data[np.uintp(at + 1)]
+    if first == 0xC5:
+        return bool(second == 0xBF)
+    return bool(first == 0xE2 and second == 0x84 and data[np.uintp(at + 2)] == 0xAA)
+
+
+@kernel(numba.void(BYTES, WORDS, numba.uint8[::1]))
+def mark_traits(data: U8, starts: U32, traits: U8) -> None:
+    """Sets INVALID_UTF8, or else ODD_FOLD where it holds, in each document's traits. The data end with a NUL."""
+    for document in range(starts.size - 1):
+        at, end = int(starts[document]), int(starts[document + 1]) - 1
+        found = 0
+        while at < end:
+            if at + _STRIDE <= end and _is_ascii(data, at):
+                at += _STRIDE
+                continue
+            stop = min(at + _STRIDE, end)
+            while at < stop:
+                if data[np.uintp(at)] < 128:
+                    at += 1
+                    continue
+                length = _sequence_length(data, at)
+                if length == 0:
+                    found = _INVALID
+                    at = stop = end
+                    break
+                if _is_odd(data, at):
+                    found = _ODD
+                at += length
+        traits[np.uintp(document)] |= np.uint8(found)

@@ -1,0 +1,7 @@
+"""What a file is: its language, and whether it is a test, vendored, generated, prose or settings."""
+
+from argosy.search.languages.categories import category_of, category_of_path
+from argosy.search.languages.detect import language_of
+from argosy.search.languages.table import LANGUAGES, canonical
+
+__all__ = ["LANGUAGES", "canonical", "category_of", "category_of_path", "language_of"]

@@ -1,0 +1,135 @@
+"""What kind of file it is, as far as ranking cares: a test, somebody else's, written by a program, prose, settings.
+
+Decided by the folders and the name, which costs about a microsecond, and for programs' output also by what the first
+lines say. A file may be several at once: a vendored test is both.
+"""
+
+import re
+
+from argosy.search.documents import Category
+
+LOOK_BYTES = 2048                       # a generator says so at the top
+MINIFIED_LINE_BYTES = 300               # people's scripts and style sheets average below 60 bytes a line
+
+_TEST, _VENDORED, _GENERATED, _DOCUMENTATION, _CONFIGURATION = (
+    int(each)
+    for each in (
+        Category.TEST, Category.VENDORED, Category.GENERATED, Category.DOCUMENTATION, Category.CONFIGURATION
+    )
+)  # fmt: skip
+# Putting flags together with `|` makes a new object by way of much Python; looking one up does not.
+_CATEGORIES = tuple(Category(number) for number in range(32))
+
+_FOLDERS: dict[bytes, int] = {}
+_NAMES: dict[bytes, int] = {}
+_EXTENSIONS: dict[bytes, int] = {}
+
+
+def _say(table: dict[bytes, int], category: int, words: str) -> None:
+    for word in words.split():
+        table[word.encode()] = table.get(word.encode(), 0) | category
+
+
+_say(_FOLDERS, _TEST, """
+    test tests testing testdata test-data test_data testcases testsuite testsuites __tests__ __mocks__ __fixtures__
+    __snapshots__ spec specs fixtures mocks e2e unittest unittests selftests selftest
+    integration_tests integration-tests androidtest jvmtest commontest kunit cypress
+""")  # fmt: skip
+_say(_FOLDERS, _VENDORED, """
+    vendor vendors vendored _vendor node_modules bower_components jspm_packages third_party third-party thirdparty
+    3rdparty 3rd_party godeps extern externals site-packages dist-packages carthage pods .yarn .venv venv
+    web_modules gradle/wrapper .mvn cpan
+""")  # fmt: skip
+_say(_FOLDERS, _GENERATED, "generated gen __generated__ generated-sources .next .nuxt __pycache__ autogen")
+_say(_FOLDERS, _DOCUMENTATION, "doc docs documentation man manpages javadoc examples example samples demos")
+_say(_FOLDERS, _CONFIGURATION, ".github .circleci .vscode .idea .gitlab .devcontainer .husky")
+
+_say(_NAMES, _GENERATED, """
+    package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb cargo.lock go.sum go.work.sum
+    gemfile.lock poetry.lock uv.lock pdm.lock pipfile.lock pixi.lock composer.lock mix.lock rebar.lock podfile.lock
+    flake.lock deno.lock gopkg.lock glide.lock packages.lock.json paket.lock pubspec.lock package.resolved conan.lock
+    manifest.toml stack.yaml.lock .terraform.lock.hcl
+""")  # fmt: skip
+_say(_NAMES, _VENDORED, "gradlew gradlew.bat mvnw mvnw.cmd config.guess config.sub aclocal.m4 libtool.m4 ltmain.sh")
+_say(_NAMES, _TEST, "conftest.py")
+_say(_NAMES, _DOCUMENTATION, """
+    readme license licence copying notice authors contributors maintainers changelog changes history news install
+    contributing code_of_conduct security credits todo faq
+""")  # fmt: skip
+_say(_NAMES, _CONFIGURATION, """
+    package.json tsconfig.json jsconfig.json pyproject.toml setup.cfg tox.ini cargo.toml go.mod pom.xml composer.json
+    .editorconfig .gitignore .gitattributes .gitmodules .dockerignore .npmrc .nvmrc .babelrc .eslintrc .prettierrc
+    .clang-format .clang-tidy .travis.yml .gitlab-ci.yml codeowners
+""")  # fmt: skip
+
+_say(_EXTENSIONS, _DOCUMENTATION, "md markdown mdx rst adoc asciidoc txt org textile rdoc pod tex")
+_say(_EXTENSIONS, _CONFIGURATION, "yml yaml toml ini cfg conf properties json jsonc json5 env plist editorconfig")
+_say(_EXTENSIONS, _GENERATED, "map snap designer.cs g.cs lock")
+
+_TEST_ENDS = (
+    b"_test.go", b"_test.py", b"_test.rb", b"_test.exs", b"_test.dart", b"_test.cc", b"_test.cpp", b"_test.c",
+    b"_test.rs", b"_tests.rs", b"_test.js", b"_test.ts", b"_test.clj", b"_spec.rb", b"_spec.lua", b"_spec.js",
+    b"_unittest.cc", b"_unittest.cpp", b"_unittest.py", b"test.java", b"tests.java", b"testcase.java", b"test.kt",
+    b"tests.kt", b"test.scala", b"spec.scala", b"test.php", b"tests.cs", b"test.cs", b"tests.swift", b"test.swift",
+    b"test.groovy", b"spec.groovy", b"spec.hs", b".test.js", b".test.ts", b".test.jsx", b".test.tsx", b".test.mjs",
+    b".spec.js", b".spec.ts", b".spec.jsx", b".spec.tsx", b".spec.mjs", b".cy.js", b".cy.ts", b".bats", b".feature",
+)  # fmt: skip
+_GENERATED_ENDS = (
+    b".pb.go", b".pb.cc", b".pb.h", b".pb.swift", b".pb.gw.go", b"_pb2.py", b"_pb2.pyi", b"_pb2_grpc.py", b"_pb.js",
+    b"_pb.ts", b"_pb.d.ts", b"_grpc_pb.js", b".pbobjc.h", b".pbobjc.m", b".pbandk.kt", b".g.dart", b".freezed.dart",
+    b"_generated.go", b".gen.go", b"_gen.go", b".generated.cs", b".generated.ts", b".designer.cs", b".g.cs",
+    b".min.js", b".min.mjs", b".min.css", b"-min.js", b".bundle.js", b".js.map", b".css.map", b"_string.go",
+    b"_easyjson.go", b"_gen.rs", b".zz_generated.go", b"moc_.cpp", b"_wrap.cxx", b"_ui.py",
+)  # fmt: skip
+_GENERATED_STARTS = (b"zz_generated.", b"moc_", b"mock_", b"qrc_")
+_TEST_STARTS = (b"test_", b"test-", b"tests_")
+
+
+def category_of_path(path: bytes) -> Category:
+    """What the path alone tells."""
+    return _CATEGORIES[_by_path(path)]
+
+
+def category_of(path: bytes, head: bytes) -> Category:
+    """What the path and the beginning of the content tell."""
+    number = _by_path(path)
+    if not number & _GENERATED and (_says_generated(head) or _is_minified(path, head)):
+        number |= _GENERATED
+    return _CATEGORIES[number]
+
+
+def _by_path(path: bytes) -> int:
+    *folders, name = path.lower().split(b"/")
+    number = 0
+    for folder in folders:
+        if folder in _FOLDERS:
+            number |= _FOLDERS[folder]
+    stem, dot, extension = name.rpartition(b".")
+    number |= _NAMES.get(name, 0) or (_NAMES.get(stem, 0) & _DOCUMENTATION if dot else 0)
+    number |= _EXTENSIONS.get(extension, 0)
+    if name.endswith(_TEST_ENDS) or name.startswith(_TEST_STARTS):
+        number |= _TEST
+    if name.endswith(_GENERATED_ENDS) or name.startswith(_GENERATED_STARTS):
+        number |= _GENERATED
+    return number
+
+
+# Only in a comment: a program that writes this line into its output holds the same words in a string.
+_MARK = re.compile(
+    rb"^[ \t]*(?:[#;%*]|//|/\*|--|<!--|\"\"\"|\(\*|@|rem\b|package\b)?[^\n\"'`]*"
+    rb"(?:code generated (?:by|from)|@generated\b|\bauto-?\s?generated\b|automatically generated"
+    rb"|generated by (?:the |a )?[\w./-]+|this (?:file|code|source) (?:is|was|has been) generated"
+    rb"|generated (?:code|file|source)[^\n]*do not|do not (?:edit|modify)[^\n]*generated|<auto-generated)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _says_generated(head: bytes) -> bool:
+    top = head[:LOOK_BYTES]
+    return (b"enerated" in top or b"GENERATED" in top) and _MARK.search(top) is not None
+
+
+def _is_minified(path: bytes, head: bytes) -> bool:
+    if not path.endswith((b".js", b".css", b".mjs", b".cjs")) or len(head) < 2 * MINIFIED_LINE_BYTES:
+        return False
+    return (head.count(b"\n") + 1) * MINIFIED_LINE_BYTES < len(head)

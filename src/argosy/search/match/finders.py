@@ -1,0 +1,130 @@
+"""What looks for one text atom: by its bytes where it is a literal, by RE2 where it is a pattern.
+
+A finder is made once per query and used on every segment by several threads; it keeps nothing between calls. First the
+postings say which blocks could hold a match (`candidates`), then those blocks are looked at (`find`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from argosy.search.index.segment import U8, U32, Segment, Text, Trait, frozen
+from argosy.search.kernels.scan import ranges_of, tally_byte
+from argosy.search.match.budget import Budget
+from argosy.search.match.expression import Expression, Manner
+from argosy.search.match.needle import Needle
+from argosy.search.match.pieces import find_in_pieces, find_in_whole
+from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
+
+_FOLDED_BEYOND_ASCII = frozenset(b"ks")         # U+212A folds to k, U+017F to s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Where in a segment an atom may be found: in single blocks, and in documents that must be taken as wholes."""
+
+    blocks: U32
+    documents: U32
+
+    @property
+    def is_empty(self) -> bool:
+        return not (len(self.blocks) or len(self.documents))
+
+    def mask(self, text: Text) -> Mask | None:
+        """The documents that have any; None if none has."""
+        if self.is_empty:
+            return None
+        mask = np.zeros(text.documents, np.bool_)
+        mask[text.block_docs[self.blocks]] = True
+        mask[self.documents] = True
+        return mask
+
+
+class Finder(Protocol):
+    """Looks for one atom. One that can match nothing at all selects documents it has no spans in (`admits`)."""
+
+    @property
+    def can_be_empty(self) -> bool: ...
+
+    def candidates(self, segment: Segment) -> Candidates: ...
+
+    def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
+        """The matches in the content of the candidates that the mask lets through."""
+        ...
+
+    def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
+        """The matches inside short pieces of text, each taken for itself: names of files, names of symbols."""
+        ...
+
+    def tally(self, segment: Segment, candidates: Candidates, mask: Mask) -> tuple[Mask, int] | None:
+        """The documents with a match and the number of matches, if that is quicker told than found."""
+        ...
+
+    def admits(self, data: memoryview, manner: Manner) -> bool:
+        """Whether a text has a match, be it an empty one."""
+        ...
+
+
+class LiteralFinder:
+    """A text without newline, exact or, if it is ASCII, up to case."""
+
+    can_be_empty = False
+
+    def __init__(self, text: bytes, *, is_folded: bool) -> None:
+        self._needle = Needle(text, is_folded=is_folded)
+        self._meets_odd_folds = is_folded and bool(_FOLDED_BEYOND_ASCII & frozenset(self._needle.text))
+
+    @cached_property
+    def _expression(self) -> Expression:
+        return Expression.of_text(self._needle.text.decode(), is_case_sensitive=False)
+
+    def candidates(self, segment: Segment) -> Candidates:
+        blocks = self._needle.blocks(segment.postings, segment.content.blocks)
+        if not self._meets_odd_folds:
+            return Candidates(blocks, NOTHING)
+        odd = segment.table.traits & (Trait.ODD_FOLD | Trait.INVALID_UTF8) == Trait.ODD_FOLD
+        if not odd.any():
+            return Candidates(blocks, NOTHING)
+        plain = blocks[~odd[segment.content.block_docs[blocks]]]
+        return Candidates(plain, np.flatnonzero(odd).astype(np.uint32))
+
+    def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
+        text = segment.content
+        blocks = candidates.blocks[mask[text.block_docs[candidates.blocks]]]
+        starts = self._needle.find(text.data, *ranges_of(text.block_starts, text.block_docs, frozen(blocks)), budget)
+        found = [(starts, starts + np.uint32(len(self._needle.text)))]
+        if len(candidates.documents):
+            whole = candidates.documents[mask[candidates.documents]]
+            found.append(find_in_whole(self._expression, text.data, *bounds(text, whole), Manner.ODD_UTF8, budget))
+        return spans_of(text, *joined(found))
+
+    def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
+        if self._meets_odd_folds and manner is Manner.ODD_UTF8:
+            return find_in_pieces(self._expression, data, starts, ends, manner)
+        size = np.uint32(len(self._needle.text))
+        fits = ends - starts >= size
+        lasts = ends[fits] - size + np.uint32(1)        # so that no match reaches out of its piece
+        found = self._needle.find(data, starts[fits], lasts, budget)
+        return found, found + size
+
+    def tally(self, segment: Segment, candidates: Candidates, mask: Mask) -> tuple[Mask, int] | None:
+        """One letter is everywhere: telling the places would take longer than counting them."""
+        if len(self._needle.text) > 1 or len(candidates.documents):
+            return None
+        text = segment.content
+        starts, ends = bounds(text, np.flatnonzero(mask).astype(np.uint32))
+        seen = np.zeros(text.documents, np.uint8)
+        count = tally_byte(
+            text.data, frozen(starts), frozen(ends), self._needle.pattern[0], self._needle.folds[0], text.starts, seen
+        )
+        return seen > 0, count
+
+    def admits(self, data: memoryview, manner: Manner) -> bool:
+        return self._expression.matches(data, manner)
+
+
+def bounds(text: Text, documents: U32) -> tuple[U32, U32]:
+    """Where these documents begin and end."""
+    return text.starts[documents], text.starts[documents.astype(np.int64) + 1] - np.uint32(1)

@@ -1,0 +1,95 @@
+"""What was found in a batch, document by document: spans without overlaps, counts and scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.search.index.segment import U32, frozen
+from argosy.search.kernels.spans import without_overlaps
+from argosy.search.match.evaluate import Found
+from argosy.search.match.spans import NOTHING, Spans
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """Spans in one text (the content, or the names), ascending, none overlapping another, grouped by document."""
+
+    starts: U32
+    ends: U32
+    boosts: npt.NDArray[np.float64] | None      # None: all are 1
+    documents: U32                              # those that have spans, ascending
+    firsts: npt.NDArray[np.int64]               # documents + 1: where each one's spans begin
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.firsts)
+
+    def owners(self) -> U32:
+        """The document of each span."""
+        return np.repeat(self.documents, self.counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits:
+    """The documents of a batch that satisfy the query. One without any span is there for its name alone."""
+
+    documents: U32
+    content: Marks
+    names: Marks
+    atoms: npt.NDArray[np.int64]                # parallel to documents: how many atoms were found there
+    known_matches: int | None = None            # counted without spans
+
+    @property
+    def matches(self) -> int:
+        if self.known_matches is not None:
+            return self.known_matches
+        alone = len(self.documents) - len(self.content.documents) - len(self.names.documents)
+        return len(self.content.starts) + len(self.names.starts) + alone
+
+
+def hits_of(found: Found, *, names_only: bool) -> Hits:
+    """The outcome of a batch. Where the content matches, matches in the name are not told."""
+    size = len(found.mask)
+    spans = [each.within(found.mask) for each in found.spans]
+    atoms = np.zeros(size, np.int64)
+    for each in spans:
+        atoms += each.mask(size)
+    content = _marks([] if names_only else [each for each in spans if not each.is_name])
+    in_names = found.mask.copy()
+    in_names[content.documents] = False
+    names = _marks([each.within(in_names) for each in spans if each.is_name])
+    documents = np.flatnonzero(found.mask).astype(np.uint32)
+    return Hits(documents, content, names, atoms[documents], found.matches)
+
+
+def _marks(several: Sequence[Spans]) -> Marks:
+    several = [spans for spans in several if len(spans)]
+    if not several:
+        return Marks(NOTHING, NOTHING, None, NOTHING, np.zeros(1, np.int64))
+    if len(several) == 1:
+        starts, ends, owners = several[0].starts, several[0].ends, several[0].documents
+        boosts = None if several[0].boost == 1 else np.full(len(starts), several[0].boost)
+    else:
+        starts, ends, owners, boosts = _merged(several)
+    is_first = np.empty(len(owners), np.bool_)
+    is_first[0] = True
+    np.not_equal(owners[1:], owners[:-1], out=is_first[1:])
+    firsts = np.flatnonzero(is_first)
+    return Marks(starts, ends, boosts, owners[firsts], np.append(firsts, len(owners)))
+
+
+def _merged(several: Sequence[Spans]) -> tuple[U32, U32, U32, npt.NDArray[np.float64] | None]:
+    """All of them sorted, the longest first where two begin together, what overlaps an earlier one dropped."""
+    starts = np.concatenate([spans.starts for spans in several])
+    ends = np.concatenate([spans.ends for spans in several])
+    owners = np.concatenate([spans.documents for spans in several])
+    order = np.lexsort((-ends.astype(np.int64), starts))
+    starts, ends, owners = starts[order], ends[order], owners[order]
+    keep = without_overlaps(frozen(starts), frozen(ends))
+    boosts = None
+    if any(spans.boost != 1 for spans in several):
+        boosts = np.concatenate([np.full(len(spans), spans.boost) for spans in several])[order][keep]
+    return starts[keep], ends[keep], owners[keep], boosts
+

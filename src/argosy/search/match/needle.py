@@ -1,0 +1,102 @@
+"""A literal made ready: the bytes to look for, which of them are rare, and the trigrams a block must hold."""
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.search.index.segment import U8, U16, U32, Postings, bitmap_length, frozen
+from argosy.search.kernels.candidates import intersect, unite
+from argosy.search.kernels.classes import CLASSES, keys_of
+from argosy.search.kernels.scan import scan
+from argosy.search.match.budget import Budget
+from argosy.search.match.spans import NOTHING
+
+# Bytes of source text from the most to the least frequent, counted over C, Python and prose. What is missing is rarer.
+_BY_FREQUENCY = (
+    b" etrasnio\nl_dc,pufm'().hgy\"b=\t:-x0vkw*E1TN[]ASC2I#R`PLO\\/D>F;M43qU6|zB{}58G+H9jV7KXW~<@Y?&!%Z^Q$J"
+)
+_FREQUENCY = {byte: len(_BY_FREQUENCY) - place for place, byte in enumerate(_BY_FREQUENCY)}
+
+_SCAN_POSITIONS = 16_384                # matches found between two looks at the budget
+_LOWER = 32                             # the bit that makes an ASCII letter a small one
+
+
+class Needle:
+    """One literal without newline or NUL, either exact or up to ASCII case."""
+
+    def __init__(self, text: bytes, *, is_folded: bool) -> None:
+        folded = text.lower() if is_folded else text
+        self.text = folded
+        self.is_folded = is_folded
+        letters = [_LOWER if is_folded and 97 <= byte <= 122 else 0 for byte in folded]
+        self.pattern: U8 = frozen(np.frombuffer(folded, np.uint8))
+        self.folds: U8 = frozen(np.array(letters, np.uint8))
+        self.keys: npt.NDArray[np.int64] = frozen(keys_of(folded))
+        self.rare: npt.NDArray[np.int64] = frozen(self._rarest(folded))
+
+    def _rarest(self, text: bytes) -> npt.NDArray[np.int64]:
+        """The places of the three rarest bytes; a short text repeats some."""
+        sets = [{byte, byte - _LOWER} if self.is_folded and 97 <= byte <= 122 else {byte} for byte in text]
+        places = sorted(range(len(text)), key=lambda place: frequency(sets[place]))
+        return np.array((places * 3)[:3], np.int64)
+
+    @cached_property
+    def pair_keys(self) -> npt.NDArray[np.int64]:
+        """Every key that begins with these two bytes: they are neighbours."""
+        first = (int(CLASSES[self.text[0]]) << 6 | int(CLASSES[self.text[1]])) << 6
+        keys: npt.NDArray[np.int64] = frozen(np.arange(first, first + 64, dtype=np.int64))
+        return keys
+
+    def blocks(self, postings: Postings, blocks: int) -> U32:
+        """The blocks that may hold it, ascending."""
+        if len(self.text) >= 3:
+            out = np.empty(blocks, np.uint32)
+            count = intersect(self.keys, bitmap_length(blocks), *_arrays(postings), out)
+            return out[:count]
+        if len(self.text) == 2:
+            return blocks_with_any(self.pair_keys, postings, blocks)
+        return np.arange(blocks, dtype=np.uint32)
+
+    def find(self, data: U8, starts: U32, ends: U32, budget: Budget, *, with_overlaps: bool = False) -> U32:
+        """Where it begins in these ranges, ascending; what was found until the budget was spent."""
+        starts, ends = frozen(starts), frozen(ends)
+        advance = 1 if with_overlaps else len(self.text)
+
+        def resume(at: int, position: int, out: U32) -> tuple[int, int, int]:
+            return scan(data, starts, ends, self.pattern, self.folds, self.rare, advance, at, position, out)
+
+        return collected(resume, len(starts), budget)
+
+
+def frequency(byte_set: Iterable[int]) -> int:
+    """How often one of the bytes is met, on no particular scale."""
+    return sum(_FREQUENCY.get(byte, 0) for byte in byte_set)
+
+
+def collected(
+    resume: Callable[[int, int, U32], tuple[int, int, int]], ranges: int, budget: Budget
+) -> U32:
+    """All that a scan finds, which fills a buffer and says where to go on: at which range and position."""
+    found: list[U32] = []
+    at = position = 0
+    while at < ranges:
+        out = np.empty(_SCAN_POSITIONS, np.uint32)
+        count, at, position = resume(at, position, out)
+        found.append(out[:count])
+        if budget.is_spent():
+            break
+    return found[0].copy() if len(found) == 1 else np.concatenate([NOTHING, *found])
+
+
+def blocks_with_any(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32:
+    """The blocks that hold at least one of the keys, ascending."""
+    bits: U16 = np.zeros(bitmap_length(blocks), np.uint16)
+    unite(keys, len(bits), *_arrays(postings), bits)
+    mask = np.unpackbits(bits.view(np.uint8), bitorder="little")[:blocks]
+    return np.flatnonzero(mask).astype(np.uint32)
+
+
+def _arrays(postings: Postings) -> tuple[npt.NDArray[np.uint64], U32, U32, U16]:
+    return postings.present, postings.ranks, postings.offsets, postings.blocks

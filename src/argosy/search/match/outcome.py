@@ -1,0 +1,84 @@
+"""What a search has found so far, what it cost, and the bounds it met."""
+
+from argosy.search.match.shortlist import Hit, Shortlist
+from argosy.search.match.view import file_match
+from argosy.search.model import Answer, FileMatch, Form, Options, Reached, Stats
+
+
+class Quota:
+    """So many matches and no more, give or take a batch; 0 is no bound. Threads share it: a lost race costs a batch."""
+
+    def __init__(self, matches_max: int, reached: Reached) -> None:
+        self.reached = reached
+        self._matches_max = matches_max
+        self._taken = 0
+
+    def take(self, matches: int) -> None:
+        self._taken += matches
+
+    @property
+    def is_met(self) -> bool:
+        return 0 < self._matches_max <= self._taken
+
+
+class Outcome:
+    """The best files and the sums over all."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.shortlist = Shortlist(options.files_max)
+        self.reached: set[Reached] = set()
+        self.matches = self.files = self.content_bytes = 0
+        self.files_considered = self.files_loaded = 0
+        self.indexes_searched = self.indexes_skipped = self.indexes_excluded = 0
+
+    def merge(self, other: "Outcome") -> None:
+        self.shortlist.merge(other.shortlist)
+        self.reached |= other.reached
+        self.matches += other.matches
+        self.files += other.files
+        self.content_bytes += other.content_bytes
+        self.files_considered += other.files_considered
+        self.files_loaded += other.files_loaded
+        self.indexes_searched += other.indexes_searched
+        self.indexes_skipped += other.indexes_skipped
+        self.indexes_excluded += other.indexes_excluded
+
+    def answer(self, duration_s: float = 0.0) -> Answer:
+        """The best files, to look at. A bound on what is shown is told like any other."""
+        reached = set(self.reached)
+        files = self._files(reached) if self._options.form is not Form.COUNT else ()
+        if self._options.form is not Form.COUNT and len(files) < self.files:
+            reached.add(Reached.FILES_SHOWN)
+        stats = Stats(
+            files=self.files,
+            matches=self.matches,
+            files_considered=self.files_considered,
+            files_loaded=self.files_loaded,
+            files_skipped=self.files_considered - self.files_loaded if not self._options.estimate_only else 0,
+            content_bytes=self.content_bytes,
+            indexes_searched=self.indexes_searched,
+            indexes_skipped=self.indexes_skipped,
+            indexes_excluded=self.indexes_excluded,
+            duration_s=duration_s,
+        )
+        return Answer(files, stats, tuple(sorted(reached, key=lambda each: each.value)))
+
+    def _files(self, reached: set[Reached]) -> tuple[FileMatch, ...]:
+        files = []
+        left = self._options.matches_max
+        for hit in self.shortlist.best():
+            if self._options.matches_max and left <= 0:
+                reached.add(Reached.MATCHES_SHOWN)
+                break
+            shown = self._shown(hit, left)
+            if shown < hit.match_count:
+                reached.add(Reached.MATCHES_SHOWN)
+            files.append(file_match(hit, shown, self._options))
+            left -= shown
+        return tuple(files)
+
+    def _shown(self, hit: Hit, left: int) -> int:
+        """How many of the hit's matches are shown when so many may be."""
+        bounds = [bound for bound in (self._options.file_matches_max, left) if bound > 0]
+        return min([hit.match_count, *bounds])

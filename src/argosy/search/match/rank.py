@@ -1,0 +1,65 @@
+"""How good a file is: the best of its matches, how many atoms it holds, what kind of file it is.
+
+The points are those of zoekt, whose users know what to expect; that tests, vendored and generated files come after code
+that matches as well is ours: zoekt only uses it between equals.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.search.documents import Category
+from argosy.search.index.segment import U8, Segment, frozen
+from argosy.search.kernels.spans import score_matches, score_names
+from argosy.search.match.hits import Hits, Marks
+
+ATOMS_POINTS = 400                      # for holding every atom; half of them for holding two
+POINT = 10_000_000                      # one point outweighs everything below it
+RANK_POINT = 100
+ORDER_POINT = 10
+
+# What a match is worth in files that people look for last.
+_WORTH = {Category.TEST: 0.8, Category.VENDORED: 0.6, Category.GENERATED: 0.5}
+_WORTH_OF = np.array(
+    [np.prod([worth for each, worth in _WORTH.items() if number & each] or [1.0]) for number in range(256)]
+)
+
+
+def scores(hits: Hits, segment: Segment, *, rank: int, first_document: int, documents: int) -> npt.NDArray[np.float64]:
+    """The score of each document of the hits. `first_document` is its segment's place among all `documents`."""
+    best = np.zeros(segment.content.documents, np.float64)
+    _raise_to_best(best, hits.content, match_points(segment, hits.content))
+    _raise_to_best(best, hits.names, name_points(segment, hits.names))
+    points = best[hits.documents] * worth_of(segment.table.categories[hits.documents])
+    points += ATOMS_POINTS * (1 - 1 / np.maximum(hits.atoms, 1))
+    order = 1 - (first_document + hits.documents) / documents
+    return np.trunc(points) * POINT + rank * RANK_POINT + order * ORDER_POINT
+
+
+def worth_of(categories: U8) -> npt.NDArray[np.float64]:
+    worth: npt.NDArray[np.float64] = _WORTH_OF[categories]
+    return worth
+
+
+def match_points(segment: Segment, marks: Marks) -> npt.NDArray[np.float64]:
+    """The points of each span in the content."""
+    symbols = segment.symbols
+    points, _ = score_matches(
+        segment.content.data, frozen(marks.starts), frozen(marks.ends), symbols.starts, symbols.lengths, symbols.points
+    )
+    return _boosted(points, marks)
+
+
+def name_points(segment: Segment, marks: Marks) -> npt.NDArray[np.float64]:
+    """The points of each span in file names."""
+    names = segment.names
+    owners = frozen(marks.owners())
+    return _boosted(score_names(names.data, names.starts, owners, frozen(marks.starts), frozen(marks.ends)), marks)
+
+
+def _boosted(points: npt.NDArray[np.int32], marks: Marks) -> npt.NDArray[np.float64]:
+    return points.astype(np.float64) if marks.boosts is None else points * marks.boosts
+
+
+def _raise_to_best(best: npt.NDArray[np.float64], marks: Marks, points: npt.NDArray[np.float64]) -> None:
+    if len(points):
+        best[marks.documents] = np.maximum.reduceat(points, marks.firsts[:-1])

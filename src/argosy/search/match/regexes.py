@@ -1,0 +1,153 @@
+"""Looking for a regular expression without running it over everything.
+
+What every match must hold (`regex/needs.py`) chooses blocks by their trigrams; in those blocks only the lines around
+the rarest of it, the anchor, are handed to RE2, with as many neighbours as the pattern can reach over newlines. A
+pattern that knows no bound, and a document that is not plain text, is matched as a whole.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from argosy.search.index.segment import U8, U32, Segment, Text, Trait, frozen
+from argosy.search.kernels.lines import lines_around
+from argosy.search.kernels.scan import ranges_of
+from argosy.search.match.anchors import Anchor, anchors, window_blocks, windows
+from argosy.search.match.budget import Budget
+from argosy.search.match.expression import Expression, Manner
+from argosy.search.match.finders import Candidates, bounds
+from argosy.search.match.pieces import find_in_pieces, find_in_whole
+from argosy.search.match.spans import Mask, Spans, joined, spans_of
+
+# Text handed to RE2 at once: what it gets through in about FAST_S to SLOW_S seconds, so that a bound is met in time.
+STEP_BLOCKS_MIN, STEP_BLOCKS_MAX = 16, 8192
+FAST_S, SLOW_S = 0.003, 0.008
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegexCandidates(Candidates):
+    """With the anchor that is the rarest in this segment; None if there is none."""
+
+    anchor: Anchor | None
+
+
+class RegexFinder:
+    """One regular expression."""
+
+    def __init__(self, expression: Expression) -> None:
+        self._expression = expression
+        self._anchors = anchors(expression.needs)
+        self._windows = windows(list(expression.needs.runs)) if not self._anchors else []
+        self._goes_by_lines = expression.reach is not None and not expression.has_text_anchors
+
+    @property
+    def can_be_empty(self) -> bool:
+        return self._expression.can_be_empty
+
+    def tally(self, segment: Segment, candidates: Candidates, mask: Mask) -> None:
+        return None
+
+    def admits(self, data: memoryview, manner: Manner) -> bool:
+        return self._expression.matches(data, manner)
+
+    def candidates(self, segment: Segment) -> RegexCandidates:
+        content, traits = segment.content, segment.table.traits
+        by_block, by_document, anchor = self._narrow(segment)
+        needs_care = self._needs_care(traits, has_anchor=anchor is not None)
+        if not self._expression.needs.holds_for_bytes:
+            by_document |= traits & Trait.INVALID_UTF8 > 0
+        if self._expression.needs.has_odd_folds:
+            by_document |= traits & Trait.ODD_FOLD > 0
+        blocks = by_block & (by_document & ~needs_care)[content.block_docs]
+        whole = by_document & needs_care
+        return RegexCandidates(
+            np.flatnonzero(blocks).astype(np.uint32), np.flatnonzero(whole).astype(np.uint32), anchor
+        )
+
+    def _narrow(self, segment: Segment) -> tuple[Mask, Mask, Anchor | None]:
+        """The blocks where matches, or at least their anchors, may be; the documents that hold all anchors."""
+        content = segment.content
+        by_block = np.ones(content.blocks, np.bool_)
+        by_document = np.ones(content.documents, np.bool_)
+        rarest, fewest, its_blocks = None, content.blocks + 1, by_block
+        for mask, anchor in self._masks(segment):
+            by_block = by_block & mask
+            in_documents = np.zeros(content.documents, np.bool_)
+            in_documents[content.block_docs[mask]] = True
+            by_document &= in_documents
+            count = int(np.count_nonzero(mask))
+            if anchor is not None and count < fewest:
+                rarest, fewest, its_blocks = anchor, count, mask
+            if count == 0:
+                break
+        # A match over several lines may have its parts in several blocks.
+        return by_block if self._expression.reach == 0 else its_blocks, by_document, rarest
+
+    def _masks(self, segment: Segment) -> list[tuple[Mask, Anchor | None]]:
+        if self._anchors:
+            return [(anchor.blocks(segment), anchor) for anchor in self._anchors]
+        return [(window_blocks(keys, segment), None) for keys in self._windows]
+
+    def _needs_care(self, traits: U8, *, has_anchor: bool) -> Mask:
+        """The documents that cannot be searched block by block."""
+        if not self._goes_by_lines or (self._expression.reach and not has_anchor):
+            return np.ones(len(traits), np.bool_)
+        care = Trait.INVALID_UTF8 | Trait.CUT_LINE | (Trait.ODD_FOLD if self._expression.needs.has_odd_folds else 0)
+        return traits & care > 0
+
+    def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
+        content = segment.content
+        assert isinstance(candidates, RegexCandidates)
+        blocks = candidates.blocks[mask[content.block_docs[candidates.blocks]]]
+        found = self._find_in_blocks(content, blocks, candidates.anchor, budget)
+        documents = candidates.documents[mask[candidates.documents]]
+        if len(documents):
+            found.extend(self._find_in_documents(segment, documents, candidates.anchor, budget))
+        return spans_of(content, *joined(found))
+
+    def _find_in_blocks(
+        self, text: Text, blocks: U32, anchor: Anchor | None, budget: Budget
+    ) -> list[tuple[U32, U32]]:
+        found: list[tuple[U32, U32]] = []
+        at, step = 0, 4 * STEP_BLOCKS_MIN
+        while at < len(blocks) and not budget.is_spent():
+            began = budget.now()
+            starts, ends = ranges_of(text.block_starts, text.block_docs, frozen(blocks[at : at + step]))
+            found.append(self._find_by_lines(text.data, starts, ends, anchor, budget))
+            at += step
+            took_s = budget.now() - began
+            if took_s < FAST_S:
+                step = min(2 * step, STEP_BLOCKS_MAX)
+            elif took_s > SLOW_S:
+                step = max(step // 2, STEP_BLOCKS_MIN)
+        return found
+
+    def _find_by_lines(
+        self, data: U8, starts: U32, ends: U32, anchor: Anchor | None, budget: Budget
+    ) -> tuple[U32, U32]:
+        """The matches in ranges of whole lines: in all of them, or in those around the anchor and within reach."""
+        if anchor is not None:
+            places = anchor.find(data, starts, ends, budget)
+            starts, ends = lines_around(data, frozen(places), self._expression.reach or 0)
+        return find_in_pieces(self._expression, data, starts, ends, Manner.UTF8)
+
+    def _find_in_documents(
+        self, segment: Segment, documents: U32, anchor: Anchor | None, budget: Budget
+    ) -> list[tuple[U32, U32]]:
+        content, traits = segment.content, segment.table.traits[documents]
+        is_bytes = traits & Trait.INVALID_UTF8 > 0
+        # Plain but for its long lines, which are lines all the same.
+        by_lines = (traits & ~np.uint8(Trait.ODD_NAME) == Trait.CUT_LINE) & self._goes_by_lines & (anchor is not None)
+        found = [
+            find_in_whole(self._expression, content.data, *bounds(content, chosen), manner, budget)
+            for chosen, manner in (
+                (documents[~is_bytes & ~by_lines], Manner.UTF8),
+                (documents[is_bytes], Manner.BYTES),
+            )
+        ]
+        if by_lines.any():
+            found.append(self._find_by_lines(content.data, *bounds(content, documents[by_lines]), anchor, budget))
+        return found
+
+    def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
+        return find_in_pieces(self._expression, data, starts, ends, manner)

@@ -1,0 +1,168 @@
+"""One query on many indexes: reduced for each repository, cut into tasks, gathered into one answer.
+
+The repository's name, flags and branches reduce the query first; what is left is asked of each segment, best documents
+first, until everything is seen or a bound is met. A task is one segment: tasks may run in any order and in threads.
+Only the files that are shown are turned into something to look at.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.search.index.index import Index
+from argosy.search.match.atoms import Atoms
+from argosy.search.match.bm25 import bm25_scores
+from argosy.search.match.budget import Budget
+from argosy.search.match.evaluate import SegmentSearch
+from argosy.search.match.hits import Hits, hits_of
+from argosy.search.match.outcome import Outcome, Quota
+from argosy.search.match.rank import scores
+from argosy.search.model import Answer, Form, Options, Reached
+from argosy.search.query.simplify import boosted, conjunction, disjunction, for_repository, negation, typed
+from argosy.search.query.tree import FALSE, And, Boost, Const, Kind, Not, Or, Query, Type
+
+
+class Search:
+    """A query made ready: its patterns are compiled once, and threads may share it."""
+
+    def __init__(self, query: Query, options: Options, budget: Budget) -> None:
+        self.options = options
+        self.budget = budget
+        self._query = query
+        self._atoms = Atoms(query)
+        self._total = Quota(options.total_match_limit, Reached.TOTAL_MATCHES)
+
+    def tasks(self, index: Index, outcome: Outcome) -> "list[Task]":
+        """What is to be done to search the index; `outcome` is told what it is to be told already."""
+        if self.is_over(outcome):
+            outcome.indexes_skipped += 1
+            return []
+        query = self._reduced(index)
+        if query == FALSE:
+            outcome.indexes_excluded += 1
+            return []
+        outcome.indexes_searched += 1
+        quotas = (Quota(self.options.index_match_limit, Reached.INDEX_MATCHES), self._total)
+        return [Task(self, query, index, part, quotas) for part in range(len(index.parts))]
+
+    def is_over(self, outcome: Outcome) -> bool:
+        """Whether nothing further is to be started; the outcome is told why."""
+        if self._total.is_met:
+            outcome.reached.add(Reached.TOTAL_MATCHES)
+        if self.budget.is_spent() and self.budget.reached is not None:
+            outcome.reached.add(self.budget.reached)
+        return self._total.is_met or self.budget.reached is not None
+
+    def segment_search(self, query: Query, index: Index, part: int) -> SegmentSearch:
+        is_count = self.options.form is Form.COUNT
+        return SegmentSearch(
+            query, self._atoms, index.parts[part], index.repository, self.budget, counts_only=is_count
+        )
+
+    def _reduced(self, index: Index) -> Query:
+        """What is left to ask of the index's documents; FALSE if none can match."""
+        query = for_repository(self._query, index.repository)
+        return _with_repositories_told(query, lambda child: self._has_match(child, index))
+
+    def _has_match(self, query: Query, index: Index) -> bool:
+        for part in range(len(index.parts)):
+            search = self.segment_search(query, index, part)
+            if any(found.mask.any() for _, found in search.batches(search.possible())):
+                return True
+        return False
+
+
+class Task:
+    """A reduced query on one part of an index. The index has been asked, the text has not."""
+
+    def __init__(self, search: Search, query: Query, index: Index, part: int, quotas: Sequence[Quota]) -> None:
+        self._options = search.options
+        self._budget = search.budget
+        self._query = query
+        self._index = index
+        self._part = part
+        self._quotas = quotas
+        self._search = search.segment_search(query, index, part)
+        self._possible = self._search.possible()
+
+    @property
+    def cost_bytes(self) -> int:
+        """How much text is to be looked at."""
+        return self._search.cost_bytes(self._possible) if len(self._possible) else 0
+
+    def run(self) -> Outcome:
+        outcome = Outcome(self._options)
+        outcome.files_considered = len(self._possible)
+        if self._options.estimate_only:
+            return outcome
+        for documents, hits in self._batches():
+            outcome.files_loaded += len(documents)
+            outcome.matches += hits.matches
+            outcome.files += len(hits.documents)
+            if self._options.form is not Form.COUNT and len(hits.documents):
+                outcome.shortlist.add(self._index, self._part, hits, self._scores(hits))
+            for quota in self._quotas:
+                quota.take(hits.matches)
+        outcome.content_bytes = self._search.content_bytes
+        if outcome.files_loaded < len(self._possible):
+            outcome.reached |= {quota.reached for quota in self._quotas if quota.is_met}
+            outcome.reached |= {self._budget.reached} if self._budget.reached else set()
+        return outcome
+
+    def _batches(self) -> Iterator[tuple[npt.NDArray[np.uint32], Hits]]:
+        is_for_names = isinstance(self._query, Type) and self._query.kind is Kind.FILE_NAME
+        batches = self._search.batches(self._possible)
+        while not (self._budget.is_spent() or any(quota.is_met for quota in self._quotas)):
+            batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch[0], hits_of(batch[1], names_only=is_for_names)
+
+    def _scores(self, hits: Hits) -> npt.NDArray[np.float64]:
+        segment = self._index.parts[self._part].segment
+        if self._options.use_bm25:
+            return bm25_scores(hits, segment)
+        sizes = [part.segment.content.documents for part in self._index.parts]
+        place, total = sum(sizes[: self._part]), sum(sizes)
+        return scores(hits, segment, rank=self._index.repository.rank, first_document=place, documents=total)
+
+
+def search_index(index: Index, query: Query, options: Options, budget: Budget) -> Answer:
+    """The answer of one index."""
+    return search_indexes([index], query, options, budget)
+
+
+def search_indexes(indexes: Sequence[Index], query: Query, options: Options, budget: Budget) -> Answer:
+    """The answer of several indexes, one after the other in this thread, in the order given."""
+    began = budget.now()
+    search, outcome = Search(query, options, budget), Outcome(options)
+    for index in indexes:
+        for task in search.tasks(index, outcome):
+            outcome.merge(task.run())
+    return outcome.answer(budget.now() - began)
+
+
+def _with_repositories_told(query: Query, has_match: Callable[[Query], bool]) -> Query:
+    """`type:repo` beneath other nodes turned into a constant: the repository has a match, or has none."""
+    match query:
+        case And(children):
+            return conjunction(_told(child, has_match) for child in children)
+        case Or(children):
+            return disjunction(_told(child, has_match) for child in children)
+        case Not(child):
+            return negation(_told(child, has_match))
+        case Boost(child, factor):
+            return boosted(_told(child, has_match), factor)
+        case Type(Kind.REPO, child):
+            return typed(Kind.REPO, _with_repositories_told(child, has_match))
+        case Type(kind, child):
+            return typed(kind, _told(child, has_match))
+        case _:
+            return query
+
+
+def _told(query: Query, has_match: Callable[[Query], bool]) -> Query:
+    if isinstance(query, Type) and query.kind is Kind.REPO:
+        return Const(has_match(_with_repositories_told(query.child, has_match)))
+    return _with_repositories_told(query, has_match)

@@ -1,0 +1,84 @@
+"""The best files so far; of the rest only numbers are kept."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.search.index.index import Index
+from argosy.search.index.segment import U32
+from argosy.search.match.hits import Hits
+from argosy.search.match.spans import NOTHING
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hit:
+    """A file that may be shown: its matches are in its content, or else in its name."""
+
+    score: float
+    index: Index
+    part: int
+    document: int
+    starts: U32
+    ends: U32
+    boosts: npt.NDArray[np.float64] | None
+    is_name: bool
+
+    @property
+    def match_count(self) -> int:
+        return max(len(self.starts), 1)         # a file without spans is there for its whole name
+
+
+class Shortlist:
+    """At most `size` hits, the best ones; 0 keeps all. They are told apart from their batch only when asked for."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._entries: list[tuple[float, _Batch, int]] = []
+
+    def add(self, index: Index, part: int, hits: Hits, scores: npt.NDArray[np.float64]) -> None:
+        batch = _Batch(index, part, hits)
+        order = np.argsort(-scores, kind="stable")
+        if self._size:
+            order = order[: self._size]
+            if len(self._entries) >= self._size:
+                order = order[scores[order] > self._entries[-1][0]]
+        self._entries.extend(zip(scores[order].tolist(), itertools.repeat(batch), order.tolist()))
+        self._trim()
+
+    def merge(self, other: "Shortlist") -> None:
+        self._entries.extend(other._entries)
+        self._trim()
+
+    def _trim(self) -> None:
+        self._entries.sort(key=_best_first)
+        if self._size:
+            del self._entries[self._size :]
+
+    def best(self) -> list[Hit]:
+        return [_hit(batch, place, score) for score, batch, place in self._entries]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    index: Index
+    part: int
+    hits: Hits
+
+
+def _best_first(entry: tuple[float, _Batch, int]) -> float:
+    return -entry[0]
+
+
+def _hit(batch: _Batch, place: int, score: float) -> Hit:
+    hits = batch.hits
+    document = int(hits.documents[place])
+    for marks, is_name in ((hits.content, False), (hits.names, True)):
+        at = int(np.searchsorted(marks.documents, document))
+        if at < len(marks.documents) and marks.documents[at] == document:
+            first, last = int(marks.firsts[at]), int(marks.firsts[at + 1])
+            boosts = None if marks.boosts is None else marks.boosts[first:last]
+            starts, ends = marks.starts[first:last], marks.ends[first:last]
+            return Hit(score, batch.index, batch.part, document, starts, ends, boosts, is_name)
+    return Hit(score, batch.index, batch.part, document, NOTHING, NOTHING, None, True)

@@ -1,0 +1,19 @@
+"""The query language: text to tree and back, and what a tree means for one repository."""
+
+from argosy.search.query.errors import QuerySyntaxError
+from argosy.search.query.lex import PatternType
+from argosy.search.query.parse import COUNT_ALL, Parsed, parse
+from argosy.search.query.show import show
+from argosy.search.query.simplify import branch_mask, for_repository, simplify
+
+__all__ = [
+    "COUNT_ALL",
+    "Parsed",
+    "PatternType",
+    "QuerySyntaxError",
+    "branch_mask",
+    "for_repository",
+    "parse",
+    "show",
+    "simplify",
+]

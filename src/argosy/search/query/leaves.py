@@ -1,0 +1,140 @@
+"""One token becomes one leaf of the tree, with the case that is right if nobody says otherwise.
+
+Auto case: a text is looked for in any case, unless it holds an upper-case letter. In a regex only the letters count
+that somebody wrote: `\\w` and `\\S` leave it alone, `[A-Z]` does not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn, TypeVar
+
+from argosy.search.languages import canonical
+from argosy.search.query.cost import STEPS_MAX, steps
+from argosy.search.query.errors import QuerySyntaxError
+from argosy.search.query.fields import Field, Value
+from argosy.search.query.lex import PatternType, Token
+from argosy.search.query.tree import (
+    TRUE,
+    Alias,
+    Branch,
+    Flag,
+    Language,
+    Meta,
+    Query,
+    Regexp,
+    Repo,
+    Scope,
+    Substring,
+    Symbol,
+)
+from argosy.search.regex import Pattern, RegexError, as_literal, has_upper_case, parse_regex
+from argosy.search.regex.tree import Node
+
+T = TypeVar("T")
+
+SPECIAL = frozenset(r"\.+*?()|[]{}^$")      # what does not stand for itself in a regex
+
+_SCOPES: dict[Field | None, Scope] = {Field.CONTENT: Scope.CONTENT, Field.FILE: Scope.FILE_NAME}
+_YES_OR_NO = {"yes": True, "no": False}
+
+
+class Leaves:
+    """Makes the leaves of one query, whose regexes share one bound."""
+
+    def __init__(self, query: str, pattern_type: PatternType) -> None:
+        self._query = query
+        self._is_literal = pattern_type is not PatternType.REGEX
+        self._steps = 0
+
+    def leaf(self, token: Token) -> Query:
+        """What a word or a field stands for."""
+        match token.field:
+            case None | Field.CONTENT:
+                return self._pattern(token, is_literal=self._is_literal)
+            case Field.REGEX | Field.FILE:
+                return self._pattern(token, is_literal=False)
+            case Field.SYMBOL:
+                return self._symbol(token)
+            case Field.REPO:
+                return Repo(self._regex(token)) if token.text else TRUE
+            case Field.META:
+                return Meta(token.name, self._regex(token))
+            case Field.BRANCH:
+                return Branch(token.text) if token.text else TRUE
+            case Field.LANGUAGE:
+                return Language(canonical(token.text))
+            case Field.ALIAS:
+                return Alias(self._present(token, "another name of a repository"))
+            case Field.ARCHIVED | Field.FORK | Field.PUBLIC:
+                return Flag(token.field.name.lower(), choice(token, self._query, _YES_OR_NO))
+            case _:
+                raise AssertionError(f"{token.field} is no leaf")
+
+    def _pattern(self, token: Token, *, is_literal: bool) -> Query:
+        scope = _SCOPES.get(token.field, Scope.ANY)
+        if is_literal or SPECIAL.isdisjoint(token.text):        # most words are plain, and need no regex
+            return Substring(token.text, _has_capital(token.text), scope) if token.text else TRUE
+        node = self._checked(token)
+        text = as_literal(node)
+        if text is None:
+            return Regexp(token.text, has_upper_case(node), scope)
+        return Substring(text, _has_capital(text), scope) if text else TRUE
+
+    def _symbol(self, token: Token) -> Query:
+        self._present(token, "the name of a definition, or .* for all of them")
+        found = self._pattern(token, is_literal=self._is_literal)
+        # An empty regex, like (), is true of every text; here it means every definition.
+        return Symbol(found if isinstance(found, Substring | Regexp) else Regexp(token.text))
+
+    def _regex(self, token: Token) -> str:
+        self._checked(token)
+        return token.text
+
+    def _checked(self, token: Token) -> Node:
+        """The tree of the token's regex, one that RE2 accepts."""
+        node = parse_regex(token.text)
+        self._steps += steps(node)
+        if self._steps > STEPS_MAX:
+            self._fail(r"the regexes are too large together: use less repetition, or fewer \p classes", token.place(0))
+        try:
+            Pattern.compile(token.text)
+        except RegexError as error:
+            may_be_literal = token.field is None or token.field.takes is Value.PATTERN
+            self._fail(f"{error}, or add patterntype:literal" if may_be_literal else str(error), token.place(0))
+        return node
+
+    def _present(self, token: Token, what: str) -> str:
+        assert token.field is not None
+        if not token.text:
+            self._fail(f"{token.field.label} needs a value: {what}", token.end)
+        return token.text
+
+    def _fail(self, message: str, position: int) -> NoReturn:
+        raise QuerySyntaxError(message, text=self._query, position=position)
+
+
+def choice(token: Token, query: str, choices: Mapping[str, T]) -> T:
+    """What the field's value stands for; it may be written in any case."""
+    assert token.field is not None
+    value = token.text.lower()
+    if value not in choices:
+        *others, last = choices
+        wanted = f"{', '.join(others)} or {last}"
+        raise QuerySyntaxError(
+            f"{token.field.label} takes {wanted}, not {token.text!r}", text=query, position=token.place(0)
+        )
+    return choices[value]
+
+
+def auto_case(node: Substring | Regexp) -> bool:
+    """Whether this is case-sensitive if nobody says otherwise."""
+    return _has_capital(node.text) if isinstance(node, Substring) else has_upper_case(parse_regex(node.pattern))
+
+
+def in_case(node: Substring | Regexp, is_case_sensitive: bool) -> Substring | Regexp:
+    """The same text or pattern, in this case."""
+    return replace(node, is_case_sensitive=is_case_sensitive)
+
+
+def _has_capital(text: str) -> bool:
+    return text != text.lower()

@@ -1,0 +1,242 @@
+"""A query cut into tokens, by zoekt's rules: few of them are obvious, and people rely on all.
+
+- A blank ends a word. Double quotes, anywhere in a word, protect what is between them; there, a backslash only shields
+  the next character. Quotes keep blanks, parentheses and field names from meaning anything here; what they hold is
+  still a regex where regexes are asked for.
+- A backslash outside of quotes stays, and so does the character after it, blank or not: both belong to the regex.
+- `(` is the regex's own, unless a blank comes before its `)` is reached and the word begins with it: then it opens a
+  group. So `(a|b)c` is one regex and `(a or b) c` is a group and a word.
+- `-` negates at the start of a word only. `or` is an operator where it is a word by itself, unquoted. So are `OR` and
+  `AND`, which zoekt takes for text; `NOT` stays text, since `NOT NULL` is searched for in earnest.
+
+Where words are literal (`patterntype:`), a backslash is a character like others, but `\\"` is still not a quote; and a
+`)` that closes no group is a character, too. Keyword queries have neither groups nor operators; only a field may be
+negated.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from argosy.search.query.errors import QuerySyntaxError
+from argosy.search.query.fields import Field, Value, prefix_at
+
+BLANKS = " \t\n\r\f\v"
+NESTING_MAX = 50                # groups within groups; whoever walks the tree may recurse
+
+Spans: TypeAlias = tuple[tuple[int, int], ...]
+
+_SIGN = re.compile(rf'[{BLANKS}"\\]|\(+|\)+')
+
+
+class PatternType(Enum):
+    """How the words of a query are read."""
+
+    REGEX = "regex"             # as regexes
+    LITERAL = "literal"         # as they are; groups and operators mean what they mean
+    KEYWORD = "keyword"         # as they are; nothing but blanks, quotes and fields means anything
+
+
+class TokenKind(Enum):
+    TEXT = "text"
+    FIELD = "field"
+    OPEN = "("
+    CLOSE = ")"
+    NEGATE = "-"
+    OR = "or"
+    AND = "and"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a query that means something: `text` is a word, or a field's value, with its quotes removed."""
+
+    kind: TokenKind
+    start: int
+    end: int
+    text: str = ""
+    spans: Spans = ()                   # the parts of the query that `text` is made of
+    field: Field | None = None
+    name: str = ""                      # what follows `meta.`
+
+    def place(self, offset: int) -> int:
+        """Where in the query the value's character at `offset` stands, or where the token ends."""
+        for start, end in self.spans:
+            if offset < end - start:
+                return start + offset
+            offset -= end - start
+        return self.end
+
+
+_OPERATORS = {"or": TokenKind.OR, "OR": TokenKind.OR, "AND": TokenKind.AND}
+
+
+def lex(query: str, pattern_type: PatternType = PatternType.REGEX) -> list[Token]:
+    """The tokens of a query, in order; QuerySyntaxError if a quote or a backslash stands alone."""
+    return _Lexer(query, pattern_type).tokens()
+
+
+def wanted_pattern_type(query: str) -> str | None:
+    """The value of the last `patterntype:` that stands at the start of a word, whatever it is.
+
+    It must be known before anything else can be read. A blank ends a word here even after a backslash: so it does in
+    the dialects that must be found out about.
+    """
+    found = None
+    at = 0 if Field.PATTERN_TYPE.label in query.lower() else len(query)
+    while at < len(query):
+        if query[at] in BLANKS:
+            at += 1
+            continue
+        word = _Word(query, at, is_regex=False, has_groups=False, closes=False)
+        prefix = prefix_at(query, at)
+        if prefix is not None and prefix.field is Field.PATTERN_TYPE:
+            found = word.text[prefix.end - at :]
+        at = word.end
+    return found
+
+
+class _Lexer:
+    def __init__(self, query: str, pattern_type: PatternType) -> None:
+        self._query = query
+        self._type = pattern_type
+        self._groups = 0
+
+    def tokens(self) -> list[Token]:
+        found = []
+        at = 0
+        while at < len(self._query):
+            if self._query[at] in BLANKS:
+                at += 1
+                continue
+            token = self._mark(at) or self._word(at)
+            self._groups += (token.kind is TokenKind.OPEN) - (token.kind is TokenKind.CLOSE)
+            if self._groups > NESTING_MAX:
+                raise QuerySyntaxError(
+                    f"groups may be nested {NESTING_MAX} deep: write it with fewer parentheses",
+                    text=self._query,
+                    position=at,
+                )
+            found.append(token)
+            at = token.end
+        return found
+
+    def _mark(self, at: int) -> Token | None:
+        """The one-character token that stands here, unless the character begins a word."""
+        is_keyword = self._type is PatternType.KEYWORD
+        match self._query[at]:
+            case "-" if not is_keyword or prefix_at(self._query, at + 1):
+                return Token(TokenKind.NEGATE, at, at + 1)
+            case "(" if not is_keyword and self._opens_group(at):
+                return Token(TokenKind.OPEN, at, at + 1)
+            case ")" if self._closes:
+                return Token(TokenKind.CLOSE, at, at + 1)
+        return None
+
+    @property
+    def _closes(self) -> bool:
+        """Whether a closing parenthesis that belongs to no word ends a group, or is one too many."""
+        return self._type is PatternType.REGEX or self._groups > 0
+
+    def _opens_group(self, at: int) -> bool:
+        word = self._read(at, is_regex=self._type is PatternType.REGEX)
+        return word.is_broken or word.end == at + 1
+
+    def _word(self, at: int) -> Token:
+        prefix = prefix_at(self._query, at)
+        if prefix is None:
+            word = self._read(at, is_regex=self._type is PatternType.REGEX)
+            kind = TokenKind.TEXT
+            if self._type is not PatternType.KEYWORD:
+                kind = _OPERATORS.get(self._query[at : word.end], TokenKind.TEXT)
+            return Token(kind, at, word.end, word.text, word.spans)
+        is_pattern = prefix.field.takes is Value.PATTERN
+        word = self._read(prefix.end, is_regex=not is_pattern or self._type is PatternType.REGEX)
+        return Token(TokenKind.FIELD, at, word.end, word.text, word.spans, prefix.field, prefix.name)
+
+    def _read(self, at: int, *, is_regex: bool) -> "_Word":
+        has_groups = self._type is not PatternType.KEYWORD
+        return _Word(self._query, at, is_regex=is_regex, has_groups=has_groups, closes=has_groups and self._closes)
+
+
+class _Word:
+    """A word from its first character on: its text without quotes, and whether a blank broke off its parentheses."""
+
+    def __init__(self, query: str, start: int, *, is_regex: bool, has_groups: bool, closes: bool) -> None:
+        self.end = start
+        self.is_broken = False
+        self._query = query
+        self._is_regex = is_regex
+        self._kept: list[tuple[int, int]] = []
+        self._begun = start             # where the part begins that is not yet among the kept ones
+        self._read(has_groups=has_groups, closes=closes)
+        self._keep()
+
+    @property
+    def text(self) -> str:
+        return "".join(self._query[start:end] for start, end in self._kept)
+
+    @property
+    def spans(self) -> Spans:
+        return tuple(self._kept)
+
+    def _read(self, *, has_groups: bool, closes: bool) -> None:
+        depth = 0
+        while sign := _SIGN.search(self._query, self.end):
+            self.end = sign.start()
+            match sign[0][0]:
+                case '"':
+                    self._skip_quoted()
+                case "\\":
+                    self._skip_escaped()
+                case "(":
+                    depth += len(sign[0]) if has_groups else 0
+                    self.end = sign.end()
+                case ")":
+                    if closes and len(sign[0]) > depth:
+                        self.end += depth
+                        return
+                    depth = max(0, depth - len(sign[0]))
+                    self.end = sign.end()
+                case _:
+                    self.is_broken = depth > 0
+                    return
+        self.end = len(self._query)
+
+    def _keep(self) -> None:
+        """What has been read belongs to the text."""
+        if self.end > self._begun:
+            self._kept.append((self._begun, self.end))
+
+    def _drop(self) -> None:
+        """The next character belongs to the word and not to its text."""
+        self._keep()
+        self.end += 1
+        self._begun = self.end
+
+    def _skip_escaped(self) -> None:
+        following = self._query[self.end + 1 : self.end + 2]
+        if not following and self._is_regex:
+            raise QuerySyntaxError(
+                r"a backslash needs a character after it: write \\ to search for a backslash",
+                text=self._query,
+                position=self.end,
+            )
+        is_pair = following and (self._is_regex or following not in BLANKS)
+        self.end += 2 if is_pair else 1
+
+    def _skip_quoted(self) -> None:
+        start = self.end
+        self._drop()
+        while self._query[self.end : self.end + 1] != '"':
+            if self._query[self.end : self.end + 1] == "\\":
+                self._drop()
+            if self.end >= len(self._query):
+                raise QuerySyntaxError(
+                    r"this quote is never closed: close it, or write \" to search for it",
+                    text=self._query,
+                    position=start,
+                )
+            self.end += 1
+        self._drop()

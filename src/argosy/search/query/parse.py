@@ -1,0 +1,219 @@
+"""A query's text becomes a tree.
+
+    query = conjunction { "or" conjunction }        conjunction = expression { expression }
+    expression = [ "-" ] ( "(" query ")" | field | word )
+
+`case:` and `type:` are said of the whole list they stand in, wherever in it they stand. `case:` reaches into groups
+that have none of their own; `type:` wraps the list, its `or` included. `count:` and `patterntype:` are said of the
+whole query.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NoReturn
+
+from argosy.search.query.errors import QuerySyntaxError
+from argosy.search.query.fields import Field
+from argosy.search.query.leaves import Leaves, choice, in_case
+from argosy.search.query.lex import PatternType, Token, TokenKind, lex, wanted_pattern_type
+from argosy.search.query.simplify import conjunction, disjunction, negation, typed
+from argosy.search.query.tree import Kind, Not, Query, Regexp, Substring, Symbol
+
+QUERY_CHARACTERS_MAX = 10_000
+ATOMS_MAX = 1_000               # words and fields: each may have to be looked for in every file
+COUNT_MAX = 1_000_000_000
+COUNT_ALL = 0                   # what `count:all` stands for: no bound
+
+
+class Case(Enum):
+    YES = "yes"
+    NO = "no"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A query, and what its text says about the answer: how many files at most, or COUNT_ALL, or None if not said."""
+
+    query: Query
+    count: int | None = None
+    pattern_type: PatternType = PatternType.REGEX
+
+
+def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> Parsed:
+    """What a person typed, as a tree; `pattern_type` is how to read words if the text does not say.
+
+    Raises QuerySyntaxError, and nothing else.
+    """
+    if len(text) > QUERY_CHARACTERS_MAX:
+        _fail(f"a query may have {QUERY_CHARACTERS_MAX} characters, not {len(text)}: ask for less", text, 0)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        _fail("this character is half of a surrogate pair and no text: remove it", text, error.start)
+    wanted = wanted_pattern_type(text)
+    if wanted is not None:
+        pattern_type = _PATTERN_TYPES.get(wanted.lower(), pattern_type)
+    return _Parser(text, pattern_type).parsed()
+
+
+_KINDS = {"filematch": Kind.FILE_MATCH, "filename": Kind.FILE_NAME, "file": Kind.FILE_NAME, "repo": Kind.REPO}
+_CASES = {case.value: case for case in Case}
+_PATTERN_TYPES = {kind.value: kind for kind in PatternType}
+_DIRECTIVES = (Field.CASE, Field.TYPE, Field.COUNT, Field.PATTERN_TYPE)
+
+
+@dataclass(slots=True)
+class _List:
+    """What stands between two parentheses: alternatives of things that must all hold."""
+
+    start: int = 0
+    is_negated: bool = False
+    alternatives: "list[list[Query | _List]]" = field(default_factory=lambda: [[]])
+    case: Case | None = None
+    kinds: list[Kind] = field(default_factory=list)
+    operator: Token | None = None       # the last one, while nothing has followed it
+    is_started: bool = False
+
+
+class _Parser:
+    def __init__(self, text: str, pattern_type: PatternType) -> None:
+        self._text = text
+        self._pattern_type = pattern_type
+        self._leaves = Leaves(text, pattern_type)
+        self._open = [_List()]
+        self._minus: Token | None = None
+        self._is_negated = False
+        self._count: int | None = None
+        self._atoms = 0
+
+    def parsed(self) -> Parsed:
+        for token in lex(self._text, self._pattern_type):
+            self._take(token)
+        self._end_list()
+        if len(self._open) > 1:
+            shielded = r"write \( to search for it" if self._pattern_type is PatternType.REGEX else "quote it"
+            self._fail(f"this parenthesis is never closed: close it, or {shielded}", self._open[-1].start)
+        return Parsed(_tree(self._open[0], Case.AUTO), self._count, self._pattern_type)
+
+    def _take(self, token: Token) -> None:
+        match token.kind:
+            case TokenKind.NEGATE:
+                self._minus, self._is_negated = token, not self._is_negated
+            case TokenKind.OPEN:
+                inner = _List(token.start, self._is_negated)
+                self._add(inner)
+                self._open.append(inner)
+            case TokenKind.CLOSE:
+                self._end_list()
+                if len(self._open) == 1:
+                    self._fail(r"this parenthesis closes nothing: remove it, or write \) to search for it", token.start)
+                self._open.pop()
+            case TokenKind.OR | TokenKind.AND:
+                self._operator(token)
+            case _ if token.field in _DIRECTIVES:
+                self._directive(token)
+            case _:
+                self._atom(token)
+
+    def _add(self, item: "Query | _List") -> None:
+        inner = self._open[-1]
+        inner.alternatives[-1].append(item)
+        inner.operator, inner.is_started = None, True
+        self._minus, self._is_negated = None, False
+
+    def _atom(self, token: Token) -> None:
+        self._atoms += 1
+        if self._atoms > ATOMS_MAX:
+            self._fail(f"a query may have {ATOMS_MAX} words and fields: use fewer, or a regex for several", token.start)
+        found = self._leaves.leaf(token)
+        self._add(negation(found) if self._is_negated else found)
+
+    def _operator(self, token: Token) -> None:
+        self._refuse_bare_minus()
+        inner = self._open[-1]
+        is_or = token.kind is TokenKind.OR
+        if inner.operator or not inner.is_started or (is_or and not inner.alternatives[-1]):
+            self._fail(f"{token.text!r} has nothing on its left: put something there, or quote it", token.start)
+        inner.operator = token
+        if is_or:
+            inner.alternatives.append([])
+
+    def _directive(self, token: Token) -> None:
+        assert token.field is not None
+        if self._minus:
+            self._fail(f"{token.field.label} cannot be negated: remove the '-'", self._minus.start)
+        inner = self._open[-1]
+        match token.field:
+            case Field.CASE:
+                inner.case = choice(token, self._text, _CASES)
+            case Field.TYPE:
+                inner.kinds.append(choice(token, self._text, _KINDS))
+            case _:
+                self._of_the_whole(token)
+        if inner.operator and inner.operator.kind is TokenKind.AND:
+            inner.operator = None
+        inner.is_started = True
+
+    def _of_the_whole(self, token: Token) -> None:
+        """`count:` and `patterntype:`, which have their place outside of all groups."""
+        assert token.field is not None
+        if len(self._open) > 1:
+            label = token.field.label
+            self._fail(f"{label} is said of the whole query: move it out of the parentheses", token.start)
+        if token.field is Field.COUNT:
+            count = self._counted(token)
+            if self._count not in (None, count):
+                self._fail("count: is said twice, differently: say it once", token.start)
+            self._count = count
+        elif choice(token, self._text, _PATTERN_TYPES) is not self._pattern_type:
+            # The last one that follows a blank decides how the query is read; this is another one.
+            self._fail("patterntype: is said twice, or with no blank before it: say it once, apart", token.start)
+
+    def _counted(self, token: Token) -> int:
+        if token.text.lower() == "all":
+            return COUNT_ALL
+        is_number = token.text.isascii() and token.text.isdecimal() and len(token.text) <= len(str(COUNT_MAX))
+        if not is_number or not 1 <= int(token.text) <= COUNT_MAX:
+            self._fail(f"count: takes a number from 1 to {COUNT_MAX}, or all, not {token.text!r}", token.place(0))
+        return int(token.text)
+
+    def _end_list(self) -> None:
+        self._refuse_bare_minus()
+        operator = self._open[-1].operator
+        if operator:
+            self._fail(f"{operator.text!r} has nothing on its right: put something there, or quote it", operator.start)
+
+    def _refuse_bare_minus(self) -> None:
+        if self._minus:
+            self._fail("'-' has nothing to negate: put it right before a word, or quote it", self._minus.start)
+
+    def _fail(self, message: str, position: int) -> NoReturn:
+        _fail(message, self._text, position)
+
+
+def _tree(found: _List, inherited: Case) -> Query:
+    case = found.case or inherited
+    query = disjunction(conjunction(_item(each, case) for each in items) for items in found.alternatives)
+    if found.kinds:
+        query = typed(min(found.kinds, key=list(Kind).index), query)
+    return negation(query) if found.is_negated else query
+
+
+def _item(item: "Query | _List", case: Case) -> Query:
+    return _tree(item, case) if isinstance(item, _List) else _cased(item, case)
+
+
+def _cased(leaf: Query, case: Case) -> Query:
+    match leaf:
+        case Substring() | Regexp() if case is not Case.AUTO:
+            return in_case(leaf, case is Case.YES)
+        case Symbol(name) if case is not Case.AUTO:
+            return Symbol(in_case(name, case is Case.YES))
+        case Not(child):
+            return Not(_cased(child, case))
+    return leaf
+
+
+def _fail(message: str, text: str, position: int) -> NoReturn:
+    raise QuerySyntaxError(message, text=text, position=position)

@@ -1,0 +1,170 @@
+"""Trees without what says nothing, and what is left of a query for one repository.
+
+A simple tree has no constant but as its root or a Type's only child, no And in an And, no Or in an Or, no Not of a Not,
+and no list of one. Order is kept: whoever wrote the query meant the first word first.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from argosy.search.model import Repository
+from argosy.search.query.tree import (
+    FALSE,
+    TRUE,
+    Alias,
+    And,
+    Boost,
+    Branch,
+    BranchesRepos,
+    Const,
+    Flag,
+    Kind,
+    Language,
+    Meta,
+    Not,
+    Or,
+    Query,
+    Repo,
+    RepoIds,
+    RepoSet,
+    Type,
+)
+from argosy.search.regex import Pattern
+
+PATTERNS_KEPT_MAX = 256         # compiled: a query's few patterns are asked of every repository in turn
+HEAD = "HEAD"                   # the first branch, whatever it is called
+
+
+def simplify(query: Query) -> Query:
+    """The same question with nothing superfluous in it."""
+    return _rebuilt(query, lambda leaf: leaf)
+
+
+def for_repository(query: Query, repository: Repository) -> Query:
+    """What is left to ask of this repository's files; FALSE if none of them can match."""
+    return _rebuilt(query, lambda leaf: _told(leaf, repository))
+
+
+def branch_mask(branch: Branch, repository: Repository) -> int:
+    """Which branches of the repository are meant: bit i is the i-th. A repository without branches has a HEAD."""
+    names = [each.name for each in repository.branches] or [HEAD]
+    if branch.name == HEAD:
+        return 1
+    is_meant = branch.name.__eq__ if branch.is_exact else lambda name: branch.name in name
+    return sum(1 << i for i, name in enumerate(names) if is_meant(name))
+
+
+def conjunction(children: Iterable[Query]) -> Query:
+    """All of these simple trees, as a simple tree."""
+    found = list(children)
+    if len(found) == 1:
+        return found[0]
+    kept: list[Query] = []
+    for child in map(_part, found):
+        if child == FALSE:
+            return FALSE
+        if child != TRUE:
+            kept.extend(child.children if isinstance(child, And) else (child,))
+    return And(tuple(kept)) if len(kept) > 1 else kept[0] if kept else TRUE
+
+
+def disjunction(children: Iterable[Query]) -> Query:
+    """Any of these simple trees, as a simple tree."""
+    found = list(children)
+    if len(found) == 1:
+        return found[0]
+    kept: list[Query] = []
+    for child in map(_part, found):
+        if child == TRUE:
+            return TRUE
+        if child != FALSE:
+            kept.extend(child.children if isinstance(child, Or) else (child,))
+    return Or(tuple(kept)) if len(kept) > 1 else kept[0] if kept else FALSE
+
+
+def negation(child: Query) -> Query:
+    """What this simple tree leaves out, as a simple tree."""
+    match _part(child):
+        case Const(value):
+            return Const(not value)
+        case Not(inner):
+            return inner
+        case inner:
+            return Not(inner)
+
+
+def typed(kind: Kind, child: Query) -> Query:
+    """This simple tree's matches shown as `kind`, as a simple tree. Whole file matches are what is shown anyway."""
+    if kind is Kind.FILE_MATCH:
+        return child
+    inner = _part(child)
+    return FALSE if inner == FALSE else Type(kind, inner)
+
+
+def boosted(child: Query, factor: float) -> Query:
+    """This simple tree with other scores, as a simple tree; constants have none."""
+    inner = _part(child)
+    return inner if isinstance(inner, Const) else Boost(inner, factor)
+
+
+def _part(child: Query) -> Query:
+    """A tree that becomes part of another one: `type:repo` alone lists everything, as a part it asks for nothing."""
+    return TRUE if isinstance(child, Type) and child.child == TRUE else child
+
+
+def _rebuilt(query: Query, leaf: Callable[[Query], Query]) -> Query:
+    """The tree with other leaves, made simple from the leaves up."""
+    match query:
+        case And(children):
+            return conjunction(_rebuilt(child, leaf) for child in children)
+        case Or(children):
+            return disjunction(_rebuilt(child, leaf) for child in children)
+        case Not(child):
+            return negation(_rebuilt(child, leaf))
+        case Type(kind, child):
+            return typed(kind, _rebuilt(child, leaf))
+        case Boost(child, factor):
+            return boosted(_rebuilt(child, leaf), factor)
+    return leaf(query)
+
+
+def _told(leaf: Query, repository: Repository) -> Query:
+    """The leaf, or a constant if knowing the repository is enough to answer it."""
+    match leaf:
+        case Repo(pattern):
+            return Const(_matches(pattern, repository.name))
+        case RepoSet(names):
+            return Const(repository.name in names)
+        case RepoIds(ids):
+            return Const(repository.id in ids)
+        case Alias(name):
+            return Const(name in repository.aliases)
+        case Flag(name, value):
+            return Const(repository.flags.get(name, False) is value)
+        case Meta(name, pattern):
+            return Const(name in repository.metadata and _matches(pattern, repository.metadata[name]))
+        case Language(None):
+            return FALSE
+        case Branch():
+            return _on_branch(leaf, repository)
+        case BranchesRepos(pairs):
+            meant = [Branch(name, is_exact=True) for name, ids in pairs if repository.id in ids]
+            return disjunction(_on_branch(branch, repository) for branch in meant)
+    return leaf
+
+
+def _on_branch(branch: Branch, repository: Repository) -> Query:
+    """A file is on some branch, or it would not be there: only branches of which some are meant need a look at it."""
+    mask = branch_mask(branch, repository)
+    if mask == 0:
+        return FALSE
+    return TRUE if mask.bit_count() == max(1, len(repository.branches)) else branch
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return _compiled(pattern).matches(text.encode(errors="surrogateescape"))
+
+
+@lru_cache(PATTERNS_KEPT_MAX)
+def _compiled(pattern: str) -> Pattern:
+    return Pattern.compile(pattern)

@@ -1,0 +1,170 @@
+"""The query as a tree: what the parser makes, what every searcher is asked.
+
+A leaf says what one document, or one repository, must be like; its case is already decided. Nodes are values: two equal
+queries compare equal and may share a cache entry.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+
+class Scope(Enum):
+    """Where a text is looked for."""
+
+    ANY = "any"                 # in the content, or in the file name of a file whose content does not match
+    CONTENT = "content"
+    FILE_NAME = "file"
+
+
+class Kind(Enum):
+    """What `type:` asks for, from the least to the most condensed answer."""
+
+    FILE_MATCH = "filematch"
+    FILE_NAME = "filename"
+    REPO = "repo"
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """Every document (true) or none (false)."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Substring:
+    """Holds this text, byte for byte, or up to Unicode simple case folding."""
+
+    text: str
+    is_case_sensitive: bool = False
+    scope: Scope = Scope.ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Regexp:
+    """Matches this RE2 pattern; `^` and `$` are line anchors, `.` stops at a newline."""
+
+    pattern: str
+    is_case_sensitive: bool = False
+    scope: Scope = Scope.ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The name of a definition in the file matches; anchors are those of the name."""
+
+    name: Substring | Regexp
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The file is written in this language, by its canonical name; None is a language nobody knows."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Repo:
+    """The repository's name matches this RE2 pattern, case-sensitively."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepoSet:
+    """The repository is one of these."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RepoIds:
+    """The repository's number is one of these."""
+
+    ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """The repository goes by this other name, too."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The file is on a branch whose name holds this text (or equals it); HEAD is the first branch."""
+
+    name: str
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BranchesRepos:
+    """The file is on that very branch of one of those repositories, for one of the pairs."""
+
+    pairs: tuple[tuple[str, frozenset[int]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileNameSet:
+    """The file's path is one of these."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """The repository's `archived`, `fork` or `public` is set, or is not; one that was never told counts as not set."""
+
+    name: str
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """A value of the repository's metadata matches this RE2 pattern; no such value, no match."""
+
+    name: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    children: "tuple[Query, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    children: "tuple[Query, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    child: "Query"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The child's matches, shown as `kind`; as part of a larger query, REPO means: in a repository with a match."""
+
+    kind: Kind
+    child: "Query"
+
+
+@dataclass(frozen=True, slots=True)
+class Boost:
+    """The child, with its matches' scores multiplied."""
+
+    child: "Query"
+    factor: float
+
+
+Query: TypeAlias = (
+    Const | Substring | Regexp | Symbol | Language | Repo | RepoSet | RepoIds | Alias | Branch | BranchesRepos
+    | FileNameSet | Flag | Meta | And | Or | Not | Type | Boost
+)  # fmt: skip
+
+TRUE = Const(True)
+FALSE = Const(False)

@@ -1,0 +1,196 @@
+r"""Which characters a class takes.
+
+The ASCII part of the answer is exact. The rest may be too large, never too small: without Unicode's tables `\pL` takes
+any character beyond ASCII, and that is all that reasoning about bytes needs to know.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TypeAlias
+from unicodedata import category
+
+from argosy.search.regex.folding import ODD_FOLDS, variants
+from argosy.search.regex.tree import CODE_POINT_MAX, Class, Named, Range
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+ByteSets: TypeAlias = tuple[frozenset[int], ...]
+
+FOLDED_CHARS_MAX = 256                  # classes of more characters beyond ASCII are not folded one by one
+CLASSES_CACHED_MAX = 1024               # one pattern asks several times for each of its classes
+
+_ASCII = (1 << 128) - 1
+_WIDE: Ranges = ((0x80, CODE_POINT_MAX),)
+_LENGTH_STARTS = (0x00, 0x80, 0x800, 0x10000, CODE_POINT_MAX + 1)     # where UTF-8 takes one byte more
+_CONTINUATION = frozenset(range(0x80, 0xC0))
+_SPACE = "\t\n\f\r "
+
+
+@dataclass(frozen=True, slots=True)
+class CharSet:
+    """The ASCII characters by bit, exactly, and ranges that cover all others."""
+
+    ascii: int
+    wide: Ranges = ()
+
+    def __contains__(self, char: str) -> bool:
+        code = ord(char)
+        return bool(self.ascii >> code & 1) if code < 0x80 else any(low <= code <= high for low, high in self.wide)
+
+    def ascii_codes(self) -> Iterator[int]:
+        return (code for code in range(0x80) if self.ascii >> code & 1)
+
+    def count(self) -> int:
+        return self.ascii.bit_count() + sum(high - low + 1 for low, high in self.wide)
+
+    def byte_sets(self) -> ByteSets | None:
+        """For each byte of a member's UTF-8 form what it may be, if all members have equally many bytes."""
+        if not self.wide:
+            return (frozenset(self.ascii_codes()),) if self.ascii else None
+        low, high = self.wide[0][0], self.wide[-1][1]
+        length = utf8_length(low)
+        if self.ascii or utf8_length(high) != length:
+            return None
+        sets: list[set[int]] = [set() for _ in range(length)]
+        for low, high in self.wide:
+            for position, members in enumerate(_range_bytes(low, high)):
+                sets[position] |= members
+        return tuple(frozenset(members) for members in sets)
+
+
+def utf8_length(code: int) -> int:
+    return sum(code >= start for start in _LENGTH_STARTS)
+
+
+def utf8(char: str) -> bytes:
+    """RE2 takes half a surrogate pair for a character; no text holds one, but no pattern is to break on it."""
+    return char.encode(errors="surrogatepass")
+
+
+def _range_bytes(low: int, high: int) -> Iterator[set[int] | frozenset[int]]:
+    """Each byte's range, given equally long forms; where the bytes before it vary, a later byte may be any."""
+    is_settled = True
+    for first, last in zip(utf8(chr(low)), utf8(chr(high)), strict=True):
+        yield set(range(first, last + 1)) if is_settled else _CONTINUATION
+        is_settled = is_settled and first == last
+
+
+@lru_cache(maxsize=CLASSES_CACHED_MAX)
+def charset(node: Class, *, is_folded: bool) -> CharSet:
+    """The characters the class takes, with their other case if that is ignored."""
+    mask = 0
+    wide: list[tuple[int, int]] = []
+    is_exact = True                     # whether `wide` is the truth and not just a cover of it
+    for part in node.parts:
+        if isinstance(part, Named):
+            part_mask, has_wide, is_part_exact = _named(part, is_folded=is_folded)
+            wide += _WIDE if has_wide else ()
+        else:
+            part_mask, part_wide, is_part_exact = _range(part, is_folded=is_folded)
+            wide += part_wide
+        mask |= part_mask
+        is_exact = is_exact and is_part_exact
+    if node.is_negated:
+        return CharSet(_ASCII & ~mask, _complement(_merged(wide)) if is_exact else _WIDE)
+    return CharSet(mask, _merged(wide))
+
+
+def _range(part: Range, *, is_folded: bool) -> tuple[int, list[tuple[int, int]], bool]:
+    mask = _bits(part.low, min(part.high, 0x7F))
+    low = max(part.low, 0x80)
+    if low > part.high:
+        return (_with_other_case(mask) if is_folded else mask), [], True
+    wide = [(low, part.high)]
+    if not is_folded:
+        return mask, wide, True
+    for odd, letters in ODD_FOLDS.items():
+        if low <= odd <= part.high:
+            mask |= _mask(letters)
+    if part.high - low >= FOLDED_CHARS_MAX:
+        return _with_other_case(mask), list(_WIDE), False
+    folded = {ord(each) for code in range(low, part.high + 1) for each in variants(chr(code))}
+    return _with_other_case(mask), wide + [(code, code) for code in folded if code >= 0x80], False
+
+
+def _named(part: Named, *, is_folded: bool) -> tuple[int, bool, bool]:
+    """The ASCII part, whether there is another, and whether that other is exactly everything (or nothing).
+
+    Case is folded before a set is negated, as RE2 does it.
+    """
+    mask = _named_ascii(part.name)
+    if is_folded:
+        mask = _with_other_case(mask)
+    is_ascii_only = part.name.startswith(("\\", "["))
+    if part.is_negated:
+        return _ASCII & ~mask, True, is_ascii_only and not is_folded
+    return mask, not is_ascii_only, is_ascii_only and not is_folded
+
+
+@cache
+def _named_ascii(name: str) -> int:
+    if name in _ASCII_SETS:
+        return _ASCII_SETS[name]
+    if name == "Any":
+        return _ASCII
+    if name == "Latin":
+        return _mask(filter(str.isalpha, map(chr, range(0x80))))
+    if name == "Common":
+        return _ASCII & ~_named_ascii("Latin")
+    if len(name) <= 2:
+        return _mask(char for char in map(chr, range(0x80)) if category(char).startswith(name))
+    return 0                            # any other script: ASCII is Latin or common
+
+
+def _mask(chars: "Iterator[str] | filter[str] | str") -> int:
+    return sum(1 << ord(char) for char in set(chars))
+
+
+def _bits(low: int, high: int) -> int:
+    return (1 << high + 1) - (1 << low) if low <= high else 0
+
+
+def _with_other_case(mask: int) -> int:
+    upper, lower = _bits(0x41, 0x5A), _bits(0x61, 0x7A)
+    return mask | (mask & upper) << 32 | (mask & lower) >> 32
+
+
+def _merged(ranges: list[tuple[int, int]]) -> Ranges:
+    """In order, none touching the next."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def _complement(ranges: Ranges) -> Ranges:
+    """What is beyond ASCII and in none of them."""
+    bounds = [0x7F, *(bound for each in ranges for bound in each), CODE_POINT_MAX + 1]
+    gaps = zip(bounds[::2], bounds[1::2], strict=True)
+    return tuple((low + 1, high - 1) for low, high in gaps if high - low > 1)
+
+
+def _posix_sets() -> Iterator[tuple[str, int]]:
+    digit, upper, lower = _bits(0x30, 0x39), _bits(0x41, 0x5A), _bits(0x61, 0x7A)
+    alnum = digit | upper | lower
+    graph = _bits(0x21, 0x7E)
+    yield "alnum", alnum
+    yield "alpha", upper | lower
+    yield "ascii", _ASCII
+    yield "blank", _mask("\t ")
+    yield "cntrl", _bits(0x00, 0x1F) | 1 << 0x7F
+    yield "digit", digit
+    yield "graph", graph
+    yield "lower", lower
+    yield "print", graph | 1 << 0x20
+    yield "punct", graph & ~alnum
+    yield "space", _mask(_SPACE + "\v")
+    yield "upper", upper
+    yield "word", alnum | _mask("_")
+    yield "xdigit", digit | _mask("abcdefABCDEF")
+
+
+_ASCII_SETS = {f"[:{name}:]": mask for name, mask in _posix_sets()}
+_ASCII_SETS |= {r"\d": _ASCII_SETS["[:digit:]"], r"\w": _ASCII_SETS["[:word:]"], r"\s": _mask(_SPACE)}

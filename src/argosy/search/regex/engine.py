@@ -1,0 +1,163 @@
+"""RE2: linear time whatever the pattern, matching outside the interpreter lock, on buffers as they are.
+
+This is the one module that knows the binding, and it goes below its Python surface: `Match` takes any buffer without a
+copy, releases the lock, and costs about a microsecond. Assertions see the whole buffer, not just the searched range, so
+a range may begin and end anywhere between two characters.
+"""
+
+from typing import Any, TypeAlias
+
+import re2
+
+from argosy.base.errors import Invalid
+
+Buffer: TypeAlias = bytes | bytearray | memoryview | Any     # Any: a numpy array of bytes; there is no type for buffers
+Span: TypeAlias = tuple[int, int]
+
+PATTERN_BYTES_MAX = 32 << 10            # a query is typed or made by a program; neither needs more
+PROGRAM_BYTES_MAX = 8 << 20             # of one compiled program with its caches; RE2 refuses a pattern that needs more
+MATCHES_MAX = 1 << 31                   # more than a buffer can hold that an index can hold
+
+_RE2 = re2._re2.RE2
+_LATIN1 = re2.Options.Encoding.LATIN1
+_ANYWHERE = re2._Anchor.UNANCHORED
+_REMEDIES = {                           # by the beginning of RE2's message
+    "invalid perl operator": "look-around, back-references and comments are not supported",
+    "invalid repetition size": "repeat at most 1000 times, nested repetitions multiplied",
+    "bad repetition operator": "put what is repeated twice in parentheses",
+    "invalid escape sequence": r"write \\ for a backslash; back-references are not supported",
+    "pattern too large": "use smaller repetitions or fewer alternatives",
+}
+
+
+class RegexError(Invalid):
+    """RE2 refuses the pattern."""
+
+
+class Pattern:
+    """A compiled pattern: `^` and `$` are line anchors, `.` stops at a newline, there are no captures.
+
+    Text that is valid UTF-8 is matched by characters; for other text there is a second program, made when first needed,
+    to which every byte is a character and the pattern's own UTF-8 bytes are its characters. A pattern that names a
+    character no byte can be, such as `\\x{436}`, has no such program and matches no such text.
+    """
+
+    __slots__ = ("_by_bytes", "_by_chars", "is_case_sensitive", "source")
+
+    def __init__(self, source: str, *, is_case_sensitive: bool) -> None:
+        self.source = source
+        self.is_case_sensitive = is_case_sensitive
+        self._by_chars = _program(source, is_case_sensitive=is_case_sensitive, is_latin1=False)
+        if not self._by_chars.ok():
+            raise RegexError(_explained(source, self._by_chars.error().decode(errors="replace")))
+        self._by_bytes: Any = None
+
+    @classmethod
+    def compile(cls, source: str, *, is_case_sensitive: bool = True) -> "Pattern":
+        """The pattern ready for use; RegexError says what is wrong with it."""
+        return cls(source, is_case_sensitive=is_case_sensitive)
+
+    def find_all(
+        self,
+        text: Buffer,
+        start: int = 0,
+        end: int | None = None,
+        limit: int = MATCHES_MAX,
+        *,
+        is_utf8: bool = True,
+        with_empty: bool = False,
+    ) -> list[Span]:
+        """The first `limit` successive leftmost matches that lie in text[start:end], none overlapping another.
+
+        Matches of no text are left out unless asked for, and then left out only where another match ends. Without them
+        an answer shorter than `limit` says that there are no more. A pattern that can match nothing costs a step per
+        character, and one such as `(?s)a.*b|a` the rest of the range per match: bound the range, or the limit.
+        """
+        end = _checked_end(text, start, end)
+        program = self._by_chars if is_utf8 else self._bytes_program()
+        spans: list[Span] = []
+        if not program.ok():
+            return spans
+        found = program.Match
+        keep = spans.append
+        last = -1                       # where the last match ended
+        while len(spans) < limit:
+            span = found(_ANYWHERE, text, start, end)[0]
+            begin, stop = span
+            if stop > begin:
+                keep(span)
+                start = last = stop
+                continue
+            if begin < 0:
+                break
+            if with_empty and begin != last:
+                keep(span)
+            if begin >= end:
+                break
+            start = begin + (_char_length(text, begin, end) if is_utf8 else 1)
+        return spans
+
+    def matches(self, text: Buffer, start: int = 0, end: int | None = None, *, is_utf8: bool = True) -> bool:
+        """Whether there is a match in text[start:end]; one of no text counts."""
+        end = _checked_end(text, start, end)
+        program = self._by_chars if is_utf8 else self._bytes_program()
+        return bool(program.ok() and program.Match(_ANYWHERE, text, start, end)[0][0] >= 0)
+
+    def _bytes_program(self) -> Any:
+        if self._by_bytes is None:
+            self._by_bytes = _program(self.source, is_case_sensitive=self.is_case_sensitive, is_latin1=True)
+        return self._by_bytes
+
+    def __repr__(self) -> str:
+        return f"Pattern({self.source!r}, is_case_sensitive={self.is_case_sensitive})"
+
+
+def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Any:
+    try:
+        written = source.encode()
+    except UnicodeEncodeError as error:
+        raise RegexError(f"the pattern {source!r} is not valid UTF-8: write \\xHH instead") from error
+    if len(written) > PATTERN_BYTES_MAX:
+        raise RegexError(f"the pattern has {len(written)} bytes: search for at most {PATTERN_BYTES_MAX} at once")
+    options = re2.Options()
+    options.case_sensitive = is_case_sensitive
+    options.never_capture = True
+    options.log_errors = False
+    options.max_mem = PROGRAM_BYTES_MAX
+    if is_latin1:
+        options.encoding = _LATIN1
+    return _RE2(b"(?m)" + written, options)
+
+
+def _explained(source: str, error: str) -> str:
+    """RE2's message, without the prefix it was given, and what to do about it."""
+    message = error.replace("(?m)", "", 1)
+    shown = source if len(source) <= 80 else source[:80] + "…"
+    return f"cannot search for the regular expression {shown!r}: {message}; {_remedy(message)}"
+
+
+def _remedy(message: str) -> str:
+    for beginning, remedy in _REMEDIES.items():
+        if message.startswith(beginning):
+            return remedy
+    return "put a backslash before a sign that stands for itself"
+
+
+def _checked_end(text: Buffer, start: int, end: int | None) -> int:
+    """The end of the range; the binding believes any buffer to be bytes in a row and any range to be inside it."""
+    if not isinstance(text, bytes):
+        view = memoryview(text)
+        assert view.c_contiguous, view.strides
+        assert view.itemsize == 1, view.format
+    size = len(text)
+    end = size if end is None else end
+    assert 0 <= start <= end <= size, (start, end, size)
+    return end
+
+
+def _char_length(text: Buffer, at: int, end: int) -> int:
+    """The bytes of the UTF-8 character at `at`, none past `end`."""
+    following = at + 1
+    while following < end and text[following] & 0xC0 == 0x80:
+        following += 1
+    return following - at

@@ -1,0 +1,136 @@
+"""Runs of bytes that every match holds, each byte one of a set: what is left of `[0-9]{4}-[0-9]{2}` as bytes.
+
+A run goes on while each character has one length in UTF-8, whichever it is, and breaks where lengths differ or the
+number of characters does.
+"""
+
+from argosy.search.regex.charsets import ByteSets, CharSet, charset, utf8
+from argosy.search.regex.folding import variants
+from argosy.search.regex.tree import Assertion, Choice, Class, Node, Repeat, Sequence, Text
+
+RUN_BYTES_MIN = 3                       # an index knows nothing of shorter ones
+RUN_BYTES_MAX = 64                      # a longer run is told in pieces
+RUNS_MAX = 8                            # kept for the whole pattern, the most telling
+_FIXED_BYTES_MAX = 4 * RUN_BYTES_MAX    # longer parts of one length are not written out
+
+
+def byte_runs(node: Node, *, is_case_sensitive: bool) -> tuple[ByteSets, ...]:
+    """The most telling runs; those that are plain text are left out, since the literals tell the same."""
+    writer = _Writer(is_case_sensitive)
+    writer.visit(node)
+    writer.cut()
+    runs = dict.fromkeys(run for run in writer.runs if not _is_text(run))
+    return tuple(sorted(runs, key=_commonness)[:RUNS_MAX])
+
+
+class _Writer:
+    def __init__(self, is_case_sensitive: bool) -> None:
+        self.is_case_sensitive = is_case_sensitive
+        self.runs: list[ByteSets] = []
+        self.current: list[frozenset[int]] = []
+
+    def cut(self) -> None:
+        if len(self.current) >= RUN_BYTES_MIN:
+            self.runs.append(tuple(self.current))
+        self.current = []
+
+    def visit(self, node: Node) -> None:
+        match node:
+            case Text(chars):
+                for char in chars:
+                    self._take(self._char(char, node))
+            case Sequence(children):
+                for child in children:
+                    self.visit(child)
+            case Repeat(child, least, most):
+                self._visit_repeat(child, least, most)
+            case _:
+                self._take(self._fixed(node))
+
+    def _visit_repeat(self, child: Node, least: int, most: int | None) -> None:
+        if most == 0:
+            return
+        if least == 0:
+            self.cut()
+        elif (sets := self._fixed(child)) is None:
+            # Being of no fixed length, the child breaks the run within: what stands before that belongs to the first
+            # copy, what stands after it to the last.
+            self.visit(child)
+        else:
+            copies = self._copies(sets, least)
+            self._take(copies)
+            if most != least or len(copies) < len(sets) * least:
+                self.cut()
+                self._take(copies)      # the last copies precede what comes
+
+    def _take(self, sets: ByteSets | None) -> None:
+        if sets is None:
+            self.cut()
+        for each in sets or ():
+            if len(self.current) == RUN_BYTES_MAX:
+                self.cut()
+            self.current.append(each)
+
+    def _copies(self, sets: ByteSets, least: int) -> ByteSets:
+        return sets * min(least, max(1, _FIXED_BYTES_MAX // max(1, len(sets))))
+
+    def _char(self, char: str, node: Text) -> ByteSets | None:
+        if not node.case.is_folded(is_case_sensitive=self.is_case_sensitive):
+            return tuple(frozenset((byte,)) for byte in utf8(char))
+        forms = [utf8(each) for each in variants(char)]
+        if len({len(form) for form in forms}) > 1:
+            return None
+        return tuple(map(frozenset, zip(*forms, strict=True)))
+
+    def _fixed(self, node: Node) -> ByteSets | None:
+        """The bytes of the node, if every match of it has the same number of them."""
+        match node:
+            case Text(chars):
+                return self._fixed_row([self._char(char, node) for char in chars[: _FIXED_BYTES_MAX + 1]])
+            case Class():
+                return self._charset(node).byte_sets()
+            case Assertion():
+                return ()
+            case Sequence(children):
+                return self._fixed_row([self._fixed(child) for child in children])
+            case Choice(children):
+                return _fixed_choice([self._fixed(child) for child in children])
+            case Repeat(child, least, most) if least == most:
+                sets = self._fixed(child)
+                return self._fixed_row([sets] * min(least, _FIXED_BYTES_MAX + 1)) if sets else sets
+            case _:
+                return None
+
+    def _charset(self, node: Class) -> CharSet:
+        return charset(node, is_folded=node.case.is_folded(is_case_sensitive=self.is_case_sensitive))
+
+    def _fixed_row(self, parts: list[ByteSets | None]) -> ByteSets | None:
+        row: list[frozenset[int]] = []
+        for part in parts:
+            if part is None or len(row) + len(part) > _FIXED_BYTES_MAX:
+                return None
+            row += part
+        return tuple(row)
+
+
+def _fixed_choice(parts: list[ByteSets | None]) -> ByteSets | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or len({len(part) for part in known}) != 1:
+        return None
+    return tuple(frozenset().union(*column) for column in zip(*known, strict=True))
+
+
+def _is_text(run: ByteSets) -> bool:
+    return all(len(members) == 1 or _is_letter(members) for members in run)
+
+
+def _is_letter(members: frozenset[int]) -> bool:
+    """Both cases of one ASCII letter."""
+    return len(members) == 2 and len(bytes(members).lower()) == 2 and len(set(bytes(members).lower())) == 1
+
+
+def _commonness(run: ByteSets) -> float:
+    share = 1.0
+    for members in run:
+        share *= len(members) / 256
+    return share

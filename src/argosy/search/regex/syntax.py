@@ -1,0 +1,226 @@
+r"""From RE2 syntax to a tree.
+
+The dialect is Go's with ClassNL, PerlX and UnicodeGroups: `^` and `$` are line anchors, `.` stops at a newline, negated
+classes do not. A pattern that RE2 takes is either read with RE2's meaning or is `Opaque`; one that RE2 refuses may come
+out as anything, since the engine refuses it for good.
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+
+from argosy.search.regex.atoms import Unknown, read_class, read_escape, read_named
+from argosy.search.regex.tree import (
+    ANY_CHAR,
+    ANY_CHAR_OF_LINE,
+    EMPTY,
+    Assertion,
+    Case,
+    Choice,
+    Class,
+    Node,
+    Opaque,
+    Place,
+    Repeat,
+    Sequence,
+    Text,
+)
+
+# What is built from the tree walks it by recursion; a pattern nested deeper is legal, and merely not reasoned about.
+DEPTH_MAX = 50
+REPEATS_MAX = 1000                      # RE2's bound on `{n,m}`
+
+_COUNT = r"(?:0|[1-9][0-9]{0,8})"       # RE2 takes a number with leading zeros for plain text
+_REPEAT = re.compile(rf"([*+?]|\{{({_COUNT})(,({_COUNT})?)?\}})(\??)")
+_FLAGS = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
+_NAMED_GROUP = re.compile(r"\(\?P?<[^>]+>")
+_PLAIN = re.compile(r"[^\\\[\](){}*+?.^$|]+")
+_SIMPLE_REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_ESCAPED_PLACES = {
+    "A": Place.TEXT_START, "z": Place.TEXT_END, "b": Place.WORD_BOUNDARY, "B": Place.NO_WORD_BOUNDARY,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    case: Case = Case.ASKED
+    is_per_line: bool = True
+    dot_takes_newline: bool = False
+    is_lazy: bool = False               # `(?U)`: a plain repetition takes as little as it can
+
+    def changed(self, letters: str, *, to: bool) -> "_Flags":
+        case = (Case.IGNORED if to else Case.KEPT) if "i" in letters else self.case
+        return replace(
+            self,
+            case=case,
+            is_per_line=to if "m" in letters else self.is_per_line,
+            dot_takes_newline=to if "s" in letters else self.dot_takes_newline,
+            is_lazy=to if "U" in letters else self.is_lazy,
+        )
+
+
+@dataclass(slots=True)
+class _Group:
+    """An open group: the flags to go back to, its closed branches, and the branch being read."""
+
+    outer: _Flags
+    branches: list[Node] = field(default_factory=list)
+    items: list[Node] = field(default_factory=list)
+
+    def close_branch(self) -> None:
+        self.branches.append(_sequence(self.items))
+        self.items = []
+
+    def closed(self) -> Node:
+        self.close_branch()
+        return self.branches[0] if len(self.branches) == 1 else Choice(tuple(self.branches))
+
+
+class _Reader:
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.flags = _Flags()
+        self.groups = [_Group(self.flags)]
+
+    def read(self) -> Node:
+        while self.at < len(self.pattern):
+            self._read_one()
+        if len(self.groups) != 1:
+            raise Unknown("a group without its end")
+        return self.groups[0].closed()
+
+    def _read_one(self) -> None:
+        if found := _PLAIN.match(self.pattern, self.at):
+            self.at = found.end()
+            return self._push_text(found[0])
+        match self.pattern[self.at]:
+            case "(":
+                self._open_group()
+            case ")":
+                self._close_group()
+            case "|":
+                self.at += 1
+                self.groups[-1].close_branch()
+            case "*" | "+" | "?" | "{":
+                self._read_repeat()
+            case "\\":
+                self._read_backslash()
+            case "[":
+                parts, is_negated, self.at = read_class(self.pattern, self.at)
+                self._push(Class(parts, is_negated, self.flags.case))
+            case sign:
+                self.at += 1
+                self._push(self._sign(sign))
+        return None
+
+    def _sign(self, sign: str) -> Node:
+        match sign:
+            case "^":
+                return Assertion(Place.LINE_START if self.flags.is_per_line else Place.TEXT_START)
+            case "$":
+                return Assertion(Place.LINE_END if self.flags.is_per_line else Place.TEXT_END)
+            case ".":
+                return ANY_CHAR if self.flags.dot_takes_newline else ANY_CHAR_OF_LINE
+            case _:
+                return Text(sign, self.flags.case)            # a bracket or brace that closes nothing
+
+    def _push(self, node: Node) -> None:
+        self.groups[-1].items.append(node)
+
+    def _push_text(self, chars: str) -> None:
+        # One by one, for a repetition takes the last of them only; `_sequence` joins what stays together.
+        self.groups[-1].items.extend(Text(char, self.flags.case) for char in chars)
+
+    def _open_group(self) -> None:
+        outer = self.flags
+        if found := _NAMED_GROUP.match(self.pattern, self.at):
+            self.at = found.end()
+        elif found := _FLAGS.match(self.pattern, self.at):
+            self.at = found.end()
+            self.flags = outer.changed(found[1], to=True).changed(found[2] or "", to=False)
+            if found[3] == ")":
+                return                  # from here on, to the end of the group that is open already
+        elif self.pattern.startswith("(?", self.at):
+            raise Unknown(self.pattern[self.at : self.at + 3])
+        else:
+            self.at += 1
+        if len(self.groups) > DEPTH_MAX:
+            raise Unknown(f"nested deeper than {DEPTH_MAX}")
+        self.groups.append(_Group(outer))
+
+    def _close_group(self) -> None:
+        if len(self.groups) == 1:
+            raise Unknown("a parenthesis that closes nothing")
+        group = self.groups.pop()
+        self.flags = group.outer
+        self.at += 1
+        self._push(group.closed())
+
+    def _read_repeat(self) -> None:
+        found = _REPEAT.match(self.pattern, self.at)
+        if not found:
+            self.at += 1
+            return self._push_text("{")
+        self.at = found.end()
+        if found[1] in _SIMPLE_REPEATS:
+            least, most = _SIMPLE_REPEATS[found[1]]
+        else:
+            least = int(found[2])
+            most = least if found[3] is None else int(found[4]) if found[4] else None
+        if max(least, most or 0) > REPEATS_MAX or (most is not None and most < least) or not self.groups[-1].items:
+            raise Unknown(found[0])
+        child = self.groups[-1].items.pop()
+        self._push(Repeat(child, least, most, is_greedy=bool(found[5]) == self.flags.is_lazy))
+        return None
+
+    def _read_backslash(self) -> None:
+        following = self.pattern[self.at + 1 : self.at + 2]
+        if following in _ESCAPED_PLACES:
+            self.at += 2
+            self._push(Assertion(_ESCAPED_PLACES[following]))
+        elif following == "C":
+            self.at += 2
+            self._push(ANY_CHAR)        # any byte, even of the middle of a character: as unknown as any character
+        elif following == "Q":
+            quoted, _, _ = self.pattern[self.at + 2 :].partition(r"\E")
+            self.at = min(self.at + len(quoted) + 4, len(self.pattern))
+            self._push_text(quoted)
+        elif named := read_named(self.pattern, self.at):
+            part, self.at = named
+            self._push(Class((part,), case=self.flags.case))
+        else:
+            code, self.at = read_escape(self.pattern, self.at)
+            self._push_text(chr(code))
+
+
+def _sequence(items: list[Node]) -> Node:
+    """The items in a row; neighbouring text is joined, sequences within are spread out."""
+    joined: list[Node] = []
+    texts: list[str] = []               # of the run of text that is being joined
+    case = Case.ASKED
+
+    def flush() -> None:
+        if texts:
+            joined.append(Text("".join(texts), case))
+            texts.clear()
+
+    for item in items:
+        for node in item.children if isinstance(item, Sequence) else (item,):
+            if isinstance(node, Text):
+                if node.case is not case:
+                    flush()
+                    case = node.case
+                texts.append(node.chars)
+            else:
+                flush()
+                joined.append(node)
+    flush()
+    return EMPTY if not joined else joined[0] if len(joined) == 1 else Sequence(tuple(joined))
+
+
+def parse_regex(pattern: str) -> Node:
+    """The tree of the pattern, or `Opaque` where it cannot be told."""
+    try:
+        return _Reader(pattern).read()
+    except Unknown:
+        return Opaque()

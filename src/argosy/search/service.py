@@ -1,0 +1,111 @@
+"""The shelf: many indexes, searched together by a few threads.
+
+The index is asked for all segments first, which is quick. If little text is left to look at, the asking thread looks
+itself; otherwise the segments are shared out, because the kernels and RE2 run outside the interpreter lock.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from argosy.base.clock import Clock, SystemClock
+from argosy.base.errors import NotFound
+from argosy.search.index.index import Index
+from argosy.search.match import Budget, Outcome, Search, Task
+from argosy.search.model import Answer, Form, Options, Repository
+from argosy.search.query.tree import Query
+
+_T = TypeVar("_T")
+
+ALONE_BYTES = 16 << 20          # less text than this is faster looked at than shared out: about 4 ms
+
+
+class Shelf:
+    """Indexes by the names of their repositories. Searches see the shelf as it was when they began."""
+
+    def __init__(self, indexes: Iterable[Index] = (), *, threads: int | None = None, clock: Clock | None = None) -> None:
+        self._indexes: dict[str, Index] = {}
+        self._order: tuple[Index, ...] = ()
+        self._clock = clock or SystemClock()
+        self._threads = threads or os.cpu_count() or 1
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="search")
+        for index in indexes:
+            self.put(index)
+
+    def put(self, index: Index) -> None:
+        """Adds an index, or replaces the one of the same repository."""
+        self._change({**self._indexes, index.repository.name: index})
+
+    def drop(self, name: str) -> None:
+        if name not in self._indexes:
+            raise NotFound(f"no repository {name!r} is on this shelf: ask for the list of those that are")
+        self._change({known: index for known, index in self._indexes.items() if known != name})
+
+    def get(self, name: str) -> Index:
+        try:
+            return self._indexes[name]
+        except KeyError:
+            raise NotFound(f"no repository {name!r} is on this shelf: ask for the list of those that are") from None
+
+    def _change(self, indexes: dict[str, Index]) -> None:
+        """The best repositories first, so that a bound cuts off the least wanted."""
+        self._indexes = indexes
+        self._order = tuple(sorted(indexes.values(), key=lambda index: (-index.repository.rank, index.repository.name)))
+
+    async def search(self, query: Query, options: Options) -> Answer:
+        return await self._in_thread(lambda is_cancelled: self.search_now(query, options, is_cancelled))
+
+    async def repositories(self, query: Query) -> tuple[Repository, ...]:
+        return await self._in_thread(lambda is_cancelled: self.repositories_now(query, is_cancelled))
+
+    def search_now(self, query: Query, options: Options, is_cancelled: Callable[[], bool] = lambda: False) -> Answer:
+        """The same, in this thread, for programs without an event loop."""
+        budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
+        began = budget.now()
+        outcome = self._outcome(Search(query, options, budget))
+        return outcome.answer(budget.now() - began)
+
+    def repositories_now(self, query: Query, is_cancelled: Callable[[], bool] = lambda: False) -> tuple[Repository, ...]:
+        options = Options(form=Form.COUNT, index_match_limit=1)
+        budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
+        search = Search(query, options, budget)
+        found = []
+        for index in self._order:
+            tasks = search.tasks(index, Outcome(options))
+            if any(task.run().files for task in tasks):
+                found.append(index.repository)
+        return tuple(sorted(found, key=lambda repository: repository.name))
+
+    def _outcome(self, search: Search) -> Outcome:
+        outcome = Outcome(search.options)
+        tasks = [task for index in self._order for task in search.tasks(index, outcome)]
+        if self._threads > 1 and _is_worth_sharing(tasks):
+            for part in self._pool.map(Task.run, tasks):
+                outcome.merge(part)
+        else:
+            for task in tasks:
+                outcome.merge(task.run())
+        return outcome
+
+    async def _in_thread(self, work: Callable[[Callable[[], bool]], _T]) -> _T:
+        cancelled = threading.Event()
+        try:
+            return await asyncio.to_thread(work, cancelled.is_set)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_worth_sharing(tasks: list[Task]) -> bool:
+    total = 0
+    for task in tasks:
+        total += task.cost_bytes
+        if total > ALONE_BYTES:
+            return len(tasks) > 1
+    return False

@@ -1,0 +1,216 @@
+"""The definitions of one file: prepare the text, run the pattern, see what lies in what, settle the kinds.
+
+Everything that happens per byte is compiled code or RE2; Python sees one object per definition.
+"""
+
+from operator import attrgetter
+from typing import TypeAlias
+
+import numpy as np
+
+from argosy.search.documents import Definition
+from argosy.search.index.segment import I32, U8
+from argosy.search.symbols.blanking import blanked
+from argosy.search.symbols.grammar import NAME, OWNER, Grammar, Nest
+from argosy.search.symbols.grammars import GRAMMARS
+from argosy.search.symbols.indents import blank_bodies, columns
+from argosy.search.symbols.lexis import DIRECTIVES
+from argosy.search.symbols.nesting import nested, placed
+from argosy.search.symbols.outline import outlined
+from argosy.search.symbols.squeezing import Squeezed, squeezed
+
+DEFINITIONS_MAX = 100_000               # of one file, macros apart; what comes after is not told
+NAME_BYTES_MAX = 1_000                  # longer is no name
+
+WINDOW_BYTES = 16 << 10                 # how far ahead one search looks, at most twice that
+WINDOW_OVERLAP_BYTES = 1 << 10          # a form that stands across the end of a window is seen in the next
+
+_BRACE = ord("{")
+
+# What may own methods that are defined outside of it.
+_OWNERS = frozenset({"class", "struct", "union", "type", "interface", "alias", "variable", "namespace"})
+
+# From where to where a name stands in the scanned text, the pattern's group, the name, the name of the type it is of.
+_Match: TypeAlias = tuple[int, int, int, bytes, bytes]
+# From where a name stands in the content, how long it is, its kind, the row it lies in or -1.
+_Row: TypeAlias = tuple[int, int, str, int]
+
+
+def definitions(language: str, content: bytes) -> list[Definition]:
+    """The names defined in a file, in the order they stand in it; none in a language we have no grammar for."""
+    grammar = GRAMMARS.get(language)
+    if grammar is None or not content:
+        return []
+    if grammar.lexis is None:
+        matches = _matches(grammar, content)
+        starts, ends = _ends_of(matches)
+        return _made(_rows(grammar, matches, starts, ends, _by_level(grammar, matches), [0] * len(matches)))
+    text = blanked(content, grammar.lexis)
+    frames = _prepare(grammar, text)
+    scanned = squeezed(text, has_directives=bool(grammar.lexis.says & DIRECTIVES))
+    matches = _matches(grammar, scanned.text)
+    starts, ends = _ends_of(matches)
+    starts, ends = scanned.places[starts], scanned.places[ends - 1] + 1
+    if frames is None:
+        rows = _rows(grammar, matches, starts, ends, _by_column(grammar, text, starts), [0] * len(matches))
+    else:
+        parents, contexts = placed(starts, frames)
+        rows = _rows(grammar, matches, starts, ends, parents.tolist(), contexts.tolist())
+    return _with_macros(rows, scanned) if len(scanned.macro_starts) else _made(rows)
+
+
+def _prepare(grammar: Grammar, text: U8) -> I32 | None:
+    """Blanks what only hides definitions; returns the frames of a language with braces."""
+    if grammar.nest is Nest.PYTHON:
+        blank_bodies(text)
+    if grammar.words is None:
+        return None
+    if grammar.nest is Nest.OUTLINE:
+        return outlined(text, grammar.words, grammar.reads)
+    return nested(text, grammar.words)
+
+
+def _matches(grammar: Grammar, text: bytes) -> list[_Match]:
+    matches: list[_Match] = []
+    kinds, refused, following = grammar.kinds, grammar.refused, grammar.pattern.next
+    position, size, groups = 0, len(text), range(1, len(kinds) + 1)
+    end = _window_end(text, 0)
+    while position < size and len(matches) < DEFINITIONS_MAX:
+        spans = following(text, position, end)
+        first, last = spans[0]
+        if end < size and (first < 0 or (last == end and first > position)):
+            position = first if first > position else max(position + 1, end - WINDOW_OVERLAP_BYTES)
+            end = _window_end(text, end)
+            continue
+        if first < 0:
+            break
+        owner, start = b"", -1
+        for group in groups:
+            span = spans[group]
+            if span[0] < 0:
+                continue
+            kind = kinds[group - 1]
+            if kind == OWNER:
+                owner = text[span[0] : span[1]]
+                continue
+            if start < 0:
+                start, position = span
+            if kind == NAME:
+                continue
+            name = text[start:position]
+            if len(name) <= NAME_BYTES_MAX and name not in refused:
+                matches.append((start, position, group, name, owner))
+            if text[last - 1] == _BRACE:
+                position = last                     # what stands before a body belongs to this definition
+            break
+        if start < 0:
+            position = max(last, position + 1)
+    return matches
+
+
+def _window_end(text: bytes, start: int) -> int:
+    """Where a search from here may look: some way, to the end of a line if there is one.
+
+    A pattern may read to the end of what it is given before it settles for a match near the beginning; without a window
+    a file made for it would take hours.
+    """
+    if start + 2 * WINDOW_BYTES >= len(text):
+        return len(text)
+    line = text.find(b"\n", start + WINDOW_BYTES, start + 2 * WINDOW_BYTES)
+    return line + 1 if line >= 0 else start + 2 * WINDOW_BYTES
+
+
+def _ends_of(matches: list[_Match]) -> tuple[I32, I32]:
+    starts = np.array([match[0] for match in matches], np.int32)
+    ends = np.array([match[1] for match in matches], np.int32)
+    return starts, ends
+
+
+def _by_column(grammar: Grammar, text: U8, starts: I32) -> list[int]:
+    """Parents by indentation: the nearest definition before that is indented less."""
+    return [-1] * len(starts) if grammar.nest is Nest.NONE else _by_depth(columns(text, starts))
+
+
+def _by_level(grammar: Grammar, matches: list[_Match]) -> list[int]:
+    """Parents by kind: a section lies in the chapter before it."""
+    if grammar.nest is Nest.NONE:
+        return [-1] * len(matches)
+    levels = [grammar.levels.index(str(kind)) for kind in grammar.kinds]
+    return _by_depth([levels[match[2] - 1] for match in matches])
+
+
+def _by_depth(depths: list[int]) -> list[int]:
+    parents: list[int] = []
+    stack: list[tuple[int, int]] = []
+    for number, depth in enumerate(depths):
+        while stack and stack[-1][0] >= depth:
+            stack.pop()
+        parents.append(stack[-1][1] if stack else -1)
+        stack.append((depth, number))
+    return parents
+
+
+def _rows(
+    grammar: Grammar, matches: list[_Match], starts: I32, ends: I32, parents: list[int], contexts: list[int]
+) -> list[_Row]:
+    """The matches that are definitions where they stand, their parents counted among themselves."""
+    kinds = _kinds(grammar, matches, parents, contexts)
+    places, count = [-1] * len(kinds), 0
+    for number, kind in enumerate(kinds):
+        if kind:
+            places[number] = count
+            count += 1
+    if grammar.has_owners:
+        _adopt(matches, kinds, parents)
+    rows: list[_Row] = []
+    for start, length, kind, parent in zip(starts.tolist(), (ends - starts).tolist(), kinds, parents, strict=True):
+        if kind:
+            while parent >= 0 and not kinds[parent]:
+                parent = parents[parent]
+            rows.append((start, length, kind, places[parent] if parent >= 0 else -1))
+    return rows
+
+
+def _kinds(grammar: Grammar, matches: list[_Match], parents: list[int], contexts: list[int]) -> list[str]:
+    """What each match is where it stands, "" if nothing."""
+    by_group, inner = grammar.kinds, grammar.inner
+    kinds: list[str] = []
+    for match, parent, context in zip(matches, parents, contexts, strict=True):
+        kind = by_group[match[2] - 1]
+        if not isinstance(kind, str):
+            kind = kind.get(context, "")
+        elif kind in inner:
+            while parent >= 0 and not kinds[parent]:
+                parent = parents[parent]
+            kind = inner[kind].get(kinds[parent], kind) if parent >= 0 else kind
+        kinds.append(kind)
+    return kinds
+
+
+def _adopt(matches: list[_Match], kinds: list[str], parents: list[int]) -> None:
+    """A method that names its type from outside belongs to it, if the type is in the same file."""
+    types: dict[bytes, int] = {}
+    for number, kind in enumerate(kinds):
+        if kind in _OWNERS:
+            types.setdefault(matches[number][3], number)
+    for number, match in enumerate(matches):
+        if match[4] in types:
+            parents[number] = types[match[4]]
+
+
+def _made(rows: list[_Row]) -> list[Definition]:
+    return [Definition(*row) for row in rows]
+
+
+def _with_macros(rows: list[_Row], scanned: Squeezed) -> list[Definition]:
+    """The rows and the macros, in text order. A macro lies in nothing, wherever it stands."""
+    starts, ends = scanned.macro_starts, scanned.macro_ends
+    macros = [
+        Definition(start, length, "macro") for start, length in zip(starts.tolist(), (ends - starts).tolist(), strict=True)
+    ]
+    before = np.searchsorted(starts, np.array([row[0] for row in rows], np.int32)).tolist()
+    told = [
+        Definition(start, length, kind, place + before[place] if place >= 0 else -1)
+        for start, length, kind, place in rows
+    ]
+    return sorted(told + macros, key=attrgetter("start"))

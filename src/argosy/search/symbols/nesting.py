@@ -1,0 +1,221 @@
+"""Which definition lies in which: frames for languages whose bodies are kept, and parents from frames.
+
+In JavaScript functions are defined inside functions and inside calls, so nothing is blanked and every brace is a frame.
+A frame belongs to the last definition in its header: the text since the statement began.
+"""
+
+import numba
+import numpy as np
+
+from argosy.search.index.segment import I32, U8, U64
+from argosy.search.kernels.compiling import BYTES, INTS, LONGS, helper, kernel
+from argosy.search.symbols.words import BLOCK, HASH_FACTOR, HASH_START, TOP, Words
+
+DEPTH_MAX = 500                 # braces and parentheses inside one another; deeper ones are not told apart
+FRAME_BYTES = 2                 # `{}`
+
+_NEWLINE = ord("\n")
+_IS_WORD = np.zeros(256, np.bool_)
+_IS_WORD[[*range(48, 58), *range(65, 91), 95, 36, *range(97, 123), *range(128, 256)]] = True
+_IS_BLANK = np.zeros(256, np.bool_)
+_IS_BLANK[np.frombuffer(b" \t\r\n", np.uint8)] = True
+# A line that ends or begins so goes on.
+_GOES_ON_AFTER = np.zeros(256, np.bool_)
+_GOES_ON_AFTER[np.frombuffer(b"=,&|+:?>(<", np.uint8)] = True
+_GOES_ON_WITH = np.zeros(256, np.bool_)
+_GOES_ON_WITH[np.frombuffer(b"{.=?:&|+),>", np.uint8)] = True
+_REFUSED_AFTER = np.zeros(256, np.bool_)
+_REFUSED_AFTER[np.frombuffer(b"(=;,.):?}", np.uint8)] = True
+
+
+@helper
+def _after_blanks(text: U8, at: int) -> int:
+    while at < text.size and _IS_BLANK[text[at]]:
+        at += 1
+    return at
+
+
+@helper
+def _before_blanks(text: U8, at: int) -> int:
+    while at >= 0 and _IS_BLANK[text[at]]:
+        at -= 1
+    return at
+
+
+@helper
+def _is_extends(text: U8, at: int) -> bool:
+    """Whether `extends` or `implements` stands here: the header of a class goes on."""
+    if at + 7 >= text.size:
+        return False
+    is_extends = text[at] == ord("e") and text[at + 2] == ord("t") and text[at + 6] == ord("s")
+    return bool(is_extends or (text[at] == ord("i") and text[at + 1] == ord("m") and text[at + 3] == ord("l")))
+
+
+@helper
+def _goes_on(text: U8, before: int, after: int) -> bool:
+    """Whether the statement whose last byte so far is at `before` goes on at `after`, on another line."""
+    if after >= text.size:
+        return False
+    return bool(_GOES_ON_AFTER[text[before]] or _GOES_ON_WITH[text[after]] or _is_extends(text, after))
+
+
+@helper
+def _context_at(text: U8, at: int, end: int, hashes: U64, codes: U8) -> int:
+    hashed = np.uint64(HASH_START)
+    for here in range(at, end):
+        hashed = (hashed ^ np.uint64(text[here])) * np.uint64(HASH_FACTOR)
+    slot = np.int64(hashed & np.uint64(255))
+    while hashes[slot] != 0:
+        if hashes[slot] == hashed:
+            after = _after_blanks(text, end)
+            is_refused = after >= text.size or _REFUSED_AFTER[text[after]]
+            is_property = at > 0 and (text[at - 1] == ord(".") or text[at - 1] == ord("@"))
+            return 0 if is_refused or is_property else int(codes[slot])
+        slot = (slot + 1) & 255
+    return 0
+
+
+@helper
+def _is_code(text: U8, at: int) -> bool:
+    """Whether a body begins here, of `=> {`, `) {`, `function` or `class`; after another `=>` comes a type or a value."""
+    byte = text[at]
+    if byte == ord("="):
+        after = _after_blanks(text, at + 2) if at + 1 < text.size and text[at + 1] == ord(">") else text.size
+        return bool(after < text.size and text[after] == ord("{"))
+    if byte == ord("{"):
+        before = _before_blanks(text, at - 1)
+        return bool(before >= 0 and text[before] == ord(")"))
+    if at + 5 >= text.size or (at and _IS_WORD[text[at - 1]]):
+        return False
+    if byte == ord("c"):
+        return bool(text[at + 1] == ord("l") and text[at + 3] == ord("s") and text[at + 5] == ord(" "))
+    return bool(byte == ord("f") and text[at + 1] == ord("u") and text[at + 3] == ord("c") and text[at + 5] == ord("i"))
+
+
+@kernel(numba.void(numba.uint8[::1]))
+def _blank_arguments(text: U8) -> None:
+    """Blanks what is in parentheses where no function begins there: arguments, parameters, conditions."""
+    opens, has_code = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.bool_)
+    depth, at = 0, 0
+    while at < text.size:
+        byte = text[at]
+        if byte == ord("("):
+            if depth < DEPTH_MAX:
+                opens[depth], has_code[depth] = at, False
+            depth += 1
+        elif byte == ord(")") and depth:
+            depth -= 1
+            if depth < DEPTH_MAX and has_code[depth]:
+                has_code[max(0, depth - 1)] = True
+            elif depth < DEPTH_MAX:
+                for each in range(opens[depth] + 1, at):
+                    if text[each] != _NEWLINE:
+                        text[each] = ord(" ")
+        elif 0 < depth < DEPTH_MAX and not has_code[depth - 1] and _is_code(text, at):
+            has_code[depth - 1] = True
+        at += 1
+
+
+@kernel(numba.int64(numba.uint8[::1], LONGS, BYTES, numba.int32[:, ::1]))
+def _nest(text: U8, hashes: U64, codes: U8, frames: I32) -> int:
+    """Writes (header, open, close, context, 0) of each brace in the order they open; returns their number."""
+    kinds, marks = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.int32)
+    contexts = np.zeros(DEPTH_MAX, np.int32)
+    depth, count, at, header, context, last = 0, 0, 0, 0, 0, 0
+    while at < text.size:
+        byte = text[at]
+        if byte == _NEWLINE:
+            if last >= header and (depth == 0 or kinds[depth - 1]):
+                at = _after_blanks(text, at)
+                if not _goes_on(text, last, at):
+                    header, context = at, 0
+            else:
+                at += 1
+            continue
+        if not _IS_BLANK[byte]:
+            last = at
+        if _IS_WORD[byte]:
+            end = at + 1
+            while end < text.size and _IS_WORD[text[end]]:
+                end += 1
+            found = _context_at(text, at, end, hashes, codes)
+            context = found if found else context
+            last, at = end - 1, end
+            continue
+        if byte == ord("{"):
+            if depth < DEPTH_MAX and count < len(frames):
+                frames[count, 0], frames[count, 1], frames[count, 2] = header, at, text.size
+                frames[count, 3], frames[count, 4] = context if context else BLOCK, 0
+                kinds[depth], marks[depth] = 1, count
+                depth, count = depth + 1, count + 1
+            header, context = at + 1, 0
+        elif byte == ord("}"):
+            while depth and kinds[depth - 1] == 0:
+                depth -= 1
+            if depth:
+                depth -= 1
+                frames[marks[depth], 2] = at
+            header, context = at + 1, 0
+        elif byte == ord("(") and depth < DEPTH_MAX:
+            kinds[depth], marks[depth], contexts[depth] = 0, header, context
+            depth, header, context = depth + 1, at + 1, 0
+        elif byte == ord(")"):
+            if depth and kinds[depth - 1] == 0:
+                depth -= 1
+                header, context = marks[depth], contexts[depth]
+        elif byte == ord(";") or (byte == ord(",") and context == 0):
+            header, context = at + 1, 0
+        at += 1
+    return count
+
+
+def nested(text: U8, words: Words) -> I32:
+    """The frames of blanked text, one for each brace. Blanks arguments in place."""
+    _blank_arguments(text)
+    frames = np.empty((len(text) // FRAME_BYTES + 8, 5), np.int32)
+    return frames[: _nest(text, words.hashes, words.codes, frames)]
+
+
+@helper
+def _named_after(starts: I32, number: int, close: int) -> int:
+    """The first definition past `close`: of `typedef struct { … } name;` the struct's name."""
+    while number < starts.size and starts[number] < close:
+        number += 1
+    return number if number < starts.size else -1
+
+
+@kernel(numba.void(INTS, numba.int32[:, ::1], numba.int32[::1], numba.int32[::1]))
+def _place(starts: I32, frames: I32, parents: I32, contexts: I32) -> None:
+    """For each definition, in text order: what it lies in, and the context of the innermost frame around it."""
+    stack, owners = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.int32)
+    depth, frame = 0, 0
+    for number in range(starts.size):
+        start = starts[number]
+        while frame < len(frames) and frames[frame, 1] < start:
+            while depth and frames[stack[depth - 1], 2] <= frames[frame, 1]:
+                depth -= 1
+            if depth < DEPTH_MAX:
+                last = number - 1
+                while last >= 0 and starts[last] > frames[frame, 1]:
+                    last -= 1
+                if last < 0 or starts[last] < frames[frame, 0]:
+                    last = _named_after(starts, number, frames[frame, 2]) if frames[frame, 4] else -1
+                stack[depth], owners[depth] = frame, last
+                depth += 1
+            frame += 1
+        while depth and frames[stack[depth - 1], 2] <= start:
+            depth -= 1
+        contexts[number] = frames[stack[depth - 1], 3] if depth else TOP
+        parents[number] = -1
+        for level in range(depth - 1, -1, -1):
+            if owners[level] >= 0:
+                parents[number] = owners[level]
+                break
+
+
+def placed(starts: I32, frames: I32) -> tuple[I32, I32]:
+    """The parent and the context of each definition; `starts` are the places of their names, ascending."""
+    parents, contexts = np.empty(len(starts), np.int32), np.empty(len(starts), np.int32)
+    starts.setflags(write=False)
+    _place(starts, frames, parents, contexts)
+    return parents, contexts

@@ -1,0 +1,394 @@
+"""The outline of a text with braces: function bodies, initial values and argument lists turned into blanks.
+
+What is left are declarations, one level inside another, so regular that one pattern per language reads the names off.
+On the way each brace that holds declarations (a class, a namespace, a struct) is noted as a frame: where its header
+begins, where it opens and closes, what it is. The text has been through `blanking.py`; brackets need not match, and the
+outline is then as good as the indentation of C lets it be.
+"""
+
+from typing import TypeAlias
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from argosy.search.index.segment import I32, U8, U64
+from argosy.search.kernels.compiling import BYTES, LONGS, helper, kernel
+from argosy.search.symbols.words import (
+    ATTRIBUTE, CLASS, CONSTANTS, ENUM, HASH_FACTOR, HASH_START, NAMESPACE, OPAQUE, OPERATOR, RECORD, STRUCT, TYPEDEF,
+    TYPES, Words,
+)  # fmt: skip
+
+I64: TypeAlias = npt.NDArray[np.int64]
+
+# How a language is read.
+PARENS = 1                      # what is in parentheses is blanked, but for `(*name)`
+ANGLES = 2                      # and between `<` and `>`
+VALUES = 4                      # and from `=` to the next comma or semicolon
+NEWLINES = 8                    # a line ends a statement
+PAREN_ENDS = 16                 # a parenthesis after `struct` makes it a function that returns one
+FIRST = 32                      # a word for a body outdoes others before and after it
+NAMED = 64                      # `class` must be followed by a name
+DIRECTIVES = 128                # lines of the C preprocessor, and a brace in column one closes what is open
+GROUPS = 256                    # `const (`, `var (`, `type (`
+BANG_BLOCKS = 512               # `name! {` holds items
+ANNOTATIONS = 1024              # `@Name(…)` is blanked
+BRACKETS = 2048                 # what is in brackets is blanked
+BASES = 4096                    # from a colon in a header to the brace is blanked: what a class derives from
+
+_NEWLINE, _SPACE = ord("\n"), ord(" ")
+DEPTH_MAX = 200                 # frames inside frames; deeper ones are bodies
+ANGLE_BYTES_MAX = 1000          # of one list of type arguments
+WASTE_MAX = 8                   # how many times its length may be read for brackets that are not closed
+FRAME_BYTES = 8                 # no frame is shorter, on the average: `enum{A}`
+_IFS_MAX = 32                   # conditionals inside conditionals
+_RECEIVER_AT_MAX = len("func  ")
+_TYPEDEF_END = ord("$")         # written over the brace that ends the body of a typedef
+
+# What is known of the declaration being read.
+_CODE, _IS_BODY, _HAS_VALUE, _HEADER, _IS_TYPEDEF, _WORD_END, _WASTE, _STATE = 0, 1, 2, 3, 4, 5, 6, 7
+
+_IS_WORD = np.zeros(256, np.bool_)
+_IS_WORD[[*range(48, 58), *range(65, 91), 95, *range(97, 123), *range(128, 256)]] = True
+_IS_MARK = np.zeros(256, np.bool_)
+_IS_MARK[np.frombuffer(b"{}();=<@#!\n[", np.uint8)] = True
+_REFUSED_AFTER = np.zeros(256, np.bool_)
+_REFUSED_AFTER[np.frombuffer(b"(=;,.)", np.uint8)] = True
+
+
+@helper
+def _reset(state: I64, at: int) -> None:
+    state[_CODE] = 0
+    state[_IS_BODY] = 0
+    state[_HAS_VALUE] = 0
+    state[_IS_TYPEDEF] = 0
+    state[_HEADER] = at
+
+
+@helper
+def _wipe(out: U8, start: int, end: int) -> None:
+    for at in range(start, end):
+        if out[at] != _NEWLINE:
+            out[at] = _SPACE
+
+
+@helper
+def _next_mark(out: U8, at: int) -> int:
+    """The next place that is not a blank."""
+    while at < out.size and (out[at] == _SPACE or out[at] == _NEWLINE or out[at] == 9 or out[at] == 13):
+        at += 1
+    return at
+
+
+@helper
+def _code_of(out: U8, start: int, end: int, hashes: U64, codes: U8) -> int:
+    hashed = np.uint64(HASH_START)
+    for at in range(start, end):
+        hashed = (hashed ^ np.uint64(out[at])) * np.uint64(HASH_FACTOR)
+    slot = np.int64(hashed & np.uint64(255))
+    while hashes[slot] != 0:
+        if hashes[slot] == hashed:
+            return int(codes[slot])
+        slot = (slot + 1) & 255
+    return 0
+
+
+@helper
+def _close_paren(out: U8, at: int, state: I64) -> int:
+    """The parenthesis that closes the one at `at`; -1 where a statement or a block ends first."""
+    if state[_WASTE] > WASTE_MAX * out.size:
+        return -1
+    depth, braces, here = 0, 0, at
+    while here < out.size:
+        byte = out[here]
+        if byte == ord("("):
+            depth += 1
+        elif byte == ord(")"):
+            depth -= 1
+            if depth == 0:
+                return here
+        elif byte == ord("{"):
+            braces += 1
+        elif byte == ord("}"):
+            braces -= 1
+        if braces < 0 or (byte == ord(";") and braces == 0):
+            break
+        here += 1
+    state[_WASTE] += here - at
+    return -1
+
+
+@helper
+def _close_angle(out: U8, at: int) -> int:
+    """The `>` that closes the `<` at `at`; -1 where it is a comparison."""
+    depth, here = 0, at
+    while here < out.size and here - at < ANGLE_BYTES_MAX:
+        byte = out[here]
+        if byte == ord("<"):
+            depth += 1
+        elif byte == ord(">") and out[here - 1] != ord("-") and out[here - 1] != ord("="):
+            depth -= 1
+            if depth == 0:
+                return here
+        elif byte == ord(";") or byte == ord("{") or byte == ord("}"):
+            return -1
+        here += 1
+    return -1
+
+
+@helper
+def _close_bracket(out: U8, at: int, state: I64) -> int:
+    """The bracket that closes the one at `at`; `at` itself where there is none."""
+    if state[_WASTE] > WASTE_MAX * out.size:
+        return at
+    depth, here = 0, at
+    while here < out.size and out[here] != ord(";") and out[here] != ord("{"):
+        if out[here] == ord("["):
+            depth += 1
+        elif out[here] == ord("]"):
+            depth -= 1
+            if depth == 0:
+                return here
+        here += 1
+    state[_WASTE] += here - at
+    return at
+
+
+@helper
+def _body_end(out: U8, at: int, reads: int, saved: I32) -> int:
+    """The brace that closes the body whose brace is at `at`; all between is blanked, but for directives.
+
+    Each branch of an `#if` begins with the depth there was before it: `if (a) {` may stand in both branches and be
+    closed once.
+    """
+    depth, ifs, here = 1, 0, at + 1
+    while here < out.size:
+        byte = out[here]
+        if byte == ord("{"):
+            depth += 1
+        elif byte == ord("}"):
+            depth -= 1
+            if depth == 0 or (reads & DIRECTIVES and out[here - 1] == _NEWLINE):
+                return here
+        elif byte == ord("#") and reads & DIRECTIVES:
+            here = _next_mark(out, here + 1)
+            second = out[here + 1] if here + 1 < out.size else _NEWLINE
+            if out[here] == ord("i") and second != ord("n") and ifs < _IFS_MAX:
+                saved[ifs] = depth
+                ifs += 1
+            elif out[here] == ord("e") and ifs > 0:
+                if second == ord("n"):
+                    ifs -= 1
+                elif second == ord("l"):
+                    depth = saved[ifs - 1]
+            while here < out.size and out[here] != _NEWLINE:
+                here += 1
+            continue
+        if byte != _NEWLINE:
+            out[here] = _SPACE
+        here += 1
+    return out.size
+
+
+@helper
+def _value_end(out: U8, at: int, reads: int) -> int:
+    """The comma or semicolon that ends the value which begins at `at`, or the bracket it lies in."""
+    depth, here = 0, at
+    while here < out.size:
+        byte = out[here]
+        if byte == ord("(") or byte == ord("{") or byte == ord("["):
+            depth += 1
+        elif byte == ord(")") or byte == ord("}") or byte == ord("]"):
+            depth -= 1
+            if depth < 0 or (reads & DIRECTIVES and byte == ord("}") and out[here - 1] == _NEWLINE and depth > 0):
+                return here
+        elif depth == 0 and (byte == ord(";") or byte == ord(",")):
+            return here
+        elif byte == ord("<") and reads & ANGLES and here > 0 and _IS_WORD[out[here - 1]]:
+            close = _close_angle(out, here)
+            here = close if close > 0 else here
+        here += 1
+    return here
+
+
+@helper
+def _word(out: U8, at: int, reads: int, hashes: U64, codes: U8, state: I64) -> int:
+    """Reads a word and what it says of the declaration; returns where it ends."""
+    end = at + 1
+    while end < out.size and _IS_WORD[out[end]]:
+        end += 1
+    code = _code_of(out, at, end, hashes, codes)
+    if code == 0:
+        return end
+    before = out[at - 1] if at else _SPACE
+    if before == ord(".") or before == ord(":") or before == ord("@") or before == ord("$"):
+        return end
+    after = _next_mark(out, end)
+    following = out[after] if after < out.size else _NEWLINE
+    if code == ATTRIBUTE:
+        close = _close_paren(out, after, state) if following == ord("(") else end - 1
+        if close >= 0:
+            _wipe(out, at, close + 1)
+            return close + 1
+    elif code == OPERATOR:
+        while end < out.size and out[end] != ord("(") and out[end] != _NEWLINE:
+            end += 1
+    elif code == TYPEDEF:
+        state[_IS_TYPEDEF] = 1
+    elif code == OPAQUE:
+        state[_IS_BODY] = 1
+        state[_HAS_VALUE] = 0
+    elif CONSTANTS <= code <= TYPES:
+        state[_CODE] = code if following == ord("(") else state[_CODE]
+    elif not _REFUSED_AFTER[following] and (not reads & NAMED or _IS_WORD[following]):
+        is_kept = (code == CLASS or code == STRUCT) and (state[_CODE] == ENUM or state[_CODE] == RECORD)
+        state[_CODE] = state[_CODE] if is_kept else code
+        state[_WORD_END] = end
+        if not reads & FIRST:
+            state[_IS_BODY] = 0
+        state[_HAS_VALUE] = state[_HAS_VALUE] if reads & (VALUES | NEWLINES) else 0
+    return end
+
+
+@helper
+def _paren(out: U8, at: int, reads: int, state: I64) -> int:
+    """Passes over what is in parentheses; returns where to go on."""
+    close = _close_paren(out, at, state)
+    if close < 0:
+        return at + 1
+    inside = _next_mark(out, at + 1)
+    is_pointer = out[inside] == ord("*") or out[inside] == ord("^")
+    is_receiver = reads & GROUPS and at - state[_HEADER] <= _RECEIVER_AT_MAX
+    if is_receiver:
+        return close + 1
+    if reads & PARENS and not is_pointer:
+        _wipe(out, at + 1, close)
+    elif is_pointer:
+        here = inside
+        while here < close and out[here] != ord("("):
+            here += 1
+        _wipe(out, here, close)
+    if reads & PAREN_ENDS and state[_CODE] != NAMESPACE:
+        state[_CODE] = 0
+    return close + 1
+
+
+@helper
+def _annotation(out: U8, at: int, state: I64) -> int:
+    end = at + 1
+    while end < out.size and (_IS_WORD[out[end]] or out[end] == ord(".") or out[end] == ord(":")):
+        end += 1
+    if end == at + 1 or (end - at == 10 and out[at + 1] == ord("i") and out[at + 9] == ord("e")):
+        return at + 1                                   # `@interface`
+    after = _next_mark(out, end)
+    if after < out.size and out[after] == ord("("):
+        close = _close_paren(out, after, state)
+        end = close + 1 if close > 0 else end
+    _wipe(out, at, end)
+    return end
+
+
+@helper
+def _directive(out: U8, at: int) -> int:
+    while at < out.size and out[at] != _NEWLINE:
+        at += 1
+    return at
+
+
+@helper
+def _mark(out: U8, at: int, reads: int, state: I64) -> int:
+    """Whatever is neither a word nor a brace."""
+    byte = out[at]
+    if byte == ord("(") and not (reads & GROUPS and CONSTANTS <= state[_CODE] <= TYPES):
+        return _paren(out, at, reads, state)
+    if byte == ord(";"):
+        _reset(state, at + 1)
+    elif byte == ord("="):
+        state[_HAS_VALUE] = 1
+        if reads & VALUES:
+            end = _value_end(out, at + 1, reads)
+            _wipe(out, at + 1, end)
+            return end
+    elif byte == ord("<") and reads & ANGLES:
+        close = _close_angle(out, at)
+        if close > 0:
+            _wipe(out, at + 1, close)
+            return close + 1
+    elif byte == ord("[") and reads & BRACKETS:
+        close = _close_bracket(out, at, state)
+        _wipe(out, at + 1, close)
+        return close + 1
+    elif byte == ord("@") and reads & ANNOTATIONS:
+        return _annotation(out, at, state)
+    elif byte == ord("#") and reads & DIRECTIVES:
+        return _directive(out, at)
+    elif byte == ord("!") and reads & BANG_BLOCKS and not state[_IS_BODY]:
+        state[_CODE] = NAMESPACE
+    elif byte == _NEWLINE and reads & NEWLINES:
+        _reset(state, at + 1)
+    return at + 1
+
+
+@helper
+def _wipe_bases(out: U8, at: int, brace: int) -> None:
+    while at < brace:
+        if out[at] == ord(":"):
+            if out[at + 1] != ord(":"):
+                _wipe(out, at, brace)
+                return
+            at += 1
+        at += 1
+
+
+@helper
+def _context(state: I64) -> int:
+    """What a brace here opens: a context, or 0 for a body or a value."""
+    return 0 if state[_IS_BODY] or state[_HAS_VALUE] else int(state[_CODE])
+
+
+@kernel(numba.int64(numba.uint8[::1], numba.int64, LONGS, BYTES, numba.int32[:, ::1]))
+def _outline(out: U8, reads: int, hashes: U64, codes: U8, frames: I32) -> int:
+    """Blanks bodies and values, writes (header, open, close, context, typedef) of each frame; returns their number."""
+    state, stack, saved = np.zeros(_STATE, np.int64), np.zeros(DEPTH_MAX, np.int32), np.zeros(_IFS_MAX, np.int32)
+    depth, count, at = 0, 0, 0
+    while at < out.size:
+        byte = out[at]
+        if _IS_WORD[byte]:
+            at = _word(out, at, reads, hashes, codes, state)
+            continue
+        if not _IS_MARK[byte]:
+            at += 1
+            continue
+        is_group = byte == ord("(") and reads & GROUPS and CONSTANTS <= state[_CODE] <= TYPES
+        if byte == ord("{") or is_group:
+            context = _context(state)
+            if context and depth < DEPTH_MAX and count < len(frames):
+                if reads & BASES:
+                    _wipe_bases(out, state[_WORD_END], at)
+                frames[count, 0], frames[count, 1], frames[count, 2] = state[_HEADER], at, out.size
+                frames[count, 3], frames[count, 4] = context, state[_IS_TYPEDEF]
+                stack[depth] = count
+                depth, count = depth + 1, count + 1
+            else:
+                at = _body_end(out, at, reads, saved)
+            if not state[_HAS_VALUE]:
+                _reset(state, at + 1)
+            at += 1
+        elif byte == ord("}") or (byte == ord(")") and reads & GROUPS):
+            if depth:
+                depth -= 1
+                frame = stack[depth]
+                frames[frame, 2] = at
+                if frames[frame, 4]:
+                    out[at] = _TYPEDEF_END
+            _reset(state, at + 1)
+            at += 1
+        else:
+            at = _mark(out, at, reads, state)
+    return count
+
+
+def outlined(text: U8, words: Words, reads: int) -> I32:
+    """Turns blanked text into its outline, in place; returns the frames: header, open, close, context, typedef."""
+    frames = np.empty((len(text) // FRAME_BYTES + 8, 5), np.int32)
+    return frames[: _outline(text, reads, words.hashes, words.codes, frames)]

@@ -1,0 +1,137 @@
+"""The shared store within one process: for throttles that live side by side, for tests and for simulations.
+
+It keeps the same rows by the same arithmetic as the scripts do in Redis, forgets them at the same time, and knows
+batches that it has had before.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from argosy.base.clock import Clock
+from argosy.base.errors import Conflict
+from argosy.throttle.ports import Cell, Order, Pull, Push, Reply, Restore, RowMark, RowState, State, Written
+from argosy.throttle.rows import Rules, is_moved, pushed, restored
+
+
+@dataclass
+class _Row:
+    mark: RowMark
+    expires_ms: int
+    fingerprint: str
+    states: dict[int, State] = field(default_factory=dict)
+    versions: dict[int, int] = field(default_factory=dict)      # of the row, when the column was last written
+    writers: dict[str, int] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """What a server would keep. Every instance takes a client of it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rows: dict[tuple[str, Cell], _Row] = {}
+
+    def client(self, rules: Rules, *, instance: str, namespace: str = "") -> "MemoryRows":
+        return MemoryRows(self, rules, instance, namespace)
+
+    def forget(self) -> None:
+        """Loses everything, as a server without a disk does when it restarts."""
+        with self._lock:
+            self._rows.clear()
+
+    def states(self, cell: Cell, namespace: str = "") -> Mapping[int, State]:
+        """What a row contains, for those who look at it from outside."""
+        with self._lock:
+            row = self._live(namespace, cell)
+            return {} if row is None else dict(row.states)
+
+    def exchange(self, client: "MemoryRows", order: Order) -> Reply:
+        with self._lock:
+            restored = tuple(self._restore(client, restore) for restore in order.restores)
+            pushed = tuple(self._push(client, push) for push in order.pushes)
+            pulled = tuple(self._pull(client, pull, [*restored, *pushed]) for pull in order.pulls)
+        wall_ms = self._clock.wall() * 1000
+        return Reply(restored, pushed, pulled, server_ms=wall_ms, at_ms=wall_ms)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.wall() * 1000)
+
+    def _live(self, namespace: str, cell: Cell) -> _Row | None:
+        row = self._rows.get((namespace, cell))
+        if row is not None and row.expires_ms <= self._now_ms():
+            del self._rows[namespace, cell]
+            return None
+        return row
+
+    def _row(self, client: "MemoryRows", cell: Cell) -> _Row:
+        """The row to write to, with its mark moved on."""
+        row = self._live(client.namespace, cell)
+        if row is None:
+            now_ms = self._now_ms()
+            row = _Row(RowMark(round(self._clock.wall() * 1e6)), now_ms + client.rules.ttl_ms, client.rules.fingerprint)
+            self._rows[client.namespace, cell] = row
+        if row.fingerprint != client.rules.fingerprint:
+            raise Conflict(conflict(cell, client.namespace))
+        return row
+
+    def _write(self, row: _Row, states: dict[int, State]) -> None:
+        row.mark = RowMark(row.mark.born_us, row.mark.version + 1)
+        row.states |= states
+        row.versions |= dict.fromkeys(states, row.mark.version)
+
+    def _push(self, client: "MemoryRows", push: Push) -> Written:
+        row = self._row(client, push.cell)
+        is_duplicate = push.number <= row.writers.get(client.instance, 0)
+        if not is_duplicate:
+            now_ms, per_ms = self._now_ms(), client.rules.decay_per_ms
+            self._write(row, {
+                col: pushed(row.states.get(col), delta, at_ms, now_ms=now_ms, per_ms=per_ms)
+                for col, delta, at_ms in push.deltas
+            })
+            row.writers[client.instance] = push.number
+        states = {col: row.states.get(col, State(0.0, 0)) for col, _, _ in push.deltas}
+        return Written(push.cell, row.mark, is_duplicate, states)
+
+    def _restore(self, client: "MemoryRows", restore: Restore) -> Written:
+        row = self._row(client, restore.cell)
+        now_ms, per_ms = self._now_ms(), client.rules.decay_per_ms
+        self._write(row, {
+            col: restored(row.states.get(col), prob, at_ms, now_ms=now_ms, per_ms=per_ms)
+            for col, prob, at_ms in restore.states
+        })
+        return Written(restore.cell, row.mark, False, {col: row.states[col] for col, _, _ in restore.states})
+
+    def _pull(self, client: "MemoryRows", pull: Pull, written: list[Written]) -> RowState:
+        row = self._live(client.namespace, pull.cell)
+        if row is None:
+            return RowState(pull.cell, RowMark())
+        if not is_moved(pull, row.mark, written):
+            return RowState(pull.cell, row.mark)
+        since = pull.seen.version if pull.seen.born_us == row.mark.born_us else 0
+        states = {col: row.states[col] for col, version in row.versions.items() if version > since}
+        return RowState(pull.cell, row.mark, states, dict(row.writers))
+
+
+class MemoryRows:
+    """One instance's way to a `MemoryStore`."""
+
+    def __init__(self, store: MemoryStore, rules: Rules, instance: str, namespace: str) -> None:
+        self._store = store
+        self.rules = rules
+        self.instance = instance
+        self.namespace = namespace
+
+    def exchange(self, order: Order) -> Reply:
+        return self._store.exchange(self, order)
+
+    def close(self) -> None:
+        return None
+
+
+def conflict(cell: Cell, namespace: str) -> str:
+    """What to say when two different throttles meet in one place."""
+    return (
+        f"another throttle, of another configuration, keeps row {cell.row} of window {cell.seed} in namespace "
+        f"{namespace!r}: give this one a namespace of its own, or both the same configuration and secret"
+    )

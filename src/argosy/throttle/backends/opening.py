@@ -1,0 +1,36 @@
+"""Opens the shared rows that a URL names. There is no default and no second choice: a wrong URL is an error.
+
+A store that is away is none: nothing connects until the first exchange.
+"""
+
+from difflib import get_close_matches
+
+from argosy.base.errors import Invalid
+from argosy.throttle.ports import Rows
+from argosy.throttle.rows import Rules
+from argosy.throttle.settings import ThrottleSettings
+
+SCHEMES = ("redis", "rediss", "valkey", "valkeys", "redis+cluster", "rediss+cluster", "redis+sentinel")
+
+
+def open_rows(url: str, rules: Rules, *, instance: str, settings: ThrottleSettings) -> Rows:
+    """The rows at a URL, for one instance. Within one process take a client of a `MemoryStore` instead."""
+    scheme, separator, _ = url.partition("://")
+    if scheme not in SCHEMES or not separator:
+        raise Invalid(_unknown(scheme))
+    try:
+        from argosy.throttle.backends.redis import RedisRows  # an extra that an installation may lack
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("argosy"):
+            raise  # not a missing extra but a broken installation
+        raise Invalid(f"the redis backend needs the package {error.name!r}: run `pip install argosy[redis]`") from error
+    return RedisRows(
+        url, rules, instance=instance, namespace=settings.namespace, timeout_s=settings.call_timeout_s
+    )
+
+
+def _unknown(scheme: str) -> str:
+    known = ", ".join(f"{name}://" for name in SCHEMES)
+    close = get_close_matches(scheme, SCHEMES, n=1)
+    hint = f"did you mean {close[0]}://? " if close else ""
+    return f"there is no shared store {scheme[:20]!r}: {hint}the URL begins with one of {known}"

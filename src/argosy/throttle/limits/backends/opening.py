@@ -1,0 +1,71 @@
+"""Opens the limiter that a URL names. There is no default and no second choice: a wrong URL is an error."""
+
+from datetime import UTC, tzinfo
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+from argosy.base.clock import Clock
+from argosy.base.errors import Invalid
+from argosy.base.metrics import Metrics
+from argosy.throttle.limits.backends.file import FileLimiter
+from argosy.throttle.limits.backends.memory import MemoryLimiter
+from argosy.throttle.limits.client import HttpLimiter
+from argosy.throttle.limits.ports import RateLimiter
+from argosy.throttle.limits.table import KEYS_MAX
+
+_REDIS = ("redis", "rediss", "valkey", "valkeys")
+SCHEMES = ("memory", "sqlite", *_REDIS, "http", "https", "grpc", "grpcs")
+
+
+async def open_limiter(
+    url: str,
+    *,
+    clock: Clock,
+    zone: tzinfo = UTC,
+    keys_max: int = KEYS_MAX,
+    namespace: str = "argosy",
+    metrics: Metrics | None = None,
+) -> RateLimiter:
+    """`memory://`, `sqlite:///limits.db` (one process), `redis://host` (many), `http://host:1050` or `grpc://host:1051`.
+
+    The last two are a Gubernator or another node of ours; `https` and `grpcs` encrypt. Redis and Gubernator use their
+    own server's time, and so does a calendar day there end by its clock.
+    """
+    scheme, separator, rest = url.partition("://")
+    if scheme not in SCHEMES or not separator:
+        raise Invalid(_unknown(scheme))
+    if scheme == "memory":
+        return MemoryLimiter(clock=clock, zone=zone, keys_max=keys_max, metrics=metrics)
+    if scheme == "sqlite":
+        path = rest.removeprefix("/")
+        if not path:
+            raise Invalid("limits in a file need a path: write sqlite:///relative.db or sqlite:////absolute.db")
+        return await FileLimiter.open(path, clock=clock, zone=zone, keys_max=keys_max, metrics=metrics)
+    if scheme in _REDIS:
+        redis = _needing("redis", "argosy.throttle.limits.backends.redis")
+        opened: RateLimiter = redis.RedisLimiter(url, clock=clock, namespace=namespace, zone=zone, metrics=metrics)
+        return opened
+    if scheme in ("http", "https"):
+        return HttpLimiter(url)
+    client = _needing("gubernator", "argosy.throttle.limits.gubernator.client")
+    credentials = import_module("grpc").ssl_channel_credentials() if scheme == "grpcs" else None
+    asked: RateLimiter = client.GrpcLimiter(rest, credentials=credentials)
+    return asked
+
+
+def _needing(extra: str, module: str) -> Any:
+    """A module of ours that needs what an installation may lack."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("argosy"):
+            raise  # not a missing extra but a broken installation
+        raise Invalid(f"this limiter needs the package {error.name!r}: run `pip install argosy[{extra}]`") from error
+
+
+def _unknown(scheme: str) -> str:
+    known = ", ".join(f"{name}://" for name in SCHEMES)
+    close = get_close_matches(scheme, SCHEMES, n=1)
+    hint = f"did you mean {close[0]}://? " if close else ""
+    return f"there is no limiter {scheme[:20]!r}: {hint}the URL begins with one of {known}"

@@ -1,0 +1,24 @@
+"""The keys of the limits in Redis: the one place that spells them, for the code and the docs.
+
+A script touches one key, so in a Redis Cluster the buckets may spread over the nodes.
+"""
+
+from argosy.base.errors import Invalid
+from argosy.throttle.backends.redis_keys import KeyDoc
+
+KEY_DOCS = (
+    KeyDoc(
+        "<namespace>:limit:<name>_<unique_key>",
+        "string",
+        "`T` limit, duration, remaining, created_at, expire_at and status, or `L` burst, remaining, updated_at and "
+        "expire_at, parted by blanks",
+        "one token or leaky bucket; leaves by itself a minute after its end",
+    ),
+)
+
+
+def prefix(namespace: str) -> str:
+    """What stands before a bucket's own key."""
+    if not namespace or not all(c.isalnum() or c in "-_." for c in namespace):
+        raise Invalid(f"a namespace has letters, digits, '-', '_' and '.' only, not {namespace!r}")
+    return f"{namespace}:limit:"

@@ -1,0 +1,95 @@
+"""The two windows of a throttle, and the clients whose buckets in them are remembered.
+
+Windows begin at round multiples of their length since 1970, and a window's beginning in milliseconds is its seed: every
+instance computes the same without asking (the document's "rounded local time"). The deciding window is that of now; the
+next one already learns. Turning them needs no clock of its own: whoever knows the time says so.
+
+Remembering is bounded: two generations of half the size each, of which the older is forgotten as a whole.
+"""
+
+from collections.abc import Callable
+
+from argosy.base.errors import Invalid
+from argosy.throttle.blue import Bucket, Window
+from argosy.throttle.levels import Levels
+from argosy.throttle.model import ClientId, Config
+
+CLIENT_ID_REMEMBERED_MAX = 256      # characters; longer ids are hashed anew each time, so that they take no memory
+
+# A client's buckets of the deciding window, of both windows, and its weight.
+Entry = tuple[tuple[Bucket, ...], tuple[Bucket, ...], float]
+
+
+class Windows:
+    """Not safe for threads: all but `young` belong to whoever holds the throttle's lock."""
+
+    __slots__ = (
+        "_config", "_levels", "_old", "_weight_of", "_young_max", "ends_ms", "main", "next", "since_ms", "young",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        config: Config,
+        now_ms: int,
+        *,
+        levels: Callable[[Config, int], Levels],
+        weight_of: Callable[[ClientId], float] | None,
+    ) -> None:
+        self._config = config
+        self._levels = levels
+        self._weight_of = weight_of
+        self._young_max = config.clients_max // 2
+        self._start(now_ms // config.window_ms * config.window_ms, None)
+
+    def turn(self, now_ms: int) -> bool:
+        """Makes the window of now the deciding one, and says whether it was not before."""
+        if self.since_ms <= now_ms < self.ends_ms:
+            return False
+        seed = now_ms // self._config.window_ms * self._config.window_ms
+        self._start(seed, self.next if self.next.seed == seed else None)
+        return True
+
+    def _start(self, seed: int, warm: Window | None) -> None:
+        following = seed + self._config.window_ms
+        self.main = warm or self._window(seed)
+        self.next = self._window(following)
+        # A clock that is a little behind is behind by skew, and the window stays. One that has gone back by more than a
+        # whole window was wrong before, and what was learnt then is dropped.
+        self.since_ms, self.ends_ms = seed - self._config.window_ms, following
+        # New dictionaries, so that a reader without the lock finds either the old entries or none.
+        self.young: dict[ClientId, Entry] = {}
+        self._old: dict[ClientId, Entry] = {}
+
+    def _window(self, seed: int) -> Window:
+        return Window(seed, self._config, self._levels(self._config, seed))
+
+    def of_seed(self, seed: int) -> Window | None:
+        """The window of this seed, if it is one of the two."""
+        return self.main if self.main.seed == seed else self.next if self.next.seed == seed else None
+
+    def entry(self, client_id: ClientId) -> Entry:
+        """The client's buckets, which are remembered from now on."""
+        entry = self.young.get(client_id)
+        if entry is not None:
+            return entry
+        entry = self._old.get(client_id) or self._made(client_id)
+        if len(client_id) <= CLIENT_ID_REMEMBERED_MAX:
+            if len(self.young) >= self._young_max:
+                self._old, self.young = self.young, {}
+            self.young[client_id] = entry
+        return entry
+
+    def known(self) -> dict[ClientId, Entry]:
+        """Every client that is remembered."""
+        return self._old | self.young
+
+    def _made(self, client_id: ClientId) -> Entry:
+        if not isinstance(client_id, str | bytes):
+            raise Invalid(f"a client's id is text or bytes, not {client_id!r}")
+        # Lone surrogates come from headers that are no UTF-8; they are as good an id as any other.
+        client = client_id.encode("utf-8", "surrogatepass") if isinstance(client_id, str) else client_id
+        weight = 1.0 if self._weight_of is None else self._weight_of(client_id)
+        if not 0 < weight < float("inf"):
+            raise Invalid(f"the weight of a client must be more than 0, not {weight}")
+        main = self.main.of(client)
+        return main, main + self.next.of(client), weight

@@ -1,0 +1,415 @@
+"""What every store of the throttle's rows must do, in memory and on a real server; and that the two do the same."""
+
+import math
+import threading
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import Conflict
+from argosy.throttle import BucketDelta, Config, FairThrottle, Outcome, QueueFull, Rows, StorageService, Update
+from argosy.throttle.client import Storage
+from argosy.throttle.exchange import Exchange, Replied
+from argosy.throttle.ports import Cell, Order, Pull, Push, Restore, RowMark, State
+from argosy.throttle.rows import SKEW_MS_MAX
+from argosy.throttle.settings import ThrottleSettings
+from argosy.throttle.worker import Sharing
+from tests.contracts.throttle_stage import (
+    OpenRows,
+    memory_opener,
+    open_throttle_rows,  # noqa: F401
+    pull,
+    push,
+    restore,
+    throttle_valkey,  # noqa: F401
+    valkey_opener,
+)
+from tests.servers.valkey import Valkey
+
+CLOCK = SystemClock()
+CELL = Cell(1_700_000_100_000, 0)
+PATIENCE_S = 20.0
+
+
+def now_ms() -> int:
+    return int(CLOCK.wall() * 1000)
+
+
+@pytest.fixture
+def open_rows(open_throttle_rows: OpenRows) -> OpenRows:  # noqa: F811
+    return open_throttle_rows
+
+
+@pytest.fixture
+def rows(open_rows: OpenRows) -> Rows:
+    return open_rows()
+
+
+# -- pushing ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_first_push_makes_the_row(rows: Rows) -> None:
+    at = now_ms()
+    written = push(rows, CELL, 1, (5, 0.04, at), (999, 0.5, at))
+    assert written.states == {5: State(0.04, at), 999: State(0.5, at)}
+    assert (written.mark.version, written.is_duplicate) == (1, False)
+    assert abs(written.mark.born_us / 1000 - at) < 60_000
+
+
+def test_pushes_add_up_with_decay(rows: Rows) -> None:
+    at = now_ms()
+    push(rows, CELL, 1, (5, 0.5, at - 10_000))
+    written = push(rows, CELL, 2, (5, 0.04, at))
+    assert written.states[5].prob == pytest.approx(0.5 * math.exp(-0.1) + 0.04, abs=1e-15)
+    assert written.states[5].at_ms == at
+    assert written.mark.version == 2
+
+
+def test_a_late_push_is_discounted_and_keeps_the_newest_time(rows: Rows) -> None:
+    at = now_ms()
+    push(rows, CELL, 1, (5, 0.5, at))
+    written = push(rows, CELL, 2, (5, 0.04, at - 10_000))
+    assert written.states[5] == State(pytest.approx(0.5 + 0.04 * math.exp(-0.1), abs=1e-15), at)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("delta", "prob"), [(1.5, 1.0), (-0.5, 0.0), (math.nan, 0.0), (math.inf, 1.0), (1e-300, 1e-300)]
+)
+def test_the_sum_is_a_probability(rows: Rows, delta: float, prob: float) -> None:
+    assert push(rows, CELL, 1, (5, delta, now_ms())).states[5].prob == prob
+
+
+def test_values_are_kept_to_the_last_bit(rows: Rows) -> None:
+    exact = 0.1 + 0.2
+    push(rows, CELL, 1, (5, exact, now_ms()))
+    states = pull(rows, CELL).states
+    assert states is not None
+    assert states[5].prob == exact
+
+
+def test_a_time_far_ahead_is_brought_back(rows: Rows) -> None:
+    at_ms = push(rows, CELL, 1, (5, 0.5, now_ms() + 3_600_000)).states[5].at_ms
+    assert now_ms() - 60_000 < at_ms <= now_ms() + SKEW_MS_MAX
+
+
+def test_a_batch_sent_twice_counts_once(rows: Rows) -> None:
+    at = now_ms()
+    first = push(rows, CELL, 7, (5, 0.04, at))
+    again = push(rows, CELL, 7, (5, 0.04, at))
+    assert again.is_duplicate
+    assert (again.states, again.mark) == (first.states, first.mark)
+    assert push(rows, CELL, 6, (5, 0.04, at)).is_duplicate
+    assert not push(rows, CELL, 8, (5, 0.04, at)).is_duplicate
+
+
+def test_numbers_are_each_instances_own(open_rows: OpenRows) -> None:
+    at = now_ms()
+    push(open_rows("one"), CELL, 7, (5, 0.04, at))
+    written = push(open_rows("two"), CELL, 1, (5, 0.04, at))
+    assert not written.is_duplicate
+    assert written.states[5].prob == pytest.approx(0.08)
+
+
+def test_several_batches_of_one_row_go_in_one_order(rows: Rows) -> None:
+    at = now_ms()
+    pushes = tuple(Push(CELL, number, ((5, 0.1, at),)) for number in (1, 2, 3))
+    reply = rows.exchange(Order(pushes=pushes))
+    assert [written.mark.version for written in reply.pushed] == [1, 2, 3]
+    assert reply.pushed[-1].states[5].prob == pytest.approx(0.3)
+
+
+# -- pulling ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_is_not_there_has_no_mark_and_no_states(rows: Rows) -> None:
+    row = pull(rows, CELL)
+    assert (row.mark, row.states, row.writers) == (RowMark(), None, {})
+    assert pull(rows, CELL, RowMark(1, 5)).mark == RowMark()
+
+
+def test_a_pull_brings_what_all_have_pushed(open_rows: OpenRows) -> None:
+    at = now_ms()
+    push(open_rows("one"), CELL, 3, (5, 0.04, at))
+    push(open_rows("two"), CELL, 8, (9, 0.5, at))
+    row = pull(open_rows("three"), CELL)
+    assert row.states == {5: State(0.04, at), 9: State(0.5, at)}
+    assert row.writers == {"one": 3, "two": 8}
+
+
+def test_a_row_that_has_not_moved_is_not_sent_again(open_rows: OpenRows) -> None:
+    one, two = open_rows("one"), open_rows("two")
+    push(one, CELL, 1, (5, 0.04, now_ms()))
+    mark = pull(two, CELL).mark
+    assert pull(two, CELL, mark).states is None
+    push(one, CELL, 2, (9, 0.04, now_ms()))
+    assert set(pull(two, CELL, mark).states or {}) >= {9}
+
+
+def test_only_what_changed_need_be_sent_but_all_of_it_is(open_rows: OpenRows) -> None:
+    one, two = open_rows("one"), open_rows("two")
+    at = now_ms()
+    push(one, CELL, 1, *((col, 0.1, at) for col in range(100)))
+    mark = pull(two, CELL).mark
+    push(one, CELL, 2, (3, 0.1, at), (4, 0.0, at + 1))
+    changed = pull(two, CELL, mark).states
+    assert changed == {3: State(0.2, at), 4: State(pytest.approx(0.1, abs=1e-5), at + 1)}
+    assert len(pull(two, CELL).states or {}) == 100         # without a mark, all is asked for
+
+
+def test_our_own_writes_do_not_move_a_row_but_others_do(open_rows: OpenRows) -> None:
+    one, two = open_rows("one"), open_rows("two")
+    mark = push(one, CELL, 1, (5, 0.1, now_ms())).mark
+    own = Order(pushes=(Push(CELL, 2, ((5, 0.1, now_ms()),)),), pulls=(Pull(CELL, mark),))
+    (row,) = one.exchange(own).pulled
+    assert (row.states, row.mark.version) == (None, 2)
+    push(two, CELL, 1, (9, 0.1, now_ms()))
+    own = Order(pushes=(Push(CELL, 3, ((5, 0.1, now_ms()),)),), pulls=(Pull(CELL, row.mark),))
+    (row,) = one.exchange(own).pulled
+    assert set(row.states or {}) >= {9}
+    assert row.mark.version == 4
+
+
+def test_what_others_change_back_to_what_it_was_is_told(open_rows: OpenRows) -> None:
+    """At the limits this is common: all but one push a bucket against 1, and one pulls it down a little."""
+    one, two = open_rows("one"), open_rows("two")
+    at = now_ms()
+    push(one, CELL, 1, (5, 1.0, at))
+    assert pull(two, CELL).states == {5: State(1.0, at)}
+    mark = push(two, CELL, 1, (5, -0.1, at)).mark
+    push(one, CELL, 2, (5, 0.5, at))
+    assert pull(two, CELL, mark).states == {5: State(1.0, at)}
+
+
+def test_pulls_see_the_restores_and_pushes_of_their_own_order(rows: Rows) -> None:
+    at = now_ms()
+    push_both = Push(CELL, 1, ((1, 0.1, at), (2, 0.2, at)))
+    order = Order((Restore(CELL, ((1, 0.8, at),)),), (push_both,), (Pull(CELL, RowMark(9, 9)),))
+    (row,) = rows.exchange(order).pulled
+    assert row.states == {1: State(pytest.approx(0.9), at), 2: State(0.2, at)}
+
+
+def test_an_empty_order_only_asks_for_the_time(rows: Rows) -> None:
+    reply = rows.exchange(Order())
+    assert (reply.restored, reply.pushed, reply.pulled) == ((), (), ())
+    assert reply.server_ms is not None
+    assert abs(reply.server_ms - reply.at_ms) < 60_000
+
+
+def test_many_rows_go_in_one_order_and_come_back_in_order(rows: Rows) -> None:
+    at = now_ms()
+    cells = [Cell(CELL.seed + 300_000 * window, row) for window in range(2) for row in range(5)]
+    pushes = tuple(Push(cell, number, ((number, 0.1, at),)) for number, cell in enumerate(cells, start=1))
+    reply = rows.exchange(Order(pushes=pushes, pulls=tuple(Pull(cell, RowMark(1, 1)) for cell in cells)))
+    assert [written.cell for written in reply.pushed] == cells
+    assert [row.cell for row in reply.pulled] == cells
+    assert [set(row.states or {}) for row in reply.pulled] == [{number} for number in range(1, 11)]
+
+
+# -- restoring --------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_row_was_is_told_again_by_many_and_the_greater_stays(open_rows: OpenRows) -> None:
+    at = now_ms()
+    push(open_rows("one"), CELL, 1, (5, 0.04, at))
+    for instance, prob in (("one", 0.8), ("two", 0.7), ("one", 0.8)):
+        written = restore(open_rows(instance), CELL, (5, prob, at), (6, 0.3, at))
+    assert written.states == {5: State(0.8, at), 6: State(0.3, at)}
+    assert not push(open_rows("one"), CELL, 2, (5, 0.04, at)).is_duplicate
+
+
+def test_a_restored_value_ages_before_it_is_compared(rows: Rows) -> None:
+    at = now_ms()
+    push(rows, CELL, 1, (5, 0.5, at))
+    written = restore(rows, CELL, (5, 0.8, at - 100_000))   # 0.29 by now
+    assert written.states[5] == State(0.5, at)
+    written = restore(rows, CELL, (6, 0.4, at))
+    assert written.states[6] == State(0.4, at)
+
+
+# -- life and names ---------------------------------------------------------------------------------------------------
+
+
+def test_a_row_is_forgotten_three_windows_after_its_birth_however_often_it_is_written(open_rows: OpenRows) -> None:
+    rows = open_rows(config=Config(window_s=0.1))
+    born = push(rows, CELL, 1, (5, 0.1, now_ms())).mark.born_us
+    deadline = CLOCK.now() + PATIENCE_S
+    for number in count(2):
+        mark = push(rows, CELL, number, (5, 0.1, now_ms())).mark
+        if mark.born_us != born:
+            break
+        assert CLOCK.now() < deadline, "the row never ends"
+    assert mark.version == 1
+    assert (mark.born_us - born) / 1e6 >= 0.299
+
+
+def test_throttles_of_other_configurations_do_not_mix(open_rows: OpenRows) -> None:
+    push(open_rows("one"), CELL, 1, (5, 0.1, now_ms()))
+    stranger = open_rows("two", Config(buckets=500))
+    with pytest.raises(Conflict, match="namespace"):
+        push(stranger, CELL, 1, (5, 0.1, now_ms()))
+    with pytest.raises(Conflict, match="another configuration"):
+        restore(stranger, CELL, (5, 0.1, now_ms()))
+    row = pull(open_rows("one"), CELL)
+    assert row.writers == {"one": 1}
+
+
+def test_namespaces_keep_throttles_apart(open_rows: OpenRows) -> None:
+    push(open_rows("one", namespace="a"), CELL, 1, (5, 0.1, now_ms()))
+    assert pull(open_rows("one", namespace="b"), CELL).states is None
+    assert not push(open_rows("one", Config(buckets=500), "b"), CELL, 1, (5, 0.1, now_ms())).is_duplicate
+
+
+def test_instances_may_write_at_the_same_time(open_rows: OpenRows) -> None:
+    at = now_ms()
+
+    def write(rows: Rows) -> None:
+        for number in range(1, 26):
+            push(rows, CELL, number, (5, 0.001, at), (6, 0.001, at))
+
+    writers = [threading.Thread(target=write, args=(open_rows(f"i{number}"),)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    row = pull(open_rows("reader"), CELL)
+    assert row.states == {5: State(pytest.approx(0.1), at), 6: State(pytest.approx(0.1), at)}
+    assert row.mark.version == 100
+
+
+# -- twins ------------------------------------------------------------------------------------------------------------
+
+moments = st.integers(-100_000, 2 * SKEW_MS_MAX)
+columns = st.integers(0, 3)
+parts = st.one_of(
+    st.tuples(st.just("push"), st.sampled_from(["one", "two"]), st.integers(1, 6), columns, st.floats(-1, 1), moments),
+    st.tuples(st.just("restore"), st.sampled_from(["one", "two"]), st.just(0), columns, st.floats(0, 1), moments),
+)
+cells = count(1)
+
+
+@given(script=st.lists(parts, max_size=15))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_memory_and_server_answer_the_same(
+    throttle_valkey: Valkey,  # noqa: F811
+    script: list[tuple[str, str, int, int, float, int]],
+) -> None:
+    opened: list[Rows] = []
+    twins = [memory_opener(), valkey_opener(throttle_valkey.url, opened)]
+    cell, at = Cell(next(cells), 0), now_ms()
+    for kind, instance, number, col, value, ms_later in script:
+        # What lies further ahead than is allowed is cut off at the store's own time, which is never the same twice.
+        at_ms = at + (ms_later if ms_later < 0 else 0)
+        answers = [
+            push(opener(instance), cell, number, (col, value, at_ms))
+            if kind == "push"
+            else restore(opener(instance), cell, (col, value, at_ms))
+            for opener in twins
+        ]
+        assert answers[0].is_duplicate == answers[1].is_duplicate
+        assert answers[0].mark.version == answers[1].mark.version
+        assert answers[0].states[col].at_ms == answers[1].states[col].at_ms
+        assert answers[0].states[col].prob == pytest.approx(answers[1].states[col].prob, abs=1e-12)
+    rows = [pull(opener("reader"), cell) for opener in twins]
+    assert rows[0].writers == rows[1].writers
+    assert set(rows[0].states or {}) == set(rows[1].states or {})
+    for each in opened:
+        each.close()
+
+
+# -- the document's service -------------------------------------------------------------------------------------------
+
+
+class Service:
+    """A storage service, and the worker that drives it when the test says so."""
+
+    def __init__(self, rows: Rows) -> None:
+        pace = ThrottleSettings(flush_s=0.01, poll_s=0.01, queue_max=100)
+        self.storage = Storage(Exchange(Config(), pace, seeded_random(1), instance="i1"))
+        self._rows = rows
+        self._now = 0.0
+
+    @property
+    def port(self) -> StorageService:
+        return self.storage
+
+    def work(self) -> None:
+        self._now += 1.0
+        for order in self.storage.handle(None, self._now):
+            self.storage.handle(Replied(self._rows.exchange(order)), self._now)
+
+    def arrived(self) -> list[tuple[int, int, float, int]]:
+        return [
+            (bucket.row_id, bucket.col_id, bucket.prob, bucket.last_update_time_ms)
+            for response in self.port.recv().take()
+            if response.seed == CELL.seed
+            for bucket in response.updates
+        ]
+
+
+@pytest.fixture
+def service(rows: Rows) -> Service:
+    return Service(rows)
+
+
+def test_an_update_is_committed_and_its_answer_comes_through_the_channel(service: Service) -> None:
+    at = now_ms()
+    service.port.update([Update(CELL.seed, [BucketDelta(0, 5, 0.25, at)])])
+    assert service.arrived() == []                          # nothing waits for the store
+    service.work()
+    assert service.arrived() == [(0, 5, 0.25, at)]
+    assert service.arrived() == []
+
+
+def test_a_request_brings_what_another_instance_has_pushed(service: Service, open_rows: OpenRows) -> None:
+    at = now_ms()
+    push(open_rows("other"), CELL, 1, (7, 0.5, at))
+    service.port.request(CELL.seed)
+    assert service.arrived() == []
+    service.work()
+    assert service.arrived() == [(0, 7, 0.5, at)]
+
+
+def test_a_second_request_brings_only_what_is_new(service: Service, open_rows: OpenRows) -> None:
+    at = now_ms()
+    other = open_rows("other")
+    push(other, CELL, 1, (7, 0.5, at))
+    for number, expected in ((2, [(0, 7, 0.5, at)]), (3, [(0, 2, 0.5, at)]), (4, [(0, 3, 0.5, at)])):
+        service.port.request(CELL.seed)
+        service.work()
+        assert service.arrived() == expected
+        push(other, CELL, number, (number, 0.5, at))
+
+
+def test_there_is_one_channel_for_life(service: Service) -> None:
+    assert service.port.recv() is service.port.recv()
+
+
+def test_a_full_queue_is_an_error(service: Service) -> None:
+    at = now_ms()
+    service.port.update([Update(CELL.seed, [BucketDelta(0, col, 0.1, at) for col in range(100)])])
+    with pytest.raises(QueueFull):
+        service.port.update([Update(CELL.seed, [BucketDelta(1, 0, 0.1, at)])])
+    service.work()
+    service.port.update([Update(CELL.seed, [BucketDelta(1, 0, 0.1, at)])])
+    service.work()
+    assert len(service.arrived()) == 101
+
+
+def test_two_throttles_learn_from_each_other(open_rows: OpenRows) -> None:
+    pace = ThrottleSettings(flush_s=0.02, poll_s=0.02)
+    throttles = [FairThrottle(), FairThrottle()]
+    with (
+        Sharing(throttles[0], open_rows("one"), pace, instance="one"),
+        Sharing(throttles[1], open_rows("two"), pace, instance="two"),
+    ):
+        for _ in range(10):
+            throttles[0].report("noisy", Outcome.FAILURE)
+        deadline = CLOCK.now() + PATIENCE_S
+        while throttles[1].explain("noisy").probability < 0.35:
+            assert CLOCK.now() < deadline, "the other never learnt"
+    assert throttles[1].explain("noisy").probability == pytest.approx(
+        throttles[0].explain("noisy").probability, rel=0.05
+    )

@@ -1,0 +1,250 @@
+"""Repositories that are damaged, hostile or in the wrong hands: told clearly, bounded, and nothing of theirs is run."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
+from argosy.search.backends import git_objects, git_program
+from argosy.search.backends.git import GitSource
+from argosy.search.backends.git_program import Git, environment, told
+from argosy.search.backends.git_worktree import WorkingTreeSource
+from argosy.search.documents import SkipReason
+from tests.search.backends.repositories import Repo, all_of, children, feeders, put_before_git
+
+
+@pytest.fixture
+def filled(repo: Repo) -> Repo:
+    repo.commit({f"f{number}": b"file %d\n" % number for number in range(5)})
+    return repo
+
+
+def test_one_garbage_object_costs_one_file(filled: Repo) -> None:
+    filled.object_path("HEAD:f2").write_bytes(b"garbage")
+    contents = all_of(GitSource(str(filled.path)))
+    assert contents.pop(b"f2") in (SkipReason.MISSING, SkipReason.UNREADABLE)
+    assert contents == {b"f%d" % number: b"file %d\n" % number for number in (0, 1, 3, 4)}
+
+
+def test_an_object_that_ends_early_costs_one_file(filled: Repo) -> None:
+    for name in ("HEAD:f0", "HEAD:f2", "HEAD:f4"):
+        path = filled.object_path(name)
+        path.write_bytes(path.read_bytes()[:10])
+    contents = all_of(GitSource(str(filled.path)))
+    assert contents == {
+        b"f0": SkipReason.UNREADABLE, b"f1": b"file 1\n", b"f2": SkipReason.UNREADABLE, b"f3": b"file 3\n",
+        b"f4": SkipReason.UNREADABLE,
+    }  # fmt: skip
+
+
+def test_many_damaged_objects_are_a_damaged_repository(filled: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = children()
+    monkeypatch.setattr(git_objects, "DAMAGED_MAX", 2)
+    for number in range(5):
+        path = filled.object_path(f"HEAD:f{number}")
+        path.write_bytes(path.read_bytes()[:10])
+    with pytest.raises(Unavailable, match=r"git cat-file failed on .*: look at it with `git fsck`"):
+        all_of(GitSource(str(filled.path)))
+    assert (children(), feeders()) == (before, [])
+
+
+def test_a_tree_that_is_missing_is_told(filled: Repo) -> None:
+    filled.commit({"folder/inside": b"x"})
+    source = GitSource(str(filled.path))
+    filled.object_path("HEAD:folder").unlink()
+    with pytest.raises(Unavailable, match=r"git ls-tree failed on .* \(git: error: Could not read"):
+        source.entries()
+
+
+def test_a_pack_that_was_cut_off_is_told(filled: Repo) -> None:
+    filled.git("gc", "-q")
+    (pack,) = (filled.path / ".git/objects/pack").glob("*.pack")
+    pack.chmod(0o600)
+    pack.write_bytes(pack.read_bytes()[:50])
+    with pytest.raises(Unavailable, match="fsck"):
+        all_of(GitSource(str(filled.path)))
+
+
+def test_a_branch_whose_commit_is_gone_is_told(filled: Repo) -> None:
+    filled.object_path("HEAD").unlink()
+    with pytest.raises(Unavailable, match=r"'main' of .* leads to no commit that is there: fetch it anew"):
+        GitSource(str(filled.path))
+
+
+def test_a_folder_without_head_is_no_repository(filled: Repo) -> None:
+    (filled.path / ".git/HEAD").unlink()
+    with pytest.raises(NotFound, match=r"not a git repository.*mend the .git that is there"):
+        GitSource(str(filled.path))
+
+
+def test_a_head_that_leads_nowhere_is_told_with_what_there_is(filled: Repo) -> None:
+    filled.git("symbolic-ref", "HEAD", "refs/heads/trunk")
+    with pytest.raises(NotFound, match="has no branch, tag or commit 'trunk': there is main"):
+        GitSource(str(filled.path))
+
+
+def test_an_index_that_is_garbage_is_told(filled: Repo) -> None:
+    (filled.path / ".git/index").write_bytes(b"garbage" * 100)
+    with pytest.raises(Unavailable, match="rebuild its index with `git reset`, or name the branches"):
+        WorkingTreeSource(str(filled.path)).entries()
+    assert len(all_of(GitSource(str(filled.path)))) == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("[broken", "mend its configuration"),
+        ("[core]\n\tbare = perhaps", "mend its configuration"),
+        ("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tteleport = true", "made by a later git"),
+        ("[core]\n\trepositoryformatversion = 99", "made by a later git"),
+    ],
+)
+def test_a_configuration_git_cannot_read_is_told(line: str, remedy: str, filled: Repo) -> None:
+    with (filled.path / ".git/config").open("a") as config:
+        config.write(f"{line}\n")
+    with pytest.raises(Invalid, match=remedy):
+        GitSource(str(filled.path))
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="name a folder that exists"):
+        GitSource(str(tmp_path / "nowhere"))
+
+
+def test_no_program_that_a_repository_names_is_started(filled: Repo, tmp_path: Path) -> None:
+    mark, script = tmp_path / "mark", tmp_path / "script"
+    script.write_text(f"#!/bin/sh\necho ran >> {mark}\nexit 1\n")
+    script.chmod(0o755)
+    for setting in ("core.fsmonitor", "core.sshCommand", "core.pager", "gpg.program", "credential.helper"):
+        filled.git("config", setting, str(script))
+    (filled.path / ".git/hooks").mkdir(exist_ok=True)
+    for hook in ("post-index-change", "reference-transaction", "post-checkout", "fsmonitor-watchman"):
+        (filled.path / ".git/hooks" / hook).symlink_to(script)
+    filled.git("status")
+    assert mark.exists(), "the trap itself must work"
+    mark.unlink()
+    assert len(all_of(GitSource(str(filled.path), ("HEAD", "ma*")))) == 5
+    assert len(all_of(WorkingTreeSource(str(filled.path)))) == 5
+    assert not mark.exists()
+
+
+def test_a_variable_of_somebody_elses_git_is_not_heard(
+    filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TRACE"):
+        monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
+    assert len(all_of(GitSource(str(filled.path)))) == 5
+    assert len(all_of(WorkingTreeSource(str(filled.path)))) == 5
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_another_users_repository_is_refused_with_the_way_out(
+    filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_before_git(tmp_path / "bin", monkeypatch, ["export GIT_TEST_ASSUME_DIFFERENT_OWNER=1", 'exec $GIT "$@"'])
+    with pytest.raises(Invalid, match=f"another user.*git config --global --add safe.directory {filled.path}`"):
+        GitSource(str(filled.path))
+    settings = tmp_path / "settings"
+    settings.write_text(f"[safe]\n\tdirectory = {filled.path}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    assert len(all_of(GitSource(str(filled.path)))) == 5
+
+
+def test_a_tree_that_names_ten_thousand_million_files_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = children()
+    monkeypatch.setattr(git_program, "OUTPUT_BYTES_MAX", 4 << 20)
+    blob = repo.git("hash-object", "-w", "--stdin", feed=b"boom\n")
+    tree = repo.git("mktree", feed="".join(f"100644 blob {blob}\t{n}\n" for n in range(10)).encode())
+    for _ in range(9):
+        tree = repo.git("mktree", feed="".join(f"040000 tree {tree}\t{n}\n" for n in range(10)).encode())
+    repo.git("update-ref", "refs/heads/main", repo.git("commit-tree", tree, feed=b"bomb"))
+    with pytest.raises(Invalid, match="git ls-tree lists more than 4 MiB of names"):
+        GitSource(str(repo.path)).entries()
+    assert children() == before
+
+
+def test_a_git_that_hangs_is_given_up_and_ended(
+    filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = children()
+    monkeypatch.setattr(git_program, "QUIET_S_MAX", 0.05)
+    put_before_git(tmp_path / "bin", monkeypatch, ["exec tail -f /dev/null"])
+    with pytest.raises(Unavailable, match=r"git has said nothing about .*repo' for 0 s: check its disk"):
+        GitSource(str(filled.path))
+    assert children() == before
+
+
+def test_a_git_that_goes_silent_after_its_answer_is_ended(
+    filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = children()
+    monkeypatch.setattr(git_program, "QUIET_S_MAX", 0.05)
+    put_before_git(tmp_path / "bin", monkeypatch, ["exec tail -f /dev/null > /dev/null"])
+    with pytest.raises(Unavailable, match="has said nothing"):
+        GitSource(str(filled.path))
+    assert children() == before
+
+
+def test_a_git_that_is_killed_is_told(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = GitSource(str(filled.path))
+    entries = source.entries()
+    put_before_git(tmp_path / "bin", monkeypatch, ["kill -9 $$"])
+    with pytest.raises(Unavailable, match=r"git cat-file failed on .*ended by signal 9"):
+        list(source.read(entries))
+
+
+def test_a_git_that_answers_too_little_is_told(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = GitSource(str(filled.path))
+    entries = source.entries()
+    put_before_git(tmp_path / "bin", monkeypatch, ["exit 0"])
+    with pytest.raises(Unavailable, match="git left out 5 objects"):
+        list(source.read(entries))
+
+
+def test_without_git_it_is_said_what_to_install(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Invalid, match="git is not installed, or not on the PATH: install git"):
+        GitSource(str(filled.path))
+
+
+@pytest.mark.parametrize(("words", "kind", "remedy"), git_program._REMEDIES)
+def test_every_complaint_has_a_remedy(words: str, kind: type[ArgosyError], remedy: str) -> None:
+    error = told("/srv/repo", "ls-tree", f"fatal: {words}")
+    assert type(error) is kind
+    assert str(error).startswith("git ls-tree failed on '/srv/repo' (git: fatal: ")
+    assert str(error).endswith(remedy)
+
+
+def test_a_complaint_shows_no_secret_and_moves_no_cursor() -> None:
+    words = "fatal: \x1b[2Jcould not read\n\nhttps://me:hunter2@example.com/x\n" + "blah " * 200
+    error = str(told("/srv/a\nb\x1b", "fetch", words))
+    assert "hunter2" not in error
+    assert error.isprintable()
+    assert len(error) < 500
+
+
+def test_what_is_handed_on_from_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", "evil")
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.fsmonitor=evil'")
+    monkeypatch.setenv("GIT_EXEC_PATH", "/opt/git")
+    passed = {name for name in environment() if name.startswith("GIT_")} - set(git_program._SET)
+    assert passed == {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"}
+
+
+def test_an_early_end_of_the_feed_is_no_error(filled: Repo) -> None:
+    # rev-parse never reads what it is fed, so the feeding thread meets a closed pipe.
+    assert Git.at(str(filled.path)).run("rev-parse", "--is-bare-repository", feed=b"x" * (1 << 20)) == b"false\n"
+    assert feeders() == []
+
+
+def test_no_descriptor_is_left_open(filled: Repo) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    for _ in range(3):
+        all_of(GitSource(str(filled.path)))
+        with pytest.raises(NotFound):
+            GitSource(str(filled.path), ("nowhere",))
+    assert descriptors() == before

@@ -1,0 +1,24 @@
+"""How many questions a property is asked: some hundreds that never change, or many new ones by hand (see conftest)."""
+
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+rounds = 1
+
+
+def asked(examples: int) -> Callable[[Callable[[Random], None]], Callable[[], None]]:
+    """Runs the test with so many dice that hypothesis casts. A failure is made small by other means (`reducing`)."""
+    is_usual = rounds == 1
+    bounds = settings(
+        max_examples=examples * rounds,
+        deadline=None,
+        phases=[Phase.generate],
+        derandomize=is_usual,
+        database=None,
+        print_blob=not is_usual,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    )
+    return lambda test: bounds(given(st.randoms(use_true_random=False))(test))

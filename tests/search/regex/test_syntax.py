@@ -1,0 +1,128 @@
+"""Patterns are read as RE2 reads them."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argosy.search.regex import Pattern, RegexError, needs, parse_regex
+from argosy.search.regex.syntax import DEPTH_MAX
+from argosy.search.regex.tree import (
+    ANY_CHAR,
+    ANY_CHAR_OF_LINE,
+    EMPTY,
+    Assertion,
+    Case,
+    Choice,
+    Class,
+    Named,
+    Node,
+    Opaque,
+    Place,
+    Range,
+    Repeat,
+    Sequence,
+    Text,
+)
+from tests.search.regex import patterns
+
+A = Text("a")
+
+
+def one(char: str) -> Range:
+    return Range(ord(char), ord(char))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "tree"),
+    [
+        ("", EMPTY),
+        ("abc", Text("abc")),
+        (r"a\.b", Text("a.b")),
+        ("(abc)(de)", Text("abcde")),
+        ("(?P<n>a)(?<m>b)", Text("ab")),
+        (r"\x41\x{436}\101\0\n\t\_\-", Text("Aж" + "A\0\n\t_-")),
+        (r"\Qa.b\E*", Sequence((Text("a."), Repeat(Text("b"), 0, None)))),
+        (r"\Qa\b", Text(r"a\b")),
+        ("ab*", Sequence((A, Repeat(Text("b"), 0, None)))),
+        ("a+?", Repeat(A, 1, None, is_greedy=False)),
+        ("(?U)a+a+?", Sequence((Repeat(A, 1, None, is_greedy=False), Repeat(A, 1, None)))),
+        ("a{2}b{3,}c{4,5}", Sequence((Repeat(A, 2, 2), Repeat(Text("b"), 3, None), Repeat(Text("c"), 4, 5)))),
+        ("a{,2}", Text("a{,2}")),
+        ("a{01}", Text("a{01}")),
+        ("a{", Text("a{")),
+        ("a]}", Text("a]}")),
+        ("a|b|", Choice((A, Text("b"), EMPTY))),
+        ("()*", Repeat(EMPTY, 0, None)),
+        ("a(?i)*", Repeat(A, 0, None)),
+        ("(?i)a(?-i)a", Sequence((Text("a", Case.IGNORED), Text("a", Case.KEPT)))),
+        ("(?:(?i)a)a", Sequence((Text("a", Case.IGNORED), A))),
+        ("(?i:a|a)a", Sequence((Choice((Text("a", Case.IGNORED), Text("a", Case.IGNORED))), A))),
+        ("a(?i)|a", Choice((A, Text("a", Case.IGNORED)))),
+        ("(?i-i:a)", Text("a", Case.KEPT)),
+        (".", ANY_CHAR_OF_LINE),
+        ("(?s).(?-s).", Sequence((ANY_CHAR, ANY_CHAR_OF_LINE))),
+        ("^$", Sequence((Assertion(Place.LINE_START), Assertion(Place.LINE_END)))),
+        ("(?-m)^$", Sequence((Assertion(Place.TEXT_START), Assertion(Place.TEXT_END)))),
+        (r"\A\b", Sequence((Assertion(Place.TEXT_START), Assertion(Place.WORD_BOUNDARY)))),
+        (r"\B\z", Sequence((Assertion(Place.NO_WORD_BOUNDARY), Assertion(Place.TEXT_END)))),
+        (r"\d", Class((Named(r"\d"),))),
+        (r"\W", Class((Named(r"\w", is_negated=True),))),
+        (r"\pL", Class((Named("L"),))),
+        (r"\P{^Lu}", Class((Named("Lu"),))),
+        (r"\p{^Lu}", Class((Named("Lu", is_negated=True),))),
+        ("[]a]", Class((one("]"), one("a")))),
+        ("[^]a]", Class((one("]"), one("a")), is_negated=True)),
+        ("[a-c-e]", Class((Range(97, 99), one("-"), one("e")))),
+        ("[a-]", Class((one("a"), one("-")))),
+        (r"[\d-z]", Class((Named(r"\d"), one("-"), one("z")))),
+        ("[[:alpha:][:^digit:]]", Class((Named("[:alpha:]"), Named("[:digit:]", is_negated=True)))),
+        ("[[:alpha]", Class((one("["), one(":"), one("a"), one("l"), one("p"), one("h"), one("a")))),
+        ("(?i)[a]", Class((one("a"),), case=Case.IGNORED)),
+    ],
+)
+def test_a_pattern_has_this_tree(pattern: str, tree: Node) -> None:
+    Pattern.compile(pattern)
+    assert parse_regex(pattern) == tree
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(", ")", "[a", "*", "a{2,1}", "a{1001}", r"\1", "(?=a)", "(?x)a", r"\p{", "[[:a:]]", "\\"]
+)
+def test_what_re2_refuses_is_opaque(pattern: str) -> None:
+    with pytest.raises(RegexError):
+        Pattern.compile(pattern)
+    assert parse_regex(pattern) == Opaque()
+
+
+def test_nesting_is_followed_to_a_bound() -> None:
+    assert parse_regex("(" * DEPTH_MAX + "a" + ")" * DEPTH_MAX) == A
+    assert parse_regex("(" * 900 + "a" + ")" * 900) == Opaque()
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.data(), patterns.patterns, st.booleans())
+def test_the_tree_written_out_matches_what_the_pattern_does(data: st.DataObject, source: str, is_exact: bool) -> None:
+    tree = parse_regex(source)
+    text = data.draw(patterns.texts(tree)).encode()
+    original = Pattern.compile(source, is_case_sensitive=is_exact)
+    again = Pattern.compile(patterns.written(tree), is_case_sensitive=is_exact)
+    assert original.find_all(text, with_empty=True) == again.find_all(text, with_empty=True)
+
+
+def test_ten_thousand_patterns_that_re2_takes_are_understood() -> None:
+    dice = random.Random(4)
+    signs = [*")))|||abc[]^-\\{},:0", r"\C", r"\A", r"\z", r"\x{10ffff}"]
+    tokens = [*patterns.LEAVES, *patterns.OPENINGS, *patterns.REPEATS, *signs]
+    accepted = 0
+    while accepted < 10_000:
+        pattern = "".join(dice.choices(tokens, k=dice.randint(1, 9)))
+        try:
+            Pattern.compile(pattern)
+        except RegexError:
+            continue
+        accepted += 1
+        tree = parse_regex(pattern)
+        assert not isinstance(tree, Opaque), pattern
+        assert len(needs(tree, is_case_sensitive=accepted % 2 == 0).clauses) < 100, pattern

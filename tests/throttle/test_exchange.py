@@ -1,0 +1,526 @@
+"""The exchange machine: orders out, answers in, and what happens when the store fails, forgets or is slow."""
+
+import math
+
+import pytest
+
+from argosy.base.clock import seeded_random
+from argosy.throttle.exchange import OFFSET_STEP_MS, PROBE, SEEDS_MAX, Exchange, Failed, Replied
+from argosy.throttle.model import Config
+from argosy.throttle.ports import (
+    BucketDelta,
+    Cell,
+    Order,
+    OverwriteBucket,
+    QueueFull,
+    Reply,
+    RespBucket,
+    RowMark,
+    RowState,
+    State,
+    Update,
+    Written,
+)
+from argosy.throttle.settings import ThrottleSettings
+
+SEED = 300_000
+CELL = Cell(SEED, 0)
+FIRST = RowMark(1, 1)
+SETTINGS = ThrottleSettings(flush_s=0.25, poll_s=1.0, attempts_max=3, queue_max=10)
+
+
+class Stage:
+    """An exchange, and a clock that moves on to whenever it next wants something."""
+
+    def __init__(self, settings: ThrottleSettings = SETTINGS, config: Config | None = None) -> None:
+        self.exchange = Exchange(config or Config(levels=1), settings, seeded_random(1), instance="me")
+        self.now = 100.0
+
+    def order(self) -> Order:
+        """The next order, when its time has come."""
+        for _ in range(100):
+            deadline = self.exchange.deadline()
+            assert deadline is not None, "an order is under way"
+            self.now = max(self.now, deadline)
+            if orders := self.exchange.handle(None, self.now):
+                return orders[0]
+        raise AssertionError("nothing is ordered")
+
+    def push(self, delta: float = 0.04, *, col: int = 1, at_ms: int = 1000, seed: int = SEED) -> None:
+        self.exchange.update([Update(seed, [BucketDelta(0, col, delta, at_ms)])])
+
+    def reply(
+        self, order: Order, mark: RowMark = FIRST, states: dict[int, State] | None = None, **more: object
+    ) -> None:
+        """Answers an order; every row it names has the mark, and every pull finds `states`."""
+        written = {col: State(0.5, 1000) for push in order.pushes for col, _, _ in push.deltas}
+        answer = Reply(
+            tuple(Written(restore.cell, mark, False, {}) for restore in order.restores),
+            tuple(Written(push.cell, mark, False, written) for push in order.pushes),
+            tuple(RowState(pull.cell, mark, states) for pull in order.pulls),
+            **more,  # type: ignore[arg-type]
+        )
+        assert self.exchange.handle(Replied(answer), self.now) == []
+
+    def fail(self) -> None:
+        assert self.exchange.handle(Failed(), self.now) == []
+
+    def give_up(self) -> None:
+        """The store goes away."""
+        self.push()
+        self.order()
+        while not self.exchange.standing(self.now).is_away:
+            self.fail()
+            if not self.exchange.standing(self.now).is_away:
+                self.order()
+
+
+# -- orders -----------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_ordered_while_there_is_nothing_to_say() -> None:
+    stage = Stage()
+    assert stage.exchange.handle(None, 100.0) == []
+    deadline = stage.exchange.deadline()
+    assert deadline is not None
+    assert 0.225 <= deadline - 100.0 <= 0.275
+
+
+def test_changes_of_many_updates_go_out_as_one_batch_per_row() -> None:
+    stage = Stage()
+    stage.push(0.04, col=1)
+    stage.push(0.04, col=2)
+    stage.push(0.04, col=1)
+    (push,) = stage.order().pushes
+    assert push.cell == CELL
+    assert push.deltas == ((1, 0.08, 1000), (2, 0.04, 1000))
+
+
+def test_batches_are_numbered_on_and_on() -> None:
+    stage = Stage()
+    numbers = []
+    for _ in range(3):
+        stage.push()
+        order = stage.order()
+        numbers += [push.number for push in order.pushes]
+        stage.reply(order)
+    assert numbers == [1, 2, 3]
+
+
+def test_one_order_is_under_way_at_a_time() -> None:
+    stage = Stage()
+    stage.push()
+    order = stage.order()
+    stage.push()
+    assert stage.exchange.handle(None, stage.now + 1000) == []
+    assert stage.exchange.deadline() is None
+    stage.reply(order)
+    assert stage.order().pushes[0].number == 2
+
+
+def test_flushes_keep_their_distance() -> None:
+    stage = Stage()
+    stage.push()
+    stage.reply(stage.order())
+    answered_at = stage.now
+    stage.push()
+    stage.order()
+    assert 0.225 <= stage.now - answered_at <= 0.275
+
+
+def test_a_requested_window_is_pulled_row_by_row_after_the_pushes() -> None:
+    stage = Stage(config=Config(levels=3))
+    stage.exchange.request(SEED)
+    stage.push()
+    order = stage.order()
+    assert [pull.cell for pull in order.pulls] == [Cell(SEED, row) for row in range(3)]
+    assert {pull.seen for pull in order.pulls} == {RowMark()}
+    assert len(order.pushes) == 1
+
+
+def test_requests_are_bounded_and_the_newest_windows_stay() -> None:
+    stage = Stage()
+    for number in range(10):
+        stage.exchange.request(number * SEED)
+    assert [pull.cell.seed for pull in stage.order().pulls] == [number * SEED for number in range(10 - SEEDS_MAX, 10)]
+
+
+def test_a_full_queue_is_an_error_and_drains_again() -> None:
+    stage = Stage()
+    for col in range(10):
+        stage.push(col=col)
+    with pytest.raises(QueueFull):
+        stage.push(col=10)
+    assert stage.exchange.standing(0).queue == 10
+    stage.reply(stage.order())
+    stage.push(col=10)
+    assert stage.exchange.standing(0).queue == 1
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_push_has_left_comes_through_the_channel() -> None:
+    stage = Stage()
+    stage.push(col=3)
+    stage.reply(stage.order())
+    assert stage.exchange.take() == [RespBucket(SEED, [OverwriteBucket(0, 3, 0.5, 1000)])]
+    assert stage.exchange.take() == []
+
+
+def test_a_slow_reader_finds_the_latest_state_of_each_bucket() -> None:
+    stage = Stage()
+    for version, states in enumerate(({1: State(0.1, 1), 2: State(0.2, 1)}, {1: State(0.3, 2)}), start=1):
+        stage.exchange.request(SEED)
+        stage.reply(stage.order(), RowMark(1, version), states)
+    (response,) = stage.exchange.take()
+    assert {bucket.col_id: bucket.prob for bucket in response.updates} == {1: 0.3, 2: 0.2}
+
+
+def test_changes_the_answer_cannot_contain_are_told_along_with_it() -> None:
+    stage = Stage()
+    stage.push(0.04, at_ms=1000)
+    stage.exchange.request(SEED)
+    order = stage.order()
+    stage.push(0.02, at_ms=61_000)                          # after the order had gone
+    stage.reply(order, states={1: State(0.5, 1000)})
+    (response,) = stage.exchange.take()
+    (bucket,) = response.updates
+    assert bucket.last_update_time_ms == 61_000
+    assert bucket.prob == pytest.approx(0.5 * math.exp(-0.6))
+    assert bucket.pending == pytest.approx(0.02)
+
+
+def test_changes_under_way_again_are_told_too() -> None:
+    stage = Stage()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), states={1: State(0.5, 1000)})
+    stage.push(0.04)
+    stage.order()                                           # under way
+    stage.push(0.02)                                        # and waiting
+    (response,) = stage.exchange.take()
+    assert response.updates[0].pending == pytest.approx(0.06)
+
+
+def test_windows_nobody_takes_are_dropped_oldest_first() -> None:
+    stage = Stage()
+    for number in range(SEEDS_MAX + 2):
+        stage.push(seed=number * SEED)
+        stage.reply(stage.order())
+    assert [response.seed for response in stage.exchange.take()] == [n * SEED for n in range(2, SEEDS_MAX + 2)]
+
+
+def test_a_duplicate_is_counted() -> None:
+    stage = Stage()
+    stage.push()
+    order = stage.order()
+    answer = Reply((), (Written(CELL, RowMark(1, 1), True, {1: State(0.1, 1)}),), ())
+    stage.exchange.handle(Replied(answer), stage.now)
+    assert stage.exchange.figures.duplicates == 1
+    assert order.pushes
+
+
+# -- what is read again -----------------------------------------------------------------------------------------------
+
+
+def seen(stage: Stage) -> RowMark:
+    """The mark that the next pull names."""
+    stage.exchange.request(SEED)
+    order = stage.order()
+    stage.reply(order, RowMark(1, 99), {})
+    return order.pulls[0].seen
+
+
+def test_a_row_that_was_read_is_asked_for_by_its_mark() -> None:
+    stage = Stage()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 5), {})
+    assert seen(stage) == RowMark(1, 5)
+
+
+def test_our_own_next_write_leaves_nothing_unread() -> None:
+    stage = Stage()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.push()
+    stage.reply(stage.order(), RowMark(1, 6))
+    assert seen(stage) == RowMark(1, 6)
+
+
+def test_a_write_after_others_leaves_theirs_unread() -> None:
+    stage = Stage()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.push()
+    stage.reply(stage.order(), RowMark(1, 8))
+    assert seen(stage) == RowMark(1, 5)
+
+
+def test_a_write_to_a_row_never_read_leaves_it_unread() -> None:
+    stage = Stage()
+    stage.push()
+    stage.reply(stage.order(), RowMark(1, 1))
+    assert seen(stage) == RowMark()
+
+
+def test_what_is_known_of_old_windows_is_forgotten() -> None:
+    stage = Stage()
+    for number in range(20):
+        stage.exchange.request(number * SEED)
+        stage.reply(stage.order(), RowMark(1, 1), {})
+    stage.exchange.request(0)
+    assert stage.order().pulls[0].seen == RowMark()
+
+
+# -- failure ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_order_is_sent_again_the_same_with_growing_waits() -> None:
+    stage = Stage(ThrottleSettings(attempts_max=4))
+    stage.push()
+    first = stage.order()
+    waits = []
+    for _ in range(3):
+        failed_at = stage.now
+        stage.fail()
+        assert stage.order() is first
+        waits.append(stage.now - failed_at)
+    assert 0.025 <= waits[0] <= 0.05 <= waits[1] <= 0.1 <= waits[2] <= 0.2
+
+
+def test_after_the_last_attempt_the_batch_is_dropped_and_the_store_is_away() -> None:
+    stage = Stage()
+    stage.push()
+    for _ in range(3):
+        assert not stage.exchange.standing(stage.now).is_away
+        stage.order()
+        stage.fail()
+    assert stage.exchange.standing(stage.now).is_away
+    assert stage.exchange.standing(stage.now).queue == 0
+    assert (stage.exchange.figures.errors, stage.exchange.figures.dropped) == (3, 1)
+
+
+def test_what_came_in_meanwhile_is_dropped_with_it() -> None:
+    stage = Stage()
+    stage.push(col=1)
+    stage.order()
+    stage.push(col=2)
+    stage.fail()
+    for _ in range(2):
+        stage.order()
+        stage.fail()
+    assert stage.exchange.figures.dropped == 2
+
+
+def test_while_the_store_is_away_nothing_is_kept_for_it() -> None:
+    stage = Stage()
+    stage.give_up()
+    for col in range(100):
+        stage.push(col=col)
+    assert stage.exchange.standing(stage.now).queue == 0
+    assert stage.exchange.figures.dropped == 101
+    assert stage.order() == Order()                         # a mere question
+
+
+def test_questions_become_rarer_up_to_a_bound() -> None:
+    stage = Stage()
+    stage.give_up()
+    waits = []
+    for _ in range(8):
+        asked_at = stage.now
+        stage.order()
+        waits.append(stage.now - asked_at)
+        stage.fail()
+    assert 0.5 <= waits[0] <= 1.0
+    assert all(PROBE.ceiling_s / 2 <= wait <= PROBE.ceiling_s for wait in waits[3:])
+
+
+def test_when_the_store_is_back_everything_is_read_anew() -> None:
+    stage = Stage()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.give_up()
+    stage.exchange.request(SEED)
+    order = stage.order()
+    assert order.pulls[0].seen == RowMark()
+    stage.reply(order, RowMark(1, 5), {1: State(0.7, 1)})
+    assert not stage.exchange.standing(stage.now).is_away
+    stage.push()
+    assert stage.order().pushes
+
+
+def test_after_an_outage_every_row_is_restored_first() -> None:
+    """What was learnt meanwhile is not in it, and an answer without it would undo it."""
+    stage = Stage()
+    stage.give_up()
+    stage.reply(stage.order())                              # the store is back, but nothing was read yet
+    stage.push()
+    stage.reply(stage.order())
+    assert stage.exchange.take() == []
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 2), {1: State(0.1, 1)})
+    assert stage.exchange.lost() == [CELL]
+    assert stage.exchange.take() == []
+    stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
+    stage.reply(stage.order(), RowMark(1, 3))
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 3), {1: State(0.8, 1)})
+    assert stage.exchange.take()[0].updates[0].prob == 0.8
+    assert stage.exchange.figures.losses == 0
+
+
+def test_one_success_between_failures_starts_the_count_anew() -> None:
+    stage = Stage()
+    for _ in range(5):
+        stage.push()
+        stage.order()
+        stage.fail()
+        stage.reply(stage.order())
+    assert not stage.exchange.standing(stage.now).is_away
+    assert stage.exchange.figures.errors == 5
+
+
+# -- loss -------------------------------------------------------------------------------------------------------------
+
+
+def lose(stage: Stage, mark: RowMark) -> None:
+    """The store had version 5 of the row, and now answers with this mark."""
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 5), {1: State(0.8, 1)})
+    stage.exchange.take()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), mark, {1: State(0.04, 1)})
+
+
+@pytest.mark.parametrize("mark", [RowMark(), RowMark(1, 4), RowMark(2, 5), RowMark(2, 900)])
+def test_a_row_that_is_not_what_it_was_is_lost_and_its_answer_withheld(mark: RowMark) -> None:
+    stage = Stage()
+    lose(stage, mark)
+    assert stage.exchange.lost() == [CELL]
+    assert stage.exchange.take() == []
+    assert stage.exchange.figures.losses == 1
+
+
+@pytest.mark.parametrize("mark", [RowMark(1, 5), RowMark(1, 6), RowMark(1, 900)])
+def test_a_row_that_has_only_grown_is_not(mark: RowMark) -> None:
+    stage = Stage()
+    lose(stage, mark)
+    assert stage.exchange.lost() == []
+    assert stage.exchange.take()
+
+
+def test_a_loss_is_noticed_by_a_push_too() -> None:
+    stage = Stage()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.push()
+    stage.reply(stage.order(), RowMark(2, 1))
+    assert stage.exchange.lost() == [CELL]
+    assert stage.exchange.take() == []
+
+
+def test_a_lost_row_is_restored_before_it_is_believed_again() -> None:
+    stage = Stage()
+    lose(stage, RowMark(2, 1))
+    stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
+    assert stage.exchange.lost() == []
+    stage.exchange.request(SEED)
+    order = stage.order()
+    assert [(restore.cell, restore.states) for restore in order.restores] == [(CELL, ((1, 0.8, 1),))]
+    stage.reply(order, RowMark(2, 2), {1: State(0.8, 1)})
+    stage.exchange.request(SEED)
+    order = stage.order()
+    assert order.pulls[0].seen == RowMark()                 # what others restored is to be read
+    stage.reply(order, RowMark(2, 3), {1: State(0.9, 1)})
+    assert stage.exchange.take()[0].updates[0].prob == 0.9
+
+
+def test_with_nothing_to_restore_the_row_is_believed_as_it_is() -> None:
+    stage = Stage()
+    lose(stage, RowMark(2, 1))
+    stage.exchange.restore(CELL, [])
+    stage.exchange.request(SEED)
+    order = stage.order()
+    assert order.restores == ()
+    stage.reply(order, RowMark(2, 2), {1: State(0.1, 1)})
+    assert stage.exchange.take()
+
+
+def test_a_restore_that_could_not_be_sent_is_asked_for_again() -> None:
+    stage = Stage()
+    lose(stage, RowMark(2, 1))
+    stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
+    for _ in range(3):
+        stage.order()
+        stage.fail()
+    assert stage.exchange.lost() == [CELL]
+
+
+def test_a_loss_during_an_outage_is_noticed_after_it() -> None:
+    stage = Stage()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.give_up()
+    stage.exchange.request(SEED)
+    stage.reply(stage.order(), RowMark(), None)
+    assert stage.exchange.lost() == [CELL]
+
+
+# -- peers and clocks -------------------------------------------------------------------------------------------------
+
+
+def test_writers_of_a_row_are_peers() -> None:
+    stage = Stage()
+    stage.exchange.request(SEED)
+    stage.order()
+    rows = (RowState(CELL, RowMark(1, 1), {}, {"a": 1, "b": 2, "me": 3}),)
+    stage.exchange.handle(Replied(Reply((), (), rows)), stage.now)
+    assert stage.exchange.standing(stage.now).peers == 3
+
+
+@pytest.mark.parametrize(
+    ("server_ms", "round_trip_s", "offset_ms"),
+    [
+        (10_000.0, 0.001, 0),
+        (10_000.0 + OFFSET_STEP_MS, 0.001, 0),
+        (15_000.4, 0.001, 5000),
+        (5_000.0, 0.001, -5000),
+        (10_400.0, 1.0, 0),                                 # less than half the round trip
+        (10_600.0, 1.0, 600),
+        (None, 0.001, 0),
+    ],
+)
+def test_the_stores_clock_is_everybodys(server_ms: float | None, round_trip_s: float, offset_ms: int) -> None:
+    stage = Stage()
+    stage.push()
+    stage.reply(stage.order(), server_ms=server_ms, round_trip_s=round_trip_s, at_ms=10_000.0)
+    assert stage.exchange.standing(stage.now).offset_ms == offset_ms
+
+
+def test_a_small_drift_does_not_make_the_clock_jump() -> None:
+    stage = Stage()
+    offsets = []
+    for server_ms in (15_000.0, 15_030.0, 14_970.0, 15_100.0, 10_010.0):
+        stage.push()
+        stage.reply(stage.order(), server_ms=server_ms, at_ms=10_000.0)
+        offsets.append(stage.exchange.standing(stage.now).offset_ms)
+    assert offsets == [5000, 5000, 5000, 5100, 0]
+
+
+def test_whether_anything_was_ever_heard_is_known() -> None:
+    stage = Stage()
+    stage.push()
+    stage.reply(stage.order())
+    assert not stage.exchange.standing(stage.now).has_heard
+    stage.exchange.request(SEED)
+    stage.reply(stage.order())
+    assert stage.exchange.standing(stage.now).has_heard
+
+
+def test_in_a_hurry_what_waits_is_due_at_once() -> None:
+    stage = Stage()
+    stage.push()
+    stage.reply(stage.order())
+    stage.push()
+    stage.exchange.hurry()
+    assert stage.exchange.handle(None, stage.now)

@@ -1,0 +1,393 @@
+"""The shared state on a server that dies, forgets, stands still, is slow, fails over, is a cluster, wants a password.
+
+Through all of it the throttle decides: a decision that waited for the store would hang these tests (THR-2).
+"""
+
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import redis
+
+from argosy.base.clock import SystemClock
+from argosy.base.errors import Conflict, Invalid, Unavailable
+from argosy.base.metrics import Metrics
+from argosy.throttle import Config, FairThrottle, Outcome
+from argosy.throttle import metrics as m
+from argosy.throttle.backends.opening import open_rows
+from argosy.throttle.backends.redis_keys import Keys
+from argosy.throttle.backends.redis_routes import routes
+from argosy.throttle.ports import Cell, Order, Push
+from argosy.throttle.rows import rules_of
+from argosy.throttle.settings import ThrottleSettings
+from argosy.throttle.worker import Sharing
+from tests.servers.etcd import Etcd
+from tests.servers.valkey import Valkey
+from tests.throttle.proxy import Proxy
+
+CLOCK = SystemClock()
+PATIENCE_S = 60.0
+FOREVER = Config(decay_per_s=0.0, window_s=86_400 * 20)     # neither time nor rotation forgives within a test
+
+
+@pytest.fixture
+def server() -> Iterator[Valkey]:
+    """Its own for each test, since these tests end it; it remembers nothing."""
+    with Valkey() as started:
+        yield started
+
+
+def pace(url: str, **more: object) -> ThrottleSettings:
+    quick = {"flush_s": 0.02, "poll_s": 0.05, "call_timeout_s": 0.3, "attempts_max": 2}
+    return ThrottleSettings(store=url, **{**quick, **more})  # type: ignore[arg-type]
+
+
+class Front:
+    """One front door: a throttle, its sharing, and requests that must always be answered."""
+
+    def __init__(self, settings: ThrottleSettings) -> None:
+        self.throttle = FairThrottle(FOREVER)
+        self.metrics = Metrics()
+        self.sharing = Sharing.open(self.throttle, settings, metrics=self.metrics)
+        taken = {stats for client in ("noisy", "other") for stats in self.throttle.explain(client).buckets}
+        names = (f"client-{number}" for number in range(100))
+        # Clients that share a bucket with those the tests look at would move their probabilities a little.
+        self.clients = [name for name in names if taken.isdisjoint(self.throttle.explain(name).buckets)][:10]
+
+    def blame(self, client: str, failures: int) -> None:
+        for _ in range(failures):
+            self.throttle.report(client, Outcome.FAILURE)
+
+    def serve(self, requests: int = 200) -> None:
+        """Healthy and unhealthy traffic, which never waits and never fails."""
+        for number in range(requests):
+            client = self.clients[number % 10]
+            if not self.throttle.register(client).throttled:
+                self.throttle.report(client, Outcome.FAILURE if number % 7 == 0 else Outcome.SUCCESS)
+
+    def probability(self, client: str) -> float:
+        return self.throttle.explain(client).probability
+
+    @property
+    def is_away(self) -> bool:
+        return self.sharing.storage.standing(CLOCK.now()).is_away
+
+    def knows(self, client: str, probability: float) -> Callable[[], bool]:
+        return lambda: abs(self.probability(client) - probability) < 1e-9
+
+
+@contextmanager
+def fronts(*settings: ThrottleSettings) -> Iterator[list[Front]]:
+    with ExitStack() as stack:
+        opened = [Front(each) for each in settings]
+        for front in opened:
+            stack.enter_context(front.sharing)
+        yield opened
+
+
+def until(is_so: Callable[[], bool], *serving: Front) -> None:
+    """Serves requests until it is so."""
+    deadline = CLOCK.now() + PATIENCE_S
+    while not is_so():
+        for front in serving:
+            front.serve(20)
+        assert CLOCK.now() < deadline, "it did not come to pass"
+
+
+# -- a server that fails ----------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_killed_and_comes_back_empty(server: Valkey) -> None:
+    with fronts(pace(server.url), pace(server.url)) as (one, two):
+        one.blame("noisy", 20)
+        two.blame("other", 1)
+        until(lambda: two.knows("noisy", 0.8)() and one.knows("other", 0.04)())
+        server.kill()
+        until(lambda: one.is_away and two.is_away, one, two)
+        assert one.probability("noisy") == pytest.approx(0.8)
+        assert one.throttle.stats().gain == 2               # it stands for both
+        one.serve()
+        server.start()
+        until(lambda: not one.is_away and not two.is_away, one, two)
+        with fronts(pace(server.url)) as (newcomer,):
+            until(newcomer.knows("noisy", 0.8), one)        # the server was told what it had forgotten
+        two.blame("noisy", 2)
+        until(lambda: abs(one.probability("noisy") - 0.88) < 1e-9, one)
+        assert one.metrics.value(m.STORE_ERRORS) > 0
+        assert one.metrics.value(m.STORE_CONNECTED) == 1
+
+
+def test_a_server_that_forgets_without_going_away(server: Valkey) -> None:
+    with fronts(pace(server.url), pace(server.url)) as (one, two), redis.Redis.from_url(server.url) as client:
+        one.blame("noisy", 20)
+        until(two.knows("noisy", 0.8))
+        client.flushall()
+        until(lambda: one.metrics.value(m.ROWS_LOST) > 0, one)
+        assert two.probability("noisy") == pytest.approx(0.8)
+        client.script_flush()                               # the scripts are told again, too
+        with fronts(pace(server.url)) as (newcomer,):
+            until(newcomer.knows("noisy", 0.8), one)
+        assert not one.is_away
+
+
+def test_a_server_that_stands_still(server: Valkey) -> None:
+    with fronts(pace(server.url), pace(server.url)) as (one, two):
+        one.blame("noisy", 5)
+        until(two.knows("noisy", 0.2))
+        server.pause()
+        one.blame("noisy", 5)
+        until(lambda: one.is_away, one)
+        one.serve(2000)
+        server.resume()
+        until(lambda: not one.is_away, one)
+        until(lambda: abs(one.probability("noisy") - two.probability("noisy")) < 1e-9)
+        assert one.probability("noisy") >= 0.4 - 1e-9
+
+
+def test_a_server_that_is_slow_is_waited_for_by_nobody(server: Valkey) -> None:
+    with Proxy(server.port) as proxy, fronts(pace(proxy.url, call_timeout_s=5.0), pace(server.url)) as (slow, quick):
+        proxy.delay_s = 0.4
+        slow.blame("noisy", 20)
+        until(quick.knows("noisy", 0.8), slow)
+        quick.blame("noisy", 2)
+        until(slow.knows("noisy", 0.88), slow)
+        assert not slow.is_away
+        assert slow.metrics.value(m.UPDATE_LATENCY) > 0
+
+
+def test_a_server_slower_than_the_timeout_is_away_and_counts_nothing_twice(server: Valkey) -> None:
+    with Proxy(server.port) as proxy, fronts(pace(proxy.url), pace(server.url)) as (slow, quick):
+        until(lambda: slow.sharing.storage.standing(0).has_heard)
+        proxy.delay_s = 0.5                                 # what is sent arrives, but its answer is too late
+        slow.blame("noisy", 10)
+        until(lambda: slow.is_away, slow)
+        proxy.delay_s = 0.0
+        until(lambda: not slow.is_away, slow)
+        until(lambda: abs(slow.probability("noisy") - quick.probability("noisy")) < 1e-9)
+        assert quick.probability("noisy") == pytest.approx(0.4)
+
+
+def test_a_failover_to_a_replica(server: Valkey) -> None:
+    with Valkey() as second, Proxy(server.port) as name, redis.Redis.from_url(second.url) as replica:
+        replica.execute_command("REPLICAOF", "127.0.0.1", server.port)
+        with fronts(pace(name.url), pace(name.url)) as (one, two):
+            one.blame("noisy", 20)
+            until(two.knows("noisy", 0.8))
+            until(lambda: bool(replica.keys()))
+            name.switch(second.port)                        # still a replica: writes are refused
+            one.blame("noisy", 2)
+            until(lambda: one.metrics.value(m.STORE_ERRORS) > 0, one)
+            server.kill()
+            replica.execute_command("REPLICAOF", "NO", "ONE")
+            until(lambda: not one.is_away and not two.is_away, one, two)
+            until(lambda: abs(one.probability("noisy") - two.probability("noisy")) < 1e-9)
+            assert two.probability("noisy") >= 0.8 - 1e-9
+
+
+def test_a_start_without_the_server(server: Valkey) -> None:
+    server.kill()
+    with fronts(pace(server.url)) as (early,):
+        early.blame("noisy", 20)
+        early.serve()
+        assert early.is_away
+        server.start()
+        until(lambda: not early.is_away, early)
+        with fronts(pace(server.url)) as (late,):
+            until(late.knows("noisy", 0.8))
+
+
+def test_a_newcomer_knows_what_the_others_know_before_it_serves(server: Valkey) -> None:
+    with fronts(pace(server.url)) as (old,):
+        old.blame("noisy", 20)
+        until(lambda: old.metrics.value(m.UPDATE_LATENCY) > 0)
+        with fronts(pace(server.url, cold_start_s=30)) as (new,):
+            assert new.probability("noisy") == pytest.approx(0.8)
+
+
+async def test_the_same_as_a_task(server: Valkey) -> None:
+    one, two = Front(pace(server.url)), Front(pace(server.url))
+    async with one.sharing:
+        one.blame("noisy", 20)
+    async with two.sharing:                                 # the first has left nothing unsaid
+        assert two.probability("noisy") == pytest.approx(0.8)
+        with pytest.raises(Conflict, match="begun"):
+            two.sharing.start()
+
+
+# -- a cluster --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def cluster(size: int = 3) -> Iterator[list[Valkey]]:
+    with ExitStack() as stack:
+        options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+        nodes = [stack.enter_context(Valkey(options=options)) for _ in range(size)]
+        clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
+        share = 16384 // size
+        for number, client in enumerate(clients):
+            last = 16383 if number == size - 1 else (number + 1) * share - 1
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * share, last)
+            client.execute_command("CLUSTER", "MEET", "127.0.0.1", nodes[0].port)
+        until(lambda: all(is_whole(client, size) for client in clients))
+        yield nodes
+
+
+def is_whole(client: "redis.Redis", size: int) -> bool:
+    told = client.execute_command("CLUSTER", "INFO")
+    text = told if isinstance(told, dict) else dict(line.split(":", 1) for line in told.decode().split())
+    return text["cluster_state"] == "ok" and int(text["cluster_known_nodes"]) == size
+
+
+def test_a_cluster_and_one_of_its_nodes_killed() -> None:
+    with cluster() as nodes:
+        url = f"redis+cluster://127.0.0.1:{nodes[0].port},127.0.0.1:{nodes[1].port}"
+        with fronts(pace(url), pace(url)) as (one, two):
+            one.blame("noisy", 20)
+            until(two.knows("noisy", 0.8))
+            holding = [node for node in nodes if keys_of(node)]
+            assert len(holding) > 1                         # rows spread over the nodes
+            holding[-1].kill()
+            until(lambda: one.is_away, one)
+            assert one.probability("noisy") == pytest.approx(0.8)
+            holding[-1].start()
+            until(lambda: not one.is_away, one, two)
+            two.blame("noisy", 2)
+            until(one.knows("noisy", 0.88), one)
+
+
+def keys_of(node: Valkey) -> list[bytes]:
+    with redis.Redis.from_url(node.url) as client:
+        return list(client.keys())
+
+
+# -- the schema, and who may touch it ---------------------------------------------------------------------------------
+
+
+def test_rows_are_as_the_design_spells_them(server: Valkey) -> None:
+    with fronts(pace(server.url)) as (front,), redis.Redis.from_url(server.url, decode_responses=True) as client:
+        front.blame("noisy", 1)
+        until(lambda: len(client.keys()) == 6)
+        seed, following = front.throttle.seeds
+        assert set(client.keys()) == {f"v1:{each}:{row}" for each in (seed, following) for row in range(3)}
+        row = client.hgetall(f"v1:{seed}:0")
+        (col,) = [stats.bucket for stats in front.throttle.explain("noisy").buckets if stats.level == 0]
+        assert float(row[f"{col}:prob"]) == 0.04
+        assert abs(int(row[f"{col}:time"]) - CLOCK.wall() * 1000) < 120_000
+        assert 0 < client.pttl(f"v1:{seed}:0") <= 3 * FOREVER.window_ms
+
+
+def test_the_ttl_is_set_once(server: Valkey) -> None:
+    with redis.Redis.from_url(server.url) as client:
+        rows = open_rows(server.url, rules_of(Config()), instance="i", settings=pace(server.url))
+        cell = Cell(300_000, 0)
+        rows.exchange(Order(pushes=(Push(cell, 1, ((1, 0.1, 0),)),)))
+        client.pexpire(Keys().row(cell), 100_000)
+        rows.exchange(Order(pushes=(Push(cell, 2, ((1, 0.1, 0),)),)))
+        assert client.pttl(Keys().row(cell)) <= 100_000
+        rows.close()
+
+
+def test_garbage_in_a_row_is_an_outage_and_no_crash(server: Valkey) -> None:
+    with fronts(pace(server.url)) as (front,), redis.Redis.from_url(server.url) as client:
+        front.blame("noisy", 1)
+        until(lambda: len(client.keys()) == 6)
+        key = f"v1:{front.throttle.seeds[0]}:0"
+        client.hset(key, mapping={"7:prob": "many", "7:time": "1"})
+        client.hincrby(key, "~v", 1)
+        until(lambda: front.is_away, front)
+        assert front.probability("noisy") == pytest.approx(0.04)
+        client.hdel(key, "7:prob", "7:time")
+        until(lambda: not front.is_away, front)
+
+
+def test_a_probability_from_outside_the_bounds_is_brought_back(server: Valkey) -> None:
+    with fronts(pace(server.url)) as (front,), redis.Redis.from_url(server.url) as client:
+        front.blame("noisy", 1)
+        until(lambda: len(client.keys()) == 6)
+        for stats in front.throttle.explain("noisy").buckets:
+            key = f"v1:{front.throttle.seeds[0]}:{stats.level}"
+            client.hset(key, f"{stats.bucket}:prob", "7.35")
+            client.hincrby(key, "~v", 1)
+        until(front.knows("noisy", 1.0))
+        assert front.probability("noisy") == 1.0
+
+
+def test_two_throttles_of_different_kinds_in_one_place_are_told_so(server: Valkey) -> None:
+    with fronts(pace(server.url)) as (front,):
+        front.blame("noisy", 1)
+        until(lambda: front.metrics.value(m.UPDATE_LATENCY) > 0)
+        other = open_rows(server.url, rules_of(Config(buckets=99)), instance="x", settings=pace(server.url))
+        with pytest.raises(Conflict, match="namespace"):
+            other.exchange(Order(pushes=(Push(Cell(front.throttle.seeds[0], 0), 1, ((1, 0.1, 0),)),)))
+        other.close()
+
+
+def test_credentials_are_needed_and_never_shown() -> None:
+    with Valkey(options=("--requirepass", "hush-hush")) as server:
+        url = server.url.replace("redis://", "redis://:hush-hush@")
+        with fronts(pace(url), pace(url)) as (one, two):
+            one.blame("noisy", 5)
+            until(two.knows("noisy", 0.2))
+        for wrong in (server.url, server.url.replace("redis://", "redis://:hash-hash@")):
+            rows = open_rows(wrong, rules_of(Config()), instance="x", settings=pace(wrong))
+            with pytest.raises(Unavailable) as refused:
+                rows.exchange(Order())
+            assert "h-h" not in str(refused.value)
+            rows.close()
+
+
+def test_a_user_with_no_more_rights_than_needed_is_enough(server: Valkey) -> None:
+    with redis.Redis.from_url(server.url) as admin:
+        rights = "+evalsha +script|load +hmget +hset +hgetall +pttl +pexpire +time +client|setinfo +select"
+        admin.execute_command("ACL", "SETUSER", "fair", "on", ">pw", "~v1:*", "resetchannels", *rights.split())
+        url = server.url.replace("redis://", "redis://fair:pw@")
+        with fronts(pace(url), pace(url)) as (one, two):
+            one.blame("noisy", 5)
+            until(two.knows("noisy", 0.2))
+            assert admin.execute_command("ACL", "LOG") == []
+
+
+def test_the_wire_can_be_encrypted(server: Valkey) -> None:
+    with Etcd(scheme="https", options=("--auto-tls",)) as etcd:         # the one here that can make a certificate
+        (certificate,) = etcd.folder.rglob("cert.pem")
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, certificate.with_name("key.pem"))
+        with Proxy(server.port, tls=tls) as proxy:
+            trusting = f"{proxy.url}?ssl_ca_certs={certificate}&ssl_check_hostname=false"
+            with fronts(pace(trusting, call_timeout_s=5.0), pace(server.url)) as (one, two):
+                one.blame("noisy", 5)
+                until(two.knows("noisy", 0.2))
+            rows = open_rows(proxy.url, rules_of(Config()), instance="x", settings=pace(proxy.url, call_timeout_s=5.0))
+            with pytest.raises(Unavailable, match="certificate"):
+                rows.exchange(Order())
+            rows.close()
+
+
+# -- URLs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("redi://localhost", "did you mean redis://"),
+        ("localhost:6379", "begins with one of"),
+        ("memory://", "begins with one of"),
+        ("redis+sentinel://localhost:26379", "add /<service>"),
+        ("redis://localhost:port/0", "not a Redis URL"),
+    ],
+)
+def test_a_wrong_url_is_refused(url: str, complaint: str) -> None:
+    with pytest.raises(Invalid, match=complaint):
+        open_rows(url, rules_of(Config()), instance="i", settings=ThrottleSettings())
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "valkey", "valkeys", "redis+cluster", "rediss+cluster"])
+def test_nothing_connects_before_it_is_used(scheme: str) -> None:
+    way = routes(f"{scheme}://user:pw@nowhere.invalid:1", timeout_s=0.1)
+    way.close()
+    sentinel = routes("redis+sentinel://nowhere.invalid,elsewhere.invalid:1/service/3", timeout_s=0.1)
+    sentinel.forget()
+    sentinel.close()
+    with pytest.raises(Invalid, match=r"throttle\.store"):
+        Sharing.open(FairThrottle(), ThrottleSettings())

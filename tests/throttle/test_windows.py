@@ -1,0 +1,122 @@
+"""Two windows that turn by the clock, and the clients remembered in them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.base.errors import Invalid
+from argosy.throttle.levels import levels_of
+from argosy.throttle.model import ClientId, Config
+from argosy.throttle.windows import CLIENT_ID_REMEMBERED_MAX, Windows
+
+W = 300_000
+START = 1_700_000_100_000       # a multiple of the window
+
+
+def windows(now_ms: int = START, config: Config | None = None, weight: float | None = None) -> Windows:
+    weight_of = None if weight is None else (lambda _: weight)
+    return Windows(config or Config(), now_ms, levels=levels_of, weight_of=weight_of)
+
+
+@given(st.integers(0, 2 * START), st.integers(100, 10**7))
+def test_a_seed_is_the_time_rounded_to_the_window(now_ms: int, window_ms: int) -> None:
+    made = windows(now_ms, Config(window_s=window_ms / 1000))
+    assert made.main.seed % window_ms == 0
+    assert made.main.seed <= now_ms < made.main.seed + window_ms
+    assert made.next.seed == made.main.seed + window_ms
+
+
+def test_when_its_time_is_up_the_warm_window_decides() -> None:
+    made = windows()
+    warm = made.next
+    assert not made.turn(START + W - 1)
+    assert made.turn(START + W)
+    assert made.main is warm
+    assert made.next.seed == START + 2 * W
+    assert made.next.used() == []
+
+
+def test_after_a_long_sleep_both_windows_are_new() -> None:
+    made = windows()
+    before = made.next
+    assert made.turn(START + 5 * W + 1)
+    assert (made.main.seed, made.next.seed) == (START + 5 * W, START + 6 * W)
+    assert made.main is not before
+
+
+def test_a_clock_that_is_a_little_behind_does_not_turn_windows_back() -> None:
+    made = windows()
+    made.turn(START + W)
+    assert not made.turn(START + W - 30_000)
+    assert not made.turn(START)
+    assert made.main.seed == START + W
+
+
+def test_a_clock_that_was_far_ahead_is_believed_when_it_comes_back() -> None:
+    made = windows(START + 100 * W)
+    assert made.turn(START)
+    assert made.main.seed == START
+
+
+def test_only_the_two_windows_are_found_by_seed() -> None:
+    made = windows()
+    assert made.of_seed(START) is made.main
+    assert made.of_seed(START + W) is made.next
+    assert made.of_seed(START - W) is None
+
+
+def test_a_client_has_buckets_in_both_windows() -> None:
+    made = windows()
+    main, both, weight = made.entry("a")
+    assert both[:3] == main
+    assert {bucket.seed for bucket in both[3:]} == {START + W}
+    assert weight == 1.0
+
+
+def test_after_a_turn_everybody_is_looked_up_anew() -> None:
+    made = windows()
+    before = made.entry("a")
+    made.turn(START + W)
+    after = made.entry("a")
+    assert after[0] == before[1][3:]
+    assert "a" in made.known()
+
+
+def test_text_and_its_bytes_are_the_same_client() -> None:
+    made = windows()
+    assert made.entry("größe")[0] == made.entry("größe".encode())[0]
+    assert len(made.entry("\udcff")[0]) == 3            # what a header that is no UTF-8 is decoded to
+
+
+@pytest.mark.parametrize("clients_max", [2, 3, 10, 64])
+def test_memory_for_clients_is_bounded(clients_max: int) -> None:
+    made = windows(config=Config(clients_max=clients_max))
+    for number in range(10 * clients_max):
+        made.entry(f"client-{number}")
+        assert len(made.known()) <= clients_max
+
+
+def test_a_client_that_keeps_coming_stays_remembered() -> None:
+    made = windows(config=Config(clients_max=8))
+    often = made.entry("often")
+    for number in range(100):
+        made.entry(f"client-{number}")
+        assert made.entry("often") is often
+
+
+def test_a_long_id_takes_no_memory() -> None:
+    made = windows()
+    long: ClientId = "x" * (CLIENT_ID_REMEMBERED_MAX + 1)
+    assert made.entry(long) == made.entry(long)
+    assert made.known() == {}
+
+
+def test_an_id_is_text_or_bytes() -> None:
+    with pytest.raises(Invalid, match="text or bytes"):
+        windows().entry(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_weight_is_a_positive_number(weight: float) -> None:
+    with pytest.raises(Invalid, match="weight"):
+        windows(weight=weight).entry("a")
