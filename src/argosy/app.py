@@ -247,7 +247,8 @@ def _tracer(settings: TracingSettings) -> "OtelTracer | None":
 def _listen(this: NodeSettings) -> socket.socket:
     """Binds before anything else, so that a taken port is an error and not a node that nobody reaches."""
     family = socket.AF_INET6 if ":" in this.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio turns off Nagle's algorithm, which holds small answers back.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((this.host, this.port))

@@ -205,3 +205,11 @@ def test_any_history_ends_as_a_fresh_build_would(versions: list[tuple[dict[str, 
         assert live(index) == live(build(source, POLICY))
         assert verify(index) == []
         assert dead_bytes(index) <= DEAD_SHARE_MAX * text_bytes(index)
+
+
+def test_an_index_of_another_recipe_is_not_renewed() -> None:
+    files = {"a.py": b"def one(): pass\n"}
+    old = build(one_branch("r", dict(files)), POLICY, with_symbols=False)
+    new = build(one_branch("r", dict(files)), POLICY, previous=old)
+    assert new.parts[0].segment is not old.parts[0].segment
+    assert len(new.parts[0].segment.symbols.starts) == 1

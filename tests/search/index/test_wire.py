@@ -162,7 +162,7 @@ def test_a_header_of_another_make_is_refused(header: bytes, sent: bytes) -> None
 
 @pytest.mark.parametrize("shape", [[-1], [1 << 40], [], [3, 3]])
 def test_a_shape_no_index_has_is_refused_before_memory_is_taken(shape: list[int], sent: bytes) -> None:
-    header = msgspec.msgpack.encode([{b"name": b"r"}, [[[], [[shape, 0]] * len(SECTIONS), [[0], 0]]]])
+    header = msgspec.msgpack.encode([{b"name": b"r"}, b"", [[[], [[shape, 0]] * len(SECTIONS), [[0], 0]]]])
     prefix = sent[:10] + struct.pack("<IQ", len(header), xxhash.xxh3_64_intdigest(header))
     with pytest.raises(Invalid, match="which no index has"):
         load([prefix + header])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from argosy.search.documents import Category, Definition, SkipReason
-from argosy.search.index.checking import SealedSegment, sealed
+from argosy.search.index.checking import sealed
 from argosy.search.index.marks import Marks
 from argosy.search.index.postings import postings_of
 from argosy.search.index.segment import SEGMENT_BLOCKS_MAX, SEGMENT_TEXT_BYTES, U8, DocTable, Segment, Text, frozen
@@ -84,7 +84,7 @@ class Assembly:
                 document.definitions, start, language=document.language, path=document.path, content=content
             )
 
-    def finish(self) -> SealedSegment:
+    def finish(self) -> Segment:
         """The segment. The assembly has given its text away and is of no further use."""
         data, self._data = self._data, np.empty(0, np.uint8)
         data.resize(self.text_bytes, refcheck=False)        # in place: the rest goes back to the system
@@ -114,7 +114,7 @@ class Assembly:
         )
 
 
-def build_segment(documents: Iterable[Document]) -> SealedSegment:
+def build_segment(documents: Iterable[Document]) -> Segment:
     """A segment of documents that are known to fit one, in the order given."""
     assembly = Assembly(expected_bytes=0)
     for document in documents:

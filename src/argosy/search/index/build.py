@@ -12,8 +12,8 @@ import numpy as np
 
 from argosy.search.documents import Content, Entry, Progress, SkipReason, Source
 from argosy.search.index.assembly import Assembly, Document
-from argosy.search.index.checking import SealedPart, sealed_part
-from argosy.search.index.index import Index
+from argosy.search.index.checking import sealed_part
+from argosy.search.index.index import Index, Part
 from argosy.search.index.look import content_of
 from argosy.search.index.ordering import rank
 from argosy.search.index.renewal import Place, plan
@@ -51,16 +51,18 @@ def build(
 ) -> Index:
     """The index of the repository as it is now.
 
-    `previous` is an index of the same repository, built with the same policy and `with_symbols`: what has not changed
-    since is shared with it. An exception from `progress` ends the build.
+    `previous` is an index of the same repository: what has not changed since is shared with it, if it was made by the
+    same recipe. An exception from `progress` ends the build.
     """
-    steps = plan(source.entries(), previous, policy)
+    recipe = f"{policy} with_symbols={with_symbols}"
+    usable = previous if previous is not None and previous.recipe == recipe else None
+    steps = plan(source.entries(), usable, policy)
     tasks = [_Task(entry, place, reason_before_reading(entry, policy)) for entry, place in steps.rebuilt]
     tasks.sort(key=lambda task: rank(task.entry, is_skipped=task.reason is not SkipReason.NONE))
     parts = [sealed_part(segment, frozen(branches)) for segment, branches in steps.kept]
     with closing(_documents(source, tasks, policy, with_symbols=with_symbols)) as documents:
         parts += _parts(documents, sum(task.text_bytes for task in tasks), progress)
-    return Index(source.repository, tuple(parts))
+    return Index(source.repository, tuple(parts), recipe)
 
 
 def _documents(
@@ -114,7 +116,7 @@ def _checked(entry: Entry, content: bytes, policy: Policy) -> Content:
 
 def _parts(
     documents: Iterator[tuple[Entry, Document]], total_bytes: int, progress: Progress | None
-) -> Iterator[SealedPart]:
+) -> Iterator[Part]:
     """The documents in as few segments as they fit, of about the same size."""
     shares = total_bytes // SEGMENT_TEXT_BYTES + 1
     share_bytes = total_bytes // shares + 1

@@ -96,6 +96,7 @@ class Segment:
     symbols: Symbols
     table: DocTable
     languages: tuple[str, ...]
+    checksums: tuple[int, ...] = ()     # of the arrays when they were made; `checking.py` compares
 
     def path(self, document: int) -> bytes:
         start, end = int(self.names.starts[document]), int(self.names.starts[document + 1]) - 1

@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 
 from argosy.base.errors import Invalid
-from argosy.search.index.checking import BRANCHES, SealedPart, SealedSegment, checksum
+from argosy.search.index.checking import BRANCHES, checksum
 from argosy.search.index.index import Index, Part
 from argosy.search.index.sections import SECTIONS, TWO_DIMENSIONAL, Array, sections, segment_fields
-from argosy.search.index.segment import frozen
+from argosy.search.index.segment import Segment, frozen
 from argosy.search.index.soundness import faults
 from argosy.search.model import Repository
 
@@ -46,12 +46,13 @@ class _Part(msgspec.Struct, frozen=True, array_like=True):
 
 class _Header(msgspec.Struct, frozen=True, array_like=True):
     repository: Repository
+    recipe: str
     parts: tuple[_Part, ...]
 
 
 def dump(index: Index) -> Iterator[bytes]:
     """The stream, in chunks of at most CHUNK_BYTES (the first holds the header, however long)."""
-    header = _Header(index.repository, tuple(_described(each) for each in index.parts))
+    header = _Header(index.repository, index.recipe, tuple(_described(each) for each in index.parts))
     encoded = msgspec.msgpack.encode(_unspelled(msgspec.to_builtins(header)))
     yield _PREFIX.pack(_MAGIC, FORMAT, len(encoded), checksum(np.frombuffer(encoded, np.uint8))) + encoded
     for part in index.parts:
@@ -67,16 +68,15 @@ def load(chunks: Iterable[bytes]) -> Index:
     header = _header(stream)
     parts = tuple(_part(stream, number, each) for number, each in enumerate(header.parts))
     stream.finish()
-    return Index(header.repository, parts)
+    return Index(header.repository, parts, header.recipe)
 
 
 def _described(part: Part) -> _Part:
     segment = part.segment
-    made = segment.checksums if isinstance(segment, SealedSegment) else None
     arrays = list(sections(segment))
-    sums = made or [checksum(array) for _, array in arrays]
+    sums = segment.checksums or [checksum(array) for _, array in arrays]
     described = tuple(_Section(array.shape, each) for (_, array), each in zip(arrays, sums, strict=True))
-    branches = part.checksum if isinstance(part, SealedPart) else checksum(part.branches)
+    branches = checksum(part.branches) if part.checksum is None else part.checksum
     return _Part(segment.languages, described, _Section(part.branches.shape, branches))
 
 
@@ -97,7 +97,7 @@ def _header(stream: "_Stream") -> _Header:
         raise Invalid(f"the index's header is not understood ({error}): build the index here") from None
 
 
-def _part(stream: "_Stream", number: int, header: _Part) -> SealedPart:
+def _part(stream: "_Stream", number: int, header: _Part) -> Part:
     if len(header.sections) != len(SECTIONS):
         raise Invalid(f"part {number} has {len(header.sections)} sections, not {len(SECTIONS)}: build the index here")
     arrays: dict[str, Array] = {}
@@ -105,12 +105,12 @@ def _part(stream: "_Stream", number: int, header: _Part) -> SealedPart:
         arrays[name] = _section(stream, f"{name} of part {number}", kind, section, 2 if name == TWO_DIMENSIONAL else 1)
     branches = _section(stream, f"{BRANCHES} of part {number}", _BRANCHES_TYPE, header.branches, 1)
     sums = tuple(section.checksum for section in header.sections)
-    segment = SealedSegment(**segment_fields(arrays), languages=header.languages, checksums=sums)
+    segment = Segment(**segment_fields(arrays), languages=header.languages, checksums=sums)
     for fault in faults(segment):
         raise Invalid(f"part {number} of the index does not fit together ({fault}): build the index here")
     if len(branches) != segment.names.documents:
         raise Invalid(f"part {number} has branches for {len(branches)} of {segment.names.documents} documents")
-    return SealedPart(segment, frozen(branches), header.branches.checksum)
+    return Part(segment, frozen(branches), header.branches.checksum)
 
 
 def _section(stream: "_Stream", name: str, kind: np.dtype[Any], section: _Section, dimensions: int) -> Array:
