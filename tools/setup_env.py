@@ -64,8 +64,8 @@ def link_package() -> None:
 
 def warm_kernels() -> None:
     """Compiles the search kernels once, so that nobody's first search has to; again when one of them was edited."""
-    folder = ROOT / "src" / "argosy" / "search" / "kernels"
-    sources = sorted(folder.glob("*.py"))
+    folder = ROOT / "src" / "argosy" / "search"
+    sources = sorted([*folder.glob("kernels/*.py"), *folder.glob("symbols/*.py")])
     state = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
     stamp = ENV / ".stamp-kernels"
     if stamp.exists() and stamp.read_text() == state:

@@ -1,7 +1,7 @@
 """The compiled loops: everything that touches text byte by byte. They run without the interpreter lock.
 
-Importing a module here compiles its kernels, or loads them from the cache beside it. That takes half a minute once, so
-`make setup` does it beforehand.
+Importing a module with kernels (those here, and those that read symbols) compiles them, or loads them from the cache
+beside it. That takes half a minute once, so `make setup` does it beforehand.
 """
 
 from importlib import import_module
@@ -13,4 +13,5 @@ def warm() -> list[str]:
     names = sorted(module.name for module in iter_modules(__path__))
     for name in names:
         import_module(f"{__name__}.{name}")
+    import_module("argosy.search.symbols")
     return names
