@@ -11,6 +11,9 @@ from argosy.app import SECTIONS
 from argosy.base import settings
 from argosy.cli.root import command_tree
 from argosy.ownership.backends import etcd_keys, redis_keys
+from argosy.registry.backends import redis_keys as registry_keys
+from argosy.throttle.backends import redis_keys as throttle_keys
+from argosy.throttle.limits.backends import redis_keys as limit_keys
 from tests.house.tree import ROOT, shown, tracked
 
 README_LINES_MAX = 70
@@ -53,7 +56,9 @@ def test_every_metric_in_the_code_is_documented() -> None:
 
 def test_every_key_is_documented() -> None:
     page = (REFERENCE / "keys.md").read_text()
-    assert [doc.name for doc in (*redis_keys.KEY_DOCS, *etcd_keys.KEY_DOCS) if f"`{doc.name}`" not in page] == []
+    rooms = (redis_keys, etcd_keys, registry_keys, throttle_keys, limit_keys)
+    docs = [doc for room in rooms for doc in room.KEY_DOCS]
+    assert [doc.name for doc in docs if f"`{doc.name}`" not in page] == []
 
 
 @pytest.mark.parametrize("path", pages(), ids=shown)

@@ -7,7 +7,7 @@ never another's.
 
 from urllib.parse import quote, unquote
 
-from argosy.ownership.backends.key_docs import KeyDoc
+from argosy.base.key_docs import KeyDoc
 from argosy.ownership.model import Role, Space, Unit
 
 KEY_DOCS = (

@@ -5,7 +5,7 @@ may touch them all. Scripts see the keys under the upper-case form of the names 
 """
 
 from argosy.base.errors import Invalid
-from argosy.ownership.backends.key_docs import KeyDoc
+from argosy.base.key_docs import KeyDoc
 from argosy.ownership.model import Space, Unit
 
 # Every script is given all of these, in this order, as KEYS.

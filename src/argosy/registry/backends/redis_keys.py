@@ -12,11 +12,11 @@ which a UUID takes 17 bytes instead of 36.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from argosy.base.errors import Invalid
+from argosy.base.key_docs import KeyDoc
 from argosy.registry.table import Index, Layout, Table
 from argosy.registry.tables import (
     ADMIN_LOGIN_RATE,
@@ -32,16 +32,6 @@ from argosy.registry.tables import (
 SEPARATOR = b"\0"
 ESCAPED_SEPARATOR = b"\0\xff"       # 0xff is in no UTF-8 text, so a zero byte within a part cannot be mistaken
 NAME_BYTES_MAX = 1024               # of a log's, counter's or channel's name
-
-
-@dataclass(frozen=True)
-class KeyDoc:
-    """One kind of key, as the generated page shows it."""
-
-    name: str       # parts in <> stand for one key each
-    kind: str
-    content: str
-    why: str
 
 
 def spelled(part: str) -> str:

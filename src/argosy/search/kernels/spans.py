@@ -89,11 +89,18 @@ def score_matches(
         end = np.int64(ends[i])
         edges = np.int64(_is_edge(data, start)) + np.int64(_is_edge(data, end))
         total = BOTH_EDGES if edges == 2 else (ONE_EDGE if edges == 1 else 0)
-        step = 1
+        step = 1                            # leap past the span's beginning, then halve back to it
         while at + step < symbol_starts.size and np.int64(symbol_starts[_U(at + step)]) <= start:
             at += step
             step <<= 1
-        while at < symbol_starts.size and (
+        high = min(at + step, symbol_starts.size)
+        while at + 1 < high:
+            middle = (at + high) >> 1
+            if np.int64(symbol_starts[_U(middle)]) <= start:
+                at = middle
+            else:
+                high = middle
+        if at < symbol_starts.size and (
             np.int64(symbol_starts[_U(at)]) + np.int64(symbol_lengths[_U(at)]) <= start
         ):
             at += 1

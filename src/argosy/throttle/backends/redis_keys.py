@@ -4,25 +4,15 @@ A row is a hash of its own and every script touches one row, so in a Redis Clust
 nodes. No key contains braces: they would pin a whole window to one node, and another one every few minutes.
 """
 
-from dataclasses import dataclass
 
 from argosy.base.errors import Invalid
+from argosy.base.key_docs import KeyDoc
 from argosy.throttle.ports import Cell
 
 SCHEMA = "v1"
 
 # Fields of a row that are no buckets begin with ~, so that whoever reads `<col>:prob` and `<col>:time` can skip them.
 BORN, VERSION, FINGERPRINT, WRITER = "~b", "~v", "~c", "~s:"
-
-
-@dataclass(frozen=True)
-class KeyDoc:
-    """One kind of key, as the generated page shows it."""
-
-    name: str       # parts in <> stand for one key each
-    kind: str
-    content: str
-    why: str
 
 
 KEY_DOCS = (

@@ -4,7 +4,7 @@ A script touches one key, so in a Redis Cluster the buckets may spread over the 
 """
 
 from argosy.base.errors import Invalid
-from argosy.throttle.backends.redis_keys import KeyDoc
+from argosy.base.key_docs import KeyDoc
 
 KEY_DOCS = (
     KeyDoc(

@@ -1,4 +1,4 @@
-"""How a store declares its keys as data, so that the page that lists them is generated and cannot be out of date."""
+"""How a room tells what it keeps in a shared store; the page on keys is generated from it."""
 
 from dataclasses import dataclass
 
