@@ -117,7 +117,7 @@ def test_rows_live_three_windows() -> None:
         Config(levels=4), Config(buckets=999), Config(failure_step=0.05), Config(success_step=0.00005),
         Config(decay_per_s=0.02), Config(window_s=301), Config(hashing="double"), Config(secret=b"x"),
     ],
-    ids=str,
+    ids=["levels", "buckets", "failures", "successes", "decay", "window", "hashing", "secret"],
 )  # fmt: skip
 def test_throttles_that_differ_have_other_fingerprints(other: Config) -> None:
     assert rules_of(other).fingerprint != rules_of(Config()).fingerprint

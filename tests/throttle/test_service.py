@@ -397,6 +397,26 @@ def test_our_own_changes_on_their_way_are_put_on_top() -> None:
     assert made.explain("a").probability == pytest.approx(0.6)
 
 
+def test_our_own_changes_age_with_what_is_fetched() -> None:
+    made = throttle()
+    made.share()
+    blame(made, "a", 5)
+    made.absorb(fetched(made, 0.3, ms_later=10_000))
+    aged = 0.2 * math.exp(-0.1)
+    assert [stats.probability for stats in made.explain("a").buckets] == pytest.approx([0.3 + aged] * 3)
+    (main,) = [update for update in made.collect() if update.seed == made.seeds[0]]
+    assert [delta.delta_prob for delta in main.deltas] == pytest.approx([aged] * 3)
+    assert {delta.last_update_time_ms for delta in main.deltas} == {int(START_S * 1000) + 10_000}
+
+
+def test_what_is_fetched_ages_with_ours() -> None:
+    made = throttle()
+    made.share()
+    blame(made, "a", 5)
+    made.absorb(fetched(made, 0.3, ms_later=-10_000, pending=0.1))
+    assert made.explain("a").probability == pytest.approx(0.4 * math.exp(-0.1) + 0.2)
+
+
 def test_what_differs_by_rounding_only_is_left_alone() -> None:
     made = throttle()
     made.share()

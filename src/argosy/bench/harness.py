@@ -26,6 +26,7 @@ BENCHES = {
     "ownership": "argosy.bench.ownership.run:ownership",
     "registry": "argosy.bench.registry.run:registry",
     "search": "argosy.bench.search.run:search",
+    "throttle": "argosy.bench.throttle.run:throttle",
 }
 REPEATS = 5
 REPEATS_QUICK = 3

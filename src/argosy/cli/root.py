@@ -19,12 +19,14 @@ from argosy.cli.output import wants_json
 # name: where it is defined, and its line in `argosy --help`, which is shown without loading it.
 COMMANDS = {
     "up": ("argosy.cli.up:up", "Start a node with everything embedded."),
+    "search": ("argosy.cli.search:search", "Search folders and repositories, from memory."),
     "config": ("argosy.cli.config:config", "Show and check the settings."),
     "node": ("argosy.cli.fleet:node", "The nodes of the fleet."),
     "lease": ("argosy.cli.fleet:lease", "Who holds what."),
     "auction": ("argosy.cli.fleet:auction", "Running auctions, and the threshold that closes them early."),
     "scale": ("argosy.cli.fleet:scale", "How many nodes the fleet would like to have."),
     "registry": ("argosy.cli.registry:registry", "What is remembered: check it, move it, measure it."),
+    "throttle": ("argosy.cli.throttle:throttle", "How fair the throttle is, and who is blamed right now."),
     "sim": ("argosy.cli.sim:sim", "Simulate a fleet, with or without faults."),
     "bench": ("argosy.cli.bench:bench", "Measure, beside peers in the same run."),
     "completion": ("argosy.cli.completion:completion", "Print the completion script for a shell."),

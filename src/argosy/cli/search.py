@@ -6,6 +6,7 @@ answer that found nothing because it was cut short proves nothing, so that is an
 
 import os
 import sys
+import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,7 +44,6 @@ def search(**given: Any) -> None:
     flags = Flags(**given)
     try:
         code = _answered(flags)
-        sys.stdout.flush()
     except KeyboardInterrupt:
         leave()
     except BrokenPipeError:
@@ -51,6 +51,9 @@ def search(**given: Any) -> None:
         code = FOUND                # somebody had read enough of it
     except ArgosyError as error:
         code = _failed(error, flags)
+    except Exception:               # a defect of ours: told in full, and not by the code for "nothing was found"
+        traceback.print_exc()
+        code = FAILED
     click.get_current_context().exit(code)
 
 
@@ -84,6 +87,7 @@ def _answered(flags: Flags) -> int:
             printer.files(result.answer, result.survey)
         else:
             printer.repositories(result.repositories)
+        sys.stdout.flush()          # before anything is said beside it
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -160,7 +160,7 @@ _OPTIONS = (
     click.option(
         "--sort", type=click.Choice(["score", "path"]), default="score", help="The order of the files shown."
     ),
-    click.option("--bm25", is_flag=True, help="Order by how often the words stand in a file and how rare they are."),
+    click.option("--bm25", is_flag=True, help="Order by how often the words stand in a file of its length."),
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours in text."),
     click.option("--heading/--no-heading", default=None, help="Names above their lines; by default on a terminal."),
     click.option("--stats", is_flag=True, help="Say what was indexed and what the search cost, on stderr."),

@@ -54,13 +54,17 @@ def costs(answer: "Answer", shelf: Shelved, found: Survey) -> Iterator[str]:
         yield f"by name only: {reasons}"
     stats = answer.stats
     yield (
-        f"found {stats.matches:,} matches in {_files(stats.files)}; looked at {_size(stats.content_bytes)} in "
+        f"found {_matches(stats.matches)} in {_files(stats.files)}; looked at {_size(stats.content_bytes)} in "
         f"{stats.files_loaded:,} of {stats.files_considered:,} candidates, {stats.duration_s * 1000:.1f} ms"
     )
 
 
 def _files(count: int) -> str:
     return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _matches(count: int) -> str:
+    return "1 match" if count == 1 else f"{count:,} matches"
 
 
 def _size(count: int) -> str:

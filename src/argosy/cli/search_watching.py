@@ -5,10 +5,12 @@ main thread never works: it waits, and when it is interrupted it leaves without 
 """
 
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -51,14 +53,28 @@ def watched(work: Callable[[Stage], T]) -> T:
     """What the work gives or raises. If this thread is interrupted, the work is told and left alone."""
     stage, outcome = Stage(), Future[T]()
     threading.Thread(target=_settle, args=(outcome, work, stage), name="argosy-search", daemon=True).start()
-    with _View(stage) as view:
-        try:
-            while not wait([outcome], TICK_S).done:
-                view.draw()
-        except KeyboardInterrupt:
+    with _ctrl_c() as is_interrupted, View(stage) as view:
+        while not (wait([outcome], TICK_S).done or is_interrupted()):
+            view.draw()
+        if is_interrupted():
             stage.cancelled.set()
-            raise
+            raise KeyboardInterrupt
     return outcome.result()
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Whether there was one. It is heard between two looks: in the middle of a drawing it would leave half of it."""
+    heard = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield heard.is_set
+        return
+    signal.signal(signal.SIGINT, lambda *_: heard.set())
+    try:
+        yield heard.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def leave() -> NoReturn:
@@ -73,8 +89,8 @@ def _settle(outcome: "Future[T]", work: Callable[[Stage], T], stage: Stage) -> N
         outcome.set_exception(error)
 
 
-class _View:
-    """A line on stderr if somebody is watching and it takes long enough to look; else only what explains a long wait."""
+class View:
+    """A line on stderr if somebody is watching and it takes long enough to look; else what explains a long wait."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -83,7 +99,7 @@ class _View:
         self._bar: Progress | None = None
         self._shown: tuple[str, bool] | None = None
 
-    def __enter__(self) -> "_View":
+    def __enter__(self) -> "View":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -10,6 +10,7 @@ from argosy.base.errors import Invalid
 from argosy.cli.output import json_option, print_table, progress
 
 if TYPE_CHECKING:
+    from argosy.sim.chaos import ChaosReport
     from argosy.sim.report import FleetReport
 
 COUNT = click.IntRange(min=1)
@@ -104,6 +105,27 @@ def chaos(seeds: int, first_seed: int, jobs: int | None, as_json: bool) -> None:
 
     with progress("chaos") as told:
         report = run_chaos(first_seed, seeds, jobs=jobs or os.cpu_count() or 1, progress=told)
+    _tell_chaos(report, as_json)
+
+
+@sim.command()
+@click.option("--seeds", type=COUNT, default=50, help="Worlds to run, each with its own faults.")
+@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="The seed of the first world.")
+@click.option("--instances", type=COUNT, default=100, help="Throttles that share their state.")
+@click.option("--jobs", type=COUNT, help="Processes to run in; by default one per core.")
+@json_option
+def throttle(seeds: int, first_seed: int, instances: int, jobs: int | None, as_json: bool) -> None:
+    """Throttles that share their state, with skewed clocks, partitions and losses; THR-1 and THR-2 are watched."""
+    from argosy.sim.throttle_chaos import run_throttle_chaos
+
+    with progress("throttle") as told:
+        report = run_throttle_chaos(
+            first_seed, seeds, instances=instances, jobs=jobs or os.cpu_count() or 1, progress=told
+        )
+    _tell_chaos(report, as_json)
+
+
+def _tell_chaos(report: "ChaosReport", as_json: bool) -> None:
     if as_json:
         click.echo(report.to_json())
     else:

@@ -1,4 +1,4 @@
-"""Globs over paths: translated once into one linear-time pattern, so that a hostile glob costs no more than a plain one.
+"""Globs over paths, translated once into one linear-time pattern: a hostile glob costs no more than a plain one.
 
 `?` and `*` stay inside a folder, `**` crosses folders, `**/` is any number of folders, none included, `[a-z]` and
 `[!a-z]` are sets of bytes that never hold the slash, `{a,b}` is a choice, a backslash takes the next byte literally.

@@ -17,7 +17,8 @@ _GLOB_CHARACTERS = frozenset(b".][*?")
 
 
 def _lines(text: bytes) -> list[bytes]:
-    return text[:IGNORE_BYTES_MAX].removeprefix(b"\xef\xbb\xbf").splitlines()
+    lines = text[:IGNORE_BYTES_MAX].removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return [line.removesuffix(b"\r") for line in lines]
 
 
 class IgnoreFile:
@@ -49,13 +50,19 @@ def _of_line(line: bytes) -> bytes | None:
 
 
 class _Rule:
-    __slots__ = ("for_folders_only", "is_negated", "matches", "pattern")
+    __slots__ = ("_alone", "for_folders_only", "is_negated", "pattern")
 
     def __init__(self, pattern: bytes, *, is_negated: bool, for_folders_only: bool) -> None:
         self.pattern = pattern
-        self.matches = AnyOf([pattern])
         self.is_negated = is_negated
         self.for_folders_only = for_folders_only
+        self._alone: AnyOf | None = None
+
+    def matches(self, path: bytes) -> bool:
+        """Whether this very rule does; most are never asked, so it is made ready when it first is."""
+        if self._alone is None:
+            self._alone = AnyOf([self.pattern])
+        return self._alone(path)
 
 
 class GitIgnore:
@@ -127,7 +134,7 @@ def _git_rule(line: bytes) -> _Rule | None:
 
 def _without_trailing_blanks(line: bytes) -> bytes:
     """Blanks at the end do not count unless a backslash stands before them."""
-    stripped = line.rstrip(b" \t\r")
+    stripped = line.rstrip(b" ")
     if stripped.endswith(b"\\") and (len(stripped) - len(stripped.rstrip(b"\\"))) % 2 and len(stripped) < len(line):
         return stripped + b" "
     return stripped

@@ -1,8 +1,8 @@
 """What goes into the engine and what comes out: repositories, questions, answers.
 
 These are msgspec structs rather than dataclasses because answers are made by the hundred and travel between nodes as
-they are. Paths are text in Python's own convention for file names (undecodable bytes survive as surrogates), offsets are
-bytes from the start of the file, line numbers and columns count from one, columns in characters.
+they are. Paths are text in Python's own convention for file names (undecodable bytes survive as surrogates), offsets
+are bytes from the start of the file, line numbers and columns count from one, columns in characters.
 """
 
 from collections.abc import Mapping

@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from argosy.base.clock import Clock, SystemClock
-from argosy.base.errors import NotFound
+from argosy.base.errors import NotFound, Unavailable
 from argosy.search.index.index import Index
 from argosy.search.match import Budget, Outcome, Search, Task
-from argosy.search.model import Answer, Form, Options, Repository
+from argosy.search.match.budget import never
+from argosy.search.model import Answer, Form, Options, Reached, Repository
 from argosy.search.query.tree import Query
 
 _T = TypeVar("_T")
@@ -26,9 +27,12 @@ ALONE_BYTES = 16 << 20          # less text than this is faster looked at than s
 class Shelf:
     """Indexes by the names of their repositories. Searches see the shelf as it was when they began."""
 
-    def __init__(self, indexes: Iterable[Index] = (), *, threads: int | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, indexes: Iterable[Index] = (), *, threads: int | None = None, clock: Clock | None = None
+    ) -> None:
         self._indexes: dict[str, Index] = {}
-        self._order: tuple[Index, ...] = ()
+        self._order: tuple[Index, ...] = ()             # what a search takes hold of when it begins
+        self._changing = threading.Lock()
         self._clock = clock or SystemClock()
         self._threads = threads or os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="search")
@@ -37,12 +41,15 @@ class Shelf:
 
     def put(self, index: Index) -> None:
         """Adds an index, or replaces the one of the same repository."""
-        self._change({**self._indexes, index.repository.name: index})
+        with self._changing:
+            self._indexes[index.repository.name] = index
+            self._order = _best_first(self._indexes.values())
 
     def drop(self, name: str) -> None:
-        if name not in self._indexes:
-            raise NotFound(f"no repository {name!r} is on this shelf: ask for the list of those that are")
-        self._change({known: index for known, index in self._indexes.items() if known != name})
+        with self._changing:
+            self.get(name)
+            del self._indexes[name]
+            self._order = _best_first(self._indexes.values())
 
     def get(self, name: str) -> Index:
         try:
@@ -50,25 +57,19 @@ class Shelf:
         except KeyError:
             raise NotFound(f"no repository {name!r} is on this shelf: ask for the list of those that are") from None
 
-    def _change(self, indexes: dict[str, Index]) -> None:
-        """The best repositories first, so that a bound cuts off the least wanted."""
-        self._indexes = indexes
-        self._order = tuple(sorted(indexes.values(), key=lambda index: (-index.repository.rank, index.repository.name)))
-
     async def search(self, query: Query, options: Options) -> Answer:
         return await self._in_thread(lambda is_cancelled: self.search_now(query, options, is_cancelled))
 
     async def repositories(self, query: Query) -> tuple[Repository, ...]:
         return await self._in_thread(lambda is_cancelled: self.repositories_now(query, is_cancelled))
 
-    def search_now(self, query: Query, options: Options, is_cancelled: Callable[[], bool] = lambda: False) -> Answer:
+    def search_now(self, query: Query, options: Options, is_cancelled: Callable[[], bool] = never) -> Answer:
         """The same, in this thread, for programs without an event loop."""
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
         began = budget.now()
-        outcome = self._outcome(Search(query, options, budget))
-        return outcome.answer(budget.now() - began)
+        return self._outcome(Search(query, options, budget)).answer(began, budget)
 
-    def repositories_now(self, query: Query, is_cancelled: Callable[[], bool] = lambda: False) -> tuple[Repository, ...]:
+    def repositories_now(self, query: Query, is_cancelled: Callable[[], bool] = never) -> tuple[Repository, ...]:
         options = Options(form=Form.COUNT, index_match_limit=1)
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
         search = Search(query, options, budget)
@@ -77,6 +78,8 @@ class Shelf:
             tasks = search.tasks(index, Outcome(options))
             if any(task.run().files for task in tasks):
                 found.append(index.repository)
+        if budget.reached is Reached.WALL_TIME:
+            raise Unavailable(f"not every repository was looked at within {options.wall_time_s:g} s: ask more narrowly")
         return tuple(sorted(found, key=lambda repository: repository.name))
 
     def _outcome(self, search: Search) -> Outcome:
@@ -100,6 +103,11 @@ class Shelf:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:
+    """The best repositories first, so that a bound cuts off the least wanted."""
+    return tuple(sorted(indexes, key=lambda index: (-index.repository.rank, index.repository.name)))
 
 
 def _is_worth_sharing(tasks: list[Task]) -> bool:

@@ -13,7 +13,7 @@ Reading order: `model` (the nouns), `tuning` (numbers from what one knows), `lev
 window's buckets), `windows` (two of them, and the clients), `service` (the throttle itself). Then sharing: `ports` (the
 document's storage service, and the rows behind it), `rows` (what a store does, as arithmetic), `ledger`, `peers`,
 `squash` and `exchange` (the machine), `client` (the machine for many threads), `worker` (the machine at work), `teller`
-(metrics and logs), `backends/`.
+(metrics and logs), `backends/`. Before an application: `front/`, middleware for ASGI and WSGI.
 """
 
 from argosy.throttle.model import (

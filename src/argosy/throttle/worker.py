@@ -76,7 +76,8 @@ class Member:
             self._storage.update(updates)
         except QueueFull:
             self.refused += sum(len(update.deltas) for update in updates)
-        if now >= self._poll_at:
+        # Polls go along with flushes; one that falls due before the middle of the next wait is better early than late.
+        if now + self._settings.flush_s / 2 >= self._poll_at:
             self._poll_at = now + self._settings.poll_s * self._random.uniform(1 - JITTER, 1 + JITTER)
             for seed in self._throttle.seeds:
                 self._storage.request(seed)

@@ -194,5 +194,7 @@ def plain_query(random: Random, checkout: Checkout) -> Query:
 
 def around(random: Random, child: Query) -> Query:
     """What may stand around a part of a query; how the whole is shown is asked for elsewhere."""
-    forms = [Boost(child, 2.5)]
-    return random.choice(forms if isinstance(child, Type) else [*forms, *(Type(kind, child) for kind in INNER_KINDS)])
+    forms: list[Query] = [Boost(child, 2.5)]
+    if not isinstance(child, Type):
+        forms += [Type(kind, child) for kind in INNER_KINDS]
+    return random.choice(forms)

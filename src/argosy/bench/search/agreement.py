@@ -24,7 +24,7 @@ class Difference:
 
     def as_text(self) -> str:
         sides = (("ours", self.only_ours), ("theirs", self.only_theirs))
-        examples = "; ".join(f"only {side}: {', '.join(map(printable, names))}" for side, names in sides if names)
+        examples = "; ".join(f"only {side}: {', '.join(names)}" for side, names in sides if names)
         return f"{self.query}: {self.ours} files, {self.peer} {self.theirs} ({examples})"
 
 
@@ -58,10 +58,10 @@ def compared(engine: Engine, peers: Sequence[Peer], asks: Iterable[Ask]) -> Agre
 
 
 def _difference(peer: str, ask: Ask, ours: frozenset[str], theirs: frozenset[str]) -> Difference:
-    only_ours, only_theirs = sorted(ours - theirs), sorted(theirs - ours)
-    return Difference(
-        peer, ask.text, len(ours), len(theirs), tuple(only_ours[:EXAMPLES]), tuple(only_theirs[:EXAMPLES])
+    only_ours, only_theirs = (
+        tuple(printable(name) for name in sorted(names)[:EXAMPLES]) for names in (ours - theirs, theirs - ours)
     )
+    return Difference(peer, ask.text, len(ours), len(theirs), only_ours, only_theirs)
 
 
 def printable(name: str) -> str:

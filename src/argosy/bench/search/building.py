@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.base.errors import Unavailable
 from argosy.bench.search.programs import Spent
 from argosy.search.backends.folder import FolderSource
 from argosy.search.documents import Content, Entry, Source
@@ -68,11 +67,11 @@ def made(folder: Path, *, with_symbols: bool) -> Making:
     return Making(index, whole, source.cpu_s)
 
 
-def private_bytes() -> int:
-    """What only this process has in memory, after everything free was given back."""
+def private_bytes() -> int | None:
+    """What only this process has in memory, after everything free was given back; None where nobody tells."""
     gc.collect()
     if not sys.platform.startswith("linux"):
-        raise Unavailable(f"what a process takes is not told on {sys.platform}: measure this on Linux")
+        return None
     ctypes.CDLL(None).malloc_trim(0)
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))

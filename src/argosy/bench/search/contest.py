@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from argosy.base.errors import ArgosyError
 from argosy.bench.search.asking import Ask, Form, Kind
 from argosy.bench.search.programs import Spent
 
@@ -21,6 +22,9 @@ OURS = "argosy"
 class Contender(Protocol):
     """Whoever can be asked."""
 
+    @property
+    def is_threaded(self) -> bool: ...
+
     def ask(self, ask: Ask, form: Form, threads: int) -> Spent: ...
 
 
@@ -31,22 +35,34 @@ class Contest:
     asks: Mapping[Kind, Sequence[Ask]]
     cores: int
     samples: dict[tuple[str, Form, Measure, Ask], list[float]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    _failed: set[tuple[str, Form, Ask]] = field(default_factory=set)
 
     def round(self, form: Form, contenders: Mapping[str, Contender], say: Callable[[str], None]) -> None:
         for kind, asks in self.asks.items():
             for ask in asks:
                 say(f"{form} {kind}: {ask.text}")
                 for name, contender in contenders.items():
-                    self._keep(name, form, ask, contender)
+                    if (name, form, ask) not in self._failed:
+                        self._keep(name, form, ask, contender)
 
     def _keep(self, name: str, form: Form, ask: Ask, contender: Contender) -> None:
-        alone = contender.ask(ask, form, 1)
-        # Those that have one thread only are not asked twice for the same.
-        is_threaded = getattr(contender, "is_threaded", True) and self.cores > 1
-        together = contender.ask(ask, form, self.cores) if is_threaded else alone
-        for measure, value_s in (("cpu", alone.cpu_s), ("wall", together.wall_s)):
-            key: Any = (name, form, measure, ask)
-            self.samples.setdefault(key, []).append(value_s * 1e3)
+        try:
+            alone = contender.ask(ask, form, 1)
+            # Those that have one thread only are not asked twice for the same.
+            together = contender.ask(ask, form, self.cores) if contender.is_threaded and self.cores > 1 else alone
+        except ArgosyError as error:
+            self._leave_out(name, form, ask, error)
+            return
+        for measure, value_s in zip(MEASURES, (alone.cpu_s, together.wall_s), strict=True):
+            self.samples.setdefault((name, form, measure, ask), []).append(value_s * 1e3)
+
+    def _leave_out(self, name: str, form: Form, ask: Ask, error: ArgosyError) -> None:
+        """A question that one of them cannot answer is not asked again; rounds of it would not be comparable."""
+        self._failed.add((name, form, ask))
+        self.failures.append(f"{name} could not answer {ask.text} in form {form}: {error}")
+        for measure in MEASURES:
+            self.samples.pop((name, form, measure, ask), None)
 
     def per_ask(self, name: str, form: Form, measure: Measure, kind: Kind) -> dict[Ask, float]:
         """Each question's median over the rounds."""
@@ -61,9 +77,10 @@ class Contest:
     def times(self, name: str, form: Form, measure: Measure, kind: Kind) -> float | None:
         """How many times more than ours the median question costs them; None if they were not asked."""
         ours, theirs = (self.per_ask(each, form, measure, kind) for each in (OURS, name))
-        if not ours or not theirs:
+        both = [ask for ask in ours if ask in theirs]
+        if not both:
             return None
-        return statistics.median(theirs.values()) / statistics.median(ours.values())
+        return statistics.median(theirs[ask] for ask in both) / statistics.median(ours[ask] for ask in both)
 
     def least_times(self, name: str, form: Form, measure: Measure) -> tuple[float, Ask] | None:
         """The question on which they come closest to us, or pass us."""

@@ -32,6 +32,7 @@ class Engine:
 
     index: Index
     cores: int
+    is_threaded: bool = True
     _shelves: dict[int, Shelf] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

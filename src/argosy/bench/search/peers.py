@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from argosy.base.errors import ArgosyError, NotFound
 from argosy.bench.search.asking import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form, is_cased
@@ -29,7 +29,7 @@ class Built:
 
 
 class Peer(Protocol):
-    """Somebody who answers questions about the corpus. `threads` is how many it may use; some use one whatever it is."""
+    """Somebody who answers questions about the corpus, with so many threads if it `is_threaded`."""
 
     @property
     def name(self) -> str: ...
@@ -62,9 +62,11 @@ def program(name: str) -> str:
     return found
 
 
-def present(
-    openers: "Mapping[str, Callable[[Path, Path], Peer]]", corpus: Path, scratch: Path
-) -> tuple[list[Peer], dict[str, str]]:
+# Given the corpus and a folder to put an index in.
+Opener: TypeAlias = Callable[[Path, Path], Peer]
+
+
+def present(openers: Mapping[str, Opener], corpus: Path, scratch: Path) -> tuple[list[Peer], dict[str, str]]:
     """The peers that can be run here, and why the others cannot."""
     found: list[Peer] = []
     absent: dict[str, str] = {}
@@ -126,7 +128,7 @@ class Ripgrep(_Program):
         # RE2's classes are ASCII's; so are ripgrep's then.
         kind = ("--no-unicode",) if ask.is_regex else ("-F",)
         place = ("-g", ask.place.glob) if ask.place else ()
-        every = ("--no-config", "--no-ignore", "--hidden", "--no-messages", "--with-filename")
+        every = ("--no-config", "--no-ignore", "--hidden", "--with-filename")
         return [self.path, *every, f"-j{threads}", case, *kind, *place, *flags, "-e", word]
 
 
@@ -181,16 +183,16 @@ class Csearch(_Program):
 
     def ask(self, ask: Ask, form: Form, threads: int) -> Spent:
         """One run for each word: it cannot join them. What that would cost comes on top and is not counted."""
-        spent = [self._run(self._single(ask, word, self.FLAGS[form])).spent for word in ask.words]
+        spent = [self._run(self.command(ask, word, self.FLAGS[form])).spent for word in ask.words]
         return Spent(sum(each.cpu_s for each in spent), sum(each.wall_s for each in spent))
 
     def files(self, ask: Ask) -> frozenset[str] | None:
         if len(ask.words) > 1:
             return None
-        output = self._run(self._single(ask, ask.words[0], ("-l",)), keeps_output=True).output
+        output = self._run(self.command(ask, ask.words[0], ("-l",)), keeps_output=True).output
         return frozenset(path.removeprefix(f"{self.corpus}/") for path in _paths(output, b"\n"))
 
-    def _single(self, ask: Ask, word: str, flags: Sequence[str]) -> list[str]:
+    def command(self, ask: Ask, word: str, flags: Sequence[str]) -> list[str]:
         case = () if is_cased(word) else ("-i",)
         place = ("-f", self._place(ask.place.regex)) if ask.place else ()
         pattern = word if ask.is_regex else re.escape(word)

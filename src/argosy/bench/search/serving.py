@@ -4,8 +4,9 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from itertools import cycle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 
 import argosy
@@ -31,10 +32,14 @@ assert answer.files
 CANCEL_AFTER_S = (0.001, 0.005, 0.02)   # while the index is asked, and while text is looked at
 
 
-def cold_start() -> Spent:
-    """A new interpreter, until it has imported the engine, indexed a small folder and answered its first question."""
+def cold_start(bytecode: Path) -> Spent:
+    """A new interpreter, until it has imported the engine, indexed a small folder and answered its first question.
+
+    What it compiles it keeps in the folder `bytecode`, as interpreters do unless they are forbidden to.
+    """
     folder = Path(argosy.__file__).parent / "base"
-    return run([sys.executable, "-c", FIRST_ANSWER, str(folder)], cwd=folder).spent
+    env = {"PYTHONPYCACHEPREFIX": str(bytecode), "PYTHONDONTWRITEBYTECODE": ""}
+    return run([sys.executable, "-c", FIRST_ANSWER, str(folder)], cwd=folder, env=env).spent
 
 
 def overshoot_ms(engine: Engine, asks: Sequence[Ask], trials: int) -> dict[str, float]:
@@ -50,39 +55,43 @@ def overshoot_ms(engine: Engine, asks: Sequence[Ask], trials: int) -> dict[str, 
     return found
 
 
+@dataclass(frozen=True)
+class _Stop:
+    """A flag that is raised at an instant."""
+
+    at: float
+
+    def __call__(self) -> bool:
+        return time.perf_counter() >= self.at
+
+
 def _late_ms(engine: Engine, ask: Ask, after_s: float, trials: int) -> list[float]:
     query = parse(ask.text).query
     late: list[float] = []
     for _ in range(trials):
-        told_at = time.perf_counter() + after_s
-        answer = engine.shelf(engine.cores).search_now(
-            query, OPTIONS["count"], lambda at=told_at: time.perf_counter() >= at  # type: ignore[misc]
-        )
-        if not answer.is_complete:
-            late.append((time.perf_counter() - told_at) * 1e3)
+        stop = _Stop(time.perf_counter() + after_s)
+        if not engine.shelf(engine.cores).search_now(query, OPTIONS["count"], stop).is_complete:
+            late.append((time.perf_counter() - stop.at) * 1e3)
     return late
 
 
-def answers_per_s(engine: Engine, asks: Sequence[Ask], threads: int, seconds: float) -> float:
-    """So many callers, each with one thread, ask one question after the other."""
+def answers_per_s(engine: Engine, asks: Sequence[Ask], callers: int, seconds: float) -> float:
+    """So many callers, each in its own thread, ask one question after the other, each beginning elsewhere."""
     shelf = engine.shelf(1)
     queries = [parse(ask.text).query for ask in asks]
-    deadline = time.perf_counter() + seconds
-    done = [0] * threads
+    began = time.perf_counter()
+    done = [0] * callers
 
-    def work(caller: int, mine: Iterator[int]) -> None:
-        while time.perf_counter() < deadline:
-            shelf.search_now(queries[next(mine)], OPTIONS["top"])
+    def work(caller: int) -> None:
+        for query in islice(cycle(queries), caller * len(queries) // callers, None):
+            if time.perf_counter() - began >= seconds:
+                return
+            shelf.search_now(query, OPTIONS["top"])
             done[caller] += 1
 
-    callers = [
-        threading.Thread(target=work, args=(caller, cycle(range(len(queries)) if caller % 2 == 0 else
-                                                          range(len(queries) - 1, -1, -1))))  # fmt: skip
-        for caller in range(threads)
-    ]
-    began = time.perf_counter()
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
+    threads = [threading.Thread(target=work, args=(caller,)) for caller in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return sum(done) / (time.perf_counter() - began)

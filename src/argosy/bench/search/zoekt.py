@@ -1,7 +1,7 @@
 """A resident zoekt: its index is built into a folder, its server answers over HTTP on this machine.
 
-Like ours it holds what it needs and is asked again and again, so it is the one peer that is measured alike. What HTTP and
-JSON add is part of its figure; the CPU is the server's.
+Like ours it holds what it needs and is asked again and again, so it is the one peer that is measured alike. What HTTP
+and JSON add is part of its figure; the CPU is the server's.
 """
 
 import http.client

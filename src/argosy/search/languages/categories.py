@@ -8,7 +8,7 @@ import re
 
 from argosy.search.documents import Category
 
-LOOK_BYTES = 2048                       # a generator says so at the top
+LOOK_BYTES = 1024                       # a generator says so at the top
 MINIFIED_LINE_BYTES = 300               # people's scripts and style sheets average below 60 bytes a line
 
 _TEST, _VENDORED, _GENERATED, _DOCUMENTATION, _CONFIGURATION = (
@@ -38,9 +38,9 @@ _say(_FOLDERS, _TEST, """
 _say(_FOLDERS, _VENDORED, """
     vendor vendors vendored _vendor node_modules bower_components jspm_packages third_party third-party thirdparty
     3rdparty 3rd_party godeps extern externals site-packages dist-packages carthage pods .yarn .venv venv
-    web_modules gradle/wrapper .mvn cpan
+    web_modules .mvn cpan
 """)  # fmt: skip
-_say(_FOLDERS, _GENERATED, "generated gen __generated__ generated-sources .next .nuxt __pycache__ autogen")
+_say(_FOLDERS, _GENERATED, "generated __generated__ generated-sources .next .nuxt __pycache__ autogen")
 _say(_FOLDERS, _DOCUMENTATION, "doc docs documentation man manpages javadoc examples example samples demos")
 _say(_FOLDERS, _CONFIGURATION, ".github .circleci .vscode .idea .gitlab .devcontainer .husky")
 
@@ -64,7 +64,7 @@ _say(_NAMES, _CONFIGURATION, """
 
 _say(_EXTENSIONS, _DOCUMENTATION, "md markdown mdx rst adoc asciidoc txt org textile rdoc pod tex")
 _say(_EXTENSIONS, _CONFIGURATION, "yml yaml toml ini cfg conf properties json jsonc json5 env plist editorconfig")
-_say(_EXTENSIONS, _GENERATED, "map snap designer.cs g.cs lock")
+_say(_EXTENSIONS, _GENERATED, "map snap lock")
 
 _TEST_ENDS = (
     b"_test.go", b"_test.py", b"_test.rb", b"_test.exs", b"_test.dart", b"_test.cc", b"_test.cpp", b"_test.c",
@@ -79,9 +79,9 @@ _GENERATED_ENDS = (
     b"_pb.ts", b"_pb.d.ts", b"_grpc_pb.js", b".pbobjc.h", b".pbobjc.m", b".pbandk.kt", b".g.dart", b".freezed.dart",
     b"_generated.go", b".gen.go", b"_gen.go", b".generated.cs", b".generated.ts", b".designer.cs", b".g.cs",
     b".min.js", b".min.mjs", b".min.css", b"-min.js", b".bundle.js", b".js.map", b".css.map", b"_string.go",
-    b"_easyjson.go", b"_gen.rs", b".zz_generated.go", b"moc_.cpp", b"_wrap.cxx", b"_ui.py",
+    b"_easyjson.go", b"_gen.rs", b"_wrap.cxx",
 )  # fmt: skip
-_GENERATED_STARTS = (b"zz_generated.", b"moc_", b"mock_", b"qrc_")
+_GENERATED_STARTS = (b"zz_generated.", b"moc_", b"qrc_")
 _TEST_STARTS = (b"test_", b"test-", b"tests_")
 
 
@@ -104,9 +104,8 @@ def _by_path(path: bytes) -> int:
     for folder in folders:
         if folder in _FOLDERS:
             number |= _FOLDERS[folder]
-    stem, dot, extension = name.rpartition(b".")
-    number |= _NAMES.get(name, 0) or (_NAMES.get(stem, 0) & _DOCUMENTATION if dot else 0)
-    number |= _EXTENSIONS.get(extension, 0)
+    extension = name.rpartition(b".")[2]
+    number |= _NAMES.get(name, 0) | _EXTENSIONS.get(extension, 0)
     if name.endswith(_TEST_ENDS) or name.startswith(_TEST_STARTS):
         number |= _TEST
     if name.endswith(_GENERATED_ENDS) or name.startswith(_GENERATED_STARTS):

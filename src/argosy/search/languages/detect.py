@@ -45,8 +45,8 @@ _SHEBANG = re.compile(rb"#![ \t]*(?:[^ \t\r\n]*/)?([^ \t\r\n/]+)([^\r\n]*)")
 # What `env` may be told before the interpreter: options, and variables to set.
 _ENV_WORD = re.compile(rb"-|\w+=")
 _MODELINE = re.compile(
-    rb"-\*-(?:[^\n]*?\bmode:)?[ \t]*([\w+#-]+)[ \t]*(?:;[^\n]*)?-\*-"
-    rb"|\b(?:vim?|ex):[^\n]*?\b(?:ft|filetype|syntax)=(\w+)",
+    rb"-\*-[ \t]*(?:[^\n]{0,200}?\bmode:[ \t]*)?([\w+#-]+)[ \t]*(?:;[^\n]{0,200})?-\*-"
+    rb"|\b(?:vim?|ex):[^\n]{0,200}?\b(?:ft|filetype|syntax)=(\w+)",
     re.IGNORECASE,
 )
 _MODELINE_BYTES = 400                   # editors look at the first lines only
@@ -83,7 +83,7 @@ def _by_shebang(head: bytes) -> str:
 
 
 _CPP_HEADER = re.compile(
-    rb"^[ \t]*(?:class[ \t]+\w+(?:[ \t]+final)?[ \t]*[:{]|class[ \t]+\w+[ \t]*;|template[ \t]*<|namespace\b|using[ \t]+\w"
+    rb"^[ \t]*(?:class[ \t]+\w+(?:[ \t]+final)?[ \t]*[:{;]|template[ \t]*<|namespace\b|using[ \t]+\w"
     rb"|(?:public|private|protected):|#[ \t]*include[ \t]*<[a-z_]+>)|\bstd::|\bconstexpr\b|\bnoexcept\b",
     re.MULTILINE,
 )
@@ -146,14 +146,14 @@ _CHOICES: dict[bytes, Callable[[bytes, bytes], str]] = {
     b"php": _php,
     b"kts": _kts,
     b"inc": _inc,
-    b"ts": _rule(rb"\A\s*<(?:\?xml|!DOCTYPE TS|TS\b)", "Qt Linguist", "TypeScript"),
+    b"ts": _rule(rb"\A\s*<(?:\?xml|!DOCTYPE TS|TS\b)", "XML", "TypeScript"),
     b"pl": _rule(rb"^:-|^[a-z]\w*\([^)\n]*\)[ \t]*(?::-|\.[ \t]*$)", "Prolog", "Perl"),
     b"v": _rule(rb"^(?:Require|Theorem|Lemma|Definition|Inductive|Section|From)[ \t]", "Coq", "Verilog"),
     b"d": _rule(rb"^[^\s:#]+\.o:|\\\n", "Makefile", "D"),
     b"fs": _rule(rb"^\s*#version\b|\bgl_FragColor\b", "GLSL", "F#"),
     b"cl": _rule(rb"^\s*\((?:defun|in-package|defpackage|defmacro)\b", "Common Lisp", "OpenCL"),
     b"cls": _rule(rb"^[ \t]*(?:public|private|global)\b[^\n]*\bclass\b", "Apex", "TeX", re.MULTILINE | re.IGNORECASE),
-    b"md": _rule(rb"^\(define_(?:insn|expand|constants|mode)", "Common Lisp", "Markdown"),
+    b"md": _rule(rb"^\(define_(?:insn|expand|constants|mode)", "GCC Machine Description", "Markdown"),
     b"res": _rule(rb"^\s*(?:let|type|module|open)\b", "ReScript", ""),
     b"p": _rule(rb"(?i)^\s*(?:procedure|define[ \t]+variable|def[ \t]+var)\b", "OpenEdge ABL", ""),
     b"sol": _rule(rb"^\s*(?:pragma|contract|interface|library|//|/\*|import)", "Solidity", ""),

@@ -1,8 +1,8 @@
 """The languages we know, as data: one line each, names as GitHub's Linguist spells them.
 
-A line is `name | other names | extensions | whole file names | interpreters`, trailing columns left out. A language is
-found under its own name and every other name in any case, so those columns never clash; an extension stands in one
-line only, and where several languages share it the line is the commonest and `detect.py` looks at the content.
+A line is `name | other names | extensions | whole file names | interpreters`, trailing columns left out; an indented
+line goes on with the one before. A word stands in one line of its column only. Where several languages share an
+extension, the line is the commonest one's and `detect.py` looks at the content.
 """
 
 _TABLE = """
@@ -11,7 +11,7 @@ ABNF | | abnf
 ActionScript | as3 | as
 Ada | ada95 ada2005 | adb ada ads
 Agda | | agda
-Apex | | apex trigger
+Apex | | trigger
 APL | | apl dyalog
 AppleScript | osascript | applescript scpt | | osascript
 Arduino | | ino
@@ -27,21 +27,20 @@ Batchfile | bat batch dosbatch winbatch | bat cmd
 Bicep | | bicep bicepparam
 BibTeX | | bib bibtex
 BitBake | | bb bbappend bbclass
-Blade | | blade
-BlitzBasic | | bb2
+Blade
 C | | c cats idc h
 C# | csharp cs c-sharp | cs csx cake
 C++ | cpp cplusplus c-plus-plus cxx | cpp cc cxx c++ cp hpp hh hxx h++ inl ipp ixx tcc tpp txx cppm
 Cairo | | cairo
 Cap'n Proto | capnp capnproto | capnp
-Clojure | clj | clj cljs cljc cljx edn boot bb.edn | riemann.config | bb
+Clojure | clj | clj cljs cljc cljx edn boot | riemann.config | bb
 CMake | | cmake | CMakeLists.txt
 COBOL | | cob cbl ccp cobol cpy
 CODEOWNERS | | | CODEOWNERS
 CoffeeScript | coffee coffee-script | coffee cson iced cjsx | Cakefile | coffee
 ColdFusion | cfm cfml | cfm cfml cfc
 Common Lisp | lisp commonlisp | lisp lsp asd ny sexp podsl | | sbcl clisp ecl ccl
-Coq | rocq | coq
+Coq | rocq
 Crystal | | cr ecr | | crystal
 CSS | | css
 CSV | | csv
@@ -61,7 +60,7 @@ EJS | | ejs ect
 Elixir | | ex exs | mix.lock | elixir
 Elm | | elm
 Emacs Lisp | elisp emacs | el emacs | .emacs .spacemacs Cask
-Erlang | | erl hrl escript app.src xrl yrl | rebar.config rebar.lock | escript
+Erlang | | erl hrl escript xrl yrl | rebar.config rebar.lock | escript
 F# | fsharp f-sharp | fs fsi fsx
 Fennel | | fnl | | fennel
 Fish | | fish | | fish
@@ -71,6 +70,7 @@ Forth | | 4th fth frt forth
 Fortran | | f for ftn f77 fpp
 Fortran Free Form | f90 | f90 f95 f03 f08
 FreeMarker | | ftlh
+GCC Machine Description
 GDScript | | gd
 Gherkin | cucumber | feature
 Git Attributes | gitattributes | | .gitattributes
@@ -84,7 +84,7 @@ Go Checksums | go.sum gosum | | go.sum go.work.sum
 Go Module | go.mod gomod | | go.mod
 Go Workspace | go.work gowork | | go.work
 Gradle | | gradle
-Gradle Kotlin DSL | | gradle.kts
+Gradle Kotlin DSL
 GraphQL | gql | graphql gql graphqls
 Graphviz (DOT) | dot graphviz | dot gv
 Groovy | | groovy grt gtpl gvy | Jenkinsfile | groovy
@@ -101,20 +101,25 @@ HTML+Django | djangohtml jinja jinja2 | jinja j2 jinja2
 HTML+PHP | phtml | phtml
 HTTP | | http
 Idris | | idr lidr
-Ignore List | gitignore ignore | gitignore | .gitignore .dockerignore .npmignore .eslintignore .prettierignore .argosyignore .ignore .rgignore .hgignore .helmignore
-INI | dosini | ini cfg dof prefs pro.user | .flake8 .pylintrc .coveragerc pylintrc
+Ignore List | gitignore ignore | gitignore | .gitignore .dockerignore .npmignore .eslintignore .prettierignore
+    .argosyignore .ignore .rgignore .hgignore .helmignore
+INI | dosini | ini cfg dof prefs | .flake8 .pylintrc .coveragerc pylintrc
 Io | | io
 ISPC | | ispc
 Janet | | janet
 Java | | java jav jsh
 Java Properties | properties | properties
 Java Server Pages | jsp | jsp jspf tag
-JavaScript | js node javascript-react jsx | js mjs cjs jsx es es6 jsm ssjs pac bones jake njs xsjs xsjslib | Jakefile | node nodejs bun
-Jinja | | jinja3
-JSON | jsonl ndjson geojson | json jsonl ndjson geojson webmanifest topojson avsc har ice mcmeta tfstate webapp yy yyp gltf code-workspace.json | .arcconfig .watchmanconfig composer.lock deno.lock Pipfile.lock flake.lock package-lock.json .all-contributorsrc bun.lock
-JSON with Comments | jsonc | jsonc code-workspace code-snippets sublime-settings sublime-project sublime-keymap | tsconfig.json jsconfig.json .babelrc .eslintrc.json .jshintrc .jscsrc devcontainer.json .swcrc api-extractor.json language-configuration.json tslint.json
+JavaScript | js node javascript-react jsx | js mjs cjs jsx es es6 jsm ssjs pac bones jake njs xsjs xsjslib |
+    Jakefile | node nodejs bun
+JSON | jsonl ndjson geojson | json jsonl ndjson geojson webmanifest topojson avsc har ice mcmeta tfstate webapp yy
+    yyp gltf | .arcconfig .watchmanconfig composer.lock deno.lock Pipfile.lock flake.lock package-lock.json
+    .all-contributorsrc bun.lock
+JSON with Comments | jsonc | jsonc code-workspace code-snippets sublime-settings sublime-project sublime-keymap |
+    tsconfig.json jsconfig.json .babelrc .eslintrc.json .jshintrc .jscsrc devcontainer.json .swcrc
+    api-extractor.json language-configuration.json tslint.json
 JSON5 | | json5
-JSONiq | | jq
+jq | | jq | | jq
 Jsonnet | | jsonnet libsonnet
 Julia | | jl | Manifest.toml | julia
 Jupyter Notebook | ipynb ipython-notebook | ipynb
@@ -131,15 +136,16 @@ Liquid | | liquid
 LiveScript | ls live-script | ls
 LLVM | | ll
 Logos | | xm xi
-Lua | | lua nse rbxs rockspec wlua luau.lua | .luacheckrc | lua luajit
+Lua | | lua nse rbxs rockspec wlua | .luacheckrc | lua luajit
 Luau | | luau
 M4 | | m4
-Makefile | make mf bsdmake | mak mk mkfile make | Makefile makefile GNUmakefile BSDmakefile Kbuild Makefile.am Makefile.in makefile.sco | make
+Makefile | make mf bsdmake | mak mk mkfile make | Makefile makefile GNUmakefile BSDmakefile Kbuild Makefile.am
+    Makefile.in makefile.sco | make
 Mako | | mako mao
 Markdown | md pandoc | md markdown mdown mdwn mkd mkdn mkdown ronn livemd workbook scd | README.md contents.lr
 MATLAB | octave | matlab
 MDX | | mdx
-Mercury | | moo
+Mercury
 Mermaid | | mmd mermaid
 Meson | | | meson.build meson_options.txt meson.options
 MLIR | | mlir
@@ -159,9 +165,8 @@ Odin | odin-lang | odin
 OpenCL | | cl opencl clcl
 OpenEdge ABL | abl progress | p
 OpenSCAD | | scad
-OpenStep Property List | | plist.strings
 Org | | org
-Pascal | delphi objectpascal | pas pascal dpr dfm lpr pp.pas
+Pascal | delphi objectpascal | pas pascal dpr dfm lpr
 Perl | cperl | pl pm perl ph plx t al psgi cgi | Makefile.PL cpanfile Rexfile ack | perl
 PHP | inc | php php3 php4 php5 phps phpt aw ctp | .php_cs Phakefile | php
 Pkl | | pkl
@@ -175,13 +180,13 @@ PowerShell | posh pwsh | ps1 psd1 psm1 | | pwsh
 Prisma | | prisma
 Prolog | | prolog yap | | swipl yap
 Protocol Buffer | proto protobuf protocol-buffers | proto
-Protocol Buffer Text Format | textproto prototxt pbtxt | pbtxt textproto prototxt pb.txt txtpb
+Protocol Buffer Text Format | textproto prototxt pbtxt | pbtxt textproto prototxt txtpb
 Pug | jade | pug jade
 Puppet | | pp | Modulefile
 PureScript | | purs
-Python | py python3 rusthon | py pyi py3 pyw pyde gyp gypi lmi pyp pyt rpy tac wsgi xpy smk | SConstruct SConscript wscript Snakefile .gclient DEPS | python python2 python3 pypy pypy3 uv
+Python | py python3 rusthon | py pyi py3 pyw pyde gyp gypi lmi pyp pyt rpy tac wsgi xpy smk | SConstruct
+    SConscript wscript Snakefile .gclient DEPS | python python2 python3 pypy pypy3 uv
 QML | | qml qbs
-Qt Linguist | | qts
 R | rlang rscript splus | r rd rsx | .Rprofile expr-dist | Rscript
 Racket | rkt | rkt rktd rktl scrbl | | racket
 Raku | perl6 perl-6 | raku rakumod p6 pm6 pl6 | | raku perl6
@@ -192,13 +197,19 @@ Rego | opa | rego
 RDoc | | rdoc
 Roff | groff man nroff troff manpage | man roff 1 2 3 4 5 6 7 8 9 1m 3x me mdoc ms nr rno tmac
 RPM Spec | specfile | spec
-Ruby | rb jruby macruby rake rbx | rb rake gemspec ru builder podspec thor rabl jbuilder rbi rbs.rb rbw rbx eye god mspec pluginspec prawn watchr | Rakefile Gemfile Gemfile.lock Guardfile Capfile Podfile Vagrantfile Brewfile Fastfile Berksfile Appraisals Dangerfile Deliverfile Thorfile .irbrc .pryrc config.ru Steepfile | ruby macruby rake jruby rbx
-Rust | rs | rs rs.in | | rust-script cargo
+Ruby | rb jruby macruby rake rbx | rb rake gemspec ru builder podspec thor rabl jbuilder rbi rbw rbx eye god mspec
+    pluginspec prawn watchr | Rakefile Gemfile Gemfile.lock Guardfile Capfile Podfile Vagrantfile Brewfile
+    Fastfile Berksfile Appraisals Dangerfile Deliverfile Thorfile .irbrc .pryrc config.ru Steepfile | ruby macruby
+    rake jruby rbx
+Rust | rs | rs | | rust-script cargo
 Sass | | sass
 Scala | | scala sc kojo sbt mill | | scala
 Scheme | | scm ss sch sld sls sps | | guile gosh scheme chicken csi
 SCSS | | scss
-Shell | sh bash zsh ksh shell-script ash dash | sh bash zsh ksh bats ebuild eclass command tmux tool trigger.sh | .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zprofile .zshenv .zlogin .zlogout .kshrc .envrc PKGBUILD APKBUILD gradlew configure.ac bashrc zshrc profile | sh bash zsh ksh dash ash mksh pdksh rc bats
+Shell | sh bash zsh ksh shell-script ash dash | sh bash zsh ksh bats ebuild eclass command tmux tool | .bashrc
+    .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zprofile .zshenv .zlogin .zlogout .kshrc
+    .envrc PKGBUILD APKBUILD gradlew configure.ac bashrc zshrc profile | sh bash zsh ksh dash ash mksh pdksh rc
+    bats
 ShellSession | console bash-session | sh-session
 Slim | | slim
 Smalltalk | squeak | st
@@ -207,32 +218,32 @@ Snakemake | | snakefile
 Solidity | sol | sol
 SPARQL | | sparql rq
 SQL | | sql ddl dml mysql prc tab udf viw cql
-SQLite | | sqlite.sql
 Standard ML | sml | sml sig fun
-Starlark | bazel bzl build | bzl star | BUILD BUILD.bazel WORKSPACE WORKSPACE.bazel MODULE.bazel Tiltfile BUCK
+Starlark | bazel bzl | bzl star | BUILD BUILD.bazel WORKSPACE WORKSPACE.bazel MODULE.bazel Tiltfile BUCK
 Stata | | do ado doh ihlp mata matah sthlp
 Stylus | | styl
 Svelte | | svelte
 SVG | | svg
 Swift | | swift | | swift
 SystemVerilog | | sv svh vh
-Tcl | | tcl adp tcl.in tm | | tclsh wish expect
+Tcl | | tcl adp tm | | tclsh wish expect
 Templ | | templ
 TeX | | tex sty cls dtx ins ltx bbx cbx lbx mkii mkiv toc
 Terraform Template | | tftpl
 Terraform | tf terraform-hcl | tf tfvars tofu
-Text | plaintext txt fundamental | txt text no | LICENSE COPYING README INSTALL NEWS FAQ AUTHORS CHANGES LICENSE.txt requirements.txt CREDITS MAINTAINERS
+Text | plaintext txt fundamental | txt text no | LICENSE COPYING README INSTALL NEWS FAQ AUTHORS CHANGES
+    LICENSE.txt requirements.txt CREDITS MAINTAINERS
 Textile | | textile
 Thrift | | thrift
 TOML | | toml | Cargo.lock Gopkg.lock poetry.lock uv.lock pdm.lock Pipfile .rustfmt.toml
 TSQL | | tsql
-TSV | | tsv vcf.tsv
+TSV | | tsv
 TSX | typescriptreact | tsx
 Twig | | twig
 TypeScript | ts | ts mts cts | | deno ts-node tsx
 Typst | typ | typ
 UnrealScript | | uc
-V | vlang | vv vsh
+V | vlang | vsh
 Vala | | vala vapi
 Verilog | | v veo
 VHDL | | vhdl vhd vhf vhi vho vhs vht vhw
@@ -248,12 +259,16 @@ Wikitext | mediawiki wiki | mediawiki wiki wikitext
 WIT | wit | wit
 Wolfram Language | mathematica mma wl wolfram wolfram-lang | wl mathematica wls nb cdf mt nbp | | wolframscript
 X++ | xpp | xpp
-XML | rss xsd wsdl | xml xsd xsl xslt wsdl xaml xib storyboard csproj vbproj fsproj vcxproj props targets nuspec resx plist xlf xliff ui rss atom kml gpx dita ditamap iml jnlp launch mxml pom rdf svg.xml tmx wsf xul zcml proj config nunit xjb xacro xspec ant fxml glade grxml ivy jelly | .classpath .project .cproject Web.config App.config NuGet.config packages.config
+XML | rss xsd wsdl | xml xsd xsl xslt wsdl xaml xib storyboard csproj vbproj fsproj vcxproj props targets nuspec
+    resx plist xlf xliff ui rss atom kml gpx dita ditamap iml jnlp launch mxml pom rdf tmx wsf xul zcml proj
+    config nunit xjb xacro xspec ant fxml glade grxml ivy jelly | .classpath .project .cproject Web.config
+    App.config NuGet.config packages.config
 XProc | | xpl xproc
 XQuery | | xquery xq xqm xql xqy
 Xtend | | xtend
-Yacc | bison | y yacc yy.bison
-YAML | yml | yml yaml mir reek rviz sublime-syntax syntax yaml-tmlanguage | .clang-format .clang-tidy .clangd .gemrc CITATION.cff glide.lock yarn.lock pnpm-lock.yaml pixi.lock .prettierrc .stylelintrc .eslintrc
+Yacc | bison | y yacc
+YAML | yml | yml yaml mir reek rviz sublime-syntax syntax yaml-tmlanguage | .clang-format .clang-tidy .clangd
+    .gemrc CITATION.cff glide.lock yarn.lock pnpm-lock.yaml pixi.lock .prettierrc .stylelintrc .eslintrc
 YANG | | yang
 Yul | | yul
 Zig | | zig zon
@@ -262,7 +277,7 @@ Zimpl | | zimpl zmpl zpl
 
 
 def _rows() -> list[list[str]]:
-    lines = (line for line in _TABLE.splitlines() if line)
+    lines = _TABLE.replace("\n    ", " ").strip().splitlines()
     return [[cell.strip() for cell in line.split("|")] + [""] * 4 for line in lines]
 
 
@@ -299,7 +314,4 @@ _BY_NAME = _by_name()
 
 def canonical(name: str) -> str | None:
     """The language somebody means, or None: any case, spaces and hyphens or none, a nickname, an extension."""
-    return _BY_NAME.get(_squeezed(name.strip().lstrip("."))) if len(name) <= _NAME_LENGTH_MAX else None
-
-
-_NAME_LENGTH_MAX = max(map(len, LANGUAGES)) + 10
+    return _BY_NAME.get(_squeezed(name.strip())) or _BY_NAME.get(_squeezed(name.strip().removeprefix(".")))

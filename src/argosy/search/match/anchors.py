@@ -11,7 +11,7 @@ import numpy as np
 from argosy.search.index.segment import I64, U8, U32, Segment, frozen
 from argosy.search.kernels.classes import CLASSES
 from argosy.search.match.budget import Budget
-from argosy.search.match.needle import Needle, blocks_with_any
+from argosy.search.match.needle import Needle, blocks_with_any, find_each
 from argosy.search.match.runs import RunNeedle, best_run, singles
 from argosy.search.match.spans import Mask
 from argosy.search.regex import Literal, Needs
@@ -46,7 +46,7 @@ class ClauseAnchor:
         return mask
 
     def find(self, data: U8, starts: U32, ends: U32, budget: Budget) -> U32:
-        places = [needle.find(data, starts, ends, budget) for needle in self._needles]
+        places = find_each(self._needles, data, starts, ends, budget)
         return places[0] if len(places) == 1 else np.unique(np.concatenate(places))
 
 

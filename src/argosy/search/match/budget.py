@@ -22,7 +22,14 @@ class Budget:
         self._deadline = now() + wall_time_s if wall_time_s > 0 else None
         self._is_cancelled = is_cancelled
 
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the answer any more. When only the time is up, what was found is still told."""
+        if self.reached is not Reached.CANCELLED and self._is_cancelled():
+            self.reached = Reached.CANCELLED
+        return self.reached is Reached.CANCELLED
+
     def is_spent(self) -> bool:
+        """Asked only while something is left to do, so that a budget that is spent means an answer cut short."""
         if self.reached is None:
             if self._is_cancelled():
                 self.reached = Reached.CANCELLED

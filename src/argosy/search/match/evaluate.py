@@ -72,6 +72,7 @@ class SegmentSearch:
         self._repository = repository
         self._budget = budget
         self._sites: dict[int, Sequence[Site]] = {}     # by the identity of the atom
+        self._named: dict[int, Mask] = {}               # by the identity of the set of names
         self.content_bytes = 0          # looked at so far
 
     def possible(self) -> U32:
@@ -80,12 +81,15 @@ class SegmentSearch:
         return NOTHING if mask is None else np.flatnonzero(mask & (self._branches != 0)).astype(np.uint32)
 
     def batches(self, documents: U32) -> Iterator[tuple[U32, Found]]:
-        """The documents of each batch, and what was found in them."""
+        """The documents of each batch, and what was found in them, until all are seen or the budget is spent.
+
+        Spent in the midst of a batch, it leaves some of the documents that match, and only such.
+        """
         if len(documents) == 0:
             return
         totals = np.cumsum(self._costs()[documents])
         at = 0
-        while at < len(documents):
+        while at < len(documents) and not self._budget.is_spent():
             spent = totals[at - 1] if at else 0
             end = int(np.searchsorted(totals, spent + BATCH_BYTES, "right"))
             end = min(max(end, at + 1), at + BATCH_DOCUMENTS)
@@ -154,8 +158,11 @@ class SegmentSearch:
                 is_on: Mask = self._branches & np.uint64(branch_mask(node, self._repository)) != 0
                 return is_on
             case FileNameSet(names):
-                wanted = {name.encode("utf-8", "surrogateescape") for name in names}
-                return np.array([self._segment.path(i) in wanted for i in range(self._size)], np.bool_)
+                if id(node) not in self._named:         # once for all batches
+                    wanted = {name.encode("utf-8", "surrogateescape") for name in names}
+                    is_wanted = [self._segment.path(i) in wanted for i in range(self._size)]
+                    self._named[id(node)] = np.array(is_wanted, np.bool_)
+                return self._named[id(node)]
             case _:
                 raise AssertionError(f"{node} is about repositories and was not reduced")
 
@@ -205,7 +212,10 @@ class SegmentSearch:
             case Or(children):
                 return self._exact_any(children, mask)
             case Not(child):
-                return Found(mask & ~self._exact(child, mask).mask)
+                ruled_out = self._exact(child, mask).mask
+                if self._budget.reached is not None:    # more might have been ruled out: nothing is certain
+                    return Found(np.zeros_like(mask))
+                return Found(mask & ~ruled_out)
             case Boost(child, factor):
                 found = self._exact(child, mask)
                 return Found(found.mask, tuple(replace(s, boost=s.boost * factor) for s in found.spans))
@@ -239,6 +249,8 @@ class SegmentSearch:
         """In the content first; a name only counts where the content has nothing."""
         union = np.zeros_like(mask)
         spans: list[Spans] = []
+        if self._budget.is_spent():
+            return Found(union)
         for site in self._sites_of(node):
             asked = None if site.possible is None else mask & ~union & site.possible
             if asked is None or not asked.any():

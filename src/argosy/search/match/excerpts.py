@@ -123,15 +123,18 @@ def _down(text: bytes, end: int, lines: int) -> int:
 def clipped(text: bytes, excerpt: Excerpt, bytes_max: int) -> tuple[int, int]:
     """The part of the excerpt that is shown: all of it, or if a line is too long, some of it around the first match."""
     start, end = excerpt.start, excerpt.end
-    if end - start <= bytes_max or _longest_line(text, start, end) <= bytes_max:
+    if bytes_max == 0 or end - start <= bytes_max or _longest_line(text, start, end) <= bytes_max:
         return start, end
-    first = excerpt.matches[0]
-    start = max(start, first.start - bytes_max // 4)
-    while start < first.start and _is_inside_character(text, start):
+    return window(text, start, end, excerpt.matches[0], bytes_max)
+
+
+def window(text: bytes, start: int, end: int, match: Match, bytes_max: int) -> tuple[int, int]:
+    """At most so many bytes of text[start:end], whole characters, with the match in the second quarter."""
+    start = max(start, match.start - bytes_max // 4)
+    while start < match.start and _is_inside_character(text, start):
         start += 1
-    end = min(end, max(first.end, start + bytes_max))
-    end = min(end, start + 2 * bytes_max)
-    while end > first.start and _is_inside_character(text, end):
+    end = min(end, start + bytes_max)
+    while end > match.start and _is_inside_character(text, end):
         end -= 1
     return start, end
 

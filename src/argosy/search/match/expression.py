@@ -2,10 +2,18 @@
 
 from enum import Enum
 
-from argosy.search.index.segment import U8
+import numpy as np
+
+from argosy.search.index.segment import I64, U8, frozen
+from argosy.search.match.budget import Budget
 from argosy.search.regex import Needs, Pattern, needs, parse_regex
 from argosy.search.regex.finite import Finite, finite
 from argosy.search.regex.reach import can_be_empty, has_text_anchors, line_reach
+
+# Matches told by RE2 between two looks at the budget: as many as take about FAST_S, for some take far longer than most.
+STEP_MIN, STEP_MAX = 16, 8192
+FAST_S = 0.003
+_NO_SPANS: I64 = frozen(np.empty((0, 2), np.int64))
 
 
 class Manner(Enum):
@@ -27,15 +35,30 @@ class Expression:
         self.reach: int | None = line_reach(tree)
         self.has_text_anchors: bool = has_text_anchors(tree)
         self.can_be_empty: bool = can_be_empty(tree)
-        self.finite: Finite | None = finite(tree, is_case_sensitive=is_case_sensitive)
+        self.finite: Finite | None = finite(tree)
 
     @classmethod
     def of_text(cls, text: str, *, is_case_sensitive: bool) -> "Expression":
         return cls(quoted(text), is_case_sensitive=is_case_sensitive)
 
-    def find_all(self, text: U8 | memoryview, limit: int, manner: Manner) -> list[tuple[int, int]]:
-        """Its matches that are not empty, from left to right, at most so many."""
-        return self._pattern.find_all(text, limit=limit, is_utf8=manner is not Manner.BYTES)
+    def find_all(self, text: U8 | memoryview, manner: Manner, budget: Budget) -> I64:
+        """Its matches that are not empty, as rows (start, end) from left to right, until the budget is spent."""
+        found: list[I64] = []
+        at, step, is_more = 0, STEP_MIN, True
+        while is_more and not (found and budget.is_spent()):
+            began = budget.now()
+            spans = self._pattern.find_all(
+                text, at, limit=step, is_utf8=manner is not Manner.BYTES, with_empty=self.can_be_empty
+            )
+            if not spans:
+                break
+            rows = np.array(spans, np.int64)
+            found.append(rows[rows[:, 1] > rows[:, 0]] if self.can_be_empty else rows)
+            begin, end = spans[-1]
+            at = end + (begin == end)           # in the midst of a character only what is empty could begin
+            is_more = len(spans) == step and at <= len(text)
+            step = min(4 * step, STEP_MAX) if budget.now() - began < FAST_S else max(step // 4, STEP_MIN)
+        return np.concatenate(found) if found else _NO_SPANS
 
     def matches(self, text: U8 | memoryview, manner: Manner) -> bool:
         """Whether it matches anything, be it nothing."""

@@ -15,7 +15,7 @@ from argosy.search.kernels.scan import ranges_of, tally_byte
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
 from argosy.search.match.needle import Needle
-from argosy.search.match.pieces import find_in_pieces, find_in_whole
+from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 
 _FOLDED_BEYOND_ASCII = frozenset(b"ks")         # U+212A folds to k, U+017F to s
@@ -97,12 +97,12 @@ class LiteralFinder:
         found = [(starts, starts + np.uint32(len(self._needle.text)))]
         if len(candidates.documents):
             whole = candidates.documents[mask[candidates.documents]]
-            found.append(find_in_whole(self._expression, text.data, *bounds(text, whole), Manner.ODD_UTF8, budget))
+            found.append(find_one_by_one(self._expression, text.data, *bounds(text, whole), Manner.ODD_UTF8, budget))
         return spans_of(text, *joined(found))
 
     def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
         if self._meets_odd_folds and manner is Manner.ODD_UTF8:
-            return find_in_pieces(self._expression, data, starts, ends, manner)
+            return find_in_pieces(self._expression, data, starts, ends, manner, budget)
         size = np.uint32(len(self._needle.text))
         fits = ends - starts >= size
         lasts = ends[fits] - size + np.uint32(1)        # so that no match reaches out of its piece

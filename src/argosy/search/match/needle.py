@@ -1,6 +1,6 @@
 """A literal made ready: the bytes to look for, which of them are rare, and the trigrams a block must hold."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -70,6 +70,17 @@ class Needle:
         return collected(resume, len(starts), budget)
 
 
+def find_each(
+    needles: Sequence[Needle], data: U8, starts: U32, ends: U32, budget: Budget, *, with_overlaps: bool = False
+) -> list[U32]:
+    """Where each of them begins; nothing for those whose turn did not come before the budget was spent."""
+    found: list[U32] = []
+    for needle in needles:
+        is_over = bool(found) and budget.is_spent()
+        found.append(NOTHING if is_over else needle.find(data, starts, ends, budget, with_overlaps=with_overlaps))
+    return found
+
+
 def frequency(byte_set: Iterable[int]) -> int:
     """How often one of the bytes is met, on no particular scale."""
     return sum(_FREQUENCY.get(byte, 0) for byte in byte_set)
@@ -78,15 +89,18 @@ def frequency(byte_set: Iterable[int]) -> int:
 def collected(
     resume: Callable[[int, int, U32], tuple[int, int, int]], ranges: int, budget: Budget
 ) -> U32:
-    """All that a scan finds, which fills a buffer and says where to go on: at which range and position."""
+    """All that a scan finds, which fills a buffer and says where to go on: at which range and position.
+
+    The budget is looked at between two buffers only: a first one is always filled, for whoever asks has just looked.
+    """
     found: list[U32] = []
     at = position = 0
     while at < ranges:
+        if found and budget.is_spent():
+            break
         out = np.empty(_SCAN_POSITIONS, np.uint32)
         count, at, position = resume(at, position, out)
         found.append(out[:count])
-        if budget.is_spent():
-            break
     return found[0].copy() if len(found) == 1 else np.concatenate([NOTHING, *found])
 
 

@@ -1,5 +1,6 @@
 """What a search has found so far, what it cost, and the bounds it met."""
 
+from argosy.search.match.budget import Budget
 from argosy.search.match.shortlist import Hit, Shortlist
 from argosy.search.match.view import file_match
 from argosy.search.model import Answer, FileMatch, Form, Options, Reached, Stats
@@ -30,7 +31,9 @@ class Outcome:
         self.reached: set[Reached] = set()
         self.matches = self.files = self.content_bytes = 0
         self.files_considered = self.files_loaded = 0
-        self.indexes_searched = self.indexes_skipped = self.indexes_excluded = 0
+        self.searched: set[int] = set()         # numbers of indexes, all or in part
+        self.skipped: set[int] = set()          # and of those of which some part was not reached
+        self.indexes_excluded = 0
 
     def merge(self, other: "Outcome") -> None:
         self.shortlist.merge(other.shortlist)
@@ -40,16 +43,14 @@ class Outcome:
         self.content_bytes += other.content_bytes
         self.files_considered += other.files_considered
         self.files_loaded += other.files_loaded
-        self.indexes_searched += other.indexes_searched
-        self.indexes_skipped += other.indexes_skipped
+        self.searched |= other.searched
+        self.skipped |= other.skipped
         self.indexes_excluded += other.indexes_excluded
 
-    def answer(self, duration_s: float = 0.0) -> Answer:
+    def answer(self, began: float, budget: Budget) -> Answer:
         """The best files, to look at. A bound on what is shown is told like any other."""
         reached = set(self.reached)
-        files = self._files(reached) if self._options.form is not Form.COUNT else ()
-        if self._options.form is not Form.COUNT and len(files) < self.files:
-            reached.add(Reached.FILES_SHOWN)
+        files = self._files(reached, budget) if self._options.form is not Form.COUNT else ()
         stats = Stats(
             files=self.files,
             matches=self.matches,
@@ -57,17 +58,23 @@ class Outcome:
             files_loaded=self.files_loaded,
             files_skipped=self.files_considered - self.files_loaded if not self._options.estimate_only else 0,
             content_bytes=self.content_bytes,
-            indexes_searched=self.indexes_searched,
-            indexes_skipped=self.indexes_skipped,
+            indexes_searched=len(self.searched),
+            indexes_skipped=len(self.skipped - self.searched),
             indexes_excluded=self.indexes_excluded,
-            duration_s=duration_s,
+            duration_s=budget.now() - began,
         )
         return Answer(files, stats, tuple(sorted(reached, key=lambda each: each.value)))
 
-    def _files(self, reached: set[Reached]) -> tuple[FileMatch, ...]:
+    def _files(self, reached: set[Reached], budget: Budget) -> tuple[FileMatch, ...]:
         files = []
         left = self._options.matches_max
-        for hit in self.shortlist.best():
+        best = self.shortlist.best()
+        if len(best) < self.files:
+            reached.add(Reached.FILES_SHOWN)
+        for hit in best:
+            if budget.is_cancelled():
+                reached.add(Reached.CANCELLED)
+                break
             if self._options.matches_max and left <= 0:
                 reached.add(Reached.MATCHES_SHOWN)
                 break

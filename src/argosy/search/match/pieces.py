@@ -7,57 +7,60 @@ out of one, are matched again, one by one.
 
 import numpy as np
 
-from argosy.search.index.segment import U8, U32, frozen
+from argosy.search.index.segment import I64, U8, U32, Flags, frozen
 from argosy.search.kernels.lines import gather
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
 from argosy.search.match.spans import NOTHING, joined
 
-MATCHES_MAX = 1 << 20                   # of one pattern in one call; a batch holds far less text than would allow more
 
-
-def find_in_pieces(expression: Expression, data: U8, starts: U32, ends: U32, manner: Manner) -> tuple[U32, U32]:
-    """The matches inside the pieces, as (starts, ends) in the data."""
+def find_in_pieces(
+    expression: Expression, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget
+) -> tuple[U32, U32]:
+    """The matches inside the pieces, as (starts, ends) in the data; what was found until the budget was spent."""
     if len(starts) == 0:
         return NOTHING, NOTHING
     if expression.has_text_anchors:
-        return _one_by_one(expression, data, starts, ends, manner)
+        return find_one_by_one(expression, data, starts, ends, manner, budget)
     text, begins = gather(data, frozen(starts), frozen(ends))
-    found = np.array(expression.find_all(text, MATCHES_MAX, manner), np.int64).reshape(-1, 2)
-    first = np.searchsorted(begins, found[:, 0], "right") - 1
-    last = np.searchsorted(begins, found[:, 1] - 1, "right") - 1
+    found = expression.find_all(text, manner, budget)
+    if len(found) == 0:
+        return NOTHING, NOTHING
+    first = np.searchsorted(begins, found[:, 0], "right") - 1           # the piece each match begins in, or after
     stops = begins + (ends.astype(np.int64) - starts)
-    is_inside = (last == first) & (found[:, 1] <= stops[last])
-    is_astray = ~is_inside & ((last > first) | (found[:, 0] < stops[first]))
-    again = np.zeros(len(starts) + 1, np.int64)         # +1 where a touched stretch of pieces begins, -1 past its end
-    np.add.at(again, (first + (found[:, 0] >= stops[first]))[is_astray], 1)
-    np.add.at(again, last[is_astray] + 1, -1)
-    is_again = np.cumsum(again)[:-1] > 0
+    is_inside, is_again = _sorted_out(found, first, begins, stops)
     good = is_inside & ~is_again[first]
-    back = found[good] - begins[first[good]][:, None] + starts[first[good]][:, None]
+    back = found[good] + (starts.astype(np.int64) - begins)[first[good]][:, None]
     sound = back[:, 0].astype(np.uint32), back[:, 1].astype(np.uint32)
     if not is_again.any():
         return sound
-    return joined([sound, _one_by_one(expression, data, starts[is_again], ends[is_again], manner)])
+    return joined([sound, find_one_by_one(expression, data, starts[is_again], ends[is_again], manner, budget)])
 
 
-def _one_by_one(expression: Expression, data: U8, starts: U32, ends: U32, manner: Manner) -> tuple[U32, U32]:
-    view = memoryview(data)  # type: ignore[arg-type]
-    found: list[tuple[int, int]] = []
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        spans = expression.find_all(view[start:end], MATCHES_MAX, manner)
-        found.extend((start + first, start + last) for first, last in spans)
-    pairs = np.array(found, np.uint32).reshape(-1, 2)
-    return pairs[:, 0].copy(), pairs[:, 1].copy()
+def _sorted_out(found: I64, first: I64, begins: I64, stops: I64) -> tuple[Flags, Flags]:
+    """Which matches lie inside one piece; which pieces are touched by one that does not, and is not just separator."""
+    last = np.searchsorted(begins, found[:, 1] - 1, "right") - 1
+    is_inside: Flags = (last == first) & (found[:, 1] <= stops[last])
+    is_astray = ~is_inside & ((last > first) | (found[:, 0] < stops[first]))
+    edges = np.zeros(len(begins) + 1, np.int64)         # +1 where a touched stretch of pieces begins, -1 past its end
+    np.add.at(edges, (first + (found[:, 0] >= stops[first]))[is_astray], 1)
+    np.add.at(edges, last[is_astray] + 1, -1)
+    return is_inside, np.cumsum(edges)[:-1] > 0
 
 
-def find_in_whole(
+def find_one_by_one(
     expression: Expression, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget
 ) -> tuple[U32, U32]:
-    """The matches in whole documents; what was found until the budget was spent."""
-    found: list[tuple[U32, U32]] = []
-    for i in range(len(starts)):
-        found.append(_one_by_one(expression, data, starts[i : i + 1], ends[i : i + 1], manner))
+    """The same for pieces of any size, each matched for itself: whole documents, mostly."""
+    view = memoryview(data)  # type: ignore[arg-type]
+    found: list[I64] = []
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         if budget.is_spent():
             break
-    return joined(found)
+        rows = expression.find_all(view[start:end], manner, budget)
+        if len(rows):
+            found.append(rows + start)
+    if not found:
+        return NOTHING, NOTHING
+    pairs = np.concatenate(found).astype(np.uint32)
+    return pairs[:, 0].copy(), pairs[:, 1].copy()

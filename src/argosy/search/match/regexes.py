@@ -16,7 +16,7 @@ from argosy.search.match.anchors import Anchor, anchors, window_blocks, windows
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
 from argosy.search.match.finders import Candidates, bounds
-from argosy.search.match.pieces import find_in_pieces, find_in_whole
+from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import Mask, Spans, joined, spans_of
 
 # Text handed to RE2 at once: what it gets through in about FAST_S to SLOW_S seconds, so that a bound is met in time.
@@ -129,7 +129,7 @@ class RegexFinder:
         if anchor is not None:
             places = anchor.find(data, starts, ends, budget)
             starts, ends = lines_around(data, frozen(places), self._expression.reach or 0)
-        return find_in_pieces(self._expression, data, starts, ends, Manner.UTF8)
+        return find_in_pieces(self._expression, data, starts, ends, Manner.UTF8, budget)
 
     def _find_in_documents(
         self, segment: Segment, documents: U32, anchor: Anchor | None, budget: Budget
@@ -139,7 +139,7 @@ class RegexFinder:
         # Plain but for its long lines, which are lines all the same.
         by_lines = (traits & ~np.uint8(Trait.ODD_NAME) == Trait.CUT_LINE) & self._goes_by_lines & (anchor is not None)
         found = [
-            find_in_whole(self._expression, content.data, *bounds(content, chosen), manner, budget)
+            find_one_by_one(self._expression, content.data, *bounds(content, chosen), manner, budget)
             for chosen, manner in (
                 (documents[~is_bytes & ~by_lines], Manner.UTF8),
                 (documents[is_bytes], Manner.BYTES),
@@ -150,4 +150,4 @@ class RegexFinder:
         return found
 
     def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
-        return find_in_pieces(self._expression, data, starts, ends, manner)
+        return find_in_pieces(self._expression, data, starts, ends, manner, budget)

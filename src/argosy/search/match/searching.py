@@ -5,6 +5,7 @@ first, until everything is seen or a bound is met. A task is one segment: tasks 
 Only the files that are shown are turned into something to look at.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -32,19 +33,25 @@ class Search:
         self._query = query
         self._atoms = Atoms(query)
         self._total = Quota(options.total_match_limit, Reached.TOTAL_MATCHES)
+        self._numbers = itertools.count()
 
     def tasks(self, index: Index, outcome: Outcome) -> "list[Task]":
-        """What is to be done to search the index; `outcome` is told what it is to be told already."""
+        """What is to be done to search the index; if that is nothing, `outcome` is told why."""
+        number = next(self._numbers)
         if self.is_over(outcome):
-            outcome.indexes_skipped += 1
+            outcome.skipped.add(number)
             return []
         query = self._reduced(index)
+        if self.is_over(outcome):               # `type:repo` may have had to look at text
+            outcome.skipped.add(number)
+            return []
         if query == FALSE:
             outcome.indexes_excluded += 1
             return []
-        outcome.indexes_searched += 1
+        if not index.parts:
+            outcome.searched.add(number)
         quotas = (Quota(self.options.index_match_limit, Reached.INDEX_MATCHES), self._total)
-        return [Task(self, query, index, part, quotas) for part in range(len(index.parts))]
+        return [Task(self, query, index, part, quotas, number) for part in range(len(index.parts))]
 
     def is_over(self, outcome: Outcome) -> bool:
         """Whether nothing further is to be started; the outcome is told why."""
@@ -61,9 +68,10 @@ class Search:
         )
 
     def _reduced(self, index: Index) -> Query:
-        """What is left to ask of the index's documents; FALSE if none can match."""
-        query = for_repository(self._query, index.repository)
-        return _with_repositories_told(query, lambda child: self._has_match(child, index))
+        """What is left to ask of the index's documents; FALSE if none can match. The whole query's type stays on top."""
+        asked = self._query.child if isinstance(self._query, Type) else self._query
+        query = _told(for_repository(asked, index.repository), lambda child: self._has_match(child, index))
+        return typed(self._query.kind, query) if isinstance(self._query, Type) else query
 
     def _has_match(self, query: Query, index: Index) -> bool:
         for part in range(len(index.parts)):
@@ -76,13 +84,16 @@ class Search:
 class Task:
     """A reduced query on one part of an index. The index has been asked, the text has not."""
 
-    def __init__(self, search: Search, query: Query, index: Index, part: int, quotas: Sequence[Quota]) -> None:
+    def __init__(
+        self, search: Search, query: Query, index: Index, part: int, quotas: Sequence[Quota], number: int
+    ) -> None:
         self._options = search.options
         self._budget = search.budget
         self._query = query
         self._index = index
         self._part = part
         self._quotas = quotas
+        self._number = number                   # the index's, in this search
         self._search = search.segment_search(query, index, part)
         self._possible = self._search.possible()
 
@@ -94,10 +105,14 @@ class Task:
     def run(self) -> Outcome:
         outcome = Outcome(self._options)
         outcome.files_considered = len(self._possible)
+        outcome.searched.add(self._number)
         if self._options.estimate_only:
             return outcome
+        is_cut = has_begun = False
         for documents, hits in self._batches():
-            outcome.files_loaded += len(documents)
+            has_begun = True
+            is_cut = self._budget.reached is not None           # then who knows what was not seen
+            outcome.files_loaded += len(hits.documents) if is_cut else len(documents)
             outcome.matches += hits.matches
             outcome.files += len(hits.documents)
             if self._options.form is not Form.COUNT and len(hits.documents):
@@ -105,15 +120,18 @@ class Task:
             for quota in self._quotas:
                 quota.take(hits.matches)
         outcome.content_bytes = self._search.content_bytes
-        if outcome.files_loaded < len(self._possible):
+        if is_cut or outcome.files_loaded < len(self._possible):
             outcome.reached |= {quota.reached for quota in self._quotas if quota.is_met}
             outcome.reached |= {self._budget.reached} if self._budget.reached else set()
+            if not has_begun:
+                outcome.searched, outcome.skipped = set(), {self._number}
         return outcome
 
     def _batches(self) -> Iterator[tuple[npt.NDArray[np.uint32], Hits]]:
+        """What was found, batch by batch, until all is seen or a bound is met."""
         is_for_names = isinstance(self._query, Type) and self._query.kind is Kind.FILE_NAME
         batches = self._search.batches(self._possible)
-        while not (self._budget.is_spent() or any(quota.is_met for quota in self._quotas)):
+        while not any(quota.is_met for quota in self._quotas):
             batch = next(batches, None)
             if batch is None:
                 return
@@ -140,10 +158,10 @@ def search_indexes(indexes: Sequence[Index], query: Query, options: Options, bud
     for index in indexes:
         for task in search.tasks(index, outcome):
             outcome.merge(task.run())
-    return outcome.answer(budget.now() - began)
+    return outcome.answer(began, budget)
 
 
-def _with_repositories_told(query: Query, has_match: Callable[[Query], bool]) -> Query:
+def _told(query: Query, has_match: Callable[[Query], bool]) -> Query:
     """`type:repo` beneath other nodes turned into a constant: the repository has a match, or has none."""
     match query:
         case And(children):
@@ -155,14 +173,8 @@ def _with_repositories_told(query: Query, has_match: Callable[[Query], bool]) ->
         case Boost(child, factor):
             return boosted(_told(child, has_match), factor)
         case Type(Kind.REPO, child):
-            return typed(Kind.REPO, _with_repositories_told(child, has_match))
+            return Const(has_match(_told(child, has_match)))
         case Type(kind, child):
             return typed(kind, _told(child, has_match))
         case _:
             return query
-
-
-def _told(query: Query, has_match: Callable[[Query], bool]) -> Query:
-    if isinstance(query, Type) and query.kind is Kind.REPO:
-        return Const(has_match(_with_repositories_told(query.child, has_match)))
-    return _with_repositories_told(query, has_match)

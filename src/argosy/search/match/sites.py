@@ -93,6 +93,8 @@ class NameSite:
         plain = np.flatnonzero(chosen & ~is_odd).astype(np.uint32)
         found = [self._finder.find_in_pieces(names.data, *bounds(names, plain), Manner.UTF8, budget)]
         for document in np.flatnonzero(chosen & is_odd).astype(np.uint32):
+            if budget.is_spent():
+                break
             one = np.array([document], np.uint32)
             manner = Manner.ODD_UTF8 if is_utf8(self._segment.path(int(document))) else Manner.BYTES
             found.append(self._finder.find_in_pieces(names.data, *bounds(names, one), manner, budget))
@@ -146,6 +148,8 @@ class SymbolSite:
         for owner, start, end, manner in zip(
             owners.tolist(), starts.tolist(), ends.tolist(), _manners(self._segment, owners).tolist(), strict=True
         ):
+            if budget.is_spent():
+                break
             if not admitted[owner]:
                 admitted[owner] = self._finder.admits(view[start:end], _MANNERS[manner])
         return admitted
@@ -176,9 +180,9 @@ def _admitted(finder: Finder, text: Text, documents: U32, manners: U8, budget: B
     for document, start, end, manner in zip(
         documents.tolist(), starts.tolist(), ends.tolist(), manners.tolist(), strict=True
     ):
-        mask[document] = finder.admits(view[start:end], _MANNERS[manner])
         if budget.is_spent():
             break
+        mask[document] = finder.admits(view[start:end], _MANNERS[manner])
     return mask
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from argosy.search.match.excerpts import Cursor, Match, characters, clipped, excerpts, line_end, line_start
+from argosy.search.match.excerpts import Cursor, Match, characters, clipped, excerpts, line_end, line_start, window
 from argosy.search.model import Chunk, Fragment, Line, Location, Options, Range, SymbolInfo
 
 SymbolOf = Callable[[int], SymbolInfo | None]
@@ -41,12 +41,10 @@ def lines(
     for start, pieces in _by_line(text, matches):
         number = cursor.locate(start).line
         end = line_end(text, start)
-        shown_end = end - 1 if text[start:end].endswith(b"\n") else end
-        is_clipped = shown_end - start > options.line_bytes_max
-        shown = start
+        shown, shown_end = start, end - 1 if text.endswith(b"\n", start, end) else end
+        is_clipped = 0 < options.line_bytes_max < shown_end - start
         if is_clipped:
-            shown = max(start, pieces[0].start - options.line_bytes_max // 4)
-            shown_end = min(shown_end, shown + options.line_bytes_max)
+            shown, shown_end = window(text, start, shown_end, pieces[0], options.line_bytes_max)
         fragments = tuple(
             Fragment(piece.start - shown, piece.start, piece.end - piece.start, symbol_of(piece.symbol))
             for piece in pieces
@@ -117,7 +115,7 @@ def _before(text: bytes, start: int, options: Options) -> list[bytes]:
     found: list[bytes] = []
     while start > 0 and len(found) < options.context_lines:
         above = line_start(text, start - 1)
-        found.insert(0, text[above : start - 1][: options.line_bytes_max])
+        found.insert(0, _beginning(text[above : start - 1], options))
         start = above
     return found
 
@@ -126,6 +124,13 @@ def _after(text: bytes, end: int, options: Options) -> list[bytes]:
     found: list[bytes] = []
     while end < len(text) and len(found) < options.context_lines:
         below = line_end(text, end)
-        found.append(text[end:below].removesuffix(b"\n")[: options.line_bytes_max])
+        found.append(_beginning(text[end:below].removesuffix(b"\n"), options))
         end = below
     return found
+
+
+def _beginning(line: bytes, options: Options) -> bytes:
+    """A line of context: there is nothing in it to show, so the first part will do."""
+    if not 0 < options.line_bytes_max < len(line):
+        return line
+    return line[slice(*window(line, 0, len(line), Match(0, 0), options.line_bytes_max))]

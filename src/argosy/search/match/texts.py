@@ -12,8 +12,8 @@ from argosy.search.kernels.spans import without_overlaps
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
 from argosy.search.match.finders import Candidates, bounds
-from argosy.search.match.needle import Needle
-from argosy.search.match.pieces import find_in_pieces, find_in_whole
+from argosy.search.match.needle import Needle, find_each
+from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 from argosy.search.regex.finite import Finite
 from argosy.search.regex.tree import Place
@@ -57,12 +57,12 @@ class TextsFinder:
         odd = candidates.documents[mask[candidates.documents]]
         if len(odd):
             found.append(
-                find_in_whole(self._expression, content.data, *bounds(content, odd), Manner.ODD_UTF8, budget)
+                find_one_by_one(self._expression, content.data, *bounds(content, odd), Manner.ODD_UTF8, budget)
             )
         return spans_of(content, *joined(found))
 
     def _find(self, data: U8, starts: U32, ends: U32, budget: Budget) -> tuple[U32, U32]:
-        places = [needle.find(data, starts, ends, budget, with_overlaps=True) for needle in self._needles]
+        places = find_each(self._needles, data, starts, ends, budget, with_overlaps=True)
         begins = np.concatenate(places)
         stops = begins + np.repeat([len(needle.text) for needle in self._needles], [len(at) for at in places])
         stops = stops.astype(np.uint32)
@@ -75,7 +75,7 @@ class TextsFinder:
         return begins[keep], stops[keep]
 
     def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
-        return find_in_pieces(self._expression, data, starts, ends, manner)
+        return find_in_pieces(self._expression, data, starts, ends, manner, budget)
 
     def tally(self, segment: Segment, candidates: Candidates, mask: Mask) -> None:
         return None

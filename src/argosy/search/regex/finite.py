@@ -21,13 +21,16 @@ class Finite:
     after: Place | None = None
 
 
-def finite(node: Node, *, is_case_sensitive: bool) -> Finite | None:
-    """The texts the pattern stands for, if they are few, on one line, and of letters whose case is easily ignored."""
+def finite(node: Node) -> Finite | None:
+    """The texts the pattern stands for, if they are few, on one line, and ASCII.
+
+    Other letters have cases that bytes do not tell, and in what is no UTF-8 a class or `?` means one of their bytes.
+    """
     before, inner, after = _edges(node)
     texts = _texts(inner)
     if texts is None or not texts or not all(texts):
         return None
-    if any("\n" in text or "\0" in text or not (is_case_sensitive or text.isascii()) for text in texts):
+    if any("\n" in text or "\0" in text or not text.isascii() for text in texts):
         return None
     return Finite(tuple(dict.fromkeys(texts)), before, after)
 

@@ -1,7 +1,7 @@
 """Comments and strings turned into blanks, so that what follows sees code only, at the places where it stood.
 
-Newlines stay, lengths stay, quotes stay; of a preprocessor line only the directive and a macro's name stay. The text may
-be anything: what is not closed ends with its line or with the file, and nothing is refused.
+Newlines stay, lengths stay, quotes stay; of a preprocessor line only the directive and a macro's name stay. The text
+may be anything: what is not closed ends with its line or with the file, and nothing is refused.
 """
 
 import numba
@@ -10,15 +10,38 @@ import numpy as np
 from argosy.search.index.segment import U8
 from argosy.search.kernels.compiling import BYTES, helper, kernel
 from argosy.search.symbols.lexis import (
-    ATTRIBUTES, BACKTICK, BLANK_BEFORE, BRACE, CHARACTER, DASH, DIRECTIVES, DOLLAR_BRACE, DOUBLED, HASH, LONG, NESTED,
-    POD, QUOTE, RAW_C, RAW_RUST, REGEX, RUNS_ON, SLASH, SLASH_BLOCK, SLASH_LINE, SLASH_PAREN, TEMPLATE, TRIPLE,
-    VERBATIM, Lexis,
+    ATTRIBUTES,
+    BACKTICK,
+    BLANK_BEFORE,
+    BRACE,
+    CHARACTER,
+    DASH,
+    DIRECTIVES,
+    DOLLAR_BRACE,
+    DOUBLED,
+    HASH,
+    LONG,
+    NESTED,
+    POD,
+    QUOTE,
+    RAW_C,
+    RAW_RUST,
+    REGEX,
+    RUNS_ON,
+    SLASH,
+    SLASH_BLOCK,
+    SLASH_LINE,
+    SLASH_PAREN,
+    TEMPLATE,
+    TRIPLE,
+    VERBATIM,
+    Lexis,
 )  # fmt: skip
 
 _NEWLINE, _SPACE, _TAB, _BACKSLASH = ord("\n"), ord(" "), ord("\t"), ord("\\")
 _CHARACTER_BYTES_MAX = 12               # '\U0001F600' is the longest character literal
 _TEMPLATE_DEPTH_MAX = 16
-_LOOK_BYTES_MAX = 2_000                 # how far the end of a regular expression, an insertion or an attribute is sought
+_LOOK_BYTES_MAX = 2_000                 # how far the end of a regular expression or of an attribute is sought
 _DELIMITER_BYTES_MAX = 16               # of a raw string in C++
 
 
@@ -264,7 +287,7 @@ def _character(out: U8, at: int) -> int:
 def _backtick(out: U8, at: int, says: int) -> int:
     """A raw string, or a template: then code in it, and templates in that, are blanked with it."""
     if not says & TEMPLATE:
-        return _closed_by(out, at + 1, at + 1, ord("`"), 1, False)
+        return _closed_by(out, at + 1, at + 1, out[at], 1, False)
     depths = np.zeros(_TEMPLATE_DEPTH_MAX, np.int64)
     level, here = 0, at + 1
     while here < out.size:
@@ -415,9 +438,9 @@ def _dash(out: U8, at: int) -> int:
     return _wipe_line(out, at)
 
 
-@kernel(numba.void(numba.uint8[::1], BYTES, numba.int64))
-def _blank(out: U8, acts: U8, says: int) -> None:
-    at = 0
+@kernel(numba.void(numba.uint8[::1], BYTES, numba.int64, numba.int64))
+def _blank(out: U8, acts: U8, says: int, at: int) -> None:
+    """Blanks from `at` on. (With `at = 0` inside, every helper would be compiled twice: for zero, and for the rest.)"""
     while at < out.size:
         act = acts[out[at]]
         if act == 0:
@@ -447,5 +470,5 @@ def _blank(out: U8, acts: U8, says: int) -> None:
 def blanked(content: bytes, lexis: Lexis) -> U8:
     """The text as an array of its own, comments and strings blank."""
     out = np.frombuffer(content, np.uint8).copy()
-    _blank(out, lexis.acts, lexis.says)
+    _blank(out, lexis.acts, lexis.says, 0)
     return out

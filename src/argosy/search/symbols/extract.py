@@ -51,10 +51,11 @@ def definitions(language: str, content: bytes) -> list[Definition]:
     matches = _matches(grammar, scanned.text)
     starts, ends = _ends_of(matches)
     starts, ends = scanned.places[starts], scanned.places[ends - 1] + 1
+    owns = [grammar.owns[match[2] - 1] for match in matches]
     if frames is None:
-        rows = _rows(grammar, matches, starts, ends, _by_column(grammar, text, starts), [0] * len(matches))
+        rows = _rows(grammar, matches, starts, ends, _by_column(grammar, text, starts, owns), [0] * len(matches))
     else:
-        parents, contexts = placed(starts, frames)
+        parents, contexts = placed(starts, np.array(owns, np.bool_), frames)
         rows = _rows(grammar, matches, starts, ends, parents.tolist(), contexts.tolist())
     return _with_macros(rows, scanned) if len(scanned.macro_starts) else _made(rows)
 
@@ -126,9 +127,9 @@ def _ends_of(matches: list[_Match]) -> tuple[I32, I32]:
     return starts, ends
 
 
-def _by_column(grammar: Grammar, text: U8, starts: I32) -> list[int]:
+def _by_column(grammar: Grammar, text: U8, starts: I32, owns: list[bool]) -> list[int]:
     """Parents by indentation: the nearest definition before that is indented less."""
-    return [-1] * len(starts) if grammar.nest is Nest.NONE else _by_depth(columns(text, starts))
+    return [-1] * len(starts) if grammar.nest is Nest.NONE else _by_depth(columns(text, starts), owns)
 
 
 def _by_level(grammar: Grammar, matches: list[_Match]) -> list[int]:
@@ -136,17 +137,18 @@ def _by_level(grammar: Grammar, matches: list[_Match]) -> list[int]:
     if grammar.nest is Nest.NONE:
         return [-1] * len(matches)
     levels = [grammar.levels.index(str(kind)) for kind in grammar.kinds]
-    return _by_depth([levels[match[2] - 1] for match in matches])
+    return _by_depth([levels[match[2] - 1] for match in matches], [True] * len(matches))
 
 
-def _by_depth(depths: list[int]) -> list[int]:
+def _by_depth(depths: list[int], owns: list[bool]) -> list[int]:
     parents: list[int] = []
     stack: list[tuple[int, int]] = []
     for number, depth in enumerate(depths):
         while stack and stack[-1][0] >= depth:
             stack.pop()
         parents.append(stack[-1][1] if stack else -1)
-        stack.append((depth, number))
+        if owns[number]:
+            stack.append((depth, number))
     return parents
 
 
@@ -204,10 +206,9 @@ def _made(rows: list[_Row]) -> list[Definition]:
 
 def _with_macros(rows: list[_Row], scanned: Squeezed) -> list[Definition]:
     """The rows and the macros, in text order. A macro lies in nothing, wherever it stands."""
-    starts, ends = scanned.macro_starts, scanned.macro_ends
-    macros = [
-        Definition(start, length, "macro") for start, length in zip(starts.tolist(), (ends - starts).tolist(), strict=True)
-    ]
+    starts = scanned.macro_starts
+    lengths = (scanned.macro_ends - starts).tolist()
+    macros = [Definition(start, length, "macro") for start, length in zip(starts.tolist(), lengths, strict=True)]
     before = np.searchsorted(starts, np.array([row[0] for row in rows], np.int32)).tolist()
     told = [
         Definition(start, length, kind, place + before[place] if place >= 0 else -1)

@@ -51,6 +51,7 @@ class Grammar:
     levels: tuple[str, ...] = ()                # kinds from the outermost in, where a kind is a level
 
     has_owners: bool = False
+    owns: tuple[bool, ...] = ()                 # for each group, whether what it names may hold others
 
 
 def grammar(
@@ -71,7 +72,16 @@ def grammar(
         lexis=lexis, nest=nest, words=words, reads=reads,
         refused=frozenset(refused.encode().split()), inner=inner or {}, levels=levels,
         has_owners=any(OWNER in form[1:] for form in forms),
+        owns=tuple(nest is Nest.BRACES or _may_own(kind) for form in forms for kind in form[1:]),
     )  # fmt: skip
+
+
+_BRACELESS = {"field", "variable", "constant", "enumerator"}
+
+
+def _may_own(kind: Kinds) -> bool:
+    kinds = {kind} if isinstance(kind, str) else set(kind.values())
+    return not kinds or bool(kinds - _BRACELESS)
 
 
 WORD = rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*"

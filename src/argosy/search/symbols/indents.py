@@ -64,7 +64,8 @@ def _blank_bodies(out: U8) -> None:
         else:
             while depth and column <= scopes[depth - 1, _COLUMN]:
                 depth -= 1
-            is_def = _is_word_at(out, at, end, ord("d"), ord("e"), 3) or _is_word_at(out, at, end, ord("a"), ord("s"), 5)
+            is_def = _is_word_at(out, at, end, ord("d"), ord("e"), 3)
+            is_def = is_def or _is_word_at(out, at, end, ord("a"), ord("s"), 5)
             is_class = _is_word_at(out, at, end, ord("c"), ord("l"), 5)
             brackets = _brackets(out, at, end, 0)
             if (is_def or is_class) and depth < DEPTH_MAX:
@@ -89,7 +90,7 @@ def _columns(text: U8, starts: I32, found: I32) -> None:
             byte = text[at]
             if byte == _NEWLINE:
                 column, is_margin = 0, True
-            elif is_margin and (byte == _SPACE or byte == _TAB):
+            elif is_margin and byte in (_SPACE, _TAB):
                 column += TAB_COLUMNS if byte == _TAB else 1
             else:
                 is_margin = False

@@ -4,15 +4,22 @@ In JavaScript functions are defined inside functions and inside calls, so nothin
 A frame belongs to the last definition in its header: the text since the statement began.
 """
 
+from typing import TypeAlias
+
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from argosy.search.index.segment import I32, U8, U64
 from argosy.search.kernels.compiling import BYTES, INTS, LONGS, helper, kernel
 from argosy.search.symbols.words import BLOCK, HASH_FACTOR, HASH_START, TOP, Words
 
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
 DEPTH_MAX = 500                 # braces and parentheses inside one another; deeper ones are not told apart
 FRAME_BYTES = 2                 # `{}`
+
+_PAREN, _BRACE, _TYPE = 0, 1, 2
 
 _NEWLINE = ord("\n")
 _IS_WORD = np.zeros(256, np.bool_)
@@ -77,7 +84,7 @@ def _context_at(text: U8, at: int, end: int, hashes: U64, codes: U8) -> int:
 
 @helper
 def _is_code(text: U8, at: int) -> bool:
-    """Whether a body begins here, of `=> {`, `) {`, `function` or `class`; after another `=>` comes a type or a value."""
+    """Whether a body begins here: `=> {`, `) {`, `function`, `class`. Another `=>` has a type or a value after it."""
     byte = text[at]
     if byte == ord("="):
         after = _after_blanks(text, at + 2) if at + 1 < text.size and text[at + 1] == ord(">") else text.size
@@ -92,11 +99,11 @@ def _is_code(text: U8, at: int) -> bool:
     return bool(byte == ord("f") and text[at + 1] == ord("u") and text[at + 3] == ord("c") and text[at + 5] == ord("i"))
 
 
-@kernel(numba.void(numba.uint8[::1]))
-def _blank_arguments(text: U8) -> None:
+@kernel(numba.void(numba.uint8[::1], numba.int64))
+def _blank_arguments(text: U8, at: int) -> None:
     """Blanks what is in parentheses where no function begins there: arguments, parameters, conditions."""
     opens, has_code = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.bool_)
-    depth, at = 0, 0
+    depth = 0
     while at < text.size:
         byte = text[at]
         if byte == ord("("):
@@ -116,24 +123,23 @@ def _blank_arguments(text: U8) -> None:
         at += 1
 
 
-@kernel(numba.int64(numba.uint8[::1], LONGS, BYTES, numba.int32[:, ::1]))
-def _nest(text: U8, hashes: U64, codes: U8, frames: I32) -> int:
+@kernel(numba.int64(numba.uint8[::1], numba.int64, LONGS, BYTES, numba.int32[:, ::1]))
+def _nest(text: U8, at: int, hashes: U64, codes: U8, frames: I32) -> int:
     """Writes (header, open, close, context, 0) of each brace in the order they open; returns their number."""
     kinds, marks = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.int32)
     contexts = np.zeros(DEPTH_MAX, np.int32)
-    depth, count, at, header, context, last = 0, 0, 0, 0, 0, 0
+    depth, count, header, context, last = 0, 0, at, 0, at
     while at < text.size:
         byte = text[at]
         if byte == _NEWLINE:
-            if last >= header and (depth == 0 or kinds[depth - 1]):
+            if last >= header and (depth == 0 or kinds[depth - 1] != _PAREN):
                 at = _after_blanks(text, at)
                 if not _goes_on(text, last, at):
                     header, context = at, 0
             else:
                 at += 1
             continue
-        if not _IS_BLANK[byte]:
-            last = at
+        before, last = last, last if _IS_BLANK[byte] else at
         if _IS_WORD[byte]:
             end = at + 1
             while end < text.size and _IS_WORD[text[end]]:
@@ -143,24 +149,29 @@ def _nest(text: U8, hashes: U64, codes: U8, frames: I32) -> int:
             last, at = end - 1, end
             continue
         if byte == ord("{"):
+            # In the header of a class, `{` after an operator begins the literal of a type, and the header goes on.
+            is_type = context != 0 and text[before] != ord(">") and _GOES_ON_AFTER[text[before]]
             if depth < DEPTH_MAX and count < len(frames):
                 frames[count, 0], frames[count, 1], frames[count, 2] = header, at, text.size
-                frames[count, 3], frames[count, 4] = context if context else BLOCK, 0
-                kinds[depth], marks[depth] = 1, count
+                frames[count, 3], frames[count, 4] = context if context and not is_type else BLOCK, 0
+                kinds[depth], marks[depth] = _TYPE if is_type else _BRACE, count
+                contexts[depth] = context
                 depth, count = depth + 1, count + 1
             header, context = at + 1, 0
         elif byte == ord("}"):
-            while depth and kinds[depth - 1] == 0:
+            while depth and kinds[depth - 1] == _PAREN:
                 depth -= 1
+            header, context = at + 1, 0
             if depth:
                 depth -= 1
                 frames[marks[depth], 2] = at
-            header, context = at + 1, 0
+                if kinds[depth] == _TYPE:
+                    header, context = frames[marks[depth], 0], contexts[depth]
         elif byte == ord("(") and depth < DEPTH_MAX:
-            kinds[depth], marks[depth], contexts[depth] = 0, header, context
+            kinds[depth], marks[depth], contexts[depth] = _PAREN, header, context
             depth, header, context = depth + 1, at + 1, 0
         elif byte == ord(")"):
-            if depth and kinds[depth - 1] == 0:
+            if depth and kinds[depth - 1] == _PAREN:
                 depth -= 1
                 header, context = marks[depth], contexts[depth]
         elif byte == ord(";") or (byte == ord(",") and context == 0):
@@ -171,9 +182,9 @@ def _nest(text: U8, hashes: U64, codes: U8, frames: I32) -> int:
 
 def nested(text: U8, words: Words) -> I32:
     """The frames of blanked text, one for each brace. Blanks arguments in place."""
-    _blank_arguments(text)
+    _blank_arguments(text, 0)
     frames = np.empty((len(text) // FRAME_BYTES + 8, 5), np.int32)
-    return frames[: _nest(text, words.hashes, words.codes, frames)]
+    return frames[: _nest(text, 0, words.hashes, words.codes, frames)]
 
 
 @helper
@@ -184,8 +195,8 @@ def _named_after(starts: I32, number: int, close: int) -> int:
     return number if number < starts.size else -1
 
 
-@kernel(numba.void(INTS, numba.int32[:, ::1], numba.int32[::1], numba.int32[::1]))
-def _place(starts: I32, frames: I32, parents: I32, contexts: I32) -> None:
+@kernel(numba.void(INTS, numba.boolean[::1], numba.int32[:, ::1], numba.int32[::1], numba.int32[::1]))
+def _place(starts: I32, owns: Flags, frames: I32, parents: I32, contexts: I32) -> None:
     """For each definition, in text order: what it lies in, and the context of the innermost frame around it."""
     stack, owners = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.int32)
     depth, frame = 0, 0
@@ -196,7 +207,7 @@ def _place(starts: I32, frames: I32, parents: I32, contexts: I32) -> None:
                 depth -= 1
             if depth < DEPTH_MAX:
                 last = number - 1
-                while last >= 0 and starts[last] > frames[frame, 1]:
+                while last >= 0 and not owns[last] and starts[last] >= frames[frame, 0]:
                     last -= 1
                 if last < 0 or starts[last] < frames[frame, 0]:
                     last = _named_after(starts, number, frames[frame, 2]) if frames[frame, 4] else -1
@@ -213,9 +224,12 @@ def _place(starts: I32, frames: I32, parents: I32, contexts: I32) -> None:
                 break
 
 
-def placed(starts: I32, frames: I32) -> tuple[I32, I32]:
-    """The parent and the context of each definition; `starts` are the places of their names, ascending."""
+def placed(starts: I32, owns: Flags, frames: I32) -> tuple[I32, I32]:
+    """The parent and the context of each definition.
+
+    `starts` are the places of their names, ascending; `owns` tells whether a brace may belong to it.
+    """
     parents, contexts = np.empty(len(starts), np.int32), np.empty(len(starts), np.int32)
     starts.setflags(write=False)
-    _place(starts, frames, parents, contexts)
+    _place(starts, owns, frames, parents, contexts)
     return parents, contexts

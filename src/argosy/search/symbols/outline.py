@@ -15,8 +15,20 @@ import numpy.typing as npt
 from argosy.search.index.segment import I32, U8, U64
 from argosy.search.kernels.compiling import BYTES, LONGS, helper, kernel
 from argosy.search.symbols.words import (
-    ATTRIBUTE, CLASS, CONSTANTS, ENUM, HASH_FACTOR, HASH_START, NAMESPACE, OPAQUE, OPERATOR, RECORD, STRUCT, TYPEDEF,
-    TYPES, Words,
+    ATTRIBUTE,
+    CLASS,
+    CONSTANTS,
+    ENUM,
+    HASH_FACTOR,
+    HASH_START,
+    NAMESPACE,
+    OPAQUE,
+    OPERATOR,
+    RECORD,
+    STRUCT,
+    TYPEDEF,
+    TYPES,
+    Words,
 )  # fmt: skip
 
 I64: TypeAlias = npt.NDArray[np.int64]
@@ -43,7 +55,7 @@ WASTE_MAX = 8                   # how many times its length may be read for brac
 FRAME_BYTES = 8                 # no frame is shorter, on the average: `enum{A}`
 _IFS_MAX = 32                   # conditionals inside conditionals
 _RECEIVER_AT_MAX = len("func  ")
-_TYPEDEF_END = ord("$")         # written over the brace that ends the body of a typedef
+_TYPEDEF_MARK = ord("$")
 
 # What is known of the declaration being read.
 _CODE, _IS_BODY, _HAS_VALUE, _HEADER, _IS_TYPEDEF, _WORD_END, _WASTE, _STATE = 0, 1, 2, 3, 4, 5, 6, 7
@@ -221,7 +233,7 @@ def _word(out: U8, at: int, reads: int, hashes: U64, codes: U8, state: I64) -> i
     if code == 0:
         return end
     before = out[at - 1] if at else _SPACE
-    if before == ord(".") or before == ord(":") or before == ord("@") or before == ord("$"):
+    if before == ord(".") or before == ord(":") or before == ord("$"):
         return end
     after = _next_mark(out, end)
     following = out[after] if after < out.size else _NEWLINE
@@ -241,7 +253,7 @@ def _word(out: U8, at: int, reads: int, hashes: U64, codes: U8, state: I64) -> i
     elif CONSTANTS <= code <= TYPES:
         state[_CODE] = code if following == ord("(") else state[_CODE]
     elif not _REFUSED_AFTER[following] and (not reads & NAMED or _IS_WORD[following]):
-        is_kept = (code == CLASS or code == STRUCT) and (state[_CODE] == ENUM or state[_CODE] == RECORD)
+        is_kept = code in (CLASS, STRUCT) and (state[_CODE] == ENUM or state[_CODE] == RECORD)
         state[_CODE] = state[_CODE] if is_kept else code
         state[_WORD_END] = end
         if not reads & FIRST:
@@ -341,16 +353,26 @@ def _wipe_bases(out: U8, at: int, brace: int) -> None:
 
 
 @helper
+def _mark_typedef(out: U8, at: int) -> None:
+    """Of `typedef struct { … } name, *pointer;` marks the brace and the commas: a type's name follows each."""
+    out[at] = _TYPEDEF_MARK
+    while at < out.size and out[at] != ord(";") and out[at] != ord("{") and out[at] != ord("}"):
+        if out[at] == ord(","):
+            out[at] = _TYPEDEF_MARK
+        at += 1
+
+
+@helper
 def _context(state: I64) -> int:
     """What a brace here opens: a context, or 0 for a body or a value."""
     return 0 if state[_IS_BODY] or state[_HAS_VALUE] else int(state[_CODE])
 
 
-@kernel(numba.int64(numba.uint8[::1], numba.int64, LONGS, BYTES, numba.int32[:, ::1]))
-def _outline(out: U8, reads: int, hashes: U64, codes: U8, frames: I32) -> int:
+@kernel(numba.int64(numba.uint8[::1], numba.int64, numba.int64, LONGS, BYTES, numba.int32[:, ::1]))
+def _outline(out: U8, at: int, reads: int, hashes: U64, codes: U8, frames: I32) -> int:
     """Blanks bodies and values, writes (header, open, close, context, typedef) of each frame; returns their number."""
     state, stack, saved = np.zeros(_STATE, np.int64), np.zeros(DEPTH_MAX, np.int32), np.zeros(_IFS_MAX, np.int32)
-    depth, count, at = 0, 0, 0
+    depth, count = 0, 0
     while at < out.size:
         byte = out[at]
         if _IS_WORD[byte]:
@@ -380,7 +402,7 @@ def _outline(out: U8, reads: int, hashes: U64, codes: U8, frames: I32) -> int:
                 frame = stack[depth]
                 frames[frame, 2] = at
                 if frames[frame, 4]:
-                    out[at] = _TYPEDEF_END
+                    _mark_typedef(out, at)
             _reset(state, at + 1)
             at += 1
         else:
@@ -391,4 +413,4 @@ def _outline(out: U8, reads: int, hashes: U64, codes: U8, frames: I32) -> int:
 def outlined(text: U8, words: Words, reads: int) -> I32:
     """Turns blanked text into its outline, in place; returns the frames: header, open, close, context, typedef."""
     frames = np.empty((len(text) // FRAME_BYTES + 8, 5), np.int32)
-    return frames[: _outline(text, reads, words.hashes, words.codes, frames)]
+    return frames[: _outline(text, 0, reads, words.hashes, words.codes, frames)]

@@ -7,7 +7,6 @@ macros they define are told apart here, since in a header there may be thousands
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from argosy.search.index.segment import I32, U8
@@ -55,9 +54,7 @@ def _macro(text: U8, at: int) -> int:
     return name if is_define and name < text.size and not _IS_BLANK[text[name]] else -1
 
 
-@kernel(numba.types.UniTuple(numba.int64, 2)(
-    numba.uint8[::1], numba.boolean, numba.uint8[::1], numba.int32[::1], numba.int32[:, ::1]
-))  # fmt: skip
+@kernel("UniTuple(int64, 2)(uint8[::1], boolean, uint8[::1], int32[::1], int32[:, ::1])")
 def _squeeze(text: U8, has_directives: bool, out: U8, places: I32, macros: I32) -> tuple[int, int]:
     size, count, at, end = 0, 0, 0, text.size
     while at < end:

@@ -21,7 +21,6 @@ TRAIT = 7
 IMPLEMENTATION = 8
 OBJECT = 9
 RECORD = 10
-ANNOTATION = 11
 CONSTANTS = 12                  # Go's `const (`
 VARIABLES = 13
 TYPES = 14

@@ -3,10 +3,30 @@
 from argosy.search.symbols import lexis
 from argosy.search.symbols.grammar import OWNER, Form, Grammar, Nest, each, grammar
 from argosy.search.symbols.outline import (
-    ANGLES, ANNOTATIONS, BASES, BRACKETS, DIRECTIVES, NAMED, PAREN_ENDS, PARENS, VALUES,
+    ANGLES,
+    ANNOTATIONS,
+    BASES,
+    BRACKETS,
+    DIRECTIVES,
+    NAMED,
+    PAREN_ENDS,
+    PARENS,
+    VALUES,
 )  # fmt: skip
 from argosy.search.symbols.words import (
-    ANNOTATION, ATTRIBUTE, CLASS, ENUM, EXTERN, INTERFACE, NAMESPACE, OPERATOR, RECORD, STRUCT, TOP, TYPEDEF, UNION, words,
+    ATTRIBUTE,
+    CLASS,
+    ENUM,
+    EXTERN,
+    INTERFACE,
+    NAMESPACE,
+    OPERATOR,
+    RECORD,
+    STRUCT,
+    TOP,
+    TYPEDEF,
+    UNION,
+    words,
 )  # fmt: skip
 
 _OUTSIDE = (TOP, NAMESPACE, EXTERN)
@@ -28,10 +48,10 @@ _C_WORDS = {
 }  # fmt: skip
 _C_READS = PARENS | VALUES | PAREN_ENDS | DIRECTIVES | BRACKETS | BASES
 _C_REFUSED = """
-    if for while switch return sizeof else do case default break continue goto typedef struct union enum extern static
-    const volatile int char short long float double void unsigned signed inline register auto restrict _Bool bool
-    public private protected signals slots final override noexcept class namespace template typename using operator decltype
-    static_assert defined __typeof__
+    if for while switch catch return sizeof else do case default break continue goto typedef struct union enum extern
+    static const volatile int char short long float double void unsigned signed inline register auto restrict _Bool bool
+    public private protected signals slots final override noexcept class namespace template typename using operator
+    decltype static_assert defined __typeof__
 """
 
 # What may follow the brackets of a function before its body: attributes are written in capitals or with underscores.
@@ -40,7 +60,7 @@ _TAIL = rb"(?:(?:__\w+|_[A-Z]\w*|[A-Z][A-Z0-9_]+)\b\s*(?:\(\s*\)\s*)?)*\{"
 _TYPEDEFS: tuple[Form, ...] = (
     (rb"\btypedef\b[^;{}$]*?\(\s*[*^][^()]*?(%)\s*(?:\[\s*\]\s*)*\)", "type"),
     (rb"\btypedef\b[^;{}$]*?(%)\s*(?:\[\s*\]\s*)*;", "type"),
-    (rb"\$[\s*]*(%)\s*(?:\[\s*\]\s*)*[;,]", "type"),
+    (rb"\$[\s*]*(%)\s*(?:\[\s*\]\s*)*[;$]", "type"),
 )
 _DECLARATIONS: tuple[Form, ...] = (
     (rb"\bextern\b[^;{}]*;",),
@@ -97,12 +117,13 @@ OBJECTIVE_C = grammar(
     (rb"^@implementation\s+(%)", "implementation"),
     (rb"^@property\b[^;\n]*?(%)\s*;", "property"),
     (rb"^[-+][ \t]*\(\s*\)\s*(%)", "method"),
+    (rb":\s*\(\s*\)\s*%",),
     *_CPP,
     lexis=lexis.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED,
 )  # fmt: skip
 
-_MANAGED = (CLASS, STRUCT, ENUM, INTERFACE, RECORD, ANNOTATION)
-_FIELDS = {**each("field", _MANAGED), INTERFACE: "constant", ANNOTATION: "constant"}
+_MANAGED = (CLASS, STRUCT, ENUM, INTERFACE, RECORD)
+_FIELDS = {**each("field", _MANAGED), INTERFACE: "constant"}
 
 JAVA = grammar(
     (rb"@interface\s+(%)", "annotation"),
@@ -118,7 +139,7 @@ JAVA = grammar(
     (rb"[\w>\]]\s+(%)\s*(?:\[\s*\]\s*)*[;,=]", _FIELDS),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[;,=}]", {ENUM: "enumerator"}),
     lexis=lexis.JAVA, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED | ANNOTATIONS,
-    words=words({CLASS: "class", INTERFACE: "interface", ENUM: "enum", RECORD: "record", ANNOTATION: "@interface"}),
+    words=words({CLASS: "class", INTERFACE: "interface", ENUM: "enum", RECORD: "record"}),
     refused="if for while switch return else do case default static final public private protected abstract new",
 )  # fmt: skip
 
@@ -143,7 +164,9 @@ CSHARP = grammar(
     words=words({
         CLASS: "class", STRUCT: "struct", INTERFACE: "interface", ENUM: "enum", RECORD: "record", NAMESPACE: "namespace"
     }),
-    refused="if for while switch return else do case default static readonly public private protected internal new get set",
+    refused="""
+        if for while switch return else do case default static readonly public private protected internal new get set
+    """,
 )  # fmt: skip
 
 GRAMMARS: dict[str, Grammar] = {

@@ -3,11 +3,36 @@
 from argosy.search.symbols import lexis
 from argosy.search.symbols.grammar import NAME, OWNER, Grammar, Nest, each, grammar
 from argosy.search.symbols.outline import (
-    ANGLES, ANNOTATIONS, BANG_BLOCKS, BASES, BRACKETS, DIRECTIVES, FIRST, GROUPS, NAMED, NEWLINES, PARENS, VALUES,
+    ANGLES,
+    ANNOTATIONS,
+    BANG_BLOCKS,
+    BASES,
+    BRACKETS,
+    DIRECTIVES,
+    FIRST,
+    GROUPS,
+    NAMED,
+    NEWLINES,
+    PARENS,
+    VALUES,
 )  # fmt: skip
 from argosy.search.symbols.words import (
-    CLASS, CONSTANTS, ENUM, IMPLEMENTATION, INTERFACE, NAMESPACE, OBJECT, OPAQUE, SERVICE, STRUCT, TOP, TRAIT, TYPES,
-    UNION, VARIABLES, words,
+    CLASS,
+    CONSTANTS,
+    ENUM,
+    IMPLEMENTATION,
+    INTERFACE,
+    NAMESPACE,
+    OBJECT,
+    OPAQUE,
+    SERVICE,
+    STRUCT,
+    TOP,
+    TRAIT,
+    TYPES,
+    UNION,
+    VARIABLES,
+    words,
 )  # fmt: skip
 
 _TYPE_ARGUMENTS = rb"(?:\[[^\]\n]*\])?"
@@ -24,9 +49,10 @@ GO = grammar(
     (rb"^type[ \t]+(%)", "type"),
     (rb"^const[ \t]+(%)", "constant"),
     (rb"^var[ \t]+(%)", "variable"),
-    (rb"^[ \t]+\*?(?:%\.)?(%)" + _TYPE_ARGUMENTS + rb"(?:([ \t]+struct\b)|([ \t]+interface\b)|([ \t]*\()|([ \t]*$)|(\W))", NAME,
+    (rb"(?:^[ \t]+|\{[ \t]*)\*?(?:%\.)?(%)" + _TYPE_ARGUMENTS
+     + rb"(?:([ \t]+struct\b)|([ \t]+interface\b)|([ \t]*\()|(\W))", NAME,
      {TYPES: "struct", **_GO_ENTRY}, {TYPES: "interface", **_GO_ENTRY}, {INTERFACE: "method spec"},
-     {STRUCT: "field", CONSTANTS: "constant"}, {TYPES: "type", CONSTANTS: "constant", **_GO_ENTRY}),
+     {TYPES: "type", CONSTANTS: "constant", **_GO_ENTRY}),
     (rb",[ \t]*(%)", {STRUCT: "field"}),
     lexis=lexis.GO, nest=Nest.OUTLINE, reads=PARENS | BRACKETS | NEWLINES | GROUPS,
     words=words({
@@ -52,6 +78,7 @@ RUST = grammar(
     (rb"\bconst\s+(%)\s*:", "constant"),
     (rb"\bstatic\s+(?:mut\s+)?(?:ref\s+)?(%)\s*:", "variable"),
     (rb"\buse\b[^;]*;",),
+    (rb"->[^{};]*",),
     (rb"(%)\s*:[^:]", each("field", (STRUCT, UNION))),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[,}=]", {ENUM: "enumerator"}),
     lexis=lexis.RUST, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | FIRST | BANG_BLOCKS,
@@ -87,9 +114,9 @@ KOTLIN = grammar(
 )  # fmt: skip
 
 SWIFT = grammar(
-    (rb"\bfunc\s+(%|[^\s\w(<]+)", _METHOD),
+    (rb"\b(?:class\s+)?func\s+(%|[^\s\w(<]+)", _METHOD),
+    (rb"\b(?:class\s+)?(?:let|var)\s+(%)", _PROPERTY),
     (rb"\b(init)\b[?!]?\s*(?:<\s*>\s*)?\(", each("constructor", _BODIED)),
-    (rb"\bclass\s+(?:func|var|let|subscript)\b",),
     (rb"\bclass\s+(%)", "class"),
     (rb"\bactor\s+(%)", "class"),
     (rb"\bstruct\s+(%)", "struct"),
@@ -97,7 +124,6 @@ SWIFT = grammar(
     (rb"\bprotocol\s+(%)", "protocol"),
     (rb"\bextension\s+(?:%\.)*(%)", "extension"),
     (rb"\b(?:typealias|associatedtype)\s+(%)", "alias"),
-    (rb"\b(?:let|var)\s+(%)", _PROPERTY),
     (rb"\b(?:indirect\s+)?case\s+(%)", {ENUM: "enumerator"}),
     (rb",\s*(%)", {ENUM: "enumerator"}),
     lexis=lexis.SWIFT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES | DIRECTIVES | BRACKETS,
@@ -108,15 +134,16 @@ SWIFT = grammar(
 )  # fmt: skip
 
 # Scala 3 may do without braces, so nesting is seen by indentation, which well kept Scala 2 has too.
+_SCALA_LINE = rb"^[ \t]*(?:(?:\w+(?:\[\w+\])?|@%(?:\([^)\n]*\))?)[ \t]+)*?"
 SCALA = grammar(
-    (rb"^[ \t]*(?:(?:\w+|@%(?:\([^)\n]*\))?|private\[\w+\]|protected\[\w+\])[ \t]+)*?def[ \t]+(%|[^\s\w(\[:=]+)", "function"),
-    (rb"^[ \t]*(?:(?:\w+|@%|private\[\w+\])[ \t]+)*?case[ \t]+class[ \t]+(%)", "class"),
-    (rb"^[ \t]*(?:(?:\w+|@%|private\[\w+\])[ \t]+)*?class[ \t]+(%)", "class"),
-    (rb"^[ \t]*(?:(?:\w+|@%|private\[\w+\])[ \t]+)*?trait[ \t]+(%)", "trait"),
-    (rb"^[ \t]*(?:(?:\w+|@%|private\[\w+\])[ \t]+)*?object[ \t]+(%)", "object"),
-    (rb"^[ \t]*(?:(?:\w+|@%|private\[\w+\])[ \t]+)*?enum[ \t]+(%)", "enum"),
-    (rb"^[ \t]*(?:(?:\w+|@%|private\[\w+\])[ \t]+)*?type[ \t]+(%)", "type"),
-    (rb"^[ \t]*(?:(?:\w+|@%|private\[\w+\])[ \t]+)*?(?:val|var)[ \t]+(%)", "variable"),
+    (_SCALA_LINE + rb"def[ \t]+(%|[^\s\w(\[:=]+)", "function"),
+    (_SCALA_LINE + rb"case[ \t]+class[ \t]+(%)", "class"),
+    (_SCALA_LINE + rb"class[ \t]+(%)", "class"),
+    (_SCALA_LINE + rb"trait[ \t]+(%)", "trait"),
+    (_SCALA_LINE + rb"object[ \t]+(%)", "object"),
+    (_SCALA_LINE + rb"enum[ \t]+(%)", "enum"),
+    (_SCALA_LINE + rb"type[ \t]+(%)", "type"),
+    (_SCALA_LINE + rb"(?:val|var)[ \t]+(%)", "variable"),
     (rb"^[ \t]*given[ \t]+(%)[ \t]*(?:\[[^\]\n]*\])?(?:\([^)\n]*\))?:", "instance"),
     (rb"^package[ \t]+([\w.]+)", "package"),
     (rb"^[ \t]+case[ \t]+(%)[ \t]*(?:\([^=\n]*)?(?:extends\b.*)?(?:,.*)?$", "enumerator"),
@@ -140,7 +167,7 @@ DART = grammar(
     (rb"(%)\s*(?:<\s*>\s*)?\(\s*\)\s*(?:async\*?\s*|sync\*\s*)?(?::[^;{}]*)?[{=]", _METHOD),
     (rb"[\w>\]?]\s+(%)\s*[;,=]", {**each("variable", (TOP,)), **each("field", _BODIED)}),
     (rb"(%)\s*(?:\(\s*\)\s*)?[,;}]", {ENUM: "enumerator"}),
-    lexis=lexis.DART, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | ANNOTATIONS | NAMED,
+    lexis=lexis.DART, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | NAMED,
     words=words({CLASS: "class mixin", ENUM: "enum", IMPLEMENTATION: "extension"}),
     refused="if for while switch return assert super this",
 )  # fmt: skip
@@ -149,7 +176,7 @@ PROTOBUF = grammar(
     (rb"\bmessage\s+(%)\s*\{", "message"),
     (rb"\benum\s+(%)\s*\{", "enum"),
     (rb"\bservice\s+(%)\s*\{", "service"),
-    (rb"\boneof\s+(%)\s*\{", "field"),
+    (rb"\boneof\s+(%)\s*\{", "union"),
     (rb"\brpc\s+(%)\s*\(", "rpc"),
     (rb"^\s*package\s+([\w.]+)\s*;", "package"),
     (rb"\b(?:option|import|reserved|extensions|syntax)\b[^;{}]*;",),

@@ -25,7 +25,10 @@ MAKEFILE = grammar(
 )
 
 _SQL_NAME = rb"(?:[`\"\[]?\w+[`\"\]]?\.)*[`\"\[]?(\w+)"
-_CREATE = rb"(?i:^\s*create\s+(?:or\s+replace\s+)?(?:or\s+alter\s+)?(?:temp(?:orary)?\s+|global\s+|unlogged\s+|external\s+)*"
+_CREATE = (
+    rb"(?i:^\s*create\s+(?:or\s+replace\s+|or\s+alter\s+)?"
+    rb"(?:temp(?:orary)?\s+|global\s+|unlogged\s+|external\s+)*"
+)
 _EXISTS = rb"\s+(?:if\s+not\s+exists\s+)?"
 
 
@@ -72,6 +75,7 @@ DOCKERFILE = grammar(
 TABLES = grammar((rb"^[ \t]*\[\[?([^\[\]\n]+)\]\]?", "section"))
 
 GRAMMARS: dict[str, Grammar] = {
-    "Markdown": MARKDOWN, "MDX": MARKDOWN, "Makefile": MAKEFILE, "SQL": SQL, "PL/pgSQL": SQL, "PL/SQL": SQL, "TSQL": SQL,
-    "Terraform": TERRAFORM, "HCL": TERRAFORM, "CMake": CMAKE, "Dockerfile": DOCKERFILE, "TOML": TABLES, "INI": TABLES,
+    "Markdown": MARKDOWN, "MDX": MARKDOWN, "Makefile": MAKEFILE, "SQL": SQL, "PL/pgSQL": SQL, "PL/SQL": SQL,
+    "TSQL": SQL, "Terraform": TERRAFORM, "HCL": TERRAFORM, "CMake": CMAKE, "Dockerfile": DOCKERFILE, "TOML": TABLES,
+    "INI": TABLES,
 }  # fmt: skip

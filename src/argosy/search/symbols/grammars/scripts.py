@@ -1,9 +1,16 @@
 """JavaScript and TypeScript, PHP, Python, Ruby, Lua, Perl, Elixir, Haskell, shell."""
 
 from argosy.search.symbols import lexis
-from argosy.search.symbols.grammar import NAME, OWNER, Form, Grammar, Kinds, Nest, each, grammar
+from argosy.search.symbols.grammar import NAME, OWNER, Form, Grammar, Nest, each, grammar
 from argosy.search.symbols.words import (
-    BLOCK, CLASS, ENUM, INTERFACE, NAMESPACE, TOP, TRAIT, words,
+    BLOCK,
+    CLASS,
+    ENUM,
+    INTERFACE,
+    NAMESPACE,
+    TOP,
+    TRAIT,
+    words,
 )  # fmt: skip
 
 PYTHON = grammar(
@@ -41,18 +48,21 @@ _TYPED = rb"([?!]?[ \t]*:)"
 _VALUE = rb"([?!]?[ \t]*(?::[^=;\n]*)?[=;])"
 _ALONE = rb"([ \t]*(?:=[^,\n]*)?,?[ \t]*$)"
 _LINE = (
-    rb"^[ \t]*(?:(?:public|private|protected|static|async|override|readonly|abstract|declare|accessor|export|default)\s+)*"
+    rb"^[ \t]*(?:(?:public|private|protected|static|async|override|readonly|abstract|declare|accessor|export|default)"
+    rb"\s+)*"
     rb"(?:[gs]et\s+)?[*#]?[ \t]*(" + _ID + rb")"
 )
-_METHODS: tuple[Kinds, ...] = (each("method", _ANYWHERE), {BLOCK: "property", CLASS: "field", INTERFACE: "property"}, {CLASS: "method"})
+_METHOD = each("method", _ANYWHERE)
+_FUNCTION_PROPERTY = {BLOCK: "property", CLASS: "field", INTERFACE: "property"}
 
 _SCRIPT: tuple[Form, ...] = (
     (_START + rb"class\s+(" + _ID + rb")", "class"),
     (_START + rb"function\s*\*?\s*(" + _ID + rb")\s*[<(]", "function"),
-    (rb"\b(?:const|let|var)\s+(" + _ID + rb")\s*(?::[^=;\n]*)?=\s*(?:(" + _FUNCTION_VALUE + rb")|(class\b))",
+    (rb"\b(?:export\s+)?(?:const|let|var)\s+(" + _ID + rb")\s*(?::[^=;\n]*)?=\s*"
+     rb"(?:(" + _FUNCTION_VALUE + rb")|(class\b))",
      NAME, "function", "class"),
-    (rb"^(?:export\s+)?(?:declare\s+)?const\s+(" + _ID + rb")", {TOP: "constant", NAMESPACE: "constant"}),
-    (rb"^(?:export\s+)?(?:declare\s+)?(?:let|var)\s+(" + _ID + rb")", {TOP: "variable", NAMESPACE: "variable"}),
+    (rb"^(?:[ \t]*export\s+)?(?:declare\s+)?const\s+(" + _ID + rb")", {TOP: "constant", NAMESPACE: "constant"}),
+    (rb"^(?:[ \t]*export\s+)?(?:declare\s+)?(?:let|var)\s+(" + _ID + rb")", {TOP: "variable", NAMESPACE: "variable"}),
     (rb"[\w$\])]\.(" + _ID + rb")\s*=\s*" + _FUNCTION_VALUE, "method"),
 )
 _SCRIPT_END: tuple[Form, ...] = ((rb"(" + _ID + rb")\s*:\s*" + _FUNCTION_VALUE, {BLOCK: "property"}),)
@@ -60,19 +70,19 @@ _SCRIPT_END: tuple[Form, ...] = ((rb"(" + _ID + rb")\s*:\s*" + _FUNCTION_VALUE, 
 JAVASCRIPT = grammar(
     *_SCRIPT,
     (_LINE + rb"(?:" + b"|".join((_BODY, _IS_FUNCTION, _BECOMES_FUNCTION, _VALUE)) + rb")",
-     NAME, *_METHODS, {CLASS: "field"}),
+     NAME, _METHOD, _FUNCTION_PROPERTY, {CLASS: "method"}, {CLASS: "field"}),
     *_SCRIPT_END,
     lexis=lexis.JAVASCRIPT, nest=Nest.BRACES, words=words({CLASS: "class"}), refused=_CONTROL,
 )  # fmt: skip
 TYPESCRIPT = grammar(
     (_START + rb"interface\s+(" + _ID + rb")", "interface"),
-    (_START + rb"enum\s+(" + _ID + rb")", "enum"),
+    (_START + rb"(?:export\s+)?(?:declare\s+)?(?:const\s+)?enum\s+(" + _ID + rb")", "enum"),
     (_START + rb"type\s+(" + _ID + rb")\s*[=<]", "alias"),
     (_START + rb"(?:namespace|module)\s+((?:" + _ID + rb"\.)*" + _ID + rb")\s*\{", "namespace"),
     *_SCRIPT,
     (_LINE + rb"(?:"
      + b"|".join((_BODY, _IS_FUNCTION, _BECOMES_FUNCTION, _SIGNATURE, _TYPED, _VALUE, _ALONE)) + rb")",
-     NAME, *_METHODS, each("method", _CLASSES), each("property", _CLASSES),
+     NAME, _METHOD, _FUNCTION_PROPERTY, {CLASS: "method"}, each("method", _CLASSES), each("property", _CLASSES),
      {**each("property", _CLASSES), ENUM: "enumerator"}, {ENUM: "enumerator"}),
     *_SCRIPT_END,
     lexis=lexis.JAVASCRIPT, nest=Nest.BRACES, refused=_CONTROL,
@@ -88,8 +98,9 @@ PHP = grammar(
     (rb"(?:^|[^:>$\w])(?i:enum)\s+(%)", "enum"),
     (rb"^\s*(?i:namespace)\s+([\w\\]+)\s*[;{]", "namespace"),
     (rb"(?i:\bconst)\s+(?:[\w?|\\]+\s+)?(%)\s*=", "constant"),
-    (rb"\b(?:public|private|protected|var|static|readonly)\s+(?:[\w?|\\]+\s+)*\$(%)\s*[=;,{]", each("property", _PHP_TYPES)),
-    (rb"^[ \t]*case\s+(%)\s*[=;]", {ENUM: "enumerator"}),
+    (rb"\b(?:public|private|protected|var|static|readonly)\s+(?:[\w?|\\]+\s+)*\$(%)\s*[=;,{]",
+     each("property", _PHP_TYPES)),
+    (rb"\bcase\s+(%)\s*[=;]", {ENUM: "enumerator"}),
     (rb"^\$(%)\s*=[^=]", {TOP: "variable"}),
     lexis=lexis.PHP, nest=Nest.BRACES,
     words=words({CLASS: "class", INTERFACE: "interface", TRAIT: "trait", ENUM: "enum", NAMESPACE: "namespace"}),
@@ -100,6 +111,7 @@ _RUBY_NAME = rb"(?:[A-Za-z_\x80-\xff][\w\x80-\xff]*[?!=]?|\[\]=?|[-+*/%<>=!~^&|]
 RUBY = grammar(
     (rb"^[ \t]*(?:\w+[ \t]+)?def[ \t]+(?:self|%)\.(" + _RUBY_NAME + rb")", "singleton method"),
     (rb"^[ \t]*(?:\w+[ \t]+)?def[ \t]+(" + _RUBY_NAME + rb")", "method"),
+    (rb"^[ \t]*class[ \t]*<<[ \t]*(%)", {}),
     (rb"^[ \t]*class[ \t]+(?:::)?(?:%::)*(%)", "class"),
     (rb"^[ \t]*module[ \t]+(?:::)?(?:%::)*(%)", "module"),
     (rb"^[ \t]*([A-Z][\w]*)[ \t]*=[^=~>]", "constant"),
@@ -146,7 +158,8 @@ HASKELL = grammar(
     (rb"^type[ \t]+(?:family[ \t]+|instance[ \t]+)?(%)", "alias"),
     (rb"^class[ \t]+(?:[^\n]*?=>[ \t]*)?(%)", "class"),
     (rb"^instance[ \t]+(?:[^\n]*?=>[ \t]*)?(%)", "instance"),
-    (rb"^(?:foreign[ \t]+import[^\n\"]*(?:\"[^\n\"]*\"[ \t]*)?)?([a-z_][\w']*)(?:[ \t]*,[ \t]*[a-z_][\w']*)*\s*::", "function"),
+    (rb"^(?:foreign[ \t]+import[^\n\"]*(?:\"[^\n\"]*\"[ \t]*)?)?([a-z_][\w']*)(?:[ \t]*,[ \t]*[a-z_][\w']*)*\s*::",
+     "function"),
     (rb"^[ \t]+([a-z_][\w']*)[ \t]*::", "field"),
     lexis=lexis.HASKELL, nest=Nest.INDENT,
     inner={"field": {"class": "method spec", "function": "", "alias": "", "module": ""}},

@@ -1,0 +1,106 @@
+"""A fair throttle in front of a Starlette application: one noisy client and six quiet ones want more than there is.
+
+    python examples/throttle_asgi.py
+
+The application can do eight things a second. It is served by uvicorn, once as it is and once behind `FairAdmission`.
+Time and dice are made here, so that it prints the same every time; leave `clock` and `random` out in earnest.
+"""
+
+# ruff: noqa: T201  (an example prints)
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from argosy.base.clock import seeded_random
+from argosy.throttle import FairThrottle
+from argosy.throttle.front import FairAdmission, by_header
+
+SECONDS = 40
+WANTED = {f"quiet-{n}": 1 for n in range(6)} | {"noisy": 12}        # requests a second
+
+
+class Workshop:
+    """Eight pieces of work a second; and a clock, which goes by what the requests say."""
+
+    def __init__(self) -> None:
+        self.seconds, self.left = 0.0, 8
+
+    def now(self) -> float:
+        return self.seconds
+
+    def wall(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    async def work(self, request: Request) -> Response:
+        if float(request.headers["x-second"]) > self.seconds:
+            self.seconds, self.left = self.seconds + 1, 8
+        self.left -= 1
+        return PlainTextResponse("done" if self.left >= 0 else "short", 200 if self.left >= 0 else 503)
+
+
+def application(workshop: Workshop, *, is_fair: bool) -> Starlette:
+    app = Starlette(routes=[Route("/", workshop.work)])
+    if is_fair:
+        throttle = FairThrottle(clock=workshop, random=seeded_random(1))
+        app.add_middleware(FairAdmission, throttle=throttle, client_of=by_header("x-client"))
+    return app
+
+
+@contextmanager
+def served(app: Starlette) -> Iterator[HTTPConnection]:
+    # Said to be TCP, so that asyncio sends what it has at once.
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+    running = threading.Thread(target=server.run, args=([listener],))
+    running.start()
+    connection = HTTPConnection(*listener.getsockname())
+    yield connection
+    connection.close()
+    server.should_exit = True
+    running.join()
+
+
+def crowd(connection: HTTPConnection) -> list[tuple[str, HTTPResponse]]:
+    """Who was answered what, for some seconds."""
+    random, answers = seeded_random(7), []
+    for second in range(SECONDS):
+        queue = [client for client, count in WANTED.items() for _ in range(count)]
+        while queue:
+            client = queue.pop(random.randrange(0, len(queue)))
+            connection.request("GET", "/", headers={"x-client": client, "x-second": str(second)})
+            answer = connection.getresponse()
+            answer.read()
+            answers.append((client, answer))
+    return answers
+
+
+def main() -> None:
+    for is_fair in (False, True):
+        workshop = Workshop()
+        with served(application(workshop, is_fair=is_fair)) as connection:
+            answers = crowd(connection)
+        count = Counter((client == "noisy", answer.status) for client, answer in answers)
+        print("behind the throttle:" if is_fair else "as it is:")
+        for is_noisy, name, wanted in ((False, "the quiet", 6 * SECONDS), (True, "the noisy", 12 * SECONDS)):
+            print(f"  {name} got {count[is_noisy, 200]} of {wanted}; {count[is_noisy, 429]} were turned away")
+    told = next(answer.headers for _, answer in reversed(answers) if answer.status == 429)
+    print(f"who is turned away is told: retry-after {told['retry-after']}, ratelimit {told['ratelimit']}")
+
+
+if __name__ == "__main__":
+    main()

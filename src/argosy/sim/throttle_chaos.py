@@ -1,0 +1,248 @@
+"""A hundred throttles in front of one resource, with clocks that disagree, partitions, outages and losses of the store.
+
+Everything about a world follows from its seed, so a violation is reported with the command that replays it. Some seeds
+are run twice, and must leave the same trace both times.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from multiprocessing import get_context
+
+from argosy.base.clock import Random, seeded_random
+from argosy.base.errors import Invalid
+from argosy.sim.chaos import REPEAT_EVERY, SEEDS_MAX, ChaosReport, SeedViolations
+from argosy.sim.checkers.findings import Findings, Violation
+from argosy.sim.throttle_checkers import ThrottleChecker
+from argosy.sim.throttle_load import TokenBucket
+from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets
+from argosy.throttle.model import Config, Outcome
+from argosy.throttle.settings import ThrottleSettings
+
+INSTANCES = 100
+INSTANCES_MAX = 10_000
+HORIZON_S = 20.0                    # all faults are over by then, and so is the load
+CALM_S = 30.0                       # and all have settled after so long: the longest silence is a probe's, 5 s
+FAULTS_MAX = 6
+SKEW_S_MAX = 30.0                   # of a clock at the start
+STEP_S_MAX = 4.0                    # of a clock that is set while it runs
+LOOK_EVERY_S = 2.0
+CAPACITY_PER_S = 40.0
+QUIET, NOISY = 20, 4                # clients
+QUIET_PER_S, NOISY_PER_S = 1.0, 25.0
+WINDOWS_S = (10.0, 60.0, 300.0)     # the shortest turns several times in a run
+DECAYS_PER_S = (0.0, 0.01, 0.1)
+
+Say = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of one seed."""
+
+    seed: int
+    violations: tuple[Violation, ...]
+    fingerprint: str
+    settled_after_s: float | None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that is wrong for a while."""
+
+    kind: str                       # away, deaf, cut, slow, forget, step
+    begins_s: float
+    ends_s: float
+
+
+def draw_faults(random: Random) -> list[Fault]:
+    kinds = ("away", "deaf", "cut", "cut", "slow", "forget", "step", "step")
+    found = []
+    for _ in range(random.randrange(0, FAULTS_MAX + 1)):
+        begins_s = random.uniform(1.0, HORIZON_S - 1.0)
+        found.append(Fault(random.choice(kinds), begins_s, min(HORIZON_S, begins_s + random.uniform(0.2, 12.0))))
+    return sorted(found, key=lambda fault: fault.begins_s)
+
+
+class ThrottleChaos:
+    """One seed's world, its load and its faults."""
+
+    def __init__(self, seed: int, instances: int) -> None:
+        self._random = seeded_random(f"{seed}/chaos")
+        config = Config(
+            buckets=self._random.choice((16, 200)),
+            window_s=self._random.choice(WINDOWS_S),
+            decay_per_s=self._random.choice(DECAYS_PER_S),
+        )
+        self.world = ThrottleWorld(config, ThrottleSettings(flush_s=0.5, poll_s=1.0), seed=seed)
+        self.findings = Findings(lambda: self.world.now)
+        self.checker = ThrottleChecker(self.findings, self.world)
+        for _ in range(instances):
+            self.world.add(skew_s=self._random.choice((0.0, self._random.uniform(-SKEW_S_MAX, SKEW_S_MAX))))
+        self._faults = draw_faults(self._random)
+        for fault in self._faults:
+            self._plan(fault)
+        self._digest = blake2b(digest_size=16)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of every decision, and of where every bucket ended: equal runs have equal fingerprints."""
+        return self._digest.hexdigest()
+
+    def run(self) -> float | None:
+        """Runs everything; returns how long it took to settle, None if it did not."""
+        self._load()
+        self._heal()
+        settled_after_s = self._settle()
+        self.checker.look()
+        for instance in self.world.instances:
+            for place, (probability, at_ms) in sorted(buckets(instance.throttle).items()):
+                self._digest.update(struct.pack("<QIIdQ", *place, probability, at_ms))
+        return settled_after_s
+
+    # -- load -------------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        world, random, resource = self.world, self._random, TokenBucket(CAPACITY_PER_S)
+        clients = [f"quiet-{n}" for n in range(QUIET)], [f"noisy-{n}" for n in range(NOISY)]
+        per_s = QUIET * QUIET_PER_S + NOISY * NOISY_PER_S
+        noisy_part, look_at = NOISY * NOISY_PER_S / per_s, LOOK_EVERY_S
+        while world.now < HORIZON_S:
+            world.advance(world.now + random.uniform(0.0, 2.0 / per_s))
+            client = random.choice(clients[random.random() < noisy_part])
+            self._request(random.choice(world.instances), client, resource)
+            if world.now >= look_at:
+                self.checker.look()
+                look_at += LOOK_EVERY_S
+
+    def _request(self, instance: Instance, client: str, resource: TokenBucket) -> None:
+        with self.checker.request(instance):
+            decision = instance.throttle.register(client)
+            if not decision.throttled:
+                is_served = resource.take(self.world.now)
+                instance.throttle.report(client, Outcome.SUCCESS if is_served else Outcome.FAILURE)
+        self.checker.decided(instance, decision)
+        self._digest.update(struct.pack("<?d", decision.throttled, decision.probability))
+
+    # -- faults -----------------------------------------------------------------------------------------------------
+
+    def _plan(self, fault: Fault) -> None:
+        world, random = self.world, self._random
+        if fault.kind == "cut":
+            chosen = [each for each in world.instances if random.random() < 0.3]
+            world.plan(fault.begins_s, lambda: _cut(chosen, True))
+            world.plan(fault.ends_s, lambda: _cut(chosen, False))
+        elif fault.kind == "step":
+            stepped, step_s = random.choice(world.instances), random.uniform(-STEP_S_MAX, STEP_S_MAX)
+            world.plan(fault.begins_s, lambda: _step(stepped, step_s))
+        elif fault.kind == "forget":
+            world.plan(fault.begins_s, world.store.forget)
+        else:
+            world.plan(fault.begins_s, partial(self._set, fault.kind, True))
+            world.plan(fault.ends_s, partial(self._set, fault.kind, False))
+
+    def _set(self, kind: str, is_on: bool) -> None:
+        if kind == "away":
+            self.world.is_store_away = is_on
+        elif kind == "deaf":
+            self.world.loses_replies = is_on
+        else:
+            self.world.delay_s = (0.1, 0.4) if is_on else (0.001, 0.01)
+
+    def _heal(self) -> None:
+        self.world.advance(HORIZON_S)
+        for kind in ("away", "deaf", "slow"):
+            self._set(kind, False)
+        _cut(self.world.instances, False)
+
+    def _settle(self) -> float | None:
+        while not self.checker.has_settled():
+            if self.world.now > HORIZON_S + CALM_S:
+                self.findings.add("THR-1", f"{CALM_S:g} s after the last fault not all have pulled what was written")
+                return None
+            self.world.advance(self.world.now + 0.1)
+        had_outage = any(fault.kind in ("away", "deaf", "cut", "forget") for fault in self._faults)
+        self.checker.converged(had_outage=had_outage)
+        return self.world.now - HORIZON_S
+
+
+def _cut(instances: Sequence[Instance], is_cut_off: bool) -> None:
+    for instance in instances:
+        instance.is_cut_off = is_cut_off
+
+
+def _step(instance: Instance, step_s: float) -> None:
+    instance.clock.skew_s += step_s
+
+
+# -- many seeds -------------------------------------------------------------------------------------------------------
+
+
+def run_seed(seed: int, instances: int = INSTANCES) -> Judged:
+    chaos = ThrottleChaos(seed, instances)
+    settled_after_s = chaos.run()
+    return Judged(seed, tuple(chaos.findings.violations), chaos.fingerprint, settled_after_s)
+
+
+def judge_seed(seed: int, instances: int = INSTANCES) -> Judged:
+    """Runs a seed, some seeds twice. An error that escapes is a violation too: the search goes on."""
+    try:
+        judged = run_seed(seed, instances)
+        if seed % REPEAT_EVERY == 0 and run_seed(seed, instances).fingerprint != judged.fingerprint:
+            differs = Violation("SAME", 0.0, "two runs of this seed left different traces")
+            return Judged(seed, (*judged.violations, differs), judged.fingerprint, judged.settled_after_s)
+        return judged
+    except Exception as bug:
+        return Judged(seed, (Violation("BUG", 0.0, f"{type(bug).__name__}: {bug}"),), "", None)
+
+
+def run_throttle_chaos(
+    first_seed: int,
+    seeds: int,
+    *,
+    instances: int = INSTANCES,
+    jobs: int = 1,
+    progress: Say = lambda part, text: None,
+) -> ChaosReport:
+    """Judges so many seeds, in as many processes as jobs."""
+    if not 1 <= seeds <= SEEDS_MAX or jobs < 1 or not 1 <= instances <= INSTANCES_MAX:
+        raise Invalid(
+            f"throttle chaos needs 1 to {SEEDS_MAX} seeds, 1 to {INSTANCES_MAX} instances and at least one job; got "
+            f"{seeds}, {instances} and {jobs}"
+        )
+    found: list[Judged] = []
+    for judged in _judged(range(first_seed, first_seed + seeds), instances, jobs):
+        found.append(judged)
+        broken = sum(1 for each in found if each.violations)
+        progress(len(found) / seeds, f"{len(found)} of {seeds} worlds, {broken} with violations")
+    return _report(first_seed, instances, found)
+
+
+def _judged(seeds: range, instances: int, jobs: int) -> Iterator[Judged]:
+    """In the order of the seeds, whoever is done first."""
+    judge = partial(judge_seed, instances=instances)
+    if jobs == 1:
+        yield from map(judge, seeds)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(judge, seeds)
+
+
+def _report(first_seed: int, instances: int, found: Sequence[Judged]) -> ChaosReport:
+    settled = [each.settled_after_s for each in found if each.settled_after_s is not None]
+    replay = "argosy sim throttle --instances {} --first-seed {} --seeds 1"
+    return ChaosReport(
+        first_seed=first_seed,
+        seeds=len(found),
+        repeated=sum(each.seed % REPEAT_EVERY == 0 for each in found),
+        violations=tuple(
+            SeedViolations(each.seed, tuple(map(str, each.violations)), replay.format(instances, each.seed))
+            for each in found
+            if each.violations
+        ),
+        slowest_settling_s=max(settled, default=None),
+        fingerprint=blake2b(" ".join(each.fingerprint for each in found).encode(), digest_size=16).hexdigest(),
+    )

@@ -1,0 +1,180 @@
+"""Throttles in virtual time that share their state through one store: with delay, skewed clocks, partitions, losses.
+
+Everything is the product's own: the throttles, the machines that exchange, the store. Simulated are time, the way to
+the store, and clocks that disagree. The store is the memory twin, or any other that `rows_of` opens: a real server
+then keeps the rows, while the world still says what time it is.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from argosy.base.clock import Random, seeded_random
+from argosy.base.errors import Unavailable
+from argosy.throttle.backends.memory import MemoryStore
+from argosy.throttle.blue import decay
+from argosy.throttle.client import Storage
+from argosy.throttle.exchange import Exchange, Failed, Replied
+from argosy.throttle.model import Config
+from argosy.throttle.ports import Cell, Order, Rows
+from argosy.throttle.rows import rules_of
+from argosy.throttle.service import FairThrottle
+from argosy.throttle.settings import ThrottleSettings
+from argosy.throttle.worker import Member
+
+WALL_AT_START = 1_699_920_000.0     # midnight, so that windows of any usual length begin with the world
+
+RowsOf = Callable[[str], Rows]
+Place = tuple[int, int, int]        # seed, row, column
+
+
+class ThrottleClock:
+    """The world's time, as one instance sees it."""
+
+    def __init__(self, world: "ThrottleWorld", skew_s: float = 0.0) -> None:
+        self._world = world
+        self.skew_s = skew_s
+
+    def now(self) -> float:
+        return self._world.now
+
+    def wall(self) -> float:
+        return self._world.started_at + self._world.now + self.skew_s
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"somebody waits {seconds} s where nobody may wait")       # THR-2
+
+
+@dataclass(eq=False)
+class Instance:
+    """One process of the fleet."""
+
+    name: str
+    throttle: FairThrottle
+    storage: Storage
+    member: Member
+    rows: Rows
+    clock: ThrottleClock
+    is_cut_off: bool = False        # from the store
+    seen_writes: int = 0            # of the store, when it last answered a pull
+    pulls: int = 0                  # answered since that write
+
+
+@dataclass
+class ThrottleWorld:
+    """Carries orders to the store and answers back, each way within `delay_s`; tells `on_exchange` of every order."""
+
+    config: Config = field(default_factory=Config)
+    settings: ThrottleSettings = field(default_factory=ThrottleSettings)
+    seed: int = 1
+    delay_s: tuple[float, float] = (0.001, 0.01)
+    started_at: float = WALL_AT_START
+    rows_of: RowsOf | None = None
+    on_exchange: Callable[[Instance], None] = lambda instance: None
+    now: float = 0.0
+    is_store_away: bool = False
+    loses_replies: bool = False     # what was ordered has happened, and nobody is told
+    writes: int = 0                 # orders so far that may have changed the store
+
+    def __post_init__(self) -> None:
+        self.store = MemoryStore(ThrottleClock(self))
+        self.instances: list[Instance] = []
+        self._random: Random = seeded_random(f"{self.seed}/network")
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._entries = 0
+
+    def alone(self, name: str = "i0") -> FairThrottle:
+        """A throttle that shares nothing, with the dice that an instance of this name would have."""
+        return FairThrottle(self.config, clock=ThrottleClock(self), random=seeded_random(f"{self.seed}/{name}"))
+
+    def add(self, *, skew_s: float = 0.0) -> Instance:
+        """One more instance, which begins to share at once."""
+        name = f"i{len(self.instances)}"
+        clock, dice = ThrottleClock(self, skew_s), seeded_random(f"{self.seed}/{name}/sharing")
+        throttle = FairThrottle(self.config, clock=clock, random=seeded_random(f"{self.seed}/{name}"))
+        storage = Storage(Exchange(self.config, self.settings, dice, instance=name))
+        member = Member(throttle, storage, self.settings, random=dice)
+        rows = self.rows_of(name) if self.rows_of else self.store.client(rules_of(self.config), instance=name)
+        instance = Instance(name, throttle, storage, member, rows, clock)
+        self.instances.append(instance)
+        self.plan(self.now + dice.uniform(0.0, self.settings.flush_s), lambda: self._turn(instance))
+        return instance
+
+    def advance(self, to: float) -> None:
+        """Lets everything happen that is due until then."""
+        while self._agenda and self._agenda[0][0] <= to:
+            self.now, _, happen = heapq.heappop(self._agenda)
+            happen()
+        self.now = max(self.now, to)
+
+    def plan(self, at: float, happen: Callable[[], None]) -> None:
+        """Has something happen at an instant; what is planned for the same one happens in the order of planning."""
+        self._entries += 1
+        heapq.heappush(self._agenda, (max(at, self.now), self._entries, happen))
+
+    def _turn(self, instance: Instance, event: Replied | Failed | None = None) -> None:
+        for order in instance.member.handle(event, self.now):
+            self.plan(self.now + self._way_s(), lambda order=order: self._serve(instance, order))  # type: ignore[misc]
+        deadline = instance.member.deadline()
+        if deadline is not None:
+            self.plan(deadline, lambda: self._turn(instance))
+
+    def _way_s(self) -> float:
+        return self._random.uniform(*self.delay_s)
+
+    def _serve(self, instance: Instance, order: Order) -> None:
+        event, writes = self._answer(instance, order), self.writes
+        self.plan(self.now + self._way_s(), lambda: self._arrive(instance, event, writes))
+
+    def _answer(self, instance: Instance, order: Order) -> Replied | Failed:
+        self.on_exchange(instance)
+        if self.is_store_away or instance.is_cut_off:
+            return Failed()
+        try:
+            reply = instance.rows.exchange(order)
+        except Unavailable:
+            return Failed()
+        self.writes += bool(order.pushes or order.restores)
+        if self.loses_replies:
+            return Failed()
+        # The world's time is the store's, whoever keeps the rows.
+        true_ms = (self.started_at + self.now) * 1000
+        timed = replace(reply, server_ms=true_ms, at_ms=instance.clock.wall() * 1000, round_trip_s=2 * self.delay_s[1])
+        return Replied(timed)
+
+    def _arrive(self, instance: Instance, event: Replied | Failed, writes: int) -> None:
+        """A partition that began meanwhile swallows the answer."""
+        if instance.is_cut_off:
+            event = Failed()
+        if isinstance(event, Replied) and event.reply.pulled:
+            if instance.seen_writes != writes:
+                instance.seen_writes, instance.pulls = writes, 0
+            instance.pulls += 1
+        self._turn(instance, event)
+
+
+def buckets(throttle: FairThrottle) -> dict[Place, tuple[float, int]]:
+    """Every bucket of both windows above zero, exactly as it is kept: probability, and as of when."""
+    throttle.turn()
+    return {
+        (seed, row, bucket.col_id): (bucket.prob, bucket.last_update_time_ms)
+        for seed in throttle.seeds
+        for row in range(throttle.config.levels)
+        for bucket in throttle.contents(Cell(seed, row), above=0.0)
+    }
+
+
+def spread(throttles: Sequence[FairThrottle]) -> float:
+    """The greatest difference between the same buckets of several throttles, as of one instant.
+
+    A throttle whose clock was ahead may be a window ahead of the others; what they have in common must be equal.
+    """
+    standing = [(set(throttle.seeds), buckets(throttle)) for throttle in throttles]
+    latest_ms = max((at_ms for _, each in standing for _, at_ms in each.values()), default=0)
+    per_ms, widest = throttles[0].config.decay_per_ms, 0.0
+    for place in set().union(*[found for _, found in standing]):
+        values = [
+            decay(*found.get(place, (0.0, 0)), latest_ms, per_ms) for seeds, found in standing if place[0] in seeds
+        ]
+        widest = max(widest, max(values) - min(values))
+    return widest

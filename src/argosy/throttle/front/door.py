@@ -1,0 +1,59 @@
+"""What every front door asks of a request before anything else: must it be asked at all, who is it, what does it cost.
+
+Clients that cannot be told apart are one client, so that hiding one's name gains nothing.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
+
+from argosy.base.errors import Invalid
+from argosy.throttle.front.calls import Call
+from argosy.throttle.front.extract import Extractor, bounded, by_address
+from argosy.throttle.model import COST_MAX, ClientId
+
+ANONYMOUS = "anonymous"
+
+CostOf: TypeAlias = Callable[[Call], float]
+
+
+class Asked(NamedTuple):
+    """Who wants what."""
+
+    client: ClientId
+    cost: float
+
+
+class Door:
+    """The rules of one front door."""
+
+    def __init__(self, client_of: Extractor | None, cost_of: CostOf | None, exempt: Iterable[str]) -> None:
+        if isinstance(exempt, str):
+            raise Invalid(f"exempt is a list of paths, not the text {exempt!r}")
+        self._client_of = client_of or by_address()
+        self._cost_of = cost_of
+        self._exempt = tuple(_checked_path(path) for path in exempt)
+
+    def ask(self, call: Call) -> Asked | None:
+        """Who asks, and for how much; None if the request passes unasked, being exempt or free of cost."""
+        if self._exempt and self._is_exempt(call.path):
+            return None
+        cost = 1.0 if self._cost_of is None else self._cost_of(call)
+        if cost == 0:
+            return None
+        if not cost > 0:
+            raise Invalid(f"the cost of a request must be 0 or more, not {cost}: mend the function cost_of")
+        # A client may have a say in the cost, so too much of it is no error.
+        return Asked(bounded(self._client_of(call) or ANONYMOUS), min(cost, COST_MAX))
+
+    def _is_exempt(self, path: str) -> bool:
+        if not any(path == each or path.startswith(each + "/") for each in self._exempt):
+            return False
+        # An application may resolve such a path to another one, which need not be exempt.
+        return not {".", "..", ""} & set(path.strip("/").split("/"))
+
+
+def _checked_path(path: str) -> str:
+    trimmed = path.rstrip("/")
+    if not trimmed.startswith("/"):
+        raise Invalid(f"an exempt path is a path such as /health, not {path!r}; leave the throttle out to exempt all")
+    return trimmed

@@ -1,0 +1,67 @@
+"""The throttle's bench measures beside limiters that people use, on a real server, and says so where it cannot."""
+
+import pytest
+
+from argosy.base.errors import Invalid
+from argosy.bench import servers
+from argosy.bench.harness import Bench
+from argosy.bench.throttle import run, together
+from argosy.bench.throttle.run import Plan, throttle
+
+TINY = Plan(rounds=2, tail_s=0.05, seeds=1, fleet_s=5, fleet_seeds=1)
+
+
+@pytest.fixture(autouse=True)
+def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "QUICK", TINY)
+    monkeypatch.setattr(together, "BLAMED_S", 0.1)
+
+
+async def test_every_figure_is_measured_beside_its_peers() -> None:
+    bench = Bench("throttle", is_quick=True)
+    await throttle(bench)
+    peers = {result.figure.id: set(result.peers) for result in bench.results}
+    limits = {"limits fixed", "limits moving"}
+    assert peers == {
+        "decide.healthy": {"token-bucket"},
+        "decide.healthy.of_token_bucket": set(),
+        "decide.congested": limits,
+        "decide.congested.of_limits_memory": set(),
+        "decide.congested_admitted": limits,
+        "decide.congested_admitted_shared": limits,
+        "decide.congested_admitted.of_limits_memory": set(),
+        "decide.wait": {"limits on Valkey"},
+        "decide.wait.limits_valkey_over_ours": set(),
+        "hot_path.p999": {"alone"},
+        "hot_path.p999.sharing_over_alone": set(),
+        "converge.valkey": set(),
+        "fleet.noisy.jain_shared": {"one instance"},
+        "fleet.noisy.jain_gap": set(),
+        "fleet.noisy.jain_unshared": {"one instance"},
+        "fair.noisy.jain": {"no throttle"},
+        "fair.noisy.utilisation": set(),
+        "fair.noisy.strict.jain": {"no throttle"},
+        "fair.surge.jain": {"no throttle"},
+    }
+    assert [result.error for result in bench.results if result.value is None] == []
+    assert all("virtual time" in note or "seeds" in note for note in bench.notes)
+
+
+async def test_without_a_server_the_rest_is_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str, pattern: str) -> None:
+        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`")
+
+    monkeypatch.setattr(servers, "program", missing)
+    bench = Bench("throttle", is_quick=True, only="decide")
+    await throttle(bench)
+    values = {result.figure.id: result.value for result in bench.results}
+    assert values["decide.healthy"]
+    assert values["decide.wait"] is None
+
+
+def test_goals_are_those_that_were_set() -> None:
+    figures = (
+        run.HEALTHY_RATIO, run.CONGESTED_RATIO, run.ADMITTED_RATIO, run.WAIT_RATIO, run.TAIL_RATIO, run.CONVERGENCE,
+        run.GAP, run.UNSHARED, run.NOISY, run.NOISY_USE, run.STRICT, run.SURGE,
+    )  # fmt: skip
+    assert [figure.goal for figure in figures] == [1, 1, 1, 30, 3, 2.25, 0.02, 0.4, 0.66, 0.99, 0.84, 0.99]

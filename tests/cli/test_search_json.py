@@ -1,0 +1,59 @@
+"""An answer as JSON: exact for names and lines of any bytes, and harmless to look at."""
+
+import json
+from base64 import b64decode
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.cli.search_json import answer_fields, document, file_fields, plain
+from argosy.search.model import Answer, Chunk, FileMatch, Location, Reached
+
+
+def exact(fields: dict[str, Any], name: str) -> bytes:
+    """The bytes of a field, as a reader gets them."""
+    return b64decode(fields[f"{name}_base64"]) if f"{name}_base64" in fields else fields[name].encode()
+
+
+@given(st.binary(max_size=100), st.binary(max_size=30))
+def test_names_and_lines_come_back_byte_for_byte(content: bytes, name: bytes) -> None:
+    path = name.decode("utf-8", "surrogateescape")
+    chunk = Chunk(content, Location(0, 1, 1), ())
+    told = document(file_fields(FileMatch("r", path, chunks=(chunk,)), f"in/{path}"))
+    assert told.encode()                                # it can be written as UTF-8
+    fields = json.loads(told)
+    assert exact(fields, "path") == name
+    assert exact(fields, "file") == b"in/" + name
+    assert exact(fields["chunks"][0], "content") == content
+
+
+def test_a_twin_is_there_only_where_it_is_needed() -> None:
+    fields = file_fields(FileMatch("r", "ä.txt"), "ä.txt")
+    assert (fields["path"], [name for name in fields if name.endswith("_base64")]) == ("ä.txt", [])
+    fields = file_fields(FileMatch("r", "\udcff.txt"), "\udcff.txt")
+    assert (fields["path"], fields["path_base64"]) == ("�.txt", "/y50eHQ=")
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\x7f", "\x9b", "\u202e", "\u2028", "\u2066", "\n"])
+def test_what_steers_a_terminal_is_escaped_and_read_back(letter: str) -> None:
+    told = document({"x": f"a{letter}b"})
+    assert letter not in told
+    assert json.loads(told) == {"x": f"a{letter}b"}
+
+
+def test_one_line_unless_it_is_indented() -> None:
+    assert document({"a": [1, "\n"]}) == '{"a":[1,"\\n"]}'
+    assert document({"a": 1}, indent=2) == '{\n  "a": 1\n}'
+
+
+def test_every_bound_that_was_met_is_told() -> None:
+    told = answer_fields(Answer(reached=(Reached.FILES_SHOWN, Reached.WALL_TIME)))
+    assert told["reached"] == ["files_max", "wall_time_s"]
+    assert told["is_complete"] is False
+    assert answer_fields(Answer())["is_complete"] is True
+
+
+def test_undecodable_text_in_a_list_does_not_break_the_whole() -> None:
+    assert plain(FileMatch("r", "x", branches=("\udcff",)))["branches"] == ["�"]

@@ -1,0 +1,99 @@
+"""Work in a thread of its own: its result and its errors are this thread's, and Ctrl-C waits for nobody."""
+
+import signal
+import threading
+
+import pytest
+from numba.core import event
+
+from argosy.base.errors import Invalid
+from argosy.cli import search_engine
+from argosy.cli.search_watching import COMPILING, Stage, View, watched
+
+
+def test_what_the_work_gives_is_given() -> None:
+    assert watched(lambda stage: (stage.task, threading.current_thread() is threading.main_thread())) == ("", False)
+
+
+@pytest.mark.parametrize("error", [Invalid("mend it"), TimeoutError("its own"), MemoryError()])
+def test_what_the_work_raises_is_raised(error: Exception) -> None:
+    def fail(stage: Stage) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        watched(fail)
+    assert raised.value is error
+
+
+def test_an_interrupt_is_not_kept_waiting_by_the_work() -> None:
+    stages, may_end, has_ended = [], threading.Event(), threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def stubborn(stage: Stage) -> None:
+        stages.append(stage)
+        signal.raise_signal(signal.SIGINT)
+        may_end.wait()
+        has_ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        watched(stubborn)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not has_ended.is_set()
+    may_end.set()
+    assert has_ended.wait(10)
+    assert stages[0].cancelled.is_set()
+
+
+def test_a_build_is_told_to_stop_by_its_own_progress() -> None:
+    stage = Stage()
+    stage.tell(1, 2)
+    assert stage.bytes == (1, 2)
+    stage.cancelled.set()
+    with pytest.raises(KeyboardInterrupt):
+        stage.tell(2, 2)
+
+
+def test_a_new_task_forgets_how_far_the_last_one_was() -> None:
+    stage = Stage("one", (5, 9))
+    stage.begin("two")
+    assert (stage.task, stage.bytes) == ("two", (0, 0))
+
+
+def test_a_kernel_that_must_be_compiled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They all are by now, so numba is made to announce it once more."""
+    stage, seen = Stage(), []
+
+    def compiling(name: str) -> None:
+        seen.append(stage.is_compiling)
+        with event.trigger_event("numba:compile"):
+            seen.append(stage.is_compiling)
+
+    monkeypatch.setattr(search_engine, "import_module", compiling)
+    search_engine.load(stage)
+    assert seen[:2] == [False, True]
+    assert not stage.is_compiling
+
+
+def test_a_long_wait_for_the_compiler_is_explained_once_even_if_nobody_watches(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stage = Stage("loading")
+    with View(stage) as view:
+        view.draw()
+        assert capsys.readouterr().err == ""
+        stage.is_compiling = True
+        view.draw()
+        view.draw()
+        stage.is_compiling = False
+        view.draw()
+    assert capsys.readouterr().err == f"{COMPILING}\n"
+
+
+def test_a_warm_engine_is_loaded_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    search_engine.load(Stage())
+    stage = Stage()
+    with View(stage) as view:
+        search_engine.load(stage)
+        view.draw()
+    assert not stage.is_compiling
+    assert capsys.readouterr().err == ""

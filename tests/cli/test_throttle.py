@@ -1,0 +1,136 @@
+"""`argosy throttle`: how fair it is, and what it holds against whom just now."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from argosy.cli import root, throttle_top
+from argosy.cli.root import cli
+from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
+from tests.servers.valkey import Valkey
+
+
+@pytest.fixture(autouse=True)
+def _is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(root.COMMANDS, "throttle", ("argosy.cli.throttle:throttle", "Fair admission."))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Valkey]:
+    with Valkey() as server:
+        yield server
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["throttle", *words])
+
+
+# -- eval -------------------------------------------------------------------------------------------------------------
+
+SHORT = ("eval", "--scenario", "flash", "--seeds", "1", "--instances", "1", "--jobs", "1")
+
+
+def test_fairness_is_shown_and_drawn(tmp_path: Path) -> None:
+    answer = run(*SHORT, "--out", str(tmp_path / "pictures"))
+    assert answer.exit_code == 0, answer.stderr
+    rows = [line.split()[1] for line in answer.output.splitlines() if line.startswith("flash")]
+    assert rows == ["none", "standard", "strict"]
+    assert "all buckets of 16 instances are equal" in answer.output
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
+        "throttle-allocation.svg", "throttle-convergence.svg", "throttle-jain.svg",
+    ]  # fmt: skip
+
+
+def test_json_has_every_figure() -> None:
+    told = json.loads(run(*SHORT, "--json").output)
+    assert [each["setup"]["preset"] for each in told["evaluations"]] == ["none", "standard", "strict"]
+    assert {"entitlement_jain", "raw_jain", "utilisation", "worst_ratio"} <= set(told["evaluations"][0]["figures"])
+    assert told["evaluations"][0]["figures"]["entitlement_jain"]["mean"] == pytest.approx(0.986, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--instances", "1,many"), "--instances is a list of whole numbers above 0"),
+        (("--instances", "0"), "--instances is a list of whole numbers above 0"),
+        (("--instances", "5000"), "the number of instances must be 1 to 1000"),
+        (("--scenario", "quiet"), "Invalid value for '--scenario'"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_refused(words: tuple[str, str], complaint: str) -> None:
+    answer = run("eval", *words)
+    assert answer.exit_code == 2
+    assert complaint in answer.stderr
+
+
+# -- top --------------------------------------------------------------------------------------------------------------
+
+
+def blamed(server: Valkey, namespace: str) -> FairThrottle:
+    """An instance that has told the server of one noisy and one less noisy client."""
+    throttle = FairThrottle()
+    with Sharing.open(throttle, ThrottleSettings(store=server.url, namespace=namespace, call_timeout_s=10.0)):
+        for client, failures in (("noisy", 20), ("other", 5)):
+            for _ in range(failures):
+                throttle.report(client, Outcome.FAILURE)
+    return throttle
+
+
+def test_the_hottest_buckets_of_the_running_instances_are_shown(server: Valkey) -> None:
+    throttle = blamed(server, "hot")
+    asked = ("top", "--url", server.url, "--namespace", "hot", "--once", "--client", "noisy", "--client", "nobody")
+    told = json.loads(run(*asked, "--json").output)
+    assert told["window_seed"] in throttle.seeds
+    assert (told["blamed"], told["writers"]) == (6, 1)
+    worst = [(each["level"], each["bucket"]) for each in told["hottest"][:3]]
+    assert sorted(worst) == [(each.level, each.bucket) for each in throttle.explain("noisy").buckets]
+    assert [each["clients"] for each in told["hottest"]] == [["noisy"]] * 3 + [[]] * 3
+    standing = {each["client"]: each["probability"] for each in told["clients"]}
+    assert 0.4 < standing["noisy"] <= 0.8
+    assert standing["nobody"] == 0.0
+
+
+def test_looking_leaves_no_trace(server: Valkey) -> None:
+    blamed(server, "quiet")
+    asked = ("top", "--url", server.url, "--namespace", "quiet", "--once", "--json")
+    first, second = json.loads(run(*asked).output), json.loads(run(*asked).output)
+    assert first["writers"] == second["writers"] == 1
+    assert len(second["hottest"]) == 6
+
+
+def test_the_table_is_for_people_and_counts_are_obeyed(server: Valkey) -> None:
+    blamed(server, "table")
+    answer = run("top", "--url", server.url, "--namespace", "table", "--once", "--count", "2", "--client", "noisy")
+    assert answer.exit_code == 0, answer.stderr
+    assert "1 instances · 6 buckets blamed" in answer.output
+    assert len([line for line in answer.output.splitlines() if line.endswith("noisy") and line[:5].strip()]) == 2
+
+
+def test_it_looks_again_until_it_is_ended(server: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    def wait(watch: throttle_top.Watch, seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(throttle_top.Watch, "wait", wait)
+    answer = run("top", "--url", server.url, "--namespace", "none", "--interval", "0.5")
+    assert answer.output.count("0 buckets blamed") == 3
+    assert waits == [0.5] * 3
+
+
+def test_without_a_store_there_is_nothing_to_look_at() -> None:
+    answer = run("top", "--once")
+    assert answer.exit_code == 2
+    assert "there is no store to look at: give --url" in answer.stderr
+
+
+def test_a_store_that_is_away_is_told_and_no_password_with_it(server: Valkey) -> None:
+    answer = run("top", "--url", "redis://:hidden-word@127.0.0.1:1/0", "--once", "--json")
+    assert answer.exit_code == 1
+    assert "cannot be reached" in json.loads(answer.stderr)["error"]["message"]
+    assert "hidden-word" not in answer.stderr

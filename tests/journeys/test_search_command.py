@@ -1,0 +1,306 @@
+"""`argosy search` as people meet it: on this very repository, on a terminal, interrupted, in a pipe, on bad input."""
+
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from argosy.cli.root import cli
+from argosy.cli.search_engine import load
+from argosy.cli.search_watching import Stage
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, "-m", "argosy.cli", "search")
+START_S_MAX = 120.0             # until something is seen: loading, or compiling, on a machine that is busy
+END_S_MAX = 10.0                # from Ctrl-C to the end: it takes milliseconds, and the work it ends would take longer
+MANY_FILES = 20_000
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def record(properties: Mapping[str, Any], *optional: str) -> dict[str, Any]:
+    """An object with these fields and no others, all of them there but the optional ones."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def several(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+TEXT, FLAG, NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "number"}
+COUNT, FROM_ONE = {"type": "integer", "minimum": 0}, {"type": "integer", "minimum": 1}
+PLACE = record({"offset": COUNT, "line": FROM_ONE, "column": FROM_ONE})
+RANGE = record({"start": PLACE, "end": PLACE})
+SYMBOL = record({"name": TEXT, "kind": TEXT, "parent": TEXT, "parent_kind": TEXT})
+CHUNK = record(
+    {
+        "content": TEXT, "content_base64": TEXT, "start": PLACE, "ranges": several(RANGE),
+        "symbols": several({"anyOf": [SYMBOL, {"type": "null"}]}), "is_file_name": FLAG, "is_clipped": FLAG,
+        "best_line": COUNT, "score": NUMBER, "explanation": TEXT,
+    },
+    "content_base64",
+)  # fmt: skip
+FILE = record(
+    {
+        "file": TEXT, "file_base64": TEXT, "repository": TEXT, "path": TEXT, "path_base64": TEXT, "language": TEXT,
+        "branches": several(TEXT), "version": TEXT, "score": NUMBER, "match_count": COUNT, "chunks": several(CHUNK),
+        "lines": {"const": []}, "content": {"type": "null"}, "checksum": TEXT, "repository_id": COUNT,
+        "repository_rank": COUNT, "skipped": TEXT, "explanation": TEXT,
+    },
+    "file_base64", "path_base64",
+)  # fmt: skip
+STATS = record(
+    {
+        **dict.fromkeys(["files", "matches", "files_considered", "files_loaded", "files_skipped"], COUNT),
+        **dict.fromkeys(["content_bytes", "index_bytes", "regexps_considered", "ngram_lookups"], COUNT),
+        **dict.fromkeys(["indexes_searched", "indexes_skipped", "indexes_excluded"], COUNT),
+        **dict.fromkeys(["duration_s", "wait_s"], NUMBER),
+    }
+)
+INDEXED = record(
+    {
+        **dict.fromkeys(["files", "text_bytes", "memory_bytes"], COUNT), "duration_s": NUMBER,
+        "by_name_only": {"type": "object", "additionalProperties": COUNT},
+    }
+)  # fmt: skip
+BOUND = {"enum": ["index_match_limit", "total_match_limit", "wall_time_s", "files_max", "matches_max", "cancelled"]}
+ANSWER = record(
+    {
+        "query": TEXT, "files": several(FILE), "stats": STATS, "reached": several(BOUND), "is_complete": FLAG,
+        "indexed": INDEXED,
+    }
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _engine() -> None:
+    """Loaded before anything is tested, so that a compiler that must run once runs now."""
+    load(Stage())
+
+
+def inside(*words: str) -> Result:
+    """The command in this process, where the engine is loaded already."""
+    return CliRunner().invoke(cli, ["search", *words])
+
+
+class Terminal:
+    """The command on a terminal of its own."""
+
+    def __init__(self, *words: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self._seen = b""
+        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "150"}
+        environment.pop("NO_COLOR", None)
+        self.process = subprocess.Popen(
+            [*COMMAND, *words], cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+    def read_until(self, text: bytes | None, within_s: float) -> str:
+        """What has been shown when the text has appeared, or the command has ended."""
+        deadline = time.monotonic() + within_s
+        while text is None or text not in self._seen:
+            left_s = deadline - time.monotonic()
+            assert left_s > 0, (text, self._seen[-2000:])
+            if select.select([self._ours], [], [], left_s)[0]:
+                try:
+                    self._seen += os.read(self._ours, 1 << 16)
+                except OSError:                         # the other side is closed
+                    assert text is None, self._seen[-2000:]
+                    break
+        return self._seen.decode()
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder that takes a while, with text that takes RE2 far longer."""
+    root = tmp_path_factory.mktemp("big")
+    body = b"    value = compute(self, alpha, while_index, needle)\n" * 36_000
+    for number in range(30):
+        (root / f"f{number}.py").write_bytes(b"def f%d():\n" % number + body)
+    yield root
+    for path in root.iterdir():
+        path.unlink()
+
+
+# A run of any of 20 letters, so long that its automaton has a state for nearly every place: RE2 has to go slowly.
+SLOW = r"[a-q][^u-z\n]{100,200}[^a-z\s]\pL{9}"
+
+
+def test_the_engine_is_found_in_its_own_repository_and_told_by_the_schema() -> None:
+    answer = subprocess.run([*COMMAND, "--json", "class Shelf"], cwd=ROOT, capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    told = json.loads(answer.stdout)
+    jsonschema.validate(told, ANSWER)
+    best = told["files"][0]
+    assert best["file"] == "src/argosy/search/service.py"
+    kinds = [symbol["kind"] for symbol in best["chunks"][0]["symbols"] if symbol]
+    assert kinds == ["class"]
+
+
+def test_places_for_editors_are_where_they_say() -> None:
+    answer = inside("--vimgrep", "budget", str(ROOT / "src"), str(ROOT / "docs" / "query-language.md"))
+    assert answer.exit_code == 0
+    places = [line.split(":", 3) for line in answer.stdout.splitlines()]
+    assert len(places) > 20
+    for path, line, column, text in places:
+        content = Path(path).read_bytes().splitlines()[int(line) - 1]
+        assert content.decode() == text
+        assert content[int(column) - 1 :].lower().startswith(b"budget")
+
+
+def test_on_a_terminal_there_are_headings_and_colours_and_nothing_hostile(tmp_path: Path) -> None:
+    names = ["new\nline", "escape\x1b[2J", "bell\x07", "tab\t", "round\u202e", "[red]", "-l", os.fsdecode(b"\xff")]
+    for name in names:
+        (tmp_path / name).write_bytes(b"needle \x1b]0;owned\x07\n")
+    with Terminal("needle or sym:^Shelf$", "src/argosy/search", str(tmp_path), "-C", "1", "--sort", "path") as terminal:
+        shown = terminal.read_until(None, START_S_MAX)
+        assert terminal.process.wait(END_S_MAX) == 0
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")         # the cursor is hidden no more
+    answer = shown.replace("\r", "")[shown.replace("\r", "").index("\x1b[35m/") :]
+    assert "class \x1b[31m\x1b[1mShelf\x1b[0m:" in answer
+    text = COLOURS.sub("", answer)
+    assert not set(text) & set("\x1b\x07\u202e\t")
+    assert re.search(r"\n\nsrc/argosy/search/service\.py\n\d+-.*\n\d+:class Shelf:  ‹class›\n\d+-", text)
+    heads = [line for line in text.splitlines() if line.startswith(str(tmp_path))]
+    shown_as = ("-l", "[red]", r"bell\x07", r"escape\x1b[2J", r"new\nline", r"round\u202e", r"tab\t", r"\xff")
+    assert heads == [f"{tmp_path}/{name}" for name in shown_as]
+    told = json.loads(inside("--json", "needle", str(tmp_path)).stdout)
+    assert {file.get("path_base64") or file["path"] for file in told["files"]} == {*names[:-1], "/w=="}
+
+
+@pytest.mark.parametrize("moment", [b"indexing", b"searching"])
+def test_ctrl_c_ends_it_at_once(big: Path, moment: bytes) -> None:
+    with Terminal(SLOW, str(big), "--no-symbols", "--max-time", "0") as terminal:
+        terminal.read_until(moment, START_S_MAX)
+        terminal.process.send_signal(signal.SIGINT)
+        shown = terminal.read_until(None, END_S_MAX)
+        assert terminal.process.wait(END_S_MAX) == 130
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") > 0
+    assert "Traceback" not in shown
+    assert "Aborted" not in shown
+
+
+def test_whoever_has_read_enough_may_leave() -> None:
+    words = ["return", "src", "--max-files", "0"]
+    with subprocess.Popen([*COMMAND, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = process.stdout.readline()
+        process.stdout.close()
+        complaints = process.stderr.read()
+        assert process.wait() == 0
+    assert b"return" in first.lower()
+    assert complaints == b""
+
+
+def test_an_answer_that_cannot_be_written_is_an_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run([*COMMAND, "Shelf", "src"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("error: the answer could not be written (No space left on device)")
+    assert len(answer.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("query", ["(", "[z-a]", r"a{2001}", r"(?P<x>a)\1", "foo("])
+def test_an_invalid_regex_is_pointed_at(query: str) -> None:
+    answer = inside(query, str(ROOT / "docs"))
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("error: ")
+    assert answer.stderr.splitlines()[1] == f"  {query}"
+    assert answer.stderr.splitlines()[2].strip() == "^"
+
+
+def repository(folder: Path) -> Path:
+    names = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init"], ["commit", "--allow-empty", "-m", "one"]):
+        subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True)
+    return folder / ".git"
+
+
+def test_a_broken_repository_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    hidden = repository(tmp_path)
+    for path in (hidden / "objects").glob("??/*"):
+        path.unlink()
+    answer = inside("x", str(tmp_path), "--branch", "HEAD")
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert str(tmp_path) in answer.stderr
+    (hidden / "HEAD").write_bytes(b"\x1b[2Jnothing\n")
+    answer = inside("x", str(tmp_path))
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert "\x1b" not in answer.stderr
+
+
+def test_a_folder_of_very_many_files_is_searched(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(MANY_FILES // 1000)]
+    for folder in folders:
+        folder.mkdir()
+        for number in range(1000):
+            word = "needle" if number == 7 else "hay"
+            (folder / f"{number}.txt").write_text(f"{word} {number} of {folder}\n")
+    try:
+        answer = inside("--jsonl", "--sort", "path", "needle", str(tmp_path))
+        assert (answer.exit_code, answer.stderr) == (0, "")
+        *files, figures = [json.loads(line) for line in answer.stdout.splitlines()]
+        assert [file["path"] for file in files] == sorted(f"{folder.name}/7.txt" for folder in folders)
+        assert figures["indexed"]["files"] == MANY_FILES
+    finally:
+        for folder in folders:                          # pytest would keep them for two more runs
+            for path in folder.iterdir():
+                path.unlink()
+
+
+def test_a_file_of_a_gigabyte_is_found_by_name_and_its_content_left_out(tmp_path: Path) -> None:
+    with (tmp_path / "giant.log").open("wb") as file:
+        file.write(b"needle\n")
+        file.truncate(1 << 30)
+    (tmp_path / "small.log").write_bytes(b"needle\n")
+    for place in (tmp_path, tmp_path / "giant.log"):
+        answer = inside("-l", "needle or giant", str(place))
+        assert answer.exit_code == 0
+        assert str(tmp_path / "giant.log") in answer.stdout.splitlines()
+        assert answer.stderr.startswith("note: 1 file too large to be searched")
+    told = json.loads(inside("--json", "needle", str(tmp_path)).stdout)
+    assert [file["path"] for file in told["files"]] == ["small.log"]
+    assert told["indexed"]["by_name_only"] == {"too_large": 1}
+
+
+def documented() -> list[tuple[str, str]]:
+    """The commands of the page with what it says they print."""
+    text = (ROOT / "docs" / "search.md").read_text()
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [pair for block in blocks for pair in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(("command", "shown"), documented())
+def test_what_the_page_says_a_command_prints_is_what_it_prints(
+    command: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    program, name, *words = shlex.split(command)
+    assert (program, name) == ("argosy", "search")
+    assert inside(*words).output == shown

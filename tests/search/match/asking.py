@@ -1,0 +1,73 @@
+"""Small indexes, and ways to ask them: what the tests of matching share."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from argosy.search.backends.memory import File, MemorySource
+from argosy.search.documents import Content
+from argosy.search.index.build import build
+from argosy.search.index.index import Index
+from argosy.search.index.segment import U8, U32, Segment, frozen
+from argosy.search.match import Budget, search_index, search_indexes
+from argosy.search.match.budget import never
+from argosy.search.model import Answer, Branch, FileMatch, Options, Repository
+from argosy.search.query import parse
+from argosy.search.query.tree import Query
+from argosy.search.skipping import Policy
+
+
+def built(files: Mapping[str | bytes, Content], name: str = "repo", rank: int = 0) -> Index:
+    repository = Repository(name, branches=(Branch("main"),), rank=rank)
+    listed = [File(path if isinstance(path, bytes) else path.encode(), content) for path, content in files.items()]
+    return build(MemorySource(repository, listed), Policy())
+
+
+def segment_of(files: Mapping[str | bytes, Content]) -> Segment:
+    [part] = built(files).parts
+    return part.segment
+
+
+def ask(index: Index, query: str | Query, options: Options | None = None, budget: Budget | None = None) -> Answer:
+    return search_index(index, tree_of(query), options or Options(), budget or unbounded())
+
+
+def ask_all(indexes: list[Index], query: str | Query, options: Options | None = None) -> Answer:
+    return search_indexes(indexes, tree_of(query), options or Options(), unbounded())
+
+
+def tree_of(query: str | Query) -> Query:
+    return parse(query).query if isinstance(query, str) else query
+
+
+def only_file(answer: Answer) -> FileMatch:
+    [file] = answer.files
+    return file
+
+
+def unbounded() -> Budget:
+    return Budget(lambda: 0.0)
+
+
+def array(*numbers: int) -> U32:
+    return frozen(np.array(numbers, np.uint32))
+
+
+def data_of(text: bytes) -> U8:
+    return frozen(np.frombuffer(text, np.uint8))
+
+
+class Looks:
+    """A flag that goes up at the n-th look at it, and counts how often it was looked at."""
+
+    def __init__(self, raised_at: int = 1 << 62) -> None:
+        self.raised_at = raised_at
+        self.seen = 0
+
+    def __call__(self) -> bool:
+        self.seen += 1
+        return self.seen >= self.raised_at
+
+
+def cancelled_by(flag: Callable[[], bool] = never) -> Budget:
+    return Budget(lambda: 0.0, is_cancelled=flag)

@@ -1,0 +1,43 @@
+"""Time and patience: once spent, spent for good, and nobody asks again."""
+
+from argosy.search.match.budget import Budget
+from argosy.search.model import Reached
+from tests.search.match.asking import Looks
+
+
+def test_time_runs_out_at_the_deadline() -> None:
+    now = 100.0
+    budget = Budget(lambda: now, wall_time_s=2.0)
+    now = 101.9
+    assert not budget.is_spent()
+    now = 102.0
+    assert budget.is_spent()
+    now = 0.0
+    assert budget.is_spent()
+    assert budget.reached is Reached.WALL_TIME
+
+
+def test_no_wall_time_is_no_deadline() -> None:
+    times = iter([0.0, 1e9, 2e9])
+    budget = Budget(lambda: next(times))
+    assert not budget.is_spent()
+    assert budget.reached is None
+
+
+def test_a_raised_flag_is_seen_and_not_asked_again() -> None:
+    looks = Looks(2)
+    budget = Budget(lambda: 0.0, is_cancelled=looks)
+    assert not budget.is_spent()
+    assert budget.is_spent()
+    assert budget.is_spent()
+    assert (budget.reached, looks.seen) == (Reached.CANCELLED, 2)
+
+
+def test_when_the_time_is_up_somebody_still_waits_for_the_answer() -> None:
+    flag = False
+    budget = Budget(iter([0.0, 5.0]).__next__, wall_time_s=1.0, is_cancelled=lambda: flag)
+    assert budget.is_spent()
+    assert not budget.is_cancelled()
+    flag = True
+    assert budget.is_cancelled()
+    assert budget.reached is Reached.CANCELLED

@@ -1,0 +1,77 @@
+"""Cancelling: between two looks at the flag only so much work is done, whatever is asked."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from argosy.search.index.index import Index
+from argosy.search.index.segment import BLOCK_BYTES
+from argosy.search.match import Budget, expression, regexes
+from argosy.search.model import Form, Options
+from argosy.search.regex import Pattern
+from tests.search.match.asking import Looks, ask, built, cancelled_by
+
+DOCUMENT_BYTES = 200_000
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    line = b"the quick brown fox jumps over 13 lazy dogs and_then_some;\n"
+    return built({f"f{i}.py": line * (DOCUMENT_BYTES // len(line)) for i in range(12)})
+
+
+@contextmanager
+def work_between_looks(looks: Looks) -> Iterator[dict[int, int]]:
+    """The bytes that RE2 went through after each look."""
+    work: dict[int, int] = {}
+    original: Callable[..., Any] = Pattern.find_all
+
+    def counted(self: Pattern, text: Any, start: int = 0, *args: Any, **kwargs: Any) -> Any:
+        spans = original(self, text, start, *args, **kwargs)
+        end = spans[-1][1] if len(spans) == kwargs.get("limit") else len(text)
+        work[looks.seen] = work.get(looks.seen, 0) + end - start
+        return spans
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pattern, "find_all", counted)
+        yield work
+
+
+@pytest.mark.parametrize("query", [r"[a-z]+_", r"(?s)fox.*dogs", r"fox\s+jumps", "x*", r"\Athe", "fox|quick|dogs."])
+def test_re2_is_given_a_bounded_text_between_two_looks(index: Index, query: str) -> None:
+    """On a machine so slow that every step takes long: steps are as short as they get, or a document is."""
+    looks, seconds = Looks(), itertools.count()
+    with work_between_looks(looks) as work:
+        budget = Budget(lambda: float(next(seconds)), is_cancelled=looks)
+        ask(index, query, Options(files_max=1, file_matches_max=1), budget)
+    first_step_bytes = 4 * regexes.STEP_BLOCKS_MIN * BLOCK_BYTES
+    assert len(work) > 1
+    assert max(work.values()) <= max(first_step_bytes, DOCUMENT_BYTES)
+
+
+@pytest.mark.parametrize("query", ["fox", "o", "[a-z]", r"(?s)fox.*dogs", "x*", "-nowhere", "fox jumps -cat"])
+def test_after_the_flag_is_up_nothing_more_is_looked_at(index: Index, query: str) -> None:
+    whole = Looks()
+    ask(index, query, Options(files_max=1, file_matches_max=1), cancelled_by(whole))
+    for at in {1, 2, whole.seen // 2, whole.seen - 1} - {0}:
+        looks = Looks(at)
+        answer = ask(index, query, Options(files_max=1, file_matches_max=1), cancelled_by(looks))
+        assert not answer.is_complete
+        assert looks.seen == at
+
+
+def test_a_pattern_that_matches_everywhere_is_looked_after_often(index: Index) -> None:
+    looks = Looks()
+    answer = ask(index, r"file:f1\. [a-z]", Options(form=Form.COUNT), cancelled_by(looks))
+    assert answer.stats.matches > 10 * expression.STEP_MAX
+    assert answer.stats.matches / looks.seen <= expression.STEP_MAX
+
+
+def test_telling_many_files_stops_when_nobody_waits(index: Index) -> None:
+    whole = Looks()
+    assert len(ask(index, "fox", Options(file_matches_max=1), cancelled_by(whole)).files) == 12
+    answer = ask(index, "fox", Options(file_matches_max=1), cancelled_by(Looks(whole.seen - 5)))
+    assert len(answer.files) == 12 - 6

@@ -1,0 +1,62 @@
+"""A pattern ready for matching: its matches in steps small enough to be stopped."""
+
+import pytest
+
+from argosy.search.match.budget import Budget
+from argosy.search.match.expression import STEP_MAX, STEP_MIN, Expression, Manner, quoted
+from argosy.search.regex import Pattern
+from tests.search.match.asking import Looks, cancelled_by, unbounded
+
+
+def spans(pattern: str, text: bytes, manner: Manner = Manner.UTF8) -> list[tuple[int, int]]:
+    rows = Expression(pattern, is_case_sensitive=True).find_all(memoryview(text), manner, unbounded())
+    return [(start, end) for start, end in rows.tolist()]
+
+
+@pytest.mark.parametrize("pattern", ["a", "a*", "a?", "(a|b|)", "[^a]*", "b*?", "$", "ä*", r"\b", "(?s)a.*b|a", "ab"])
+@pytest.mark.parametrize("text", [b"", b"a", b"ab" * 3 * STEP_MAX, "aäa\nb".encode() * 40, b"b\n" * (STEP_MIN // 2)])
+def test_steps_find_what_one_go_finds(pattern: str, text: bytes) -> None:
+    if pattern == "(?s)a.*b|a":
+        text = text[:1000]
+    assert spans(pattern, text) == Pattern.compile(pattern).find_all(text)
+
+
+def test_a_text_that_is_no_utf_8_is_matched_by_bytes() -> None:
+    assert spans("x?.", b"\xff\xe4x\xff", Manner.BYTES) == [(0, 1), (1, 2), (2, 4)]
+
+
+@pytest.mark.parametrize("pattern", ["b", "b*", "[ab]"])
+def test_no_more_than_a_step_is_told_between_two_looks(pattern: str) -> None:
+    text = b"ab" * 10 * STEP_MAX
+    expression = Expression(pattern, is_case_sensitive=True)
+    whole = len(expression.find_all(memoryview(text), Manner.UTF8, unbounded()))
+    told = [
+        len(expression.find_all(memoryview(text), Manner.UTF8, cancelled_by(Looks(at)))) for at in range(1, 9)
+    ]
+    assert told == sorted(told)
+    assert told[0] <= STEP_MIN
+    assert all(after - before <= STEP_MAX for before, after in zip(told, told[1:], strict=False))
+    assert told[-1] < whole
+
+
+def test_a_slow_pattern_is_looked_after_more_often() -> None:
+    class Slow:
+        """Every look at the clock finds it a hundredth of a second on."""
+
+        at = 0.0
+
+        def __call__(self) -> float:
+            self.at += 0.01
+            return self.at
+
+    looks = Looks(4)
+    expression = Expression("b", is_case_sensitive=True)
+    rows = expression.find_all(memoryview(b"ab" * STEP_MAX), Manner.UTF8, Budget(Slow(), is_cancelled=looks))
+    assert len(rows) == 4 * STEP_MIN
+
+
+@pytest.mark.parametrize("text", ["a.b", "tab\there", "x\ny", "Ä*", "[^]\\", "😀+", "it's #1"])
+def test_a_quoted_text_is_just_that_text(text: str) -> None:
+    pattern = Pattern.compile(quoted(text))
+    data = f"before{text}after".encode()
+    assert [data[start:end].decode() for start, end in pattern.find_all(data)] == [text]

@@ -1,0 +1,167 @@
+"""Bounds stop the work and are told: an answer that is not complete says so, and why (GW-1)."""
+
+import pytest
+
+from argosy.search.index.index import Index
+from argosy.search.match import Budget
+from argosy.search.model import Form, Options, Reached
+from argosy.search.query.tree import And, Const, Kind, Not, Query, Regexp, Substring, Type
+from tests.search.match.asking import Looks, ask, ask_all, built, cancelled_by, tree_of, unbounded
+
+FILES = 12
+BATCH = 3                               # documents
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds are met between batches: with batches of a few files, small repositories are stopped as large ones are."""
+    monkeypatch.setattr("argosy.search.match.evaluate.BATCH_DOCUMENTS", BATCH)
+
+
+def fleet(name: str = "fleet", rank: int = 0) -> Index:
+    return built({f"f{i:02}.txt": b"needle and needle\nother %d\n" % i for i in range(FILES)}, name, rank)
+
+
+def test_a_complete_answer_has_seen_everything_and_says_so() -> None:
+    answer = ask(fleet(), "needle")
+    assert answer.is_complete
+    stats = answer.stats
+    assert (stats.files, stats.matches) == (FILES, 2 * FILES)
+    assert (stats.files_considered, stats.files_loaded, stats.files_skipped) == (FILES, FILES, 0)
+    assert (stats.indexes_searched, stats.indexes_skipped, stats.indexes_excluded) == (1, 0, 0)
+    assert stats.content_bytes >= FILES * len("needle and needle")
+
+
+def test_enough_matches_in_one_repository_end_its_search() -> None:
+    answer = ask(fleet(), "needle", Options(index_match_limit=BATCH * 2 + 1))
+    assert answer.reached == (Reached.INDEX_MATCHES,)
+    assert (answer.stats.files, answer.stats.files_loaded, answer.stats.files_skipped) == (6, 6, FILES - 6)
+    assert len(answer.files) == 6
+
+
+def test_a_limit_that_is_met_by_the_last_batch_cuts_nothing() -> None:
+    assert ask(fleet(), "needle", Options(index_match_limit=2 * FILES)).is_complete
+
+
+def test_every_repository_has_its_own_limit() -> None:
+    answer = ask_all([fleet("a"), fleet("b")], "needle", Options(index_match_limit=1))
+    assert answer.reached == (Reached.INDEX_MATCHES,)
+    assert answer.stats.files == 2 * BATCH
+    assert {file.repository for file in answer.files} == {"a", "b"}
+
+
+def test_enough_matches_in_all_start_no_further_repository() -> None:
+    answer = ask_all([fleet("a"), fleet("b"), fleet("c")], "needle", Options(total_match_limit=2 * FILES + 1))
+    assert answer.reached == (Reached.TOTAL_MATCHES,)
+    stats = answer.stats
+    assert (stats.indexes_searched, stats.indexes_skipped) == (2, 1)
+    assert (stats.files, stats.files_skipped) == (FILES + BATCH, FILES - BATCH)
+    assert {file.repository for file in answer.files} == {"a", "b"}
+
+
+def test_fewer_files_are_shown_and_they_are_the_best() -> None:
+    everything = ask(fleet(), "needle").files
+    for size in range(1, FILES):
+        answer = ask(fleet(), "needle", Options(files_max=size))
+        assert answer.reached == (Reached.FILES_SHOWN,)
+        assert answer.files == everything[:size]
+        assert answer.stats.files == FILES
+    assert ask(fleet(), "needle", Options(files_max=FILES)).is_complete
+
+
+def test_no_bound_on_files_shows_them_all() -> None:
+    assert len(ask(fleet(), "needle", Options(files_max=0)).files) == FILES
+
+
+def test_fewer_matches_are_shown_over_all_files() -> None:
+    answer = ask(fleet(), "needle", Options(matches_max=5))
+    assert answer.reached == (Reached.MATCHES_SHOWN,)
+    assert [sum(len(chunk.ranges) for chunk in file.chunks) for file in answer.files] == [2, 2, 1]
+    assert [file.match_count for file in answer.files] == [2, 2, 2]
+    assert answer.stats.matches == 2 * FILES
+
+
+def test_fewer_matches_of_one_file_are_shown() -> None:
+    answer = ask(fleet(), "needle", Options(file_matches_max=1))
+    assert answer.reached == (Reached.MATCHES_SHOWN,)
+    assert {sum(len(chunk.ranges) for chunk in file.chunks) for file in answer.files} == {1}
+    assert len(answer.files) == FILES
+    assert ask(fleet(), "needle", Options(file_matches_max=2)).is_complete
+
+
+def test_both_bounds_on_what_is_shown_are_told_where_both_bind() -> None:
+    answer = ask(fleet(), "needle", Options(files_max=2, matches_max=3))
+    assert answer.reached == (Reached.FILES_SHOWN, Reached.MATCHES_SHOWN)
+
+
+def test_counting_shows_nothing_and_is_bound_by_nothing_that_is_shown() -> None:
+    answer = ask(fleet(), "needle", Options(form=Form.COUNT, files_max=1, matches_max=1))
+    assert (answer.is_complete, answer.stats.matches, answer.files) == (True, 2 * FILES, ())
+
+
+def test_an_estimate_looks_at_no_text() -> None:
+    answer = ask(fleet(), "needle", Options(estimate_only=True))
+    assert (answer.files, answer.is_complete) == ((), True)
+    stats = answer.stats
+    assert (stats.files_considered, stats.files_loaded, stats.files_skipped, stats.content_bytes) == (FILES, 0, 0, 0)
+
+
+class Ticking:
+    """A clock that goes on by a second at every look."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 1
+        return self.now_s
+
+
+def test_when_time_is_up_what_was_found_is_told() -> None:
+    whole = Ticking()
+    complete = ask(fleet(), "needle", budget=Budget(whole, wall_time_s=1e6))
+    assert complete.is_complete
+    cut = set()
+    for wall_time_s in range(1, int(whole.now_s)):
+        answer = ask(fleet(), "needle", budget=Budget(Ticking(), wall_time_s=wall_time_s))
+        if answer.reached:
+            assert answer.reached == (Reached.WALL_TIME,)
+            assert answer.stats.files_loaded + answer.stats.files_skipped == answer.stats.files_considered
+        assert answer.is_complete == (answer.stats.files == FILES)
+        assert len(answer.files) == answer.stats.files
+        cut.add(answer.stats.files)
+    assert {0, BATCH, 2 * BATCH} <= cut
+
+
+QUERIES: list[Query] = [
+    tree_of("needle"),
+    tree_of("needle other"),
+    tree_of("needle -other"),
+    tree_of("-nowhere"),
+    tree_of("-(needle -other)"),
+    tree_of(r"need\w+"),
+    tree_of(r"\bneedle\b|nowhere"),
+    tree_of(r"\Aneedle"),
+    tree_of("x*"),
+    tree_of("sym:x*"),
+    tree_of("(type:repo needle) other"),
+    tree_of("-(type:repo nowhere) other"),
+    tree_of("-(type:repo needle) other"),
+    And((Substring("needle"), Not(Regexp("other [5-9]")))),
+    Type(Kind.FILE_NAME, Substring("needle")),
+    Const(True),
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+def test_a_search_cut_anywhere_tells_nothing_false_and_says_it_was_cut(query: Query) -> None:
+    """The flag goes up at every single look in turn: what is told is a part of the truth, or all of it."""
+    looks = Looks()
+    index = fleet()
+    truth = {file.path: file.match_count for file in ask(index, query, budget=cancelled_by(looks)).files}
+    for at in range(1, looks.seen + 1):
+        answer = ask(index, query, budget=cancelled_by(Looks(at)))
+        told = {file.path: file.match_count for file in answer.files}
+        assert told.keys() <= truth.keys()
+        assert answer.reached == (Reached.CANCELLED,)
+    assert ask(index, query, budget=unbounded()).is_complete

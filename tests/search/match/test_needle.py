@@ -1,0 +1,47 @@
+"""A literal made ready: rare bytes, keys, and the looks between two buffers."""
+
+import numpy as np
+import pytest
+
+from argosy.search.match.needle import Needle, collected, find_each, frequency
+from tests.search.match.asking import Looks, array, cancelled_by, data_of, segment_of, unbounded
+
+
+@pytest.mark.parametrize(
+    ("text", "is_folded", "rare"), [(b"eQe$", False, {1, 3}), (b"a Z", False, {2}), (b"the_Quick", True, {4})]
+)
+def test_the_rarest_bytes_are_compared_first(text: bytes, is_folded: bool, rare: set[int]) -> None:
+    assert rare <= set(Needle(text, is_folded=is_folded).rare.tolist())
+
+
+def test_a_letter_in_both_cases_is_met_as_often_as_both() -> None:
+    assert frequency(b"eE") == frequency(b"e") + frequency(b"E")
+    assert frequency(b"\x07") == 0
+
+
+@pytest.mark.parametrize(("text", "count"), [(b"foo", 1), (b"oo", 1), (b"o", 3), (b"zzz", 0), (b"zz", 0), (b"OO", 1)])
+def test_blocks_that_may_hold_it_are_those_with_its_trigrams(text: bytes, count: int) -> None:
+    segment = segment_of({"a.txt": b"xy foo", "b.txt": b"bar", "c.txt": b"qux"})
+    blocks = Needle(text, is_folded=True).blocks(segment.postings, segment.content.blocks)
+    assert len(blocks) == count
+
+
+def test_a_buffer_is_always_filled_and_then_the_budget_is_looked_at() -> None:
+    def resume(at: int, position: int, out: np.ndarray) -> tuple[int, int, int]:  # type: ignore[type-arg]
+        out[0] = at
+        return 1, at + 1, 0
+
+    looks = Looks(3)
+    assert collected(resume, 10, cancelled_by(looks)).tolist() == [0, 1, 2]
+    assert collected(resume, 3, unbounded()).tolist() == [0, 1, 2]
+    whole = Looks()
+    collected(resume, 3, cancelled_by(whole))
+    assert whole.seen == 2                      # not after the last: then there is nothing left to stop
+
+
+def test_of_several_the_turn_of_some_does_not_come() -> None:
+    needles = [Needle(text, is_folded=False) for text in (b"aa", b"bb", b"cc")]
+    data = data_of(b"aabbcc\0")
+    assert [each.tolist() for each in find_each(needles, data, array(0), array(6), unbounded())] == [[0], [2], [4]]
+    cut = find_each(needles, data, array(0), array(6), cancelled_by(Looks(2)))
+    assert [each.tolist() for each in cut] == [[0], [2], []]

@@ -1,0 +1,229 @@
+"""The shelf: many indexes at once, by any number of threads, as it was when the search began."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+from msgspec import structs
+
+from argosy.base.errors import NotFound, Unavailable
+from argosy.search import service
+from argosy.search.index.index import Index
+from argosy.search.match import Search
+from argosy.search.model import Answer, Form, Options, Reached
+from argosy.search.query import parse
+from argosy.search.query.tree import TRUE, Query
+from argosy.search.service import Shelf
+from tests.search.match.asking import built, tree_of
+
+CODE = b"def launch():\n    return 'needle'\n\n"
+
+
+def repository(name: str, rank: int = 0, files: int = 20) -> Index:
+    return built({f"{name}{i}.py": CODE * (1 + i % 7) + b"# %d\n" % i for i in range(files)}, name, rank)
+
+
+@pytest.fixture(scope="module")
+def indexes() -> list[Index]:
+    return [repository("alpha"), repository("beta", rank=9), repository("gamma", rank=5)]
+
+
+class SetClock:
+    """A clock that is set, and may go on by itself at every look."""
+
+    def __init__(self, step_s: float = 0.0) -> None:
+        self.now_s = 0.0
+        self.step_s = step_s
+
+    def now(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
+
+    def wall(self) -> float:
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def shelf(indexes: list[Index]) -> Iterator[Shelf]:
+    shelf = Shelf(indexes, threads=2, clock=SetClock())
+    yield shelf
+    shelf.close()
+
+
+def without_time(answer: Answer) -> Answer:
+    return structs.replace(answer, stats=structs.replace(answer.stats, duration_s=0.0))
+
+
+@pytest.mark.parametrize("options", [Options(), Options(files_max=7), Options(form=Form.COUNT), Options(use_bm25=True)])
+@pytest.mark.parametrize("text", ["needle", "launch file:5", "sym:launch", "-needle", "ret.*eed", "r:beta needle", "x*"])
+def test_threads_change_nothing_but_the_time(
+    indexes: list[Index], text: str, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "ALONE_BYTES", 0)      # whatever the size, the work is shared out
+    answers = []
+    for threads in (1, 2, 3):
+        shelf = Shelf(indexes, threads=threads, clock=SetClock())
+        answers.append(without_time(shelf.search_now(parse(text).query, options)))
+        shelf.close()
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0].stats.indexes_searched + answers[0].stats.indexes_excluded == 3
+
+
+def test_work_is_really_shared_out_when_there_is_enough_of_it(
+    indexes: list[Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[str] = set()
+    run = service.Task.run
+
+    def noted(task: service.Task) -> service.Outcome:
+        seen.add(threading.current_thread().name)
+        return run(task)
+
+    monkeypatch.setattr(service.Task, "run", noted)
+    shelf = Shelf(indexes, threads=2)
+    shelf.search_now(tree_of("needle"), Options())
+    assert seen == {threading.current_thread().name}
+    seen.clear()
+    monkeypatch.setattr(service, "ALONE_BYTES", 0)
+    shelf.search_now(tree_of("needle"), Options())
+    shelf.close()
+    assert seen
+    assert all(name.startswith("search") for name in seen)
+
+
+def test_the_best_repositories_are_searched_first(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("argosy.search.match.evaluate.BATCH_DOCUMENTS", 5)
+    answer = shelf.search_now(tree_of("needle"), Options(total_match_limit=1))
+    assert {file.repository for file in answer.files} == {"beta"}
+    assert answer.reached == (Reached.TOTAL_MATCHES,)
+    assert (answer.stats.indexes_searched, answer.stats.indexes_skipped) == (1, 2)
+
+
+def test_a_tie_between_files_goes_to_the_better_repository(shelf: Shelf) -> None:
+    files = shelf.search_now(tree_of("sym:launch"), Options(files_max=0)).files
+    assert list(dict.fromkeys(file.repository for file in files)) == ["beta", "gamma", "alpha"]
+
+
+def test_what_is_put_replaces_and_what_is_dropped_is_gone(indexes: list[Index]) -> None:
+    shelf = Shelf(indexes[:1], threads=1)
+    renewed = built({"new.py": b"needle\n"}, "alpha")
+    shelf.put(renewed)
+    assert shelf.get("alpha") is renewed
+    assert [file.path for file in shelf.search_now(tree_of("needle"), Options()).files] == ["new.py"]
+    shelf.drop("alpha")
+    assert shelf.search_now(tree_of("needle"), Options()).stats.indexes_searched == 0
+    with pytest.raises(NotFound, match="'alpha'"):
+        shelf.drop("alpha")
+    with pytest.raises(NotFound, match="'alpha'"):
+        shelf.get("alpha")
+    shelf.close()
+
+
+def test_a_search_sees_the_shelf_as_it_was_when_it_began(indexes: list[Index], monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf(indexes, threads=1)
+    tasks = Search.tasks
+
+    def disturbed(search: Search, index: Index, outcome: service.Outcome) -> list[service.Task]:
+        """Somebody changes the shelf while the first index is asked."""
+        if index.repository.name == "beta":
+            shelf.drop("alpha")
+            shelf.put(repository("delta"))
+        return tasks(search, index, outcome)
+
+    monkeypatch.setattr(Search, "tasks", disturbed)
+    during = shelf.search_now(tree_of("needle"), Options(files_max=0))
+    assert {file.repository for file in during.files} == {"alpha", "beta", "gamma"}
+    monkeypatch.undo()
+    after = shelf.search_now(tree_of("needle"), Options(files_max=0))
+    assert {file.repository for file in after.files} == {"beta", "gamma", "delta"}
+    shelf.close()
+
+
+def test_putting_and_dropping_in_many_threads_loses_nothing(indexes: list[Index]) -> None:
+    shelf = Shelf(threads=1)
+    small = [built({"a": b"needle"}, f"repo{i}") for i in range(40)]
+    begin = threading.Barrier(4)
+
+    def change(mine: list[Index]) -> None:
+        begin.wait()
+        for index in mine:
+            shelf.put(index)
+            assert shelf.search_now(tree_of("needle"), Options(form=Form.COUNT)).stats.files >= 1
+        shelf.drop(mine[0].repository.name)
+
+    threads = [threading.Thread(target=change, args=(small[i::4],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shelf.search_now(tree_of("needle"), Options(form=Form.COUNT)).stats.files == 36
+    shelf.close()
+
+
+async def test_searching_without_waiting_answers_the_same(shelf: Shelf) -> None:
+    answer = await shelf.search(tree_of("needle"), Options())
+    assert answer == shelf.search_now(tree_of("needle"), Options())
+
+
+async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Index]) -> None:
+    """The thread goes round between its looks until the flag is up: if it were never raised, it would never end."""
+    begun, ended = threading.Event(), threading.Event()
+
+    class Endless(Shelf):
+        def search_now(self, query: Query, options: Options, is_cancelled: object = None) -> Answer:
+            assert callable(is_cancelled)
+            begun.set()
+            while not is_cancelled():
+                super().search_now(query, options, is_cancelled)
+            answer = super().search_now(query, options, is_cancelled)
+            assert answer.reached == (Reached.CANCELLED,)
+            ended.set()
+            return answer
+
+    shelf = Endless(indexes, threads=2)
+    call = asyncio.create_task(shelf.search(tree_of("needle"), Options()))
+    assert await asyncio.to_thread(begun.wait, 60)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await asyncio.to_thread(ended.wait, 60)
+    shelf.close()
+
+
+def test_time_that_runs_out_is_told(indexes: list[Index]) -> None:
+    shelf = Shelf(indexes, threads=1, clock=SetClock(step_s=1.0))
+    answer = shelf.search_now(tree_of("needle"), Options(wall_time_s=4.0))
+    assert answer.reached == (Reached.WALL_TIME,)
+    assert answer.stats.indexes_searched + answer.stats.indexes_skipped == 3
+    assert answer.stats.duration_s >= 4.0
+    shelf.close()
+
+
+async def test_the_repositories_with_a_match_by_name(shelf: Shelf) -> None:
+    async def names(text: str) -> list[str]:
+        return [each.name for each in await shelf.repositories(parse(text).query)]
+
+    assert await names("needle") == ["alpha", "beta", "gamma"]
+    assert await names("r:a$ -r:gam") == ["alpha", "beta"]
+    assert await names("file:beta1") == ["beta"]
+    assert await names("type:repo launch file:gamma") == ["gamma"]
+    assert await names("nowhere") == []
+    assert [each.rank for each in await shelf.repositories(TRUE)] == [0, 9, 5]
+
+
+def test_a_list_of_repositories_that_would_be_short_is_refused(indexes: list[Index]) -> None:
+    shelf = Shelf(indexes, threads=1, clock=SetClock(step_s=9.0))
+    with pytest.raises(Unavailable, match="20 s"):
+        shelf.repositories_now(tree_of("needle"))
+    shelf.close()
+
+
+def test_an_empty_shelf_answers() -> None:
+    shelf = Shelf(threads=1)
+    answer = shelf.search_now(tree_of("needle"), Options())
+    assert (answer.files, answer.is_complete, answer.stats.indexes_searched) == ((), True, 0)
+    shelf.close()

@@ -1,0 +1,127 @@
+"""A hundred throttles with skewed clocks and partitions: THR-1 and THR-2 hold, and the checkers would notice if not."""
+
+import json
+
+import pytest
+
+from argosy.base.clock import seeded_random
+from argosy.base.errors import Invalid
+from argosy.sim import throttle_chaos
+from argosy.sim.checkers.findings import Findings
+from argosy.sim.throttle_chaos import ThrottleChaos, draw_faults, judge_seed, run_seed, run_throttle_chaos
+from argosy.sim.throttle_checkers import ThrottleChecker
+from argosy.sim.throttle_world import ThrottleWorld
+from argosy.throttle import Outcome, ThrottleSettings, squash
+from argosy.throttle.model import Decision
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_a_hundred_instances_with_skew_and_partitions(seed: int) -> None:
+    judged = judge_seed(seed)
+    assert judged.violations == ()
+    assert judged.settled_after_s is not None
+
+
+def test_over_many_seeds_nothing_is_violated() -> None:
+    report = run_throttle_chaos(1, 20, instances=10)
+    assert report.violations == ()
+    assert (report.seeds, report.repeated) == (20, 2)
+
+
+def test_a_seed_gives_the_same_run_again_and_another_does_not() -> None:
+    assert run_seed(5, 5).fingerprint == run_seed(5, 5).fingerprint != run_seed(6, 5).fingerprint
+
+
+def test_all_kinds_of_faults_are_drawn() -> None:
+    kinds = {fault.kind for seed in range(30) for fault in draw_faults(seeded_random(seed))}
+    assert kinds == {"away", "deaf", "cut", "slow", "forget", "step"}
+
+
+def test_load_is_heavy_enough_to_be_throttled_and_faults_are_felt() -> None:
+    chaos = ThrottleChaos(7, 12)
+    chaos.run()
+    instances = chaos.world.instances
+    assert sum(instance.throttle.stats().throttled for instance in instances) > 100
+    assert sum(instance.storage.figures.errors for instance in instances) > 0
+    assert any(instance.clock.skew_s for instance in instances)
+
+
+@pytest.mark.parametrize(("seeds", "instances", "jobs"), [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1_000_000, 1)])
+def test_what_cannot_be_run_is_refused(seeds: int, instances: int, jobs: int) -> None:
+    with pytest.raises(Invalid, match="throttle chaos needs 1 to"):
+        run_throttle_chaos(1, seeds, instances=instances, jobs=jobs)
+
+
+def test_an_error_is_a_violation_with_the_command_that_replays_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(seed: int, instances: int) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(throttle_chaos, "run_seed", broken)
+    told = json.loads(run_throttle_chaos(4, 1, instances=2).to_json())
+    (violation,) = told["violations"]
+    assert violation["violations"] == ["BUG at 0.000 s: ZeroDivisionError: a bug"]
+    assert violation["replay"] == "argosy sim throttle --instances 2 --first-seed 4 --seeds 1"
+
+
+# -- the checkers notice ----------------------------------------------------------------------------------------------
+
+
+def watched(settings: ThrottleSettings | None = None) -> tuple[ThrottleWorld, ThrottleChecker, Findings]:
+    world = ThrottleWorld(settings=settings or ThrottleSettings(flush_s=0.25, poll_s=0.5))
+    findings = Findings(lambda: world.now)
+    checker = ThrottleChecker(findings, world)
+    for _ in range(2):
+        world.add()
+    return world, checker, findings
+
+
+def told(findings: Findings) -> list[str]:
+    return [f"{violation.invariant} {violation.message}" for violation in findings.violations]
+
+
+def test_a_calm_world_has_no_findings() -> None:
+    world, checker, findings = watched()
+    with checker.request(world.instances[0]):
+        world.instances[0].throttle.report("a", Outcome.FAILURE)
+    world.advance(5.0)
+    checker.look()
+    assert checker.has_settled()
+    checker.converged(had_outage=False)
+    assert told(findings) == []
+
+
+def test_a_request_that_asks_the_store_is_noticed() -> None:
+    world, checker, findings = watched()
+    with checker.request(world.instances[0]):
+        world.advance(1.0)
+    assert "THR-2 a request to i0 waits for the store" in told(findings)
+    assert told(findings)[-1] == "THR-2 a request to i0 took 1.000 s"
+
+
+def test_a_lock_that_is_held_while_the_store_is_asked_is_noticed() -> None:
+    world, checker, findings = watched()
+    with world.instances[1].throttle._lock:
+        checker.exchanging(world.instances[1])
+    assert told(findings) == ["THR-2 the throttle of i1 is locked while the store is asked"]
+
+
+def test_a_decision_and_a_bucket_outside_the_bounds_are_noticed() -> None:
+    world, checker, findings = watched()
+    throttle = world.instances[0].throttle
+    throttle.report("a", Outcome.FAILURE)
+    throttle._windows.main.used()[0].probability = 1.5
+    checker.decided(world.instances[0], Decision(throttled=True, probability=-0.1))
+    checker.look()
+    assert told(findings)[0] == "THR-1 i0 decided with probability -0.1"
+    assert "of i0 stands at 1.5" in told(findings)[1]
+
+
+def test_instances_that_do_not_converge_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a squash that keeps what one has, what others know is never taken over."""
+    monkeypatch.setitem(squash._NAMED, "max", lambda local, fetched, outstanding: local)
+    world, checker, findings = watched(ThrottleSettings(flush_s=0.25, poll_s=0.5, squash="max"))
+    world.instances[0].throttle.report("a", Outcome.FAILURE)
+    world.advance(6.0)
+    assert checker.has_settled()
+    checker.converged(had_outage=True)
+    assert told(findings)[0].startswith("THR-1 after 3 pulls instances still differ by 0.04")

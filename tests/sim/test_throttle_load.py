@@ -1,0 +1,117 @@
+"""The evaluator's scenarios: who arrives, what the resource gives, and how fairness is reckoned."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.base.errors import Invalid
+from argosy.sim.throttle_load import (
+    SCENARIOS,
+    ClientClass,
+    Request,
+    Scenario,
+    TokenBucket,
+    arrivals,
+    fair_shares,
+    jain,
+    play,
+    scenario,
+)
+
+TINY = Scenario("tiny", 1, 10, 5, (ClientClass("calm", 2, 1), ClientClass("late", 1, 20, 4, 6)))
+
+
+class Doorman:
+    """Turns away whom it is told to, and remembers what became of the others."""
+
+    def __init__(self, *unwanted: str) -> None:
+        self._unwanted = unwanted
+        self.learnt: list[tuple[str, bool]] = []
+
+    def admits(self, request: Request) -> bool:
+        return request.client not in self._unwanted
+
+    def learns(self, request: Request, is_served: bool) -> None:
+        self.learnt.append((request.client, is_served))
+
+
+def test_scenarios_are_those_of_the_original() -> None:
+    told = {
+        name: (each.seed, each.duration_s, each.capacity_per_s, kinds)
+        for name, each in SCENARIOS.items()
+        for kinds in [[(kind.clients, kind.rate_per_s) for kind in each.classes]]
+    }
+    assert told == {
+        "noisy": (1000, 300, 100, [(180, 0.5), (20, 10)]),
+        "flash": (1001, 120, 300, [(500, 1)]),
+        "surge": (1002, 360, 120, [(100, 1), (10, 30)]),
+    }
+    assert (SCENARIOS["surge"].classes[1].begins_s, SCENARIOS["surge"].classes[1].ends_s) == (90, 270)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_as_many_arrive_as_the_rates_say(name: str) -> None:
+    wanted = SCENARIOS[name]
+    expected = sum(
+        kind.clients * kind.rate_per_s * (min(kind.ends_s, wanted.duration_s) - kind.begins_s)
+        for kind in wanted.classes
+    )
+    assert len(arrivals(wanted, wanted.seed)) == pytest.approx(expected, rel=0.02)
+
+
+def test_arrivals_are_in_order_within_their_time_and_repeat() -> None:
+    found = arrivals(TINY, 3)
+    assert found == arrivals(TINY, 3) != arrivals(TINY, 4)
+    assert all(one <= two for one, two in pairwise(found))
+    assert {request.client for request in found} == {"calm-000", "calm-001", "late-000"}
+    assert all(4 < request.at_s < 6 for request in found if request.client == "late-000")
+    assert all(0 < request.at_s < 10 for request in found)
+
+
+def test_an_unknown_scenario_is_refused() -> None:
+    with pytest.raises(Invalid, match="there is no scenario 'quiet': choose one of noisy, flash, surge"):
+        scenario("quiet")
+
+
+def test_the_resource_is_full_at_first_and_filled_steadily() -> None:
+    resource = TokenBucket(2)
+    taken = [resource.take(at) for at in (0.0, 0.0, 0.0, 0.25, 0.5, 0.75, 1.0)]
+    assert taken == [True, True, False, False, True, False, True]
+    assert [resource.take(100.0) for _ in range(3)] == [True, True, False]
+
+
+def test_who_is_turned_away_takes_nothing_and_nothing_is_learnt_of_it() -> None:
+    requests = [Request(0.0, 0, "a"), Request(0.0, 1, "b"), Request(0.0, 0, "a")]
+    wanted = Scenario("two", 1, 1, 1, (ClientClass("x", 2, 1),))
+    doorman = Doorman("b")
+    found = play(wanted, requests, doorman)
+    assert doorman.learnt == [("a", True), ("a", False)]
+    assert (found.served, found.failed, found.throttled, found.requests) == (1, 1, 1, 3)
+    assert found.ratios == (1.0, 0.0)           # capacity 2 and burst: each is entitled to one
+    assert (found.entitlement_jain, found.worst_ratio, found.utilisation) == (0.5, 0.0, 0.5)
+
+
+def test_who_wants_nothing_has_no_part_in_fairness() -> None:
+    wanted = Scenario("two", 1, 1, 1, (ClientClass("x", 2, 1),))
+    found = play(wanted, [Request(0.0, 0, "a")], Doorman())
+    assert (found.entitlement_jain, found.ratios) == (1.0, (1.0, 1.0))
+
+
+@pytest.mark.parametrize(("values", "index"), [([1, 1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([3, 1], 0.8), ([0, 0], 1.0)])
+def test_jains_index(values: list[float], index: float) -> None:
+    assert jain(values) == pytest.approx(index)
+
+
+def test_what_one_does_not_want_is_shared_out_again() -> None:
+    assert fair_shares({0: 1, 1: 10, 2: 10}, 9) == {0: 1, 1: 4, 2: 4}
+
+
+@given(demand=st.lists(st.integers(0, 50), min_size=1, max_size=20), capacity=st.floats(0, 500))
+def test_shares_are_wanted_add_up_and_no_one_could_have_more(demand: list[int], capacity: float) -> None:
+    shares = fair_shares(dict(enumerate(demand)), capacity)
+    assert all(0 <= shares[number] <= wanted + 1e-9 for number, wanted in enumerate(demand))
+    assert sum(shares.values()) == pytest.approx(min(capacity, sum(demand)))
+    short = [shares[number] for number, wanted in enumerate(demand) if shares[number] < wanted - 1e-9]
+    assert all(share >= max(shares.values()) - 1e-6 for share in short)
