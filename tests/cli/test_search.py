@@ -361,3 +361,13 @@ def test_help_loads_no_engine() -> None:
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == []
+
+
+def test_a_wrong_query_is_told_before_any_kernel_is_loaded() -> None:
+    code = (
+        "import sys\nfrom click.testing import CliRunner\nfrom argosy.cli.root import cli\n"
+        "assert CliRunner().invoke(cli, ['search', '[z-a]']).exit_code == 2\n"
+        "print(*({'numba', 'numpy'} & set(sys.modules)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == []

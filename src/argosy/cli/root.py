@@ -26,7 +26,7 @@ COMMANDS = {
     "auction": ("argosy.cli.fleet:auction", "Running auctions, and the threshold that closes them early."),
     "scale": ("argosy.cli.fleet:scale", "How many nodes the fleet would like to have."),
     "registry": ("argosy.cli.registry:registry", "What is remembered: check it, move it, measure it."),
-    "throttle": ("argosy.cli.throttle:throttle", "How fair the throttle is, and who is blamed right now."),
+    "throttle": ("argosy.cli.throttle:throttle", "Fair admission when the resource runs short."),
     "sim": ("argosy.cli.sim:sim", "Simulate a fleet, with or without faults."),
     "bench": ("argosy.cli.bench:bench", "Measure, beside peers in the same run."),
     "completion": ("argosy.cli.completion:completion", "Print the completion script for a shell."),

@@ -36,7 +36,7 @@ FOUND, NOTHING, FAILED = 0, 1, 2
 @search_options
 @json_option
 def search(**given: Any) -> None:
-    """Search folders, files and git repositories.
+    """Search folders and repositories, from memory.
 
     QUERY is words and fields that must all hold: kmalloc gfp_atomic, "static inline", file:\\.go$ sym:^New lang:go.
     Words are regexes. PATH is what is searched, by default the folder you are in.

@@ -44,7 +44,7 @@ def intersected(table: dict[int, frozenset[int]], keys: list[int]) -> list[int]:
         frozen(np.array(keys, np.int64)), bitmap_length(BLOCKS), postings.present, postings.ranks, postings.offsets,
         postings.blocks, out,
     )  # fmt: skip
-    return out[:count].tolist()
+    return [int(block) for block in out[:count]]
 
 
 def united(table: dict[int, frozenset[int]], keys: list[int]) -> list[int]:

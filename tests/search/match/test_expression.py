@@ -1,5 +1,7 @@
 """A pattern ready for matching: its matches in steps small enough to be stopped."""
 
+from itertools import pairwise
+
 import pytest
 
 from argosy.search.match.budget import Budget
@@ -35,7 +37,7 @@ def test_no_more_than_a_step_is_told_between_two_looks(pattern: str) -> None:
     ]
     assert told == sorted(told)
     assert told[0] <= STEP_MIN
-    assert all(after - before <= STEP_MAX for before, after in zip(told, told[1:], strict=False))
+    assert all(after - before <= STEP_MAX for before, after in pairwise(told))
     assert told[-1] < whole
 
 

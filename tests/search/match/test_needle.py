@@ -1,8 +1,8 @@
 """A literal made ready: rare bytes, keys, and the looks between two buffers."""
 
-import numpy as np
 import pytest
 
+from argosy.search.index.segment import U32
 from argosy.search.match.needle import Needle, collected, find_each, frequency
 from tests.search.match.asking import Looks, array, cancelled_by, data_of, segment_of, unbounded
 
@@ -27,7 +27,7 @@ def test_blocks_that_may_hold_it_are_those_with_its_trigrams(text: bytes, count:
 
 
 def test_a_buffer_is_always_filled_and_then_the_budget_is_looked_at() -> None:
-    def resume(at: int, position: int, out: np.ndarray) -> tuple[int, int, int]:  # type: ignore[type-arg]
+    def resume(at: int, position: int, out: U32) -> tuple[int, int, int]:
         out[0] = at
         return 1, at + 1, 0
 

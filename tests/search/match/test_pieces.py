@@ -10,7 +10,9 @@ from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.regex import Pattern
 from tests.search.match.asking import Looks, array, cancelled_by, data_of, unbounded
 
-PATTERNS = ["a", "a+", r"\s+a", r"a\s*", "^a", "a$", "^$", "^", r"\ba\b", r"[^b]+", "(?s)a.*a", r"\Aa", r"a\z", "x*", ".", r"\W"]
+PATTERNS = [
+    "a", "a+", r"\s+a", r"a\s*", "^a", "a$", "^$", "^", r"\ba\b", "[^b]+", "(?s)a.*a", r"\Aa", r"a\z", "x*", ".", r"\W",
+]  # fmt: skip
 pieces = st.lists(st.text("ab \n", max_size=8).map(str.encode), min_size=1, max_size=6)
 
 

@@ -27,7 +27,7 @@ def points(text: bytes, query: str | Query, path: str = "a.py") -> float:
         (b"class Food:\n", "foo", 50 + 5500 + 1000),
         (b"def foo():\n", "foo", 500 + 7000 + 800),
         (b"class Foo:\n", "class foo", 500 + 7000 + 1000 + 200),                # two atoms
-        (b"x = foo(bar, qux)\n", "foo bar qux", 500 + 266),                     # three: 400 x 2/3, cut to a whole number
+        (b"x = foo(bar, qux)\n", "foo bar qux", 500 + 266),                     # three: 400 x 2/3, cut
         (b"nothing\n", "file:a.py", 500 + 7000),
         (b"nothing\n", "file:a", 500 + 5500),
         (b"nothing\n", "file:^", 0),

@@ -52,7 +52,8 @@ def test_no_more_texts_than_the_bound_are_spelled_out() -> None:
     assert finite(parse_regex(fits + "|more")) is None
 
 
-parts = st.lists(st.sampled_from(["a", "b", "ab", "[ab]", "a?", "b??", "(a|ab)", "(ab|a)", "a{2}"]), min_size=1, max_size=4)
+pieces = st.sampled_from(["a", "b", "ab", "[ab]", "a?", "b??", "(a|ab)", "(ab|a)", "a{2}"])
+parts = st.lists(pieces, min_size=1, max_size=4)
 
 
 @settings(max_examples=200, deadline=None)

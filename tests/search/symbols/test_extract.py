@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from argosy.search.languages import LANGUAGES
 from argosy.search.symbols import KINDS, definitions
-from argosy.search.symbols.extract import DEFINITIONS_MAX, WINDOW_BYTES
+from argosy.search.symbols.extract import CONTENT_BYTES_MAX, DEFINITIONS_MAX, WINDOW_BYTES
 from argosy.search.symbols.grammars import GRAMMARS
 from tests.search.symbols.telling import told
 
@@ -55,6 +55,12 @@ def test_an_empty_file_defines_nothing(language: str) -> None:
 def test_a_language_without_a_grammar_defines_nothing() -> None:
     assert definitions("Brainfuck", b"class A {}") == []
     assert definitions("", b"class A {}") == []
+
+
+def test_a_file_beyond_any_outline_is_not_outlined() -> None:
+    text = b"def f(): pass\n".ljust(CONTENT_BYTES_MAX, b"\n")
+    assert told("Python", text) == ["function f"]
+    assert told("Python", text + b"\n") == []
 
 
 def test_every_grammar_is_of_a_language_we_can_tell() -> None:

@@ -19,6 +19,7 @@ from argosy.search.symbols.nesting import nested, placed
 from argosy.search.symbols.outline import outlined
 from argosy.search.symbols.squeezing import Squeezed, squeezed
 
+CONTENT_BYTES_MAX = 8 << 20             # four times what is indexed unasked; a larger file is found, not outlined
 DEFINITIONS_MAX = 100_000               # of one file, macros apart; what comes after is not told
 NAME_BYTES_MAX = 1_000                  # longer is no name
 
@@ -39,7 +40,7 @@ _Row: TypeAlias = tuple[int, int, str, int]
 def definitions(language: str, content: bytes) -> list[Definition]:
     """The names defined in a file, in the order they stand in it; none in a language we have no grammar for."""
     grammar = GRAMMARS.get(language)
-    if grammar is None or not content:
+    if grammar is None or not 0 < len(content) <= CONTENT_BYTES_MAX:
         return []
     if grammar.lexis is None:
         matches = _matches(grammar, content)

@@ -184,11 +184,12 @@ def _body_end(out: U8, at: int, reads: int, saved: I32) -> int:
                 return here
         elif byte == ord("#") and reads & DIRECTIVES:
             here = _next_mark(out, here + 1)
+            first = out[here] if here < out.size else _NEWLINE
             second = out[here + 1] if here + 1 < out.size else _NEWLINE
-            if out[here] == ord("i") and second != ord("n") and ifs < _IFS_MAX:
+            if first == ord("i") and second != ord("n") and ifs < _IFS_MAX:
                 saved[ifs] = depth
                 ifs += 1
-            elif out[here] == ord("e") and ifs > 0:
+            elif first == ord("e") and ifs > 0:
                 if second == ord("n"):
                     ifs -= 1
                 elif second == ord("l"):
