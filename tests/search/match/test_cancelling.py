@@ -14,7 +14,7 @@ from argosy.search.model import Form, Options
 from argosy.search.regex import Pattern
 from tests.search.match.asking import Looks, ask, built, cancelled_by
 
-DOCUMENT_BYTES = 40_000
+DOCUMENT_BYTES = 8_000
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_after_the_flag_is_up_nothing_more_is_looked_at(index: Index, query: str
 
 def test_a_pattern_that_matches_everywhere_is_looked_after_often(index: Index) -> None:
     looks = Looks()
-    answer = ask(index, r"file:f1\. [a-z]", Options(form=Form.COUNT), cancelled_by(looks))
+    answer = ask(index, "[a-z]", Options(form=Form.COUNT), cancelled_by(looks))
     assert answer.stats.matches > 3 * expression.STEP_MAX
     assert answer.stats.matches / looks.seen <= expression.STEP_MAX
 

@@ -194,6 +194,8 @@ def told(query: Query, corpus: Corpus) -> Query:
         case Branch():
             mask = branch_mask(query, corpus.repository)
             return Const(mask != 0) if mask in (0, (1 << len(corpus.repository.branches)) - 1) else query
+        case Language(None):
+            return Const(False)
         case Substring() | Regexp() | Symbol() | Language() | FileNameSet():
             return query
     return Const(holds_for_repository(query, corpus.repository))

@@ -119,6 +119,7 @@ def test_what_the_repository_decides_has_no_matches_to_show() -> None:
     assert spans(Or((Repo("alpha"), FOO)), PYTHON) == [(0, 10)]
     assert spans(Or((Repo("beta"), FOO)), PYTHON) == [(4, 7)]
     assert spans(Or((Language("Python"), FOO)), PYTHON) == [(4, 7)]
+    assert spans(Or((Not(Language(None)), FOO)), PYTHON) == [(0, 10)]
     assert spans(And((Not(Or((FALSE, Not(FOO)))), TRUE)), PYTHON) == [(4, 7)]
 
 
