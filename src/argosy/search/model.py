@@ -43,7 +43,7 @@ class Form(Enum):
 
     CHUNKS = "chunks"           # runs of whole lines with the ranges inside them
     LINES = "lines"             # one record per line; a match over several lines is split
-    COUNT = "count"             # files and counts only
+    COUNT = "count"             # no files, only how many there are
 
 
 class Options(msgspec.Struct, frozen=True):

@@ -1,5 +1,9 @@
 """What holds of definitions whatever the text: order, bounds, parents, and that nobody can make it take long."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,21 +14,20 @@ from argosy.search.symbols.extract import CONTENT_BYTES_MAX, DEFINITIONS_MAX, WI
 from argosy.search.symbols.grammars import GRAMMARS
 from tests.search.symbols.telling import told
 
-PIECES = st.sampled_from(
-    [
-        b"class A {", b"struct b {", b"}", b"{", b"(", b")", b"[", b"]", b"<", b">", b";", b",", b"=", b"=>", b":",
-        b"::",
-        b"def f(x):\n", b"fn g() ", b"func (r *T) h() ", b"function k(a) ", b"enum E {", b"const (", b"type T ",
-        b"typedef ",
-        b"#define M(x) \\\n", b"#if A\n", b"#else\n", b"#endif\n", b"#[a]", b"@b(c)", b"impl X for Y ", b"x: int",
-        b"a, b",
-        b"/*", b"*/", b"//", b"--", b"#", b'"', b"'", b"`", b"${", b'"""', b"'''", b"\\", b"\n", b"\r\n", b"  ", b"\t",
-        b"R\"x(", b")x\"", b"r#\"", b"=begin\n", b"=end\n", b"[[", b"]]", b"{-", b"-}", b"\xff\xfe", "é€".encode(),
-        b"\x00",
-        b"operator", b"interface I ", b"extends ", b"template<", b"# Title\n", b"export ", b"async ", b"return /a'/",
-        b"case ",
-    ]
-)  # fmt: skip
+PIECE_LIST = [
+    b"class A {", b"struct b {", b"}", b"{", b"(", b")", b"[", b"]", b"<", b">", b";", b",", b"=", b"=>", b":",
+    b"::",
+    b"def f(x):\n", b"fn g() ", b"func (r *T) h() ", b"function k(a) ", b"enum E {", b"const (", b"type T ",
+    b"typedef ",
+    b"#define M(x) \\\n", b"#if A\n", b"#else\n", b"#endif\n", b"#[a]", b"@b(c)", b"impl X for Y ", b"x: int",
+    b"a, b",
+    b"/*", b"*/", b"//", b"--", b"#", b'"', b"'", b"`", b"${", b'"""', b"'''", b"\\", b"\n", b"\r\n", b"  ", b"\t",
+    b"R\"x(", b")x\"", b"r#\"", b"=begin\n", b"=end\n", b"[[", b"]]", b"{-", b"-}", b"\xff\xfe", "é€".encode(),
+    b"\x00",
+    b"operator", b"interface I ", b"extends ", b"template<", b"# Title\n", b"export ", b"async ", b"return /a'/",
+    b"case ",
+]  # fmt: skip
+PIECES = st.sampled_from(PIECE_LIST)
 TEXTS = st.lists(PIECES, max_size=60).map(b"".join)
 
 
@@ -95,3 +98,11 @@ def test_a_file_made_to_be_slow_is_not(language: str, piece: bytes) -> None:
     """Each of these would take minutes at a quadratic pace; the limit of the suite is the assertion's teeth."""
     text = piece * (200_000 // len(piece))
     assert len(definitions(language, text)) <= DEFINITIONS_MAX
+
+
+def test_no_kernel_ever_looks_outside_of_its_arrays() -> None:
+    command = [sys.executable, "-m", "tests.search.symbols.strict", "1500"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    reply = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert reply.returncode == 0, reply.stderr
+    assert int(reply.stdout) > 1000

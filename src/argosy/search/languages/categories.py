@@ -124,8 +124,9 @@ _MARK = re.compile(
 
 
 def _says_generated(head: bytes) -> bool:
-    top = head[:LOOK_BYTES]
-    return (b"enerated" in top or b"GENERATED" in top) and _MARK.search(top) is not None
+    if head.find(b"enerated", 0, LOOK_BYTES) < 0 and head.find(b"GENERATED", 0, LOOK_BYTES) < 0:
+        return False
+    return _MARK.search(head[:LOOK_BYTES]) is not None
 
 
 def _is_minified(path: bytes, head: bytes) -> bool:

@@ -68,7 +68,7 @@ class Search:
         )
 
     def _reduced(self, index: Index) -> Query:
-        """What is left to ask of the index's documents; FALSE if none can match. The whole query's type stays on top."""
+        """What is left to ask of the index's documents; FALSE if none can match. The query's own type stays on top."""
         asked = self._query.child if isinstance(self._query, Type) else self._query
         query = _told(for_repository(asked, index.repository), lambda child: self._has_match(child, index))
         return typed(self._query.kind, query) if isinstance(self._query, Type) else query
