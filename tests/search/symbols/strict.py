@@ -18,7 +18,9 @@ KERNELS = {
     blanking: ["_blank"], outline: ["_outline"], nesting: ["_nest", "_blank_arguments", "_place"],
     indents: ["_blank_bodies", "_columns"], squeezing: ["_squeeze"],
 }  # fmt: skip
-DEEP = [b"(", b"{", b"[", b"<", b"class a {", b"#if A\n", b"`${", b"((a=>{", b"typedef struct {", b"}", b")", b"'", b"#"]
+DEEP = [
+    b"(", b"{", b"[", b"<", b"class a {", b"#if A\n", b"`${", b"((a=>{", b"typedef struct {", b"}", b")", b"'", b"#",
+]  # fmt: skip
 NOISE = b"(){}[]<>;,=:#@'\"`\\/*-!$\nabdeiflrRcnt \xff"
 
 
