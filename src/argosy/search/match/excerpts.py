@@ -3,14 +3,14 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from argosy.search.model import Location
 
 _NEWLINE = b"\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """A match in a document; `symbol` is the place of the symbol it overlaps among the segment's, or -1."""
 
     start: int

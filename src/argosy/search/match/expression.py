@@ -1,6 +1,7 @@
 """A regular expression as matching needs it: compiled, and with all that is known about its matches."""
 
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
@@ -30,12 +31,23 @@ class Expression:
     def __init__(self, pattern: str, *, is_case_sensitive: bool) -> None:
         self.is_case_sensitive = is_case_sensitive
         self._pattern = Pattern.compile(pattern, is_case_sensitive=is_case_sensitive)
-        tree = parse_regex(pattern)
-        self.needs: Needs = needs(tree, is_case_sensitive=is_case_sensitive)
-        self.reach: int | None = line_reach(tree)
-        self.has_text_anchors: bool = has_text_anchors(tree)
-        self.can_be_empty: bool = can_be_empty(tree)
-        self.finite: Finite | None = finite(tree)
+        self._tree = parse_regex(pattern)
+        self.has_text_anchors: bool = has_text_anchors(self._tree)
+        self.can_be_empty: bool = can_be_empty(self._tree)
+
+    # What takes longer to find out is found out when it is first asked.
+
+    @cached_property
+    def needs(self) -> Needs:
+        return needs(self._tree, is_case_sensitive=self.is_case_sensitive)
+
+    @cached_property
+    def reach(self) -> int | None:
+        return line_reach(self._tree)
+
+    @cached_property
+    def finite(self) -> Finite | None:
+        return finite(self._tree)
 
     @classmethod
     def of_text(cls, text: str, *, is_case_sensitive: bool) -> "Expression":

@@ -103,6 +103,10 @@ def _split(text: bytes, match: Match) -> Iterator[tuple[int, Match]]:
     while True:
         end = line_end(text, start)
         newline = end - 1 if text[end - 1 : end] == b"\n" else end
+        if match.start == start and match.end <= newline:
+            if match.end > start:
+                yield line_start(text, start), match        # nearly always
+            return
         piece = Match(start, min(match.end, newline), match.points, match.symbol)
         if piece.end > piece.start:
             yield line_start(text, start), piece
