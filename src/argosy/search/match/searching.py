@@ -48,10 +48,12 @@ class Search:
         if query == FALSE:
             outcome.indexes_excluded += 1
             return []
-        if not index.parts:
-            outcome.searched.add(number)
         quotas = (Quota(self.options.index_match_limit, Reached.INDEX_MATCHES), self._total)
-        return [Task(self, query, index, part, quotas, number) for part in range(len(index.parts))]
+        tasks = [Task(self, query, index, part, quotas, number) for part in range(len(index.parts))]
+        tasks = [task for task in tasks if task.has_work]
+        if not tasks:
+            outcome.searched.add(number)
+        return tasks
 
     def is_over(self, outcome: Outcome) -> bool:
         """Whether nothing further is to be started; the outcome is told why."""
@@ -96,6 +98,11 @@ class Task:
         self._number = number                   # the index's, in this search
         self._search = search.segment_search(query, index, part)
         self._possible = self._search.possible()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the index leaves any document in question."""
+        return len(self._possible) > 0
 
     @property
     def cost_bytes(self) -> int:
