@@ -52,8 +52,9 @@ class Stage:
 def watched(work: Callable[[Stage], T]) -> T:
     """What the work gives or raises. If this thread is interrupted, the work is told and left alone."""
     stage, outcome = Stage(), Future[T]()
-    threading.Thread(target=_settle, args=(outcome, work, stage), name="argosy-search", daemon=True).start()
+    worker = threading.Thread(target=_settle, args=(outcome, work, stage), name="argosy-search", daemon=True)
     with _ctrl_c() as is_interrupted, View(stage) as view:
+        worker.start()
         while not (wait([outcome], TICK_S).done or is_interrupted()):
             view.draw()
         if is_interrupted():
