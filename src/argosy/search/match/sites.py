@@ -37,6 +37,8 @@ class Site(Protocol):
 
 
 class ContentSite:
+    """The text of the files."""
+
     def __init__(self, finder: Finder, segment: Segment, candidates: Candidates) -> None:
         self._finder = finder
         self._segment = segment
@@ -107,21 +109,8 @@ class NameSite:
         return _admitted(self._finder, self._segment.names, documents, manners, budget)
 
 
-class SymbolSite:
+class SymbolSite(ContentSite):
     """A symbol's name lies in the content, so the content's candidates hold it; only the names there are looked at."""
-
-    def __init__(self, finder: Finder, segment: Segment, candidates: Candidates) -> None:
-        self._finder = finder
-        self._segment = segment
-        self._candidates = candidates
-
-    @cached_property
-    def possible(self) -> Mask | None:
-        return self._candidates.mask(self._segment.content)
-
-    @cached_property
-    def costs(self) -> U32:
-        return _costs(self._segment, self._candidates)
 
     def find(self, mask: Mask, budget: Budget) -> Spans:
         content, symbols = self._segment.content, self._segment.symbols
@@ -158,8 +147,8 @@ class SymbolSite:
         """The symbols that begin in candidate blocks; in documents with cut lines a name may lie across two blocks."""
         content = self._segment.content
         is_whole = self._segment.table.traits & Trait.CUT_LINE > 0
-        is_whole[self._candidates.documents] = True
-        blocks = self._candidates.blocks[(mask & ~is_whole)[content.block_docs[self._candidates.blocks]]]
+        is_whole[self.candidates.documents] = True
+        blocks = self.candidates.blocks[(mask & ~is_whole)[content.block_docs[self.candidates.blocks]]]
         starts, ends = bounds(content, np.flatnonzero(mask & is_whole).astype(np.uint32))
         starts = np.concatenate([content.block_starts[blocks], starts])
         ends = np.concatenate([content.block_starts[blocks.astype(np.int64) + 1], ends])
