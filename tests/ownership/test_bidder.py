@@ -16,6 +16,7 @@ from argosy.ownership.events import (
     LeaseChanged,
     LeaseGone,
     MaxBidsChanged,
+    ReleaseRequested,
     SessionEnded,
     SessionOpened,
     Snapshot,
@@ -263,9 +264,10 @@ def test_what_could_not_be_made_ready_is_avoided_ever_longer() -> None:
     assert bench.machine.deadline() - 1.0 == 22.5
 
 
-def test_what_is_avoided_is_not_bid_for_until_its_time() -> None:
+@pytest.mark.parametrize("event", [WarmingFailed(A, 1), ReleaseRequested(A)])
+def test_what_failed_or_was_given_up_is_not_bid_for_until_its_time(event: WarmingFailed | ReleaseRequested) -> None:
     bench = BidderBench("a", window_s=10.0)
-    bench.tell(WarmingFailed(A, 1), 0.0)
+    bench.tell(event, 0.0)
     assert bench.bids(AuctionOpened(auction("a")), 22.0) == []
     assert bench.bids(None, 22.5) == [A]
 

@@ -29,6 +29,7 @@ from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
     BidAnswered,
+    CatalogChanged,
     ClosingAnswered,
     DrainRequested,
     Event,
@@ -37,6 +38,7 @@ from argosy.ownership.events import (
     LetGoAnswered,
     MemberChanged,
     MemoryMeasured,
+    ReleaseRequested,
     SessionEnded,
     SessionOpened,
     SessionRenewed,
@@ -134,6 +136,21 @@ def test_what_is_still_wished_for_stays() -> None:
     node = Node(UnitSpec("a", replicas=2))
     node.grant(Unit("a", 2), 1.0)
     assert of_kind(node.tell(catalog(UnitSpec("a", replicas=3), "b"), 2.0), Release) == []
+
+
+def test_what_the_plane_gives_up_is_released() -> None:
+    node = Node()
+    node.grant("a", 1.0)
+    assert of_kind(node.tell(ReleaseRequested(A), 2.0), ServingStopped | Release) == [
+        ServingStopped(A, 1),
+        Release(session(), A, 1),
+    ]
+
+
+def test_a_changed_catalog_is_read_at_once() -> None:
+    node = Node(catalog_s=60.0)
+    assert of_kind(node.tell(None, 1.0), ReadCatalog) == []
+    assert of_kind(node.tell(CatalogChanged(), 1.0), ReadCatalog) == [ReadCatalog()]
 
 
 def test_a_primary_that_does_not_drain_needs_no_successor() -> None:

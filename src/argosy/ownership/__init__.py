@@ -11,7 +11,7 @@ from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.model import Lease, LeaseState, Member, Space, Unit, UnitSpec
 from argosy.ownership.ports import Catalog, MemoryProbe, OwnershipStore, Workload
 from argosy.ownership.ring import Ring
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.service import Onlooker, OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "LeaseState",
     "Member",
     "MemoryProbe",
+    "Onlooker",
     "OwnershipNode",
     "OwnershipSettings",
     "OwnershipStore",

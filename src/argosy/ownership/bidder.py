@@ -16,6 +16,7 @@ from argosy.ownership.events import (
     BidMissed,
     Event,
     MemoryMeasured,
+    ReleaseRequested,
     SessionEnded,
     Snapshot,
     Warmed,
@@ -83,6 +84,8 @@ class Bidder:
                 self._forget_pending()
             case Warmed(unit, _):
                 self._spoilt_count.pop(unit.name, None)
+            case ReleaseRequested(unit):
+                self._avoided[unit.name] = now + self._spoilt.delay(1, self._random)
             case WarmingFailed(unit, _):
                 failures = self._spoilt_count[unit.name] = self._spoilt_count.get(unit.name, 0) + 1
                 self._avoided[unit.name] = now + self._spoilt.delay(failures, self._random)

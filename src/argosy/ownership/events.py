@@ -165,8 +165,20 @@ class CatalogRead:
 
 
 @dataclass(frozen=True)
+class CatalogChanged:
+    """Somebody has written to the catalog: read it now rather than at the next turn."""
+
+
+@dataclass(frozen=True)
 class MemoryMeasured:
     free_bytes: int
+
+
+@dataclass(frozen=True)
+class ReleaseRequested:
+    """The plane above gives a unit up, for want of memory: others may have it, and this node not soon again."""
+
+    unit: Unit
 
 
 @dataclass(frozen=True)
@@ -191,6 +203,8 @@ Event = (
     | LetGoAnswered
     | StateMissed
     | CatalogRead
+    | CatalogChanged
     | MemoryMeasured
+    | ReleaseRequested
     | DrainRequested
 )

@@ -11,10 +11,12 @@ from argosy.ownership.bidder import Bidder
 from argosy.ownership.closer import Closer
 from argosy.ownership.effects import Drop, Effect, EndSession, Left, ReadCatalog, SetState, Sweep, Warm
 from argosy.ownership.events import (
+    CatalogChanged,
     CatalogRead,
     DrainRequested,
     Event,
     LeaseChanged,
+    ReleaseRequested,
     Snapshot,
     StateMissed,
     Warmed,
@@ -78,6 +80,8 @@ class NodeMachine:
         if self._has_left:
             return []
         self.view.apply(event, now)
+        if isinstance(event, CatalogChanged):
+            self._catalog_at = None
         effects = self._periodic(now)
         effects += self.member.handle(event, now)
         effects += self.keeper.handle(event, now)
@@ -118,6 +122,8 @@ class NodeMachine:
             case Warmed(unit, epoch):
                 effects += self._set_ready(unit, epoch)
             case WarmingFailed(unit, epoch) if self._holds_at(unit, epoch):
+                effects += self.leaver.let_go(unit)
+            case ReleaseRequested(unit):
                 effects += self.leaver.let_go(unit)
             case StateMissed(unit, epoch) if not self.leaver.is_draining and self._holds_at(unit, epoch):
                 failures = self._failures[unit] = self._failures.get(unit, 0) + 1

@@ -10,7 +10,15 @@ from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
 from argosy.ownership.auction import rivals
 from argosy.ownership.effects import Claim, Effect
-from argosy.ownership.events import ClaimAnswered, Event, LeaseChanged, LeaseGone, MemoryMeasured, WarmingFailed
+from argosy.ownership.events import (
+    ClaimAnswered,
+    Event,
+    LeaseChanged,
+    LeaseGone,
+    MemoryMeasured,
+    ReleaseRequested,
+    WarmingFailed,
+)
 from argosy.ownership.keeper import Keeper
 from argosy.ownership.model import Unit
 from argosy.ownership.promise import Promise
@@ -60,7 +68,7 @@ class Reconciler:
             case ClaimAnswered(unit, retry_after_s):
                 self._asking.discard(unit)
                 self._try_again(unit, now, retry_after_s)
-            case WarmingFailed(unit, _):
+            case WarmingFailed(unit, _) | ReleaseRequested(unit):
                 self._spoilt_until[unit] = now + self._settings.window_s
             case LeaseGone(unit, _) if unit in self._next_try:
                 self._try_soon(unit, now)

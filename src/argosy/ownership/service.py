@@ -9,9 +9,10 @@ anyone.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 
+from argosy.base import logs
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.driver import Driver
 from argosy.base.errors import Conflict, NotOwner, Unavailable
@@ -27,9 +28,54 @@ from argosy.ownership.node import NodeMachine
 from argosy.ownership.ports import Catalog, MemoryProbe, OwnershipStore, Workload
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.teller import Teller
+from argosy.ownership.view import FleetView
 from argosy.ownership.worker import Worker
 
 WATCH_BACKOFF = Backoff(first_s=0.1, ceiling_s=2.0)
+
+
+async def facts(
+    store: OwnershipStore, clock: Clock, random: Random, *, on_away: Callable[[Unavailable], None]
+) -> AsyncIterator[saw.Fact]:
+    """All facts about the store's space, for ever: a watch that breaks is begun again, with a snapshot."""
+    failures = 0
+    while True:
+        try:
+            async for fact in store.watch():
+                failures = 0
+                yield fact
+        except Unavailable as why:
+            on_away(why)
+        failures += 1
+        await clock.sleep(WATCH_BACKOFF.delay(failures, random))
+
+
+class Onlooker:
+    """Follows a space without taking part in it: what a front door needs to know who holds what."""
+
+    def __init__(self, store: OwnershipStore, *, clock: Clock | None = None, random: Random | None = None) -> None:
+        self.view = FleetView()
+        self.observers: list[Callable[[], None]] = []       # called after every fact
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._random = random or system_random()
+        self._log = logs.get("ownership").bind(space=store.space.name)
+        self._is_current = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follows until this task is cancelled."""
+        async for fact in facts(self._store, self._clock, self._random, on_away=self._away):
+            self.view.apply(fact, self._clock.now())
+            self._is_current.set()
+            for observer in self.observers:
+                observer()
+
+    async def wait_current(self) -> None:
+        """Returns once a first snapshot has come."""
+        await self._is_current.wait()
+
+    def _away(self, why: Unavailable) -> None:
+        self._log.warning("store away", why=str(why))
 
 
 class OwnershipNode:
@@ -127,23 +173,23 @@ class OwnershipNode:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._has_left.set()
 
+    def release(self, unit: Unit) -> None:
+        """Gives a unit up: serving stops, others may have it, and this node does not bid for it again for a while."""
+        self._driver.tell(saw.ReleaseRequested(unit))
+
+    def catalog_changed(self) -> None:
+        """Reads the catalog now rather than at the next turn."""
+        self._driver.tell(saw.CatalogChanged())
+
     async def drain(self) -> None:
         """Leaves in good order: membership first, then each unit to a ready successor, then the session."""
         self._driver.tell(saw.DrainRequested())
         await self._has_left.wait()
 
     async def _watch(self) -> None:
-        failures = 0
-        while True:
-            try:
-                async for fact in self._store.watch():
-                    failures = 0
-                    self._teller.fact(fact, self._machine.view, self._clock.now())
-                    self._driver.tell(fact)
-            except Unavailable as why:
-                self._teller.store_away(why)
-            failures += 1
-            await self._clock.sleep(WATCH_BACKOFF.delay(failures, self._random))
+        async for fact in facts(self._store, self._clock, self._random, on_away=self._teller.store_away):
+            self._teller.fact(fact, self._machine.view, self._clock.now())
+            self._driver.tell(fact)
 
     # -- effects ----------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ BRANCHES_MAX = 64
 REPLICAS_MAX = 8
 BIDS_MAX = 100
 URL_CHARS_MAX = 1000
+ERROR_CHARS_MAX = 1000
 
 
 @transaction
@@ -56,7 +57,32 @@ def note_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> Pro
     clock = yield from now()
     repository = yield from known(REPOSITORIES, repo_id)
     noted = replace(repository, footprint_bytes=footprint_bytes, last_commit=commit_hash, last_indexed_at=clock)
+    return (yield from stored(REPOSITORIES, replace(noted, failures=0, last_error=None, last_failed_at=None)))
+
+
+@transaction
+def note_failed(repo_id: str, *, error: str) -> Program[Repository]:
+    """Notes why a repository could not be indexed. The text is for people; it must carry no secret."""
+    clock = yield from now()
+    repository = yield from known(REPOSITORIES, repo_id)
+    failures = repository.failures + 1
+    noted = replace(repository, failures=failures, last_error=error[:ERROR_CHARS_MAX], last_failed_at=clock)
     return (yield from stored(REPOSITORIES, noted))
+
+
+@transaction
+def pin(repo_id: str, is_pinned: bool) -> Program[Repository]:
+    """A pinned repository is never evicted from memory."""
+    repository = yield from known(REPOSITORIES, repo_id)
+    return (yield from stored(REPOSITORIES, replace(repository, is_pinned=is_pinned)))
+
+
+@transaction
+def ask_reindex(repo_id: str) -> Program[Repository]:
+    """Asks its holders to index a repository anew, whether or not it has new commits."""
+    clock = yield from now()
+    repository = yield from known(REPOSITORIES, repo_id)
+    return (yield from stored(REPOSITORIES, replace(repository, reindex_asked_at=clock)))
 
 
 @transaction

@@ -243,6 +243,10 @@ class Repository:
     footprint_bytes: int | None = None
     last_commit: str | None = None
     last_indexed_at: int | None = None
+    failures: int = 0                       # in a row, since it was last indexed
+    last_error: str | None = None
+    last_failed_at: int | None = None
+    reindex_asked_at: int | None = None     # an index older than this is to be made anew
     added_at: int = 0
     version: int = 0
 

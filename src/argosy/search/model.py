@@ -173,13 +173,32 @@ class Reached(Enum):
     CANCELLED = "cancelled"
 
 
+class Shortfall(Enum):
+    """Why a repository that was asked for is not in an answer."""
+
+    UNOWNED = "unowned"         # no node holds it just now
+    WARMING = "warming"         # its holder fetches or indexes it
+    TIMED_OUT = "timed out"     # its holder did not answer in time
+    FAILED = "failed"           # its holder could not be reached, or answered with an error
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A repository that the answer says nothing about."""
+
+    repository: str
+    why: Shortfall
+    detail: str = ""
+
+
 class Answer(msgspec.Struct, frozen=True):
-    """The best matches, what they cost, and every bound that was met on the way (GW-1)."""
+    """The best matches, what they cost, and all that keeps the answer from being the whole truth (GW-1)."""
 
     files: tuple[FileMatch, ...] = ()
     stats: Stats = Stats()
-    reached: tuple[Reached, ...] = ()
+    reached: tuple[Reached, ...] = ()                   # bounds that were met on the way
+    missing: tuple[Missing, ...] = ()                   # repositories that nobody could look at; by name
+    repositories: Mapping[str, Repository] = {}         # those the files are from; only a fleet tells them
 
     @property
     def is_complete(self) -> bool:
-        return not self.reached
+        return not self.reached and not self.missing

@@ -1,0 +1,1 @@
+"""What should be searchable: where repositories are (`addresses`), and the catalog, followed (`client`)."""

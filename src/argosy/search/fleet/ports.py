@@ -1,0 +1,61 @@
+"""What a search node needs from the world, and what it offers to front doors and to other nodes."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from argosy.search.documents import Source
+from argosy.search.fleet.model import (
+    Asked,
+    FileAsked,
+    FileText,
+    Folder,
+    FolderAsked,
+    Listing,
+    NodeStatus,
+    Wish,
+)
+from argosy.search.model import Answer, Branch
+
+
+class Fetcher(Protocol):
+    """Brings repositories to this machine. What goes wrong is told by remedy: Unavailable will pass by itself,
+    everything else needs somebody to act; messages carry no secret."""
+
+    async def heads(self, wish: Wish) -> tuple[Branch, ...]:
+        """Where the wished branches stand at the origin now, without fetching anything."""
+        ...
+
+    def fetch(self, wish: Wish) -> AbstractAsyncContextManager[Source]:
+        """The repository, readable until the context ends. Cancelling ends the processes at work."""
+        ...
+
+
+class Node(Protocol):
+    """What a node answers, asked in the same process or over HTTP."""
+
+    async def search(self, asked: Asked) -> Answer:
+        """The best matches in the named repositories; those that this node may not answer for are `missing`."""
+        ...
+
+    async def list(self, asked: Asked) -> Listing:
+        """Those of the named repositories that satisfy the query."""
+        ...
+
+    async def file(self, asked: FileAsked) -> FileText:
+        """NotOwner if this node may not answer for the repository, NotFound if there is no such file."""
+        ...
+
+    async def folder(self, asked: FolderAsked) -> Folder: ...
+
+    async def status(self) -> NodeStatus: ...
+
+    def index(self, repository: str) -> AsyncIterator[bytes]:
+        """The finished index as a byte stream, for a node that is to hold it next."""
+        ...
+
+
+class Nodes(Protocol):
+    """Nodes by the addresses in their leases."""
+
+    def at(self, address: str) -> Node: ...
