@@ -9,7 +9,7 @@ WORKERS ?= 2
 ARGS ?=
 NAME ?= ownership
 LOCK := .venv/boot/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
-	pyproject.toml --all-extras --no-emit-package argosy
+	pyproject.toml --extra all --no-emit-package argosy
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint types bench docs lock clean

@@ -19,8 +19,8 @@ import click
 import argosy
 from argosy.app import SECTIONS
 from argosy.base import metrics, settings
+from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
-from argosy.bench.servers import Valkey
 from argosy.cli.root import cli, command_tree
 from argosy.ownership.backends import etcd_keys, redis_keys
 from argosy.registry import memory

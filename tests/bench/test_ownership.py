@@ -2,8 +2,8 @@
 
 import pytest
 
+from argosy.base.backends import servers
 from argosy.base.errors import Invalid
-from argosy.bench import servers
 from argosy.bench.harness import Bench
 from argosy.bench.ownership import run
 from argosy.bench.ownership.run import FULL, QUICK, STORES, Plan, ownership

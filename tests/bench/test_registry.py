@@ -2,8 +2,8 @@
 
 import pytest
 
+from argosy.base.backends import servers
 from argosy.base.errors import Invalid
-from argosy.bench import servers
 from argosy.bench.harness import Bench
 from argosy.bench.registry import run
 from argosy.bench.registry.run import Plan, registry

@@ -2,13 +2,13 @@
 
 import pytest
 
+from argosy.base.backends import servers
 from argosy.base.errors import Invalid
-from argosy.bench import servers
 from argosy.bench.harness import Bench
 from argosy.bench.throttle import run, together
 from argosy.bench.throttle.run import Plan, throttle
 
-TINY = Plan(rounds=2, tail_s=0.05, seeds=1, fleet_s=5, fleet_seeds=1)
+TINY = Plan(rounds=2, tail_s=0.05, tail_rounds=2, seeds=1, fleet_s=5, fleet_seeds=1)
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +35,15 @@ async def test_every_figure_is_measured_beside_its_peers() -> None:
         "hot_path.p999": {"alone"},
         "hot_path.p999.sharing_over_alone": set(),
         "converge.valkey": set(),
+        "restore.valkey_emptied": set(),
         "fleet.noisy.jain_shared": {"one instance"},
         "fleet.noisy.jain_gap": set(),
         "fleet.noisy.jain_unshared": {"one instance"},
         "fair.noisy.jain": {"no throttle"},
+        "fair.noisy.jain_min": set(),
+        "fair.noisy.published.jain": {"no throttle"},
+        "fair.noisy.published.strict.jain": {"no throttle"},
+        "fair.noisy.published.utilisation": set(),
         "fair.noisy.utilisation": set(),
         "fair.noisy.strict.jain": {"no throttle"},
         "fair.surge.jain": {"no throttle"},

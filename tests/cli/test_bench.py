@@ -78,7 +78,7 @@ def test_a_bench_that_is_told_to_stop_ends_its_servers() -> None:
 STOPPED_MIDWAY = """
 import asyncio, os, signal, sys
 from argosy.bench import harness
-from argosy.bench.servers import Valkey
+from argosy.base.backends.servers import Valkey
 from argosy.cli import main
 
 async def stopped(bench):

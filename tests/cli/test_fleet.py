@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
-from argosy.bench.servers import Valkey
 from argosy.cli.root import cli
 from argosy.ownership.backends.opening import open_store
 from argosy.ownership.model import Member, Role, Space, Unit

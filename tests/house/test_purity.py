@@ -12,8 +12,8 @@ import pytest
 
 from tests.house.tree import SOURCE, parsed, shown, source_modules
 
-BADGES = {"service", "http", "grpc", "client", "worker", "driver", "clock", "settings", "app"}
-BADGED_FOLDERS = {"backends", "sim", "bench", "cli"}
+BADGES = {"service", "http", "grpc", "client", "worker", "driver", "clock", "settings"}
+BADGED_FOLDERS = {"app", "backends", "sim", "bench", "cli"}
 # What one module may import although it wears no badge, because it is the one place for it.
 LICENSED = {
     "base/metrics.py": {"prometheus_client"},

@@ -56,6 +56,30 @@ def test_an_indexing_is_noted_without_undoing_a_wish() -> None:
         store.run(catalog.note_indexed("a", commit_hash="", footprint_bytes=1))
 
 
+def test_failures_are_counted_until_an_indexing_succeeds() -> None:
+    store = Interpreter()
+    store.run(catalog.add("a", URL))
+    store.run(catalog.note_failed("a", error="the origin is away"))
+    store.pass_time(7)
+    failed = store.run(catalog.note_failed("a", error="x" * 5000))
+    assert (failed.failures, failed.last_failed_at) == (2, START_MS + 7)
+    assert failed.last_error == "x" * catalog.ERROR_CHARS_MAX
+    noted = store.run(catalog.note_indexed("a", commit_hash="c0ffee", footprint_bytes=1))
+    assert (noted.failures, noted.last_error, noted.last_failed_at) == (0, None, None)
+
+
+def test_a_repository_is_pinned_and_asked_to_be_indexed_anew() -> None:
+    store = Interpreter()
+    store.run(catalog.add("a", URL))
+    assert store.run(catalog.pin("a", True)).is_pinned
+    store.pass_time(7)
+    asked = store.run(catalog.ask_reindex("a"))
+    assert (asked.reindex_asked_at, asked.is_pinned) == (START_MS + 7, True)
+    assert not store.run(catalog.pin("a", False)).is_pinned
+    with pytest.raises(NotFound):
+        store.run(catalog.pin("b", True))
+
+
 def test_a_wish_is_taken_back() -> None:
     store = Interpreter()
     store.run(catalog.add("a", URL))

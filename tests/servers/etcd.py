@@ -4,8 +4,8 @@ import shutil
 import signal
 import subprocess
 
-from argosy.bench import servers
-from argosy.bench.servers import free_ports, program
+from argosy.base.backends import servers
+from argosy.base.backends.servers import free_ports, program
 
 __all__ = ["Etcd", "free_ports"]
 

@@ -1,6 +1,6 @@
 """A real Valkey server for tests: the one that the benches start."""
 
-from argosy.bench.servers import Valkey, free_ports
+from argosy.base.backends.servers import Valkey, free_ports
 
 __all__ = ["Valkey", "free_port"]
 

@@ -3,6 +3,7 @@
 Mount `EXCEPTION_HANDLERS` in a Starlette application; routes then simply raise.
 """
 
+import hmac
 from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from argosy.base.errors import ArgosyError, NotOwner, Throttled, Unavailable
+from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotOwner, Throttled, Unauthorized, Unavailable
 from argosy.base.redact import redact
 
 RETRY_AFTER_S = 2       # advice of an Unavailable that knows nothing better
@@ -34,6 +35,27 @@ def error_response(error: ArgosyError) -> Response:
             headers["retry-after"] = str(RETRY_AFTER_S)
     told = {"kind": type(error).__name__, "status": error.status, "message": redact(str(error))}
     return json_response({"error": told}, error.status, headers)
+
+
+def check_admin(request: Request, admin_token: str | None) -> None:
+    """Lets pass whoever shows the admin token; without a configured token nobody passes."""
+    if not admin_token:
+        raise Forbidden("admin routes are closed: set node.admin_token to open them")
+    given = request.headers.get("authorization", "")
+    if not hmac.compare_digest(given.encode(), f"Bearer {admin_token}".encode()):
+        raise Unauthorized("this route needs the header 'authorization: Bearer <admin token>'")
+
+
+async def read_body(request: Request, *, bytes_max: int) -> bytes:
+    """The whole body; Invalid as soon as it is known to be larger than `bytes_max`, however much is still to come."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > bytes_max:
+            raise Invalid(f"the body of this request may have {bytes_max} bytes: send less")
+        parts.append(part)
+    return b"".join(parts)
 
 
 async def _handle(_: Request, error: Exception) -> Response:

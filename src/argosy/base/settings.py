@@ -84,6 +84,10 @@ class Loaded:
     def sections(self) -> list[type]:
         return list(self._by_class)
 
+    def changed(self, sections: Mapping[type, Any]) -> "Loaded":
+        """The same settings with some sections replaced."""
+        return Loaded({**self._by_class, **sections}, self.sources, self.ignored)
+
 
 def load(
     sections: Sequence[type],

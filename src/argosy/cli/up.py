@@ -1,4 +1,4 @@
-"""`argosy up`: a node with everything embedded."""
+"""`argosy up`: the whole product on this machine, in one process or as a small fleet."""
 
 from pathlib import Path
 
@@ -6,14 +6,20 @@ import click
 
 from argosy.cli.settings import config_option, load
 
+NODES_MAX = 64
+
 
 @click.command()
+@click.argument("addresses", nargs=-1, metavar="[PATH|URL]…")
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Search nodes as processes of their own, on a Valkey.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port of the front door; 0 takes a free one.")
 @config_option
-def up(config: Path | None) -> None:
-    """Start a node with everything embedded.
+def up(addresses: tuple[str, ...], nodes: int | None, port: int | None, config: Path | None) -> None:
+    """Index repositories and serve them: web pages, APIs, everything in one process, no server needed.
 
-    Stops on Ctrl-C or SIGTERM after letting go of what it holds.
+    What is named is added to the catalog, which is remembered in this user's data directory; what was added before is
+    served, too. Folders and working copies are indexed as they are. Stops on Ctrl-C or SIGTERM.
     """
-    from argosy import app
+    from argosy.app.up import run_up
 
-    app.run_up(load(config))
+    run_up(load(config), addresses, nodes=nodes, port=port)

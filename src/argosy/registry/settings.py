@@ -16,7 +16,7 @@ class RegistrySettings:
     SECTION: ClassVar[str] = "registry"
 
     url: str = setting(
-        "sqlite:///argosy-data/registry.db",
+        "sqlite:///{data}/registry.db",
         doc="where it lives: sqlite:///relative.db, sqlite:////absolute.db (one machine), redis[s]://, valkey[s]:// or "
         "redis+sentinel:// (many), memory:// (forgotten at the end)",
     )

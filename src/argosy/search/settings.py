@@ -27,6 +27,7 @@ class SearchSettings:
     )
     builds_max: int = setting(2, min=1, max=64, doc="indexes built at a time; the kernels use a core each")
     fetches_max: int = setting(4, min=1, max=64, doc="repositories fetched at a time")
+    looks_max: int = setting(8, min=1, max=256, doc="origins asked for new commits at a time")
     refresh_s: float = setting(60.0, min=1.0, doc="how often an origin is asked for new commits")
     retry_first_s: float = setting(5.0, min=0.1, doc="wait after a first failure to refresh; doubles each time")
     retry_ceiling_s: float = setting(900.0, min=1.0, doc="longest wait between two tries")
@@ -38,6 +39,7 @@ class SearchSettings:
         None, doc="where very large indexes are kept on disk to come back quickly after a restart; off by default"
     )
     snapshot_min_bytes: int = setting(GIB, min=1, doc="smaller indexes are never kept on disk")
+    snapshot_bytes_max: int = setting(64 * GIB, min=1, doc="above this the oldest on disk are deleted")
 
     def check(self) -> Iterable[str]:
         if self.low_watermark >= self.high_watermark:
@@ -53,7 +55,7 @@ class FetchSettings:
     mode: str = setting(
         "mirror", choices=("mirror", "shallow"), doc="keep bare mirrors and fetch into them, or clone the tip each time"
     )
-    folder: str = setting("argosy-data/mirrors", doc="where mirrors and passing clones lie; several nodes may share it")
+    folder: str = setting("{data}/mirrors", doc="where mirrors and passing clones lie; several nodes may share it")
     folder_bytes_max: int = setting(50 * GIB, min=MIB, doc="mirrors longest unused are deleted above this size")
     timeout_s: float = setting(1800.0, min=1.0, doc="one clone or fetch may take this long")
     ask_timeout_s: float = setting(30.0, min=1.0, doc="one look at an origin's branches may take this long")

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from argosy.base.backends.servers import Etcd, Server, Valkey
 from argosy.base.errors import ArgosyError
 from argosy.bench.harness import Bench, Figure
 from argosy.bench.ownership import calls, fleet, peers
 from argosy.bench.ownership.site import Site
-from argosy.bench.servers import Etcd, Server, Valkey
 
 
 @dataclass(frozen=True)

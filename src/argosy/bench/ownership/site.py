@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
+from argosy.base.backends.servers import Server
 from argosy.base.clock import SystemClock, system_random
 from argosy.bench import machine
 from argosy.bench.harness import Values
-from argosy.bench.servers import Server
 from argosy.ownership.backends.opening import open_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
 from argosy.bench.harness import Values
-from argosy.bench.servers import Valkey
 from argosy.registry.backends.redis_memory import measure
 from argosy.registry.canary_runs import unpacked
 from argosy.registry.program import Append, CountUp, Upsert, Write

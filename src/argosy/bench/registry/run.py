@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from argosy.base.backends.servers import Valkey
 from argosy.base.errors import ArgosyError
 from argosy.bench.harness import Bench, Figure
 from argosy.bench.registry import claims, memory, upserts
-from argosy.bench.servers import Valkey
 from argosy.registry.memory import ESTIMATES, TOTAL_MAX_BYTES
 from argosy.registry.tables import ALIASES, TASKS
 

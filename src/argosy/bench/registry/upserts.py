@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
-from argosy.bench.servers import Valkey
 from argosy.registry.backends.opening import open_registry
 from argosy.registry.program import Program, Upsert, commit, transaction
 from argosy.registry.rows import Alias, AliasKind, ControlTask, TaskStatus

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from argosy.bench.servers import Valkey
+from argosy.base.backends.servers import Valkey
 from argosy.throttle import FairThrottle, Outcome
 
 CLIENTS = [f"client-{number:04d}" for number in range(1000)]

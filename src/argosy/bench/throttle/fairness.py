@@ -7,7 +7,7 @@ exchange goes over the wire. Virtual time lies in the past, because a server bri
 import secrets
 from collections.abc import Sequence
 
-from argosy.bench.servers import Valkey
+from argosy.base.backends.servers import Valkey
 from argosy.sim.throttle_eval import Setup, run_once, still
 from argosy.sim.throttle_load import Allocation, Scenario, arrivals
 from argosy.throttle import Rows, ThrottleSettings

@@ -5,11 +5,14 @@ import subprocess
 import sys
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
+from redis import Redis
+
+from argosy.base.backends.servers import Valkey
 from argosy.base.errors import Unavailable
-from argosy.bench.servers import Valkey
 from argosy.sim.throttle_checkers import EQUAL
 from argosy.sim.throttle_world import spread
 from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
@@ -22,6 +25,26 @@ LOOK_S = 0.02
 
 def convergence_s(server: Valkey, instances: int, settings: ThrottleSettings) -> float:
     """Seconds from the last write until all buckets of all instances are equal."""
+    with _blamed(instances, settings) as throttles:
+        return _equal_after_s(throttles, "after the last write")
+
+
+def restore_s(server: Valkey, instances: int, settings: ThrottleSettings) -> float:
+    """Seconds from the server's forgetting everything until a newcomer has learnt all of it from the server again."""
+    with _blamed(instances, settings) as throttles:
+        _equal_after_s(throttles, "after the last write")
+        newcomer = FairThrottle()
+        with Redis.from_url(server.url) as client:
+            client.flushall()
+        started = time.monotonic()
+        with Sharing.open(newcomer, replace(settings, cold_start_s=0.0)):
+            _equal_after_s([*throttles, newcomer], "after the server has forgotten everything")
+            return time.monotonic() - started
+
+
+@contextmanager
+def _blamed(instances: int, settings: ThrottleSettings) -> Iterator[list[FairThrottle]]:
+    """Instances that share, and have just written for a while."""
     throttles = [FairThrottle() for _ in range(instances)]
     with ExitStack() as stack:
         for throttle in throttles:
@@ -30,12 +53,16 @@ def convergence_s(server: Valkey, instances: int, settings: ThrottleSettings) ->
         while time.monotonic() < until:
             random.choice(throttles).report(f"client-{random.randrange(CLIENTS)}", Outcome.FAILURE)
             time.sleep(0.001)
-        last = time.monotonic()
-        while spread(throttles) > EQUAL:
-            if time.monotonic() > last + CONVERGED_S_MAX:
-                raise Unavailable(f"{instances} instances are not equal {CONVERGED_S_MAX:g} s after the last write")
-            time.sleep(LOOK_S)
-        return time.monotonic() - last
+        yield throttles
+
+
+def _equal_after_s(throttles: Sequence[FairThrottle], since: str) -> float:
+    started = time.monotonic()
+    while spread(throttles) > EQUAL:
+        if time.monotonic() > started + CONVERGED_S_MAX:
+            raise Unavailable(f"{len(throttles)} instances are not equal {CONVERGED_S_MAX:g} s {since}")
+        time.sleep(LOOK_S)
+    return time.monotonic() - started
 
 
 def tail_us(seconds: float, settings: ThrottleSettings | None) -> float:

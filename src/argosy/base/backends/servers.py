@@ -1,7 +1,7 @@
-"""Real servers on this machine's loopback, for benches and tests: each in a folder of its own, and gone afterwards.
+"""Real servers on this machine's loopback, for local fleets, benches and tests: each in a folder of its own, and gone
+afterwards.
 
-The programs come in wheels of the developers' environment. Where a wheel is missing this says so; nothing else is
-started in its place.
+The programs come in wheels. Where a wheel is missing this says so; nothing else is started in its place.
 """
 
 import os
@@ -185,7 +185,7 @@ def program(package: str, pattern: str) -> Path:
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
     found = [path for folder in folders for path in sorted(Path(folder).glob(pattern))]
     if not found:
-        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`")
+        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`, or pip install it")
     return found[0]
 
 

@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
+from argosy.base.backends import servers
+from argosy.base.backends.servers import Etcd, Server, Valkey
 from argosy.base.errors import Invalid, Unavailable
-from argosy.bench import servers
-from argosy.bench.servers import Etcd, Server, Valkey
 
 
 @pytest.mark.parametrize("kind", [Valkey, Etcd])

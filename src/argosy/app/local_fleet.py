@@ -1,0 +1,80 @@
+"""A real fleet on one machine: search nodes as processes of their own, a Valkey for their leases, one front door here.
+
+The catalog stays in this user's SQLite registry, which all of them read. The Valkey is new and empty each time, and
+known to be: nobody can hold an older lease in it, so nothing waits for one to expire.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from argosy.app.settings import NodeSettings
+from argosy.base import logs
+from argosy.base.backends.servers import Valkey
+from argosy.base.settings import ENV_PREFIX, Loaded
+from argosy.ownership.settings import OwnershipSettings
+from argosy.search.settings import SearchSettings
+
+NODES_MAX = 64
+LEAVE_S = 30.0          # told to stop, a node gets this long to finish
+
+log = logs.get("app")
+
+
+@contextmanager
+def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int) -> Iterator[Loaded]:
+    """Starts the nodes, each with its part of the memory; yields the settings with which the front door finds them."""
+    with Valkey() as valkey:
+        ownership = replace(loaded.get(OwnershipSettings), store=valkey.url, grace_s=0.0)
+        processes = [_start(loaded, valkey.url, number, budget_bytes // nodes) for number in range(1, nodes + 1)]
+        log.info("local fleet", nodes=nodes, store=valkey.url, budget_bytes=budget_bytes)
+        try:
+            yield loaded.changed({OwnershipSettings: ownership})
+        finally:
+            _stop(processes)
+
+
+def _start(loaded: Loaded, store: str, number: int, budget_bytes: int) -> subprocess.Popen[bytes]:
+    """A node with this process's settings, but for its name, its port and its part of the memory."""
+    changes: dict[str, Any] = {
+        "OWNERSHIP_STORE": store,
+        "OWNERSHIP_GRACE_S": 0,
+        "NODE_ID": f"node-{number}",
+        "NODE_PORT": 0,
+        "NODE_DATA_DIR": _data_dir(loaded),
+        "SEARCH_BUDGET_BYTES": budget_bytes,
+        "FETCH_ALLOW_LOCAL": "true",
+    }
+    environ = {**os.environ, **{f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}}
+    command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search"]
+    # In a group of its own, so that Ctrl-C reaches this process alone, which then tells the others in order.
+    return subprocess.Popen(command, env=environ, start_new_session=True)
+
+
+def _data_dir(loaded: Loaded) -> str:
+    from argosy.app.settings import default_data_dir
+
+    return loaded.get(NodeSettings).data_dir or default_data_dir()
+
+
+def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
+    """All leave at once, so nobody waits for a successor: the second signal says so."""
+    for process in processes:
+        for _ in range(2):
+            process.send_signal(signal.SIGTERM)
+    for process in processes:
+        try:
+            process.wait(LEAVE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def share_of(settings: SearchSettings, free_bytes: int) -> int:
+    """The memory all indexes of the machine together may take."""
+    return settings.budget_bytes or int(free_bytes * settings.budget_share)

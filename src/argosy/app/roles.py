@@ -1,0 +1,169 @@
+"""What a process can be: each role makes its components from the settings and says what they need to run.
+
+    hold      takes part in a space and holds the units its settings name: leases alone
+    search    bids for repositories, indexes them in memory and answers for them
+    gateway   the front door: APIs and web pages over all search nodes
+
+A process may wear several; search and gateway in one process talk without a network.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from argosy.app.listening import alive_route, listen, metrics_route, named, serve
+from argosy.app.running import run_until_told
+from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
+from argosy.app.stores import reach_registry, reach_store
+from argosy.base import logs
+from argosy.base.metrics import Metrics
+from argosy.base.settings import Loaded
+from argosy.base.tracing import NO_TRACER, Tracer
+from argosy.ownership.ports import OwnershipStore
+from argosy.ownership.settings import OwnershipSettings
+from argosy.registry.settings import RegistrySettings
+
+if TYPE_CHECKING:
+    from argosy.ownership.service import OwnershipNode
+    from argosy.registry.ports import RegistryStore
+    from argosy.search.catalog.client import CatalogClient
+
+log = logs.get("app")
+
+
+class Role(StrEnum):
+    HOLD = "hold"
+    SEARCH = "search"
+    GATEWAY = "gateway"
+
+
+@dataclass
+class Process:
+    """What the roles of one process share, and what they ask of it."""
+
+    loaded: Loaded
+    this: NodeSettings
+    store: OwnershipStore
+    metrics: Metrics
+    tracer: Tracer
+    closing: AsyncExitStack                     # what is opened is closed with the process
+    routes: list[BaseRoute] = field(default_factory=list)
+    tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
+    ready: list[Callable[[], bool]] = field(default_factory=list)
+    node: "OwnershipNode | None" = None         # whose end is the process's end
+    registry: "RegistryStore | None" = None
+    catalog: "CatalogClient | None" = None
+
+
+Part = Callable[[Process], Awaitable[None]]
+
+
+def run(loaded: Loaded, roles: Sequence[Role], *, greet: Callable[[Process], None] | None = None) -> None:
+    """Runs a process until it is told to stop; the signals' first mention drains, the second ends at once."""
+    settings = loaded.get(LogSettings)
+    logs.configure(level=settings.level, format="json" if settings.is_json else "text")
+    for name in loaded.ignored:
+        log.warning("setting ignored: no such section", variable=name)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_run(loaded, roles, greet or _greet))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed: about twice the requests a second."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _run(loaded: Loaded, roles: Sequence[Role], greet: Callable[[Process], None]) -> None:
+    listener = listen(loaded.get(NodeSettings))
+    async with AsyncExitStack() as closing:
+        closing.callback(listener.close)
+        this = named(loaded.get(NodeSettings), listener)
+        store = await reach_store(loaded.get(OwnershipSettings))
+        closing.push_async_callback(store.close)
+        tracer = _tracer(loaded.get(TracingSettings), closing)
+        process = Process(loaded, this, store, Metrics(), tracer, closing)
+        for role in roles:
+            await _part(role)(process)
+        process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
+        process.tasks.append(serve(process.routes, listener))
+        is_over = asyncio.Event()
+
+        async def drain() -> None:
+            if process.node is None:
+                is_over.set()
+            else:
+                await process.node.drain()
+
+        await run_until_told(
+            _until(is_over) if process.node is None else process.node.run(),
+            process.tasks,
+            drain=drain,
+            is_up=lambda: greet(process),
+        )
+
+
+async def _until(is_over: asyncio.Event) -> None:
+    await is_over.wait()
+
+
+def _part(role: Role) -> Part:
+    """Imported when worn: a search node needs what a front door does not, and the other way round."""
+    match role:
+        case Role.HOLD:
+            from argosy.app.holding import hold as part
+        case Role.SEARCH:
+            from argosy.app.searching import search as part
+        case Role.GATEWAY:
+            from argosy.app.gateways import gateway as part
+    return part
+
+
+async def with_catalog(process: Process) -> "CatalogClient":
+    """The catalog of this process, followed; opened by the first role that needs it."""
+    from argosy.search.catalog.client import CatalogClient
+
+    if process.catalog is None:
+        process.registry = await reach_registry(process.loaded.get(RegistrySettings))
+        process.closing.push_async_callback(process.registry.close)
+        process.catalog = CatalogClient(process.registry)
+        process.tasks.append(process.catalog.run())
+    return process.catalog
+
+
+def _ready_route(process: Process) -> Route:
+    async def readyz(_: Request) -> Response:
+        is_ready = all(ready() for ready in process.ready)
+        return JSONResponse({"ready": is_ready, "node": process.this.id}, 200 if is_ready else 503)
+
+    return Route("/readyz", readyz)
+
+
+def _tracer(settings: TracingSettings, closing: AsyncExitStack) -> Tracer:
+    if settings.endpoint is None:
+        return NO_TRACER
+    from argosy.base.backends.otel import otel_tracer
+
+    tracer = otel_tracer(settings.endpoint, settings.service_name)
+    closing.callback(tracer.close)
+    return tracer
+
+
+def _greet(process: Process) -> None:
+    this = process.this
+    log.info("node up", node=this.id, address=this.address)
+    if sys.stderr.isatty():
+        url = f"http://{this.address}"
+        sys.stderr.write(f"\n  argosy is up at {url}   ready: {url}/readyz   metrics: {url}/metrics\n")
+        sys.stderr.write("  Ctrl-C drains and stops\n\n")

@@ -1,0 +1,98 @@
+"""The settings of this process, and where all settings come from."""
+
+import os
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from argosy.base.settings import Loaded, load, setting
+from argosy.gateway.settings import GatewaySettings
+from argosy.ownership.settings import OwnershipSettings
+from argosy.registry.settings import RegistrySettings
+from argosy.search.settings import FetchSettings, SearchSettings
+from argosy.throttle.settings import ThrottleSettings
+
+DATA = "{data}"         # stands for node.data_dir in other settings
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """This process."""
+
+    SECTION: ClassVar[str] = "node"
+
+    id: str | None = setting(None, doc="the node's name in the fleet; by default host name and port")
+    host: str = setting("127.0.0.1", doc="address to listen on")
+    port: int = setting(6070, min=0, max=65535, doc="port to listen on; 0 takes a free one")
+    address: str | None = setting(None, doc="what other nodes and clients are told; by default host:port")
+    data_dir: str | None = setting(
+        None, doc="where this user's data lies, {data} in other settings; by default argosy in $XDG_DATA_HOME"
+    )
+    memory_limit_bytes: int | None = setting(
+        None, min=1, doc="memory this process may use; by default what the machine or container allows"
+    )
+    admin_token: str | None = setting(None, secret=True, doc="bearer token for admin routes, closed without it")
+    fleet_token: str | None = setting(None, secret=True, doc="bearer token nodes show each other, if they should")
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """What is written to stderr."""
+
+    SECTION: ClassVar[str] = "log"
+
+    level: str = setting("info", choices=("debug", "info", "warning", "error"), doc="the least that is written")
+    format: str = setting("text", choices=("text", "json"), doc="text for people, json for machines")
+
+    @property
+    def is_json(self) -> bool:
+        return self.format == "json"
+
+
+@dataclass(frozen=True)
+class TracingSettings:
+    """OpenTelemetry; off unless there is an endpoint."""
+
+    SECTION: ClassVar[str] = "tracing"
+
+    endpoint: str | None = setting(None, doc="OTLP/HTTP address of a collector, such as http://127.0.0.1:4318/v1/traces")
+    service_name: str = setting("argosy", doc="the name spans carry")
+
+
+SECTIONS: tuple[type, ...] = (
+    NodeSettings,
+    OwnershipSettings,
+    RegistrySettings,
+    SearchSettings,
+    FetchSettings,
+    GatewaySettings,
+    ThrottleSettings,
+    LogSettings,
+    TracingSettings,
+)
+
+
+def load_settings(path: Path | None) -> Loaded:
+    """Defaults, then the file, then the environment; nobody else looks at the environment."""
+    loaded = load(SECTIONS, path=path, environ=os.environ)
+    node = loaded.get(NodeSettings)
+    return with_data_dir(loaded, node.data_dir or default_data_dir())
+
+
+def default_data_dir() -> str:
+    home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    return os.path.join(home, "argosy")
+
+
+def with_data_dir(loaded: Loaded, folder: str) -> Loaded:
+    """The settings with every {data} in them replaced."""
+    folder = os.path.abspath(os.path.expanduser(folder))
+    return loaded.changed({cls: _placed(loaded.get(cls), folder) for cls in loaded.sections()})
+
+
+def _placed(section: Any, folder: str) -> Any:
+    texts = {spec.name: getattr(section, spec.name) for spec in fields(section)}
+    return replace(
+        section,
+        **{name: text.replace(DATA, folder) for name, text in texts.items() if isinstance(text, str) and DATA in text},
+    )

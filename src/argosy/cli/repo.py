@@ -1,0 +1,231 @@
+"""`argosy repo`: what should be searchable. Each command writes to the registry; the nodes follow it by themselves."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.cli.output import json_option, print_json, print_table, progress
+from argosy.cli.settings import config_option, load
+
+if TYPE_CHECKING:
+    from argosy.base.settings import Loaded
+    from argosy.registry.ports import RegistryStore
+    from argosy.registry.rows import Repository
+
+C = TypeVar("C", bound=Callable[..., Any])
+T = TypeVar("T")
+
+FILE = click.Path(dir_okay=False, allow_dash=True)
+
+
+def catalog_options(command: C) -> C:
+    """Adds what names a catalog: `--registry`, `--config`, and `--json`."""
+    for add in (
+        json_option,
+        config_option,
+        click.option("--registry", metavar="URL", help="Where the registry is; as in the settings."),
+    ):
+        command = add(command)
+    return command
+
+
+@click.group()
+def repo() -> None:
+    """What should be searchable."""
+
+
+@repo.command()
+@click.argument("addresses", nargs=-1, required=True, metavar="URL|PATH…")
+@click.option("--name", help="What to call it; by default it follows from the address. For one address only.")
+@click.option("--branch", "branches", multiple=True, help="A branch to index, may be repeated; by default HEAD.")
+@click.option("--pin", is_flag=True, help="Never evict it from memory.")
+@click.option("--replicas", type=int, default=0, help="Further nodes that keep it ready.")
+@catalog_options
+def add(
+    addresses: tuple[str, ...],
+    name: str | None,
+    branches: tuple[str, ...],
+    pin: bool,
+    replicas: int,
+    registry: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Wish for repositories to be searchable. Nodes bid for them, fetch and index them.
+
+    Paths on this machine are taken where the nodes' settings allow it (fetch.allow_local).
+    """
+    from argosy.registry import catalog
+    from argosy.search.catalog.addresses import address_of
+
+    if name is not None and len(addresses) > 1:
+        raise Invalid("--name is for one address: leave it out, or add them one by one")
+    found = [address_of(text, allow_local=True) for text in addresses]
+
+    async def wish(store: "RegistryStore") -> list["Repository"]:
+        return [
+            await store.run(
+                catalog.add(
+                    name or address.name, address.url, branches=branches, is_pinned=pin, replicas=replicas
+                )
+            )
+            for address in found
+        ]
+
+    rows = ask(config, registry, wish)
+    if as_json:
+        print_json([asdict(row) for row in rows])
+    else:
+        for row in rows:
+            click.echo(f"{row.repo_id} is wished for")
+
+
+@repo.command("list")
+@catalog_options
+def list_repositories(registry: str | None, config: Path | None, as_json: bool) -> None:
+    """Everything in the catalog: what is wished, and what is known since it was last indexed."""
+    from argosy.registry import catalog
+
+    rows = ask(config, registry, lambda store: store.run(catalog.everything()))
+    if as_json:
+        print_json([asdict(row) for row in rows])
+        return
+    columns = ("repository", "address", "branches", "pinned", "replicas", "memory MB", "commit", "state")
+    print_table(columns, [_line(row) for row in rows], empty="the catalog is empty: argosy repo add URL")
+
+
+def _line(row: "Repository") -> list[object]:
+    size = None if row.footprint_bytes is None else round(row.footprint_bytes / 1e6, 1)
+    state = "indexed" if row.last_indexed_at else "new"
+    if row.last_error:
+        state = f"failed {row.failures}×: {row.last_error}"
+    branches = ", ".join(row.branches) or "HEAD"
+    return [row.repo_id, row.url, branches, row.is_pinned, row.replicas, size, (row.last_commit or "")[:10], state]
+
+
+@repo.command()
+@click.argument("name")
+@catalog_options
+def pin(name: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+    """Never evict a repository from memory."""
+    from argosy.registry import catalog
+
+    _change(name, lambda store: store.run(catalog.pin(name, True)), "pinned", registry, config, as_json)
+
+
+@repo.command()
+@click.argument("name")
+@catalog_options
+def unpin(name: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+    """Let a repository be evicted when memory is short."""
+    from argosy.registry import catalog
+
+    _change(name, lambda store: store.run(catalog.pin(name, False)), "unpinned", registry, config, as_json)
+
+
+@repo.command()
+@click.argument("name")
+@catalog_options
+def reindex(name: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+    """Ask the holders of a repository to index it anew, whether or not it has new commits."""
+    from argosy.registry import catalog
+
+    _change(name, lambda store: store.run(catalog.ask_reindex(name)), "to be indexed anew", registry, config, as_json)
+
+
+@repo.command()
+@click.argument("name")
+@catalog_options
+def drop(name: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+    """Take a repository out of the catalog; it vanishes from answers at once."""
+    from argosy.registry import catalog
+
+    async def remove(store: "RegistryStore") -> "Repository":
+        known = await store.run(catalog.read(name))
+        if known is None or not await store.run(catalog.remove(name)):
+            raise NotFound(f"the catalog has no repository {name!r}: `argosy repo list` shows those it has")
+        return known
+
+    _change(name, remove, "no longer wished for", registry, config, as_json)
+
+
+@repo.command("import")
+@click.argument("file", type=FILE)
+@catalog_options
+def import_repositories(file: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+    """Wish for everything that FILE lists; `-` is standard input.
+
+    One address a line, with its branches behind it if they matter; `#` begins a comment. Or a JSON array of objects
+    with `url` and, if wanted, `name`, `branches`, `is_pinned`, `replicas`. All of it is checked before anything is
+    written. What the catalog already has is left as it is.
+    """
+    from argosy.registry import catalog
+    from argosy.search.catalog.importing import read_list
+
+    with click.open_file(file, encoding="utf-8") as stream:
+        wishes = read_list(stream.read())
+
+    async def wish(store: "RegistryStore") -> dict[str, int]:
+        counts = {"added": 0, "already there": 0}
+        with progress("importing") as tell:
+            for done, each in enumerate(wishes, start=1):
+                try:
+                    await store.run(
+                        catalog.add(
+                            each.name,
+                            each.url,
+                            branches=each.branches,
+                            is_pinned=each.is_pinned,
+                            replicas=each.replicas,
+                        )
+                    )
+                    counts["added"] += 1
+                except Conflict:
+                    counts["already there"] += 1
+                tell(done / len(wishes), f"importing {done} of {len(wishes)}")
+        return counts
+
+    counts = ask(config, registry, wish)
+    if as_json:
+        print_json(counts)
+    else:
+        click.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
+
+
+def _change(
+    name: str,
+    change: "Callable[[RegistryStore], Awaitable[Repository]]",
+    said: str,
+    registry: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    row = ask(config, registry, change)
+    if as_json:
+        print_json(asdict(row))
+    else:
+        click.echo(f"{name} is {said}")
+
+
+def ask(config: Path | None, registry: str | None, question: "Callable[[RegistryStore], Awaitable[T]]") -> T:
+    """Opens the registry that the options and settings name, asks one thing, and closes it."""
+    return asyncio.run(_ask(load(config), registry, question))
+
+
+async def _ask(
+    loaded: "Loaded", registry: str | None, question: "Callable[[RegistryStore], Awaitable[T]]"
+) -> T:
+    from argosy.app.stores import reach_registry
+    from argosy.registry.settings import RegistrySettings
+
+    wished = loaded.get(RegistrySettings)
+    store = await reach_registry(replace(wished, url=registry or wished.url))
+    try:
+        return await question(store)
+    finally:
+        await store.close()

@@ -1,0 +1,331 @@
+"""The nouns of the job broker: jobs, attempts, tasks, task leases, limits.
+
+A *job* is wished for by a tenant and attempted until it succeeds, is cancelled or has used up its retries. A *task* is
+what waits for its time: mostly an attempt to run, sometimes a step of the broker's own. A *TaskLease* is a worker's
+hold on a task. All times are whole milliseconds since the epoch.
+
+These are msgspec structs, stored as they are: a field is only ever added, at the end and with a default.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TypeAlias
+
+import msgspec
+
+NO_TENANT = "-"                         # the tenant of a broker that knows no tenants
+TENANT_CHARS_MAX = 64
+GROUP_CHARS_MAX = 64
+JOB_ID_CHARS_MAX = 256
+PRIORITY_MAX = 99                       # 0 goes first
+PRIORITY_DEFAULT = 50
+METADATA_PAIRS_MAX = 16
+METADATA_KEY_CHARS_MAX = 63
+METADATA_VALUE_BYTES_MAX = 65_534
+PAYLOAD_BYTES_MAX = 16 << 20            # a value of SlateDB; larger things belong into an object store of their own
+LIMITS_MAX = 32                         # of one job
+LEASE_MS = 10_000                       # a worker's hold, unless it heartbeats
+
+
+class JobStatus(IntEnum):
+    """The numbers are those of the wire."""
+
+    SCHEDULED = 0
+    RUNNING = 1
+    SUCCEEDED = 2
+    FAILED = 3
+    CANCELLED = 4
+
+    @property
+    def is_final(self) -> bool:
+        return self >= JobStatus.SUCCEEDED
+
+
+class AttemptStatus(IntEnum):
+    RUNNING = 0
+    SUCCEEDED = 1
+    FAILED = 2
+    CANCELLED = 3
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, array_like=True):
+    """`retry_count` retries after the first attempt; the wait grows by the factor up to the longest."""
+
+    retry_count: int = 0
+    initial_interval_ms: int = 0
+    max_interval_ms: int = 0
+    randomize_interval: bool = False
+    backoff_factor: float = 2.0
+
+
+class ConcurrencyLimit(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """At most `max_concurrency` jobs of this tenant hold `key` at a time."""
+
+    key: str
+    max_concurrency: int
+
+
+class RateLimitRetry(msgspec.Struct, frozen=True, array_like=True):
+    """How a job that is over its rate waits; no retries at all mean without end."""
+
+    initial_backoff_ms: int = 100
+    max_backoff_ms: int = 30_000
+    backoff_multiplier: float = 2.0
+    max_retries: int = 0
+
+
+class RateLimit(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """So many hits on a bucket that all tenants share; see `throttle.limits`. `behavior` has the wire's numbers."""
+
+    name: str
+    unique_key: str
+    limit: int
+    duration_ms: int
+    hits: int = 1
+    algorithm: int = 0
+    behavior: int = 0
+    retry: RateLimitRetry = RateLimitRetry()
+
+
+class FloatingLimit(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """A concurrency limit whose height a worker reports now and then."""
+
+    key: str
+    default_max_concurrency: int
+    refresh_interval_ms: int
+    metadata: Mapping[str, str] = {}
+
+
+Limit: TypeAlias = ConcurrencyLimit | RateLimit | FloatingLimit
+
+
+class NewJob(msgspec.Struct, frozen=True):
+    """What a client asks for."""
+
+    task_group: str
+    payload: bytes = b""
+    tenant: str = NO_TENANT
+    id: str = ""                                        # "" lets the broker make one
+    priority: int = PRIORITY_DEFAULT
+    start_at_ms: int = 0                                # 0 or earlier: now
+    retry: RetryPolicy | None = None
+    limits: tuple[Limit, ...] = ()
+    metadata: Mapping[str, str] = {}
+    # Beyond the original:
+    unique_key: str = ""                                # one unfinished or recent job per key …
+    unique_for_ms: int = 0                              # … for this long from its enqueueing
+    after: tuple[str, ...] = ()                         # jobs of this tenant that must have succeeded first
+    keep_ms: int = 0                                    # how long it is kept when it is done; 0: the broker's setting
+    trace: str = ""                                     # W3C traceparent of whoever enqueued it
+
+
+class Job(msgspec.Struct, frozen=True, array_like=True):
+    """What never changes about a job."""
+
+    id: str
+    tenant: str
+    task_group: str
+    priority: int
+    enqueued_at: int
+    start_at: int
+    payload: bytes = b""
+    retry: RetryPolicy | None = None
+    limits: tuple[Limit, ...] = ()
+    metadata: Mapping[str, str] = {}
+    unique_key: str = ""
+    after: tuple[str, ...] = ()
+    keep_ms: int = 0
+    trace: str = ""
+    schedule: str = ""                                  # the cron schedule it came from
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """What changes about a job."""
+
+    status: JobStatus
+    changed_at: int
+    attempt: int = 0                                    # the latest; counts for the job's whole life
+    relative_attempt: int = 0                           # counts from the latest restart; what retries go by
+    next_start_at: int = 0                              # while SCHEDULED
+    cancelled_at: int = 0                               # the cancel mark; a RUNNING job may carry it
+    waiting_for: tuple[str, ...] = ()                   # jobs it runs after that are not done yet
+    progress: bytes = b""                               # what its worker last told
+    is_dead: bool = False                               # FAILED with no retries left: in the dead-letter view
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    task_id: str
+    status: AttemptStatus
+    started_at: int
+    worker: str = ""
+    finished_at: int = 0
+    result: bytes | None = None
+    error_code: str = ""
+    error_data: bytes = b""
+
+
+class RunAttempt(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """For a worker: try the job. Every held key has a holder row with this task's id."""
+
+    id: str
+    tenant: str
+    job: str
+    attempt: int
+    relative_attempt: int
+    held: tuple[str, ...] = ()
+
+
+class RequestTicket(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """For the broker: when the time has come, queue for a slot of the first limit in `rest`."""
+
+    id: str
+    tenant: str
+    job: str
+    attempt: int
+    relative_attempt: int
+    rest: tuple[Limit, ...]                             # the part of the chain still to pass
+    held: tuple[str, ...] = ()
+
+
+class CheckRateLimit(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """For the broker: ask the rate limiter about the first limit in `rest`."""
+
+    id: str
+    tenant: str
+    job: str
+    attempt: int
+    relative_attempt: int
+    rest: tuple[Limit, ...]
+    tries: int = 0
+    held: tuple[str, ...] = ()
+
+
+class RefreshLimit(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """For a worker: find out how high a floating limit should be."""
+
+    id: str
+    tenant: str
+    key: str
+    task_group: str
+
+
+Task: TypeAlias = RunAttempt | RequestTicket | CheckRateLimit | RefreshLimit
+
+
+class QueuedTask(msgspec.Struct, frozen=True, array_like=True):
+    """A task in the queue; its place is (task_group, start_at, priority, job, attempt)."""
+
+    task: Task
+    task_group: str
+    start_at: int
+    priority: int
+
+
+class TaskLease(msgspec.Struct, frozen=True, array_like=True):
+    """A worker's hold on a task."""
+
+    worker: str
+    task: Task
+    task_group: str
+    started_at: int
+    expires_at: int
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True):
+    """A job that waits for a slot of a concurrency limit."""
+
+    task_id: str
+    tenant: str
+    key: str
+    job: str
+    attempt: int
+    relative_attempt: int
+    rest: tuple[Limit, ...]
+    start_at: int
+    priority: int
+    task_group: str
+    held: tuple[str, ...] = ()
+
+
+class FloatingState(msgspec.Struct, frozen=True, array_like=True):
+    """How high a floating limit is now."""
+
+    max_concurrency: int
+    refresh_interval_ms: int
+    refreshed_at: int
+    metadata: Mapping[str, str] = {}
+    is_refreshing: bool = False
+    failures: int = 0
+    not_before: int = 0
+
+
+class Schedule(msgspec.Struct, frozen=True, array_like=True):
+    """A cron schedule: each time it comes round, a job like `job` is enqueued."""
+
+    name: str
+    tenant: str
+    cron: str
+    timezone: str
+    job: NewJob
+    next_at: int
+    is_paused: bool = False
+
+
+class ImportedJob(msgspec.Struct, frozen=True):
+    """A job brought from another system, with what has already been tried."""
+
+    job: NewJob
+    enqueued_at: int
+    attempts: tuple[Attempt, ...] = ()
+
+
+class LeasedTask(msgspec.Struct, frozen=True):
+    """What a worker gets: a task, its job and how long it is the worker's."""
+
+    task: RunAttempt
+    job: Job
+    lease_ms: int
+    is_last_attempt: bool
+
+
+class LeasedRefresh(msgspec.Struct, frozen=True):
+    """What a worker gets to find out: how high a floating limit should be."""
+
+    task: RefreshLimit
+    state: FloatingState
+    lease_ms: int
+
+
+class JobView(msgspec.Struct, frozen=True):
+    """A job as its tenant sees it."""
+
+    job: Job
+    state: State
+    attempts: tuple[Attempt, ...] = ()                  # oldest first, if they were asked for
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """What a worker is told when it says that it still works."""
+
+    cancelled_at: int = 0                               # not 0: stop
+
+
+class Success(msgspec.Struct, frozen=True):
+    data: bytes = b""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    code: str
+    data: bytes = b""
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """The worker stopped because the job was cancelled."""
+
+
+Outcome: TypeAlias = Success | Failure | Cancelled
+
+WORKER_CRASHED = "WORKER_CRASHED"       # the code of an attempt whose lease ran out
+RATE_LIMITED = "RATE_LIMITED"           # of a job that gave up waiting for its rate
+AFTER_FAILED = "AFTER_FAILED"           # of a job that was to run after one that did not succeed

@@ -1,0 +1,42 @@
+"""A real Chromium for tests, headless: the machine's own, or the one that tools/chromium.py unpacks under .venv.
+
+A machine without one is a failing test that says what to do.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from playwright.async_api import Browser, async_playwright
+
+from tools.chromium import find_chromium
+
+START_MS_MAX = 60_000       # 0.3 s on an idle machine
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-zygote",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """A browser with a profile of its own, gone afterwards."""
+    found = find_chromium()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=found.program,
+            args=list(FLAGS),
+            env={**os.environ, **found.environment},
+            timeout=START_MS_MAX,
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()
