@@ -20,9 +20,9 @@ help:  ## this list
 setup:  ## the developers' environment in .venv (at once when nothing changed)
 	@$(ENV) dev
 
-run:  ## a node with everything embedded: argosy up
+run:  ## everything in one process, this repository indexed: argosy up .
 	@$(ENV) run
-	@$(BIN)/argosy up $(ARGS)
+	@$(BIN)/argosy up $(or $(ARGS),.)
 
 test: setup  ## all tests, with a real Valkey and a real etcd
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)

@@ -1,4 +1,4 @@
-"""`argosy up`: a node with everything embedded starts, answers, and leaves when told."""
+"""`argosy up` and `argosy serve`: processes start from nothing, answer, and leave when told."""
 
 import json
 import os
@@ -7,22 +7,28 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.request import urlopen
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from argosy.base.backends.servers import Valkey
+from tests.journeys.fleet import eventually
 
 
 @contextmanager
-def node(**settings: str) -> Iterator[subprocess.Popen[str]]:
-    environ = {**os.environ, "ARGOSY_NODE_PORT": "0", "ARGOSY_LOG_FORMAT": "json", **settings}
-    command = [sys.executable, "-m", "argosy.cli", "up"]
-    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
+def process(*words: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("ARGOSY_")}
+    environ = {**outside, "ARGOSY_NODE_PORT": "0", "ARGOSY_LOG_FORMAT": "json", **settings}
+    command = [sys.executable, "-m", "argosy.cli", *words]
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as started:
         try:
-            yield process
+            yield started
         finally:
-            process.kill()
+            started.kill()
 
 
 def wait_for(process: subprocess.Popen[str], event: str, **fields: str) -> dict[str, object]:
-    """Reads the node's log up to an event; a node that ends before is an error with all that it said."""
+    """Reads a log up to an event; a process that ends before is an error with all that it said."""
     assert process.stderr is not None
     said = []
     for line in process.stderr:
@@ -30,24 +36,96 @@ def wait_for(process: subprocess.Popen[str], event: str, **fields: str) -> dict[
         told: dict[str, object] = json.loads(line)
         if told["event"] == event and fields.items() <= told.items():
             return told
-    raise AssertionError(f"the node ended without {event!r}:\n{''.join(said)}")
+    raise AssertionError(f"the process ended without {event!r}:\n{''.join(said)}")
 
 
-def test_a_node_starts_from_nothing_holds_its_units_and_leaves_when_told() -> None:
-    with node(ARGOSY_OWNERSHIP_UNITS="alpha") as process:
-        address = wait_for(process, "node up")["address"]
-        assert wait_for(process, "serving")["unit"] == "alpha"
-        with urlopen(f"http://{address}/readyz", timeout=10) as answer:
-            assert json.load(answer)["ready"] is True
-        with urlopen(f"http://{address}/v1/leases", timeout=10) as answer:
-            assert [lease["unit"] for lease in json.load(answer)["leases"]] == ["alpha"]
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+def get(address: object, path: str) -> Any:
+    with urlopen(f"http://{address}{path}", timeout=10) as answer:
+        return json.load(answer)
 
 
-def test_a_node_with_wrong_settings_does_not_start() -> None:
-    with node(ARGOSY_OWNERSHIP_STORE="mysql://somewhere") as process:
-        assert process.stderr is not None
-        said = process.stderr.read()
-        assert process.wait(timeout=30) == 2
+def found(address: object, query: str) -> int:
+    """How many files match, or -1 while nothing can be served."""
+    request = Request(f"http://{address}/api/search", json.dumps({"q": query}).encode(), method="POST")
+    try:
+        with urlopen(request, timeout=10) as answer:
+            return int(json.load(answer)["Result"]["FileCount"])
+    except OSError:
+        return -1
+
+
+def project(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "ship.py").write_text("def sail(argo):\n    return argo\n")
+    return folder
+
+
+def test_up_indexes_what_is_named_and_leaves_when_told(tmp_path: Path) -> None:
+    sources, data = project(tmp_path / "sources"), tmp_path / "data"
+    with process("up", str(sources), ARGOSY_NODE_DATA_DIR=str(data)) as started:
+        address = wait_for(started, "node up")["address"]
+        wait_for(started, "index made", repository="sources")
+        eventually(lambda: found(address, "sail") == 1, within_s=30, what="the search finds the file")
+        (sources / "crew.py").write_text("def sail_again(): ...\n")
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(timeout=30) == 0
+    # The wish is remembered: named once, it is served again, as the folder is now.
+    with process("up", ARGOSY_NODE_DATA_DIR=str(data)) as started:
+        address = wait_for(started, "node up")["address"]
+        eventually(lambda: found(address, "sail") == 2, within_s=30, what="the search finds both files")
+
+
+def test_up_with_nodes_is_a_fleet_of_processes(tmp_path: Path) -> None:
+    names, data = [str(project(tmp_path / name)) for name in ("a", "b", "c")], str(tmp_path / "data")
+    with process("up", *names, "--nodes", "2", ARGOSY_NODE_ID="front", ARGOSY_NODE_DATA_DIR=data) as started:
+        address = wait_for(started, "node up", node="front")["address"]
+        eventually(lambda: found(address, "sail") == 3, within_s=60, what="all three are found")
+        fleet = get(address, "/v1/fleet")
+        assert {node["node"] for node in fleet["nodes"]} == {"node-1", "node-2"}
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(timeout=60) == 0
+
+
+def test_a_search_node_can_be_drained_by_command(tmp_path: Path) -> None:
+    data, sources = str(tmp_path / "data"), project(tmp_path / "sources")
+    with Valkey() as valkey:
+        shared = {
+            "ARGOSY_OWNERSHIP_STORE": valkey.url,
+            "ARGOSY_OWNERSHIP_GRACE_S": "0",
+            "ARGOSY_NODE_DATA_DIR": data,
+            "ARGOSY_NODE_ADMIN_TOKEN": "open sesame",
+            "ARGOSY_FETCH_ALLOW_LOCAL": "true",
+        }
+        with process("repo", "add", str(sources), **shared) as adding:
+            assert adding.wait(timeout=30) == 0
+        with process("serve", "--role", "search", ARGOSY_NODE_ID="n1", **shared) as started:
+            wait_for(started, "index made", repository="sources")
+            with process("node", "drain", "n1", "--wait", "30", **shared) as draining:
+                assert draining.wait(timeout=60) == 0
+            assert started.wait(timeout=30) == 0
+
+
+def test_a_node_without_a_plane_holds_its_units_and_leaves_when_told() -> None:
+    with process("serve", "--role", "hold", ARGOSY_OWNERSHIP_UNITS="alpha") as started:
+        address = wait_for(started, "node up")["address"]
+        assert wait_for(started, "serving")["unit"] == "alpha"
+        assert get(address, "/readyz")["ready"] is True
+        assert [lease["unit"] for lease in get(address, "/v1/leases")["leases"]] == ["alpha"]
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(timeout=30) == 0
+
+
+def test_a_process_with_wrong_settings_does_not_start() -> None:
+    with process("serve", "--role", "hold", "--store", "mysql://somewhere") as started:
+        assert started.stderr is not None
+        said = started.stderr.read()
+        assert started.wait(timeout=30) == 2
         assert said.startswith("error: there is no store 'mysql'")
+
+
+def test_a_path_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with process("up", str(tmp_path / "nowhere"), ARGOSY_NODE_DATA_DIR=str(tmp_path / "data")) as started:
+        assert started.stderr is not None
+        said = started.stderr.read()
+        assert started.wait(timeout=30) != 0
+        assert "nowhere" in said

@@ -230,6 +230,7 @@ WISHES = st.one_of(
     move(catalog.note_failed, names, error=some),
     move(catalog.pin, names, bits),
     move(catalog.ask_reindex, names),
+    move(catalog.note_pushed, names),
     move(rewritten, st.just(TABLES[13]), names, st.fixed_dictionaries({"url": some, "replicas": small})),
     move(catalog.remove, names, expected_version=versions),
     move(catalog.read_by_url, some),

@@ -29,7 +29,7 @@ def eventually(condition: Callable[[], bool], *, within_s: float, what: str) -> 
 
 @dataclass
 class NodeProcess:
-    """One `argosy up`, which logs to a file of its own."""
+    """One `argosy serve --role hold`, which logs to a file of its own."""
 
     name: str
     folder: Path
@@ -51,7 +51,7 @@ class NodeProcess:
             "ARGOSY_LOG_LEVEL": "debug",
         }
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([sys.executable, "-m", "argosy.cli", "up"], stderr=log, env=environment)
+            self.process = subprocess.Popen([sys.executable, "-m", "argosy.cli", "serve", "--role", "hold"], stderr=log, env=environment)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

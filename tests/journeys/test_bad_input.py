@@ -17,7 +17,7 @@ def up(**settings: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ARGOSY_")}
     environment |= {f"ARGOSY_{name.upper()}": value for name, value in settings.items()}
     environment.setdefault("ARGOSY_NODE_PORT", "0")
-    command = [sys.executable, "-m", "argosy.cli", "up"]
+    command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "hold"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
 

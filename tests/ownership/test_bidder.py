@@ -16,6 +16,7 @@ from argosy.ownership.events import (
     LeaseChanged,
     LeaseGone,
     MaxBidsChanged,
+    MemberChanged,
     ReleaseRequested,
     SessionEnded,
     SessionOpened,
@@ -54,6 +55,16 @@ def test_an_opening_bid_waits_a_random_part_of_the_jitter() -> None:
     assert bench.machine.deadline() == pytest.approx(5.1)
     assert bench.bids(None, 5.05) == []
     assert bench.bids(None, 5.1) == [A]
+
+
+def test_a_fleet_that_starts_together_waits_for_its_last_member_but_not_for_ever() -> None:
+    bench = BidderBench("a", members_min=3, window_s=60.0, claim_jitter_s=0.0)
+    assert bench.bids(MemberChanged(member("other")), 1.0) == []
+    assert bench.bids(MemberChanged(member("third")), 2.0) + bench.bids(None, 2.0) == [A]
+    # Complete once is enough: who leaves later is not waited for.
+    late = BidderBench("a", members_min=3, window_s=5.0, claim_jitter_s=0.0)
+    assert late.bids(None, 4.9) == []
+    assert late.bids(None, 5.0) + late.bids(None, 5.0) == [A]
 
 
 def test_a_running_auction_is_joined_at_once_and_before_any_is_opened() -> None:

@@ -42,6 +42,8 @@ def test_a_grant_on_the_watch_is_served_at_once() -> None:
     keeper = keeping(A)
     assert keeper.holds(A, 1.0)
     assert not keeper.holds(B, 1.0)
+    assert keeper.holds_any("a", 1.0)
+    assert not keeper.holds_any("b", 1.0)
 
 
 def test_nothing_is_held_at_the_very_instant_the_promise_ends() -> None:

@@ -135,6 +135,7 @@ def test_the_wait_from_open_to_held_is_remembered_and_bounded() -> None:
     view.apply(LeaseChanged(lease("a")), 12.5)
     view.apply(LeaseChanged(lease("a", state=LeaseState.DRAINING)), 20.0)
     assert list(view.claimed_after_s) == [12.5]
+    assert list(view.waited_s.values()) == [12.5]
     for epoch in range(1, CLAIMS_REMEMBERED + 10):
         view.apply(LeaseChanged(lease("a", epoch=epoch)), 20.0)
         view.apply(LeaseGone(A, epoch), 20.0)

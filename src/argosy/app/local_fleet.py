@@ -31,7 +31,7 @@ def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int) -> Iterator[Loade
     """Starts the nodes, each with its part of the memory; yields the settings with which the front door finds them."""
     with Valkey() as valkey:
         ownership = replace(loaded.get(OwnershipSettings), store=valkey.url, grace_s=0.0)
-        processes = [_start(loaded, valkey.url, number, budget_bytes // nodes) for number in range(1, nodes + 1)]
+        processes = [_start(loaded, valkey.url, number, nodes, budget_bytes) for number in range(1, nodes + 1)]
         log.info("local fleet", nodes=nodes, store=valkey.url, budget_bytes=budget_bytes)
         try:
             yield loaded.changed({OwnershipSettings: ownership})
@@ -39,15 +39,16 @@ def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int) -> Iterator[Loade
             _stop(processes)
 
 
-def _start(loaded: Loaded, store: str, number: int, budget_bytes: int) -> subprocess.Popen[bytes]:
+def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: int) -> subprocess.Popen[bytes]:
     """A node with this process's settings, but for its name, its port and its part of the memory."""
     changes: dict[str, Any] = {
         "OWNERSHIP_STORE": store,
         "OWNERSHIP_GRACE_S": 0,
+        "OWNERSHIP_MEMBERS_MIN": nodes,
         "NODE_ID": f"node-{number}",
         "NODE_PORT": 0,
         "NODE_DATA_DIR": _data_dir(loaded),
-        "SEARCH_BUDGET_BYTES": budget_bytes,
+        "SEARCH_BUDGET_BYTES": budget_bytes // nodes,
         "FETCH_ALLOW_LOCAL": "true",
     }
     environ = {**os.environ, **{f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}}

@@ -8,17 +8,18 @@ A process may wear several; search and gateway in one process talk without a net
 """
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from argosy.app.greeting import say_hello
 from argosy.app.listening import alive_route, listen, metrics_route, named, serve
 from argosy.app.running import run_until_told
 from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from argosy.ownership.service import OwnershipNode
     from argosy.registry.ports import RegistryStore
     from argosy.search.catalog.client import CatalogClient
+    from argosy.search.fleet.ports import Node
 
 log = logs.get("app")
 
@@ -61,19 +63,20 @@ class Process:
     node: "OwnershipNode | None" = None         # whose end is the process's end
     registry: "RegistryStore | None" = None
     catalog: "CatalogClient | None" = None
+    desk: "Node | None" = None                  # this process's own search node, asked without a network
 
 
 Part = Callable[[Process], Awaitable[None]]
 
 
-def run(loaded: Loaded, roles: Sequence[Role], *, greet: Callable[[Process], None] | None = None) -> None:
+def run(loaded: Loaded, roles: Sequence[Role]) -> None:
     """Runs a process until it is told to stop; the signals' first mention drains, the second ends at once."""
     settings = loaded.get(LogSettings)
     logs.configure(level=settings.level, format="json" if settings.is_json else "text")
     for name in loaded.ignored:
         log.warning("setting ignored: no such section", variable=name)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run(loaded, roles, greet or _greet))
+        runner.run(_run(loaded, roles))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -85,7 +88,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run(loaded: Loaded, roles: Sequence[Role], greet: Callable[[Process], None]) -> None:
+async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
     listener = listen(loaded.get(NodeSettings))
     async with AsyncExitStack() as closing:
         closing.callback(listener.close)
@@ -107,26 +110,28 @@ async def _run(loaded: Loaded, roles: Sequence[Role], greet: Callable[[Process],
                 await process.node.drain()
 
         await run_until_told(
-            _until(is_over) if process.node is None else process.node.run(),
+            _lasts(is_over) if process.node is None else process.node.run(),
             process.tasks,
             drain=drain,
-            is_up=lambda: greet(process),
+            is_up=lambda: _greet(process),
         )
 
 
-async def _until(is_over: asyncio.Event) -> None:
+async def _lasts(is_over: asyncio.Event) -> None:
     await is_over.wait()
+
+
+_PARTS = {
+    Role.HOLD: "argosy.app.holding:hold",
+    Role.SEARCH: "argosy.app.searching:search",
+    Role.GATEWAY: "argosy.app.fronting:gateway",
+}
 
 
 def _part(role: Role) -> Part:
     """Imported when worn: a search node needs what a front door does not, and the other way round."""
-    match role:
-        case Role.HOLD:
-            from argosy.app.holding import hold as part
-        case Role.SEARCH:
-            from argosy.app.searching import search as part
-        case Role.GATEWAY:
-            from argosy.app.gateways import gateway as part
+    module, _, name = _PARTS[role].partition(":")
+    part: Part = getattr(import_module(module), name)
     return part
 
 
@@ -161,9 +166,5 @@ def _tracer(settings: TracingSettings, closing: AsyncExitStack) -> Tracer:
 
 
 def _greet(process: Process) -> None:
-    this = process.this
-    log.info("node up", node=this.id, address=this.address)
-    if sys.stderr.isatty():
-        url = f"http://{this.address}"
-        sys.stderr.write(f"\n  argosy is up at {url}   ready: {url}/readyz   metrics: {url}/metrics\n")
-        sys.stderr.write("  Ctrl-C drains and stops\n\n")
+    log.info("node up", node=process.this.id, address=process.this.address)
+    say_hello(process.this.address or "")

@@ -41,9 +41,9 @@ async def run_until_told(
     is_up()
     try:
         done, _ = await asyncio.wait([running, *others], return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            if task is not running:
-                task.result()
+        for ended in done:
+            if ended is not running:
+                ended.result()
         with suppress(asyncio.CancelledError):
             await running
     finally:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from argosy.base.settings import Loaded, load, setting
 from argosy.gateway.settings import GatewaySettings
+from argosy.gateway.v1.settings import ApiSettings
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings
 from argosy.search.settings import FetchSettings, SearchSettings
@@ -66,6 +67,7 @@ SECTIONS: tuple[type, ...] = (
     SearchSettings,
     FetchSettings,
     GatewaySettings,
+    ApiSettings,
     ThrottleSettings,
     LogSettings,
     TracingSettings,

@@ -13,13 +13,12 @@ from argosy.base.settings import Loaded
 from argosy.ownership.backends.cgroup import CgroupMemory
 from argosy.registry import catalog
 from argosy.registry.settings import RegistrySettings
-from argosy.search.catalog.addresses import Address, address_of
+from argosy.search.catalog.addresses import Address
 from argosy.search.settings import FetchSettings, SearchSettings
 
 
-def run_up(loaded: Loaded, addresses: Sequence[str], *, nodes: int | None = None, port: int | None = None) -> None:
+def run_up(loaded: Loaded, addresses: Sequence[Address], *, nodes: int | None = None, port: int | None = None) -> None:
     """Adds what is named to the catalog and serves all that is in it, until told to stop."""
-    found = [address_of(text, allow_local=True) for text in addresses]
     this, fetching = loaded.get(NodeSettings), loaded.get(FetchSettings)
     loaded = loaded.changed(
         {
@@ -28,7 +27,7 @@ def run_up(loaded: Loaded, addresses: Sequence[str], *, nodes: int | None = None
             FetchSettings: replace(fetching, allow_local=True),
         }
     )
-    asyncio.run(_wish(loaded, found))
+    asyncio.run(_wish(loaded, addresses))
     if nodes is None:
         run(loaded, [Role.SEARCH, Role.GATEWAY])
         return

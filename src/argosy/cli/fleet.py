@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from argosy.base.errors import Invalid
+from argosy.base.errors import Invalid, NotFound
 from argosy.cli.output import json_option, print_json, print_table
 from argosy.cli.settings import config_option, load
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
+
+LOOK_S = 0.2                # how often a node that is to leave is looked for
 
 
 def store_options(command: C) -> C:
@@ -68,6 +70,50 @@ async def _nodes(store: "OwnershipStore") -> list[dict[str, Any]]:
         }
         for name, of_node in sorted(found.items())
     ]
+
+
+@node.command()
+@click.argument("name", metavar="NODE")
+@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, help="Seconds to wait until it has left.")
+@store_options
+@json_option
+def drain(
+    name: str, wait_s: float, store: str | None, space: str | None, config: Path | None, as_json: bool
+) -> None:
+    """Tell a node to leave: it hands on what it holds, and its process ends.
+
+    The node's admin token is taken from the settings (node.admin_token).
+    """
+    from argosy.app.settings import NodeSettings
+    from argosy.cli.asking import post
+
+    async def found(opened: "OwnershipStore") -> str:
+        sessions = {session.node: session.address for session in await opened.sessions()}
+        if name not in sessions:
+            known = ", ".join(sorted(sessions)) or "none"
+            raise NotFound(f"there is no living node {name!r}; there are: {known}")
+        return sessions[name]
+
+    address = ask(config, store, space, found)
+    post(f"http://{address}/v1/drain", token=load(config).get(NodeSettings).admin_token)
+    has_left = ask(config, store, space, lambda opened: _has_left(opened, name, wait_s))
+    if as_json:
+        print_json({"node": name, "address": address, "has_left": has_left})
+    else:
+        click.echo(f"{name} {'has left' if has_left else 'is draining'}")
+
+
+async def _has_left(store: "OwnershipStore", name: str, within_s: float) -> bool:
+    """Whether a node's sessions are over, looked at again and again for a while."""
+    from argosy.base.clock import SystemClock
+
+    clock = SystemClock()
+    until = clock.now() + within_s
+    while any(session.node == name for session in await store.sessions()):
+        if clock.now() >= until:
+            return False
+        await clock.sleep(LOOK_S)
+    return True
 
 
 def _expiry(sessions: "list[SessionInfo]", role: str) -> float | None:

@@ -60,12 +60,12 @@ def add(
 
     Paths on this machine are taken where the nodes' settings allow it (fetch.allow_local).
     """
+    from argosy.cli.addressing import typed
     from argosy.registry import catalog
-    from argosy.search.catalog.addresses import address_of
 
     if name is not None and len(addresses) > 1:
         raise Invalid("--name is for one address: leave it out, or add them one by one")
-    found = [address_of(text, allow_local=True) for text in addresses]
+    found = [typed(text) for text in addresses]
 
     async def wish(store: "RegistryStore") -> list["Repository"]:
         return [

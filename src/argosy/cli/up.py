@@ -21,5 +21,6 @@ def up(addresses: tuple[str, ...], nodes: int | None, port: int | None, config: 
     served, too. Folders and working copies are indexed as they are. Stops on Ctrl-C or SIGTERM.
     """
     from argosy.app.up import run_up
+    from argosy.cli.addressing import typed
 
-    run_up(load(config), addresses, nodes=nodes, port=port)
+    run_up(load(config), [typed(text) for text in addresses], nodes=nodes, port=port)

@@ -56,13 +56,15 @@ class Bidder:
         self._spoilt = Backoff(first_s=settings.window_s * 3, ceiling_s=settings.window_s * 24)
         self._spoilt_count: dict[str, int] = {}         # unit name -> failures to make it ready, in a row
         self._avoided: dict[str, float] = {}            # unit name -> not before
+        self._is_complete = settings.members_min <= 1   # the fleet has once been as large as it should be at least
+        self._alone_until: float | None = None          # waits this long for the fleet to be complete
         self._figures = (0, 0)                          # held and free bytes, as last measured
         self._announced_figures = (0, 0)
         self._announced: object = None                  # the member session, and what was said under it
 
     def deadline(self) -> float | None:
         avoided_until = min(self._avoided.values(), default=None)
-        return earliest(self._opens_at, self._held_off_until, self._forget_at, avoided_until)
+        return earliest(self._opens_at, self._held_off_until, self._forget_at, avoided_until, self._alone_until)
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         match event:
@@ -89,7 +91,17 @@ class Bidder:
             case WarmingFailed(unit, _):
                 failures = self._spoilt_count[unit.name] = self._spoilt_count.get(unit.name, 0) + 1
                 self._avoided[unit.name] = now + self._spoilt.delay(failures, self._random)
+        self._wait_for_others(now)
         return self._announce(now) + self._bid(now)
+
+    def _wait_for_others(self, now: float) -> None:
+        """Who starts first would win everything before the others are there to bid."""
+        if self._is_complete or not self._view.is_current:
+            return
+        if self._alone_until is None:
+            self._alone_until = now + self._settings.window_s
+        if len(self._view.members) >= self._settings.members_min or now >= self._alone_until:
+            self._is_complete, self._alone_until = True, None
 
     def _bid(self, now: float) -> list[Effect]:
         is_jitter_over = self._pass_time(now)
@@ -139,7 +151,7 @@ class Bidder:
 
     def _is_willing(self, now: float) -> bool:
         is_in = self._member.is_valid(now) and self._keeper.promise.is_valid(now) and self._view.is_current
-        return is_in and len(self._keeper.warming) < self._settings.warming_max and self._offer() > 0
+        return is_in and self._is_complete and len(self._keeper.warming) < self._settings.warming_max and self._offer() > 0
 
     def _announce(self, now: float) -> list[Effect]:
         """Counted among the bidders only while able to bid, so that nobody waits for a bid that will not come."""

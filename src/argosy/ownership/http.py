@@ -7,7 +7,6 @@ else 421 with the holder's address as far as it is known. No route here ever ask
 token; without a configured token the route is closed.
 """
 
-import hmac
 from dataclasses import asdict
 
 from starlette.background import BackgroundTask
@@ -15,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from argosy.base.errors import Forbidden, Unauthorized, Unavailable
-from argosy.base.http import json_response
+from argosy.base.errors import Unavailable
+from argosy.base.http import check_admin, json_response
 from argosy.ownership.model import Lease, Unit
 from argosy.ownership.service import OwnershipNode
 
@@ -41,7 +40,7 @@ def ownership_routes(node: OwnershipNode, *, admin_token: str | None) -> list[Ro
         return json_response({"members": rows, "is_current": node.is_ready()})
 
     async def drain(request: Request) -> Response:
-        _check_admin(request, admin_token)
+        check_admin(request, admin_token)
         answer = json_response({"draining": node.node_id}, 202)
         answer.background = BackgroundTask(node.drain)      # the answer leaves before the node does
         return answer
@@ -53,14 +52,6 @@ def ownership_routes(node: OwnershipNode, *, admin_token: str | None) -> list[Ro
         Route("/v1/members", members),
         Route("/v1/drain", drain, methods=["POST"]),
     ]
-
-
-def _check_admin(request: Request, admin_token: str | None) -> None:
-    if not admin_token:
-        raise Forbidden("admin routes are closed: set node.admin_token to open them")
-    given = request.headers.get("authorization", "")
-    if not hmac.compare_digest(given.encode(), f"Bearer {admin_token}".encode()):
-        raise Unauthorized("this route needs the header 'authorization: Bearer <admin token>'")
 
 
 def _lease_row(lease: Lease) -> dict[str, object]:

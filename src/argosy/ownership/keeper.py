@@ -5,6 +5,7 @@ session alive; when it cannot, all units pause at once, and resume at once if th
 came back.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 from argosy.base.clock import Random
@@ -48,6 +49,7 @@ class Keeper:
         self.news: list[Gained | Lost] = []         # since the last step; the node takes them away
         self._session: Session | None = None        # whose leases the holdings are
         self._serving: dict[Unit, int] = {}         # unit -> epoch, in the order in which serving began
+        self._serving_names: Counter[str] = Counter()   # slots of each that are served
         self._waiting: dict[Unit, int] = {}         # to be served as soon as the promise is valid
         self._told_until = float("-inf")
         self.pauses = 0                             # how often all units stopped at once
@@ -55,6 +57,10 @@ class Keeper:
     def holds(self, unit: Unit, now: float) -> bool:
         """The local question. True only while no other node can have been given the unit (OWN-1, OWN-4)."""
         return unit in self._serving and self.promise.is_valid(now)
+
+    def holds_any(self, name: str, now: float) -> bool:
+        """Whether any slot of the thing may be served: its replicas answer questions, too."""
+        return name in self._serving_names and self.promise.is_valid(now)
 
     def serving_count(self, now: float) -> int:
         return len(self._serving) if self.promise.is_valid(now) else 0
@@ -93,6 +99,7 @@ class Keeper:
         self._told_until = until
         effects += [ServingStarted(unit, epoch, until) for unit, epoch in self._waiting.items()]
         self._serving.update(self._waiting)
+        self._serving_names.update(unit.name for unit in self._waiting)
         self._waiting.clear()
         return effects
 
@@ -102,12 +109,18 @@ class Keeper:
         self.pauses += bool(self._serving)
         self._waiting.update(self._serving)
         self._serving.clear()
+        self._serving_names.clear()
         return effects
 
     def _stop(self, unit: Unit) -> list[Effect]:
         self._waiting.pop(unit, None)
         epoch = self._serving.pop(unit, None)
-        return [] if epoch is None else [ServingStopped(unit, epoch)]
+        if epoch is None:
+            return []
+        self._serving_names[unit.name] -= 1
+        if not self._serving_names[unit.name]:
+            del self._serving_names[unit.name]
+        return [ServingStopped(unit, epoch)]
 
     def _is_mine(self, lease: Lease) -> bool:
         return self._session is not None and lease.is_of(self._session)

@@ -127,6 +127,10 @@ class OwnershipNode:
         """Whether this node alone may answer for the unit at this instant."""
         return self._machine.keeper.holds(unit, self._clock.now())
 
+    def holds_any(self, name: str) -> bool:
+        """Whether this node may answer for any slot of the thing at this instant, its primary or a replica."""
+        return self._machine.keeper.holds_any(name, self._clock.now())
+
     def serving(self, unit: Unit) -> Lease:
         """The lease under which to serve the unit; NotOwner, with a hint from the watched map, if there is none."""
         if self.holds(unit):
@@ -137,6 +141,10 @@ class OwnershipNode:
         if known.node == self.node_id:
             raise NotOwner(f"{str(unit)!r} is on its way to or from this node: try again shortly")
         raise NotOwner(f"{str(unit)!r} is held by {known.node!r}", hint=known.address, node=known.node)
+
+    def waited_s(self, unit: Unit) -> float:
+        """How long a leased unit had been open before, as far as this node saw it."""
+        return self._machine.view.waited_s.get(unit, 0.0)
 
     def held(self) -> list[Lease]:
         """All leases of this node, whether it may serve them just now or not."""

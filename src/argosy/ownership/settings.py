@@ -44,6 +44,9 @@ class OwnershipSettings:
     claim_jitter_s: float = setting(
         0.2, min=0, max=60, doc="an opening bid or claim waits a random part of this, so that nodes do not all rush"
     )
+    members_min: int = setting(
+        1, min=1, doc="a fleet that starts together: no bids before so many nodes are there, or a window has passed"
+    )
     warming_max: int = setting(4, min=1, max=1000, doc="units one node makes ready at a time; it bids for no more")
     default_footprint_bytes: int = setting(
         64 * MIB, min=0, doc="memory set aside for a unit that was won and never measured before"

@@ -36,6 +36,7 @@ class FleetView:
         self._has_replicas = has_replicas
         self.is_current = False
         self.leases: dict[Unit, Lease] = {}
+        self.leases_version = 0                         # grows with every change: routes are made per version
         self.members: dict[str, Member] = {}
         self.members_version = 0                        # grows when a node comes or goes: a ring is built per version
         self.auctions: dict[Unit, Auction] = {}
@@ -46,6 +47,7 @@ class FleetView:
         self.open_since: dict[Unit, float] = {}
         self.fruitless: dict[Unit, int] = {}            # auctions in a row that found no winner
         self.claimed_after_s: deque[float] = deque(maxlen=CLAIMS_REMEMBERED)
+        self.waited_s: dict[Unit, float] = {}           # how long each leased unit had been open, where that was seen
         self._open: SortedKeyList[Unit] = SortedKeyList(key=self._order)
 
     def apply(self, event: Event | None, now: float) -> None:
@@ -55,13 +57,17 @@ class FleetView:
                 self._replace(event, now)
             case LeaseChanged(lease):
                 self.leases[lease.unit] = lease
+                self.leases_version += 1
                 self.fruitless.pop(lease.unit, None)
                 if lease.unit in self.open_since:
-                    self.claimed_after_s.append(now - self.open_since[lease.unit])
+                    self.waited_s[lease.unit] = now - self.open_since[lease.unit]
+                    self.claimed_after_s.append(self.waited_s[lease.unit])
                 self._review(lease.unit.name, now)
             case LeaseGone(unit, epoch):
                 if unit in self.leases and self.leases[unit].epoch == epoch:
                     del self.leases[unit]
+                    self.waited_s.pop(unit, None)
+                    self.leases_version += 1
                     self._review(unit.name, now)
             case MemberChanged(member):
                 self.members_version += member.node not in self.members
@@ -116,6 +122,8 @@ class FleetView:
             self.members_version += 1
         self.is_current = True
         self.leases = {lease.unit: lease for lease in snapshot.leases}
+        self.waited_s = {unit: waited_s for unit, waited_s in self.waited_s.items() if unit in self.leases}
+        self.leases_version += 1
         self.members = {member.node: member for member in snapshot.members}
         self.auctions, self.closes_at = {}, {}
         for auction in snapshot.auctions:

@@ -86,6 +86,14 @@ def ask_reindex(repo_id: str) -> Program[Repository]:
 
 
 @transaction
+def note_pushed(repo_id: str) -> Program[Repository]:
+    """Notes that a repository's origin says it has news, so that its holders look now rather than at their next turn."""
+    clock = yield from now()
+    repository = yield from known(REPOSITORIES, repo_id)
+    return (yield from stored(REPOSITORIES, replace(repository, pushed_at=clock)))
+
+
+@transaction
 def remove(repo_id: str, *, expected_version: int | None = None) -> Program[bool]:
     """Takes a wish back; False if there was none."""
     return (yield from records.delete(REPOSITORIES, repo_id, expected_version=expected_version))

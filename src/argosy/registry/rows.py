@@ -247,6 +247,7 @@ class Repository:
     last_error: str | None = None
     last_failed_at: int | None = None
     reindex_asked_at: int | None = None     # an index older than this is to be made anew
+    pushed_at: int | None = None            # its origin said that it has news
     added_at: int = 0
     version: int = 0
 

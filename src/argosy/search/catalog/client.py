@@ -114,6 +114,7 @@ def wish_of(row: Repository) -> Wish:
         replicas=row.replicas,
         max_bids=row.max_bids,
         reindex_asked_at=row.reindex_asked_at,
+        pushed_at=row.pushed_at,
         last_commit=row.last_commit,
         last_indexed_at=row.last_indexed_at,
         failures=row.failures,

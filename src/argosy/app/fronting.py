@@ -1,0 +1,88 @@
+"""The role `gateway`: the front door over all search nodes, with its APIs and pages."""
+
+from argosy.app.greeting import show_progress
+from argosy.app.roles import Process, with_catalog
+from argosy.gateway.admission import FairAdmission, OpenDoor
+from argosy.gateway.ports import Admission
+from argosy.gateway.service import Gateway
+from argosy.gateway.settings import GatewaySettings
+from argosy.gateway.ui import Site
+from argosy.gateway.v1.http import v1_routes
+from argosy.gateway.v1.service import CatalogDesk
+from argosy.gateway.v1.settings import ApiSettings
+from argosy.gateway.zoekt.http import zoekt_routes
+from argosy.ownership.service import Onlooker
+from argosy.ownership.settings import OwnershipSettings
+from argosy.registry import catalog as catalog_rows
+from argosy.search.fleet.client import HttpNodes
+from argosy.search.fleet.ports import Node, Nodes
+from argosy.search.settings import FetchSettings
+from argosy.throttle.service import FairThrottle
+from argosy.throttle.settings import ThrottleSettings
+from argosy.throttle.worker import Sharing
+
+
+class NearAndFar:
+    """Nodes by address; the one in this process is asked without a network."""
+
+    def __init__(self, near: dict[str, Node], far: Nodes) -> None:
+        self._near = near
+        self._far = far
+
+    def at(self, address: str) -> Node:
+        return self._near.get(address) or self._far.at(address)
+
+
+async def gateway(process: Process) -> None:
+    """Makes the process a front door."""
+    loaded, this = process.loaded, process.this
+    catalog = await with_catalog(process)
+    onlooker = Onlooker(process.store)
+    process.tasks.append(onlooker.run())
+    far = HttpNodes(fleet_token=this.fleet_token)
+    process.closing.push_async_callback(far.close)
+    near = {} if process.desk is None else {this.address or "": process.desk}
+    door = Gateway(
+        NearAndFar(near, far),
+        onlooker.view,
+        catalog,
+        loaded.get(GatewaySettings),
+        ownership=loaded.get(OwnershipSettings),
+        metrics=process.metrics,
+        tracer=process.tracer,
+    )
+    process.ready.append(door.is_ready)
+    admission = await _admission(process)
+    site = Site(door, admission=admission)
+    process.closing.callback(site.close)
+    assert process.registry is not None, "the catalog has opened it"
+    registry = process.registry
+
+    async def told(name: str) -> None:
+        await registry.run(catalog_rows.note_pushed(name))
+
+    desk = CatalogDesk(registry, told=told, allow_local=loaded.get(FetchSettings).allow_local)
+    process.routes += zoekt_routes(
+        door,
+        names=lambda: catalog.wishes,
+        search_page=site.search_page,
+        print_page=site.print_page,
+        admission=admission,
+    )
+    process.routes += v1_routes(
+        door, desk, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
+    )
+    process.routes += site.routes()
+    process.tasks.append(show_progress(door.status))
+
+
+async def _admission(process: Process) -> Admission:
+    """Fair among clients; with a shared store, fair over all front doors."""
+    if not process.loaded.get(GatewaySettings).with_admission:
+        return OpenDoor()
+    settings = process.loaded.get(ThrottleSettings)
+    throttle = FairThrottle(settings.config())
+    if settings.store is not None:
+        await process.closing.enter_async_context(Sharing.open(throttle, settings, metrics=process.metrics))
+    return FairAdmission(throttle)
+

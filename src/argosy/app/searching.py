@@ -1,0 +1,82 @@
+"""The role `search`: bids for repositories with its free memory, keeps their indexes there and answers for them."""
+
+import asyncio
+
+from argosy.app.roles import Process, with_catalog
+from argosy.base.clock import SystemClock
+from argosy.ownership.backends.cgroup import CgroupMemory
+from argosy.ownership.http import ownership_routes
+from argosy.ownership.model import SUCCESSOR, LeaseState
+from argosy.ownership.service import OwnershipNode
+from argosy.ownership.settings import OwnershipSettings
+from argosy.search.backends.remote import RemoteFetcher
+from argosy.search.fleet.client import HttpNodes
+from argosy.search.fleet.desk import Desk
+from argosy.search.fleet.http import node_routes
+from argosy.search.fleet.service import SearchNode
+from argosy.search.service import Shelf
+from argosy.search.settings import FetchSettings, SearchSettings
+
+
+async def search(process: Process) -> None:
+    """Makes the process a search node."""
+    loaded, this = process.loaded, process.this
+    catalog = await with_catalog(process)
+    shelf = Shelf()
+    process.closing.callback(shelf.close)
+    others = HttpNodes(fleet_token=this.fleet_token)
+    process.closing.push_async_callback(others.close)
+    library = SearchNode(
+        catalog,
+        RemoteFetcher(loaded.get(FetchSettings)),
+        shelf,
+        node_id=this.id or "",
+        address=this.address or "",
+        settings=loaded.get(SearchSettings),
+        memory=CgroupMemory(limit_bytes=this.memory_limit_bytes),
+        nodes=others,
+        metrics=process.metrics,
+        tracer=process.tracer,
+    )
+    process.closing.push_async_callback(library.close)
+    node = OwnershipNode(
+        process.store,
+        catalog,
+        library,
+        library,
+        node_id=this.id or "",
+        address=this.address or "",
+        settings=loaded.get(OwnershipSettings),
+        metrics=process.metrics,
+        tracer=process.tracer,
+        capabilities=("search",),
+    )
+    library.join(node, claimed_after_s=node.waited_s)
+    catalog.observers.append(node.catalog_changed)
+    desk = Desk(
+        shelf,
+        library,
+        node_id=this.id or "",
+        address=this.address or "",
+        may_answer=node.holds_any,
+        holder_of=lambda name: _holder(node, name),
+        is_draining=lambda: any(lease.state is LeaseState.DRAINING for lease in node.held()),
+        in_thread=asyncio.to_thread,
+        clock=SystemClock(),
+        settings=loaded.get(SearchSettings),
+        tracer=process.tracer,
+    )
+    library.before_drop = desk.quiesce
+    process.node = node
+    process.desk = desk
+    process.tasks.append(library.run())
+    process.ready.append(node.is_ready)
+    process.routes += node_routes(desk, fleet_token=this.fleet_token)
+    process.routes += ownership_routes(node, admin_token=this.admin_token)
+
+
+def _holder(node: OwnershipNode, name: str) -> str | None:
+    """The address of whoever is known to answer for the repository: the primary before a replica."""
+    leases = {lease.unit.replica: lease for lease in node.leases() if lease.unit.name == name}
+    leases.pop(SUCCESSOR, None)
+    return leases[min(leases)].address if leases else None
