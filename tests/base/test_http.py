@@ -3,9 +3,37 @@
 import json
 
 import pytest
+from starlette.requests import Request
 
-from argosy.base.errors import ArgosyError, Fenced, Invalid, NotOwner, Throttled, Unavailable
-from argosy.base.http import error_response, json_response
+from argosy.base.errors import (
+    ArgosyError,
+    Fenced,
+    Forbidden,
+    Invalid,
+    NotOwner,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
+from argosy.base.http import check_admin, error_response, json_response, read_body
+
+
+class Informed(Unavailable):
+    """One that knows when to come back."""
+
+    retry_after_s = 4.1
+
+
+def request(*parts: bytes, authorization: str = "") -> Request:
+    """A request whose body comes in parts."""
+    waiting = list(parts)
+
+    async def receive() -> dict[str, object]:
+        body = waiting.pop(0) if waiting else b""
+        return {"type": "http.request", "body": body, "more_body": bool(waiting)}
+
+    headers = [(b"authorization", authorization.encode())]
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +45,7 @@ from argosy.base.http import error_response, json_response
         (Throttled("x", retry_after_s=1.2), 429, ("retry-after", "2")),
         (Unavailable("x"), 503, ("retry-after", "2")),
         (Fenced("x"), 503, ("retry-after", "2")),
+        (Informed("x"), 503, ("retry-after", "5")),
     ],
 )
 def test_an_error_tells_its_remedy(error: ArgosyError, status: int, header: tuple[str, str] | None) -> None:
@@ -36,3 +65,19 @@ def test_secrets_in_a_message_are_masked() -> None:
 def test_json_carries_status_and_headers() -> None:
     response = json_response({"a": 1}, 202, {"x-b": "c"})
     assert (response.status_code, bytes(response.body), response.headers["x-b"]) == (202, b'{"a":1}', "c")
+
+
+def test_only_the_admin_token_opens_admin_routes() -> None:
+    check_admin(request(authorization="Bearer right"), "right")
+    for wrong in ("", "right", "Bearer wrong", "Bearer é"):
+        with pytest.raises(Unauthorized):
+            check_admin(request(authorization=wrong), "right")
+    with pytest.raises(Forbidden, match="admin_token"):
+        check_admin(request(authorization="Bearer "), None)
+
+
+async def test_a_body_is_read_up_to_its_bound() -> None:
+    assert await read_body(request(b"ab", b"c"), bytes_max=3) == b"abc"
+    assert await read_body(request(), bytes_max=0) == b""
+    with pytest.raises(Invalid, match="2 bytes"):
+        await read_body(request(b"ab", b"c", b"d"), bytes_max=2)

@@ -26,15 +26,17 @@ def json_response(body: object, status: int = 200, headers: Mapping[str, str] | 
 def error_response(error: ArgosyError) -> Response:
     """The error's status, one JSON object, and the headers that tell a client where or when to go on."""
     headers: dict[str, str] = {}
-    match error:
-        case NotOwner(hint=str(hint)):
-            headers["x-argosy-owner"] = hint
-        case Throttled(retry_after_s=seconds):
-            headers["retry-after"] = str(ceil(seconds))
-        case Unavailable():
-            headers["retry-after"] = str(RETRY_AFTER_S)
+    if isinstance(error, NotOwner) and error.hint is not None:
+        headers["x-argosy-owner"] = error.hint
+    if isinstance(error, Throttled | Unavailable):
+        headers["retry-after"] = retry_after(error)
     told = {"kind": type(error).__name__, "status": error.status, "message": redact(str(error))}
     return json_response({"error": told}, error.status, headers)
+
+
+def retry_after(error: Throttled | Unavailable) -> str:
+    """The header's value: an Unavailable may have a `retry_after_s`, too, if it knows better than most."""
+    return str(max(1, ceil(getattr(error, "retry_after_s", RETRY_AFTER_S))))
 
 
 def check_admin(request: Request, admin_token: str | None) -> None:

@@ -1,6 +1,12 @@
-"""What the front door needs from outside: somebody who says who may come in."""
+"""What the front door needs from outside, somebody who says who may come in, and what it offers to every API."""
 
+from collections.abc import AsyncIterator, Collection
 from typing import Protocol
+
+from argosy.gateway.model import FleetStatus
+from argosy.search.fleet.model import FileAsked, FileText, Folder, FolderAsked, Listing
+from argosy.search.model import Answer, Options, Repository
+from argosy.search.query.tree import Query
 
 
 class Pass(Protocol):
@@ -17,3 +23,29 @@ class Admission(Protocol):
     def admit(self, client: str) -> Pass:
         """Throttled if this client has to wait."""
         ...
+
+
+class FrontDoor(Protocol):
+    """Answers for the whole fleet; an answer that is not complete says so (GW-1)."""
+
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+        """`only` restricts to repositories of these names."""
+        ...
+
+    def stream(
+        self, query: Query, options: Options, *, only: Collection[str] | None = None
+    ) -> AsyncIterator[Answer]:
+        """Parts as nodes answer; the last one is the whole merged answer."""
+        ...
+
+    async def repositories(self, query: Query) -> tuple[Repository, ...]: ...
+
+    async def list(self, query: Query, *, only: Collection[str] | None = None) -> Listing: ...
+
+    async def file(self, asked: FileAsked) -> FileText: ...
+
+    async def folder(self, asked: FolderAsked) -> Folder: ...
+
+    async def status(self) -> FleetStatus: ...
+
+    def is_ready(self) -> bool: ...

@@ -1,0 +1,134 @@
+"""What may be asked of the API, as structs: their fields are the parameters, their bounds are checked on the way in."""
+
+from collections.abc import Iterable
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.search.model import Form, Options
+from argosy.search.query import COUNT_ALL, Parsed, PatternType
+
+FILES_MAX = 10_000
+MATCHES_MAX = 1_000_000
+CONTEXT_LINES_MAX = 100
+LINE_BYTES_MAX = 1 << 20
+TIMEOUT_S_MAX = 120.0
+REPOSITORIES_MAX = 10_000
+NAME_CHARS_MAX = 1_000
+PATH_CHARS_MAX = 4_096
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+_Path = Annotated[str, msgspec.Meta(max_length=PATH_CHARS_MAX)]
+_Matches = Annotated[int, msgspec.Meta(ge=0, le=MATCHES_MAX)]
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class SearchAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A search. Zero means no bound, except for `context`."""
+
+    q: Annotated[str, msgspec.Meta(min_length=1, description="the query; see the page on the query language")]
+    files: Annotated[int, msgspec.Meta(ge=0, le=FILES_MAX, description="files shown")] = 50
+    matches: _Matches = 0
+    file_matches: _Matches = 0
+    index_match_limit: Annotated[
+        int, msgspec.Meta(ge=0, le=MATCHES_MAX, description="stop looking through one repository after so many matches")
+    ] = 100_000
+    total_match_limit: _Matches = 0
+    timeout_s: Annotated[
+        float, msgspec.Meta(gt=0, le=TIMEOUT_S_MAX, description="then answer with what was found")
+    ] = 20.0
+    context: Annotated[int, msgspec.Meta(ge=0, le=CONTEXT_LINES_MAX, description="lines around each match")] = 0
+    form: Form = Form.CHUNKS
+    content: Annotated[bool, msgspec.Meta(description="the whole text of every file")] = False
+    line_bytes: Annotated[int, msgspec.Meta(ge=0, le=LINE_BYTES_MAX, description="longer lines are clipped")] = 2_000
+    patterns: Annotated[PatternType, msgspec.Meta(description="how to read words that do not say")] = PatternType.REGEX
+    bm25: Annotated[bool, msgspec.Meta(description="rank by term frequency instead")] = False
+    explain: Annotated[bool, msgspec.Meta(description="say how scores came about")] = False
+    repositories: Annotated[
+        Annotated[list[_Name], msgspec.Meta(max_length=REPOSITORIES_MAX)] | None,
+        msgspec.Meta(description="look in these only, by name"),
+    ] = None
+
+
+class RepositoriesAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A page of the list of repositories, ordered by name."""
+
+    name: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="part of the name")] = ""
+    state: Annotated[str, msgspec.Meta(max_length=20, description="only those in this state")] = ""
+    after: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="the last name of the page before")] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=REPOSITORIES_MAX)] = 1_000
+
+
+class FileWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a repository; `raw` gives its bytes and nothing else."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=PATH_CHARS_MAX)]
+    branch: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="the first one if not said")] = ""
+    raw: bool = False
+
+
+class FolderWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A folder of a repository; without a path the top."""
+
+    path: _Path = ""
+    branch: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="the first one if not said")] = ""
+
+
+class RepositoryWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A repository that should be searchable."""
+
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
+    name: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="host and path if not said")] = ""
+    branches: Annotated[list[_Name], msgspec.Meta(max_length=64, description="none: the origin's HEAD")] = []
+    pinned: Annotated[bool, msgspec.Meta(description="never evicted from memory")] = False
+    replicas: Annotated[int, msgspec.Meta(ge=0, le=8, description="nodes that hold it besides the first")] = 0
+    max_bids: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
+
+
+def from_body(body: bytes, wanted: type[_T]) -> _T:
+    """The struct in a JSON body; Invalid, with the field, if it is none."""
+    try:
+        return msgspec.json.decode(body, type=wanted)
+    except RecursionError:
+        raise Invalid("the body is nested too deeply: send what the API's description says") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"the body is not what is asked for here: {error}") from None
+
+
+def from_parameters(given: Iterable[tuple[str, str]], wanted: type[_T]) -> _T:
+    """The struct that a URL's parameters spell. A list is said by repeating its parameter, nothing else is."""
+    lists = {"repositories"} & {field.name for field in msgspec.structs.fields(wanted)}
+    found: dict[str, object] = {}
+    for name, value in given:
+        if name in lists:
+            values = found.setdefault(name, [])
+            assert isinstance(values, list)
+            values.append(value)
+        elif name in found:
+            raise Invalid(f"parameter {name[:NAME_CHARS_MAX]!r} is given twice: give it once")
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"a parameter is wrong: {error}") from None
+
+
+def options_of(asked: SearchAsked, parsed: Parsed) -> Options:
+    """`count:` in the query outranks the parameter: it is what a person typed last."""
+    is_all = parsed.count == COUNT_ALL
+    return Options(
+        files_max=asked.files if parsed.count is None else min(parsed.count, FILES_MAX),
+        matches_max=asked.matches,
+        file_matches_max=asked.file_matches,
+        index_match_limit=0 if is_all else asked.index_match_limit,
+        total_match_limit=0 if is_all else asked.total_match_limit,
+        wall_time_s=asked.timeout_s,
+        context_lines=asked.context,
+        form=asked.form,
+        with_content=asked.content,
+        use_bm25=asked.bm25,
+        line_bytes_max=asked.line_bytes,
+        explain_scores=asked.explain,
+    )

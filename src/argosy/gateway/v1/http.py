@@ -1,0 +1,267 @@
+"""The routes of the API: read what is asked, ask the front door or the catalog, tell the answer.
+
+Reading is open to whoever may reach this port; changing needs the admin token. Every error is one JSON object with a
+kind, a status and a message that says what to do; a query that cannot be read also says where.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import aclosing
+
+import msgspec
+import xxhash
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from argosy import __version__
+from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotFound, Unauthorized
+from argosy.base.http import check_admin, error_response, json_response, read_body
+from argosy.base.redact import redact
+from argosy.gateway.admission import OpenDoor, admitted, client_of
+from argosy.gateway.model import RepoState
+from argosy.gateway.ports import Admission, FrontDoor
+from argosy.gateway.v1 import model as v1
+from argosy.gateway.v1 import telling
+from argosy.gateway.v1.asked import (
+    FileWanted,
+    FolderWanted,
+    RepositoriesAsked,
+    RepositoryWish,
+    SearchAsked,
+    from_body,
+    from_parameters,
+    options_of,
+)
+from argosy.gateway.v1.declared import EVENTS, NDJSON, OPERATIONS
+from argosy.gateway.v1.driver import events
+from argosy.gateway.v1.openapi import document
+from argosy.gateway.v1.service import CatalogDesk
+from argosy.gateway.v1.settings import ApiSettings
+from argosy.gateway.v1.webhook import is_signed
+from argosy.search.fleet.model import FileAsked, FolderAsked
+from argosy.search.query import Parsed, QuerySyntaxError, parse, show
+
+BODY_BYTES_MAX = 1 << 20
+EVENT_BYTES_MAX = 25 << 20      # the largest push event that code hosts send
+CORS_AGE_S = 600
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def v1_routes(
+    gateway: FrontDoor,
+    desk: CatalogDesk,
+    *,
+    admin_token: str | None,
+    settings: ApiSettings | None = None,
+    admission: Admission | None = None,
+) -> list[Route]:
+    """All declared operations; without an `admission` everybody may search."""
+    settings = settings or ApiSettings()
+    reading = _Reading(gateway, admission or OpenDoor())
+    changing = _Changing(desk, admin_token, settings.webhook_secret)
+    return [
+        Route(
+            operation.route,
+            _answering(getattr(changing if operation.needs_admin else reading, operation.id)),
+            methods=[operation.method, "OPTIONS"] if settings.cors_origins else [operation.method],
+            middleware=_cors(settings),
+            name=f"v1-{operation.id}",
+        )
+        for operation in OPERATIONS
+    ]
+
+
+def _cors(settings: ApiSettings) -> list[Middleware]:
+    if not settings.cors_origins:
+        return []
+    headers = ["authorization", "content-type", "if-none-match"]
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=headers,
+            expose_headers=["etag", "retry-after"],
+            max_age=CORS_AGE_S,
+        )
+    ]
+
+
+class _Reading:
+    """Operations that change nothing; each method is named as the operation is declared."""
+
+    def __init__(self, gateway: FrontDoor, admission: Admission) -> None:
+        self._gateway = gateway
+        self._admission = admission
+
+    async def search(self, request: Request) -> Response:
+        asked = from_parameters(request.query_params.multi_items(), SearchAsked)
+        media = _wanted_stream(request)
+        return await (self._streamed(request, asked, media) if media else self._searched(request, asked))
+
+    async def search_by_body(self, request: Request) -> Response:
+        asked = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchAsked)
+        return await self._searched(request, asked)
+
+    async def stream(self, request: Request) -> Response:
+        asked = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchAsked)
+        return await self._streamed(request, asked, _wanted_stream(request) or NDJSON)
+
+    async def _searched(self, request: Request, asked: SearchAsked) -> Response:
+        parsed, only = _question(asked)
+        with admitted(self._admission, client_of(request.scope)) as visit:
+            answer = await self._gateway.search(parsed.query, options_of(asked, parsed), only=only)
+            visit.saw(answer)
+        return json_response(telling.search_reply(answer, show(parsed.query)))
+
+    async def _streamed(self, request: Request, asked: SearchAsked, media: str) -> Response:
+        told = self._told(request, asked)
+        first = await anext(told)       # what goes wrong before anything was found still has a status of its own
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(_lines(first, told, media), 200, headers, media)
+
+    async def _told(self, request: Request, asked: SearchAsked) -> AsyncGenerator[v1.StreamEvent, None]:
+        parsed, only = _question(asked)
+        with admitted(self._admission, client_of(request.scope)) as visit:
+            parts = self._gateway.stream(parsed.query, options_of(asked, parsed), only=only)
+            async with aclosing(events(parts, show(parsed.query), visit.saw)) as told:
+                async for event in told:
+                    yield event
+
+    async def repositories(self, request: Request) -> Response:
+        asked = from_parameters(request.query_params.multi_items(), RepositoriesAsked)
+        states = [state.value for state in RepoState]
+        if asked.state and asked.state not in states:
+            raise Invalid(f"state may be {', '.join(states)}, not {asked.state!r}")
+        status = await self._gateway.status()
+        found = [
+            view
+            for view in sorted(status.repositories, key=lambda view: view.name)
+            if asked.name in view.name and view.name > asked.after and asked.state in ("", view.state.value)
+        ]
+        shown = found[: asked.limit]
+        following = shown[-1].name if len(found) > len(shown) else ""
+        return json_response(v1.RepositoriesReply([telling.repository_view(each) for each in shown], following))
+
+    async def repository(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        status = await self._gateway.status()
+        for view in status.repositories:
+            if view.name == name:
+                return json_response(telling.repository_view(view))
+        raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
+
+    async def file(self, request: Request) -> Response:
+        asked = from_parameters(request.query_params.multi_items(), FileWanted)
+        found = await self._gateway.file(FileAsked(request.path_params["name"], asked.path, asked.branch))
+        tag = xxhash.xxh3_64_hexdigest(found.content + f"{found.version} {found.skipped} {asked.raw}".encode())
+        headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
+        if headers["etag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        if not asked.raw:
+            return json_response(telling.file_reply(found), headers=headers)
+        if found.skipped:
+            raise NotFound(f"the content of {asked.path!r} is not indexed: {found.skipped}")
+        # Never a page of ours, whatever the file holds.
+        headers |= {"x-content-type-options": "nosniff", "content-security-policy": "sandbox"}
+        return Response(found.content, 200, headers, "text/plain; charset=utf-8")
+
+    async def folder(self, request: Request) -> Response:
+        asked = from_parameters(request.query_params.multi_items(), FolderWanted)
+        found = await self._gateway.folder(FolderAsked(request.path_params["name"], asked.path, asked.branch))
+        return json_response(telling.folder_reply(found))
+
+    async def fleet(self, _: Request) -> Response:
+        return json_response(telling.redacted(await self._gateway.status()))
+
+    async def openapi(self, _: Request) -> Response:
+        return json_response(document(__version__))
+
+
+class _Changing:
+    """Operations that need the admin token; each method is named as the operation is declared."""
+
+    def __init__(self, desk: CatalogDesk, admin_token: str | None, webhook_secret: str | None) -> None:
+        self._desk = desk
+        self._admin_token = admin_token
+        self._webhook_secret = webhook_secret
+
+    async def add(self, request: Request) -> Response:
+        check_admin(request, self._admin_token)
+        wish = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), RepositoryWish)
+        return json_response(await self._desk.add(wish), 201)
+
+    async def remove(self, request: Request) -> Response:
+        check_admin(request, self._admin_token)
+        await self._desk.remove(request.path_params["name"])
+        return Response(status_code=204)
+
+    async def pin(self, request: Request) -> Response:
+        check_admin(request, self._admin_token)
+        return json_response(await self._desk.pin(request.path_params["name"], is_pinned=True))
+
+    async def unpin(self, request: Request) -> Response:
+        check_admin(request, self._admin_token)
+        return json_response(await self._desk.pin(request.path_params["name"], is_pinned=False))
+
+    async def reindex(self, request: Request) -> Response:
+        check_admin(request, self._admin_token)
+        return json_response(await self._desk.reindex(request.path_params["name"]), 202)
+
+    async def webhook(self, request: Request) -> Response:
+        """A code host cannot send our token, but it signs what it sends."""
+        if not self._webhook_secret:
+            check_admin(request, self._admin_token)
+        body = await read_body(request, bytes_max=EVENT_BYTES_MAX)
+        if self._webhook_secret and not is_signed(request.headers, body, self._webhook_secret):
+            self._check_unsigned(request)
+        return json_response(await self._desk.pushed(body), 202)
+
+    def _check_unsigned(self, request: Request) -> None:
+        try:
+            check_admin(request, self._admin_token)
+        except (Forbidden, Unauthorized):
+            raise Unauthorized("this event is not signed with api.webhook_secret: check the host's setting") from None
+
+
+def _answering(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, its errors told here: only a query's syntax error has a place to point at."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except QuerySyntaxError as error:
+            told = v1.Problem("Invalid", error.status, redact(str(error)), error.position)
+            return json_response(v1.Failure(told), error.status)
+        except ArgosyError as error:
+            return error_response(error)
+
+    return answer
+
+
+def _question(asked: SearchAsked) -> tuple[Parsed, Collection[str] | None]:
+    only = None if asked.repositories is None else frozenset(asked.repositories)
+    return parse(asked.q, pattern_type=asked.patterns), only
+
+
+def _wanted_stream(request: Request) -> str:
+    """The kind of stream that the client accepts, or nothing if it did not ask for one."""
+    accepted = request.headers.get("accept", "")
+    return NDJSON if NDJSON in accepted else EVENTS if EVENTS in accepted else ""
+
+
+async def _lines(first: v1.StreamEvent, rest: AsyncGenerator[v1.StreamEvent, None], media: str) -> AsyncIterator[bytes]:
+    async with aclosing(rest):
+        yield _line(first, media)
+        async for event in rest:
+            yield _line(event, media)
+
+
+def _line(event: v1.StreamEvent, media: str) -> bytes:
+    encoded = msgspec.json.encode(event)
+    if media == NDJSON:
+        return encoded + b"\n"
+    return b"event: %s\ndata: %s\n\n" % (v1.event_name(event).encode(), encoded)

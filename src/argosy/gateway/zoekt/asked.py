@@ -1,0 +1,127 @@
+"""What zoekt's clients send, read as Go's decoder reads it, and what it means for a search.
+
+Keys match whatever their case, unknown ones are ignored (old clients send options that no longer exist), null is the
+same as absent. What is left is strict: a text where a number belongs is refused.
+"""
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from argosy.base.errors import Invalid
+from argosy.search.model import Form, Options
+
+WALL_TIME_S = 20.0              # if the client names none
+WALL_TIME_S_MAX = 120.0
+CONTEXT_LINES_MAX = 100
+INDEX_MATCH_LIMIT = 100_000     # if the client names none; what it names below zero is no limit
+LINE_BYTES_MAX = 1 << 16        # zoekt never clips; nobody looks at a longer line, and fifty of them are an outage
+REPO_IDS_MAX = 100_000
+DEPTH_MAX = 32                  # of a request's JSON
+
+MANY_DOCUMENTS = 10_000
+SECOND_NS = 1_000_000_000
+
+_Number = Annotated[int, msgspec.Meta(ge=1 - 2**63, le=2**63 - 1)]
+_RepoId = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+_T = TypeVar("_T")
+
+
+class SearchOpts(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_", "")):
+    """Names are zoekt's in lower case: by then keys have lost theirs."""
+
+    estimate_doc_count: bool = False
+    whole: bool = False
+    shard_max_match_count: _Number = 0
+    total_max_match_count: _Number = 0
+    shard_repo_max_match_count: _Number = 0
+    max_wall_time: _Number = 0                          # nanoseconds
+    max_doc_display_count: _Number = 0
+    max_match_display_count: _Number = 0
+    num_context_lines: _Number = 0
+    chunk_matches: bool = False
+    use_bm25_scoring: bool = False
+    debug_score: bool = False
+
+
+class SearchAsked(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_", "")):
+    q: str = ""
+    repo_ids: Annotated[list[_RepoId], msgspec.Meta(max_length=REPO_IDS_MAX)] | None = None
+    opts: SearchOpts = SearchOpts()
+
+
+class ListOpts(msgspec.Struct, frozen=True):
+    field: _Number = 0
+
+
+class ListAsked(msgspec.Struct, frozen=True):
+    q: str = ""
+    opts: ListOpts = ListOpts()
+
+
+def read(body: bytes, wanted: type[_T]) -> _T:
+    """The request in a body; Invalid if it is none."""
+    try:
+        found = msgspec.json.decode(body)
+        if not isinstance(found, dict):
+            raise Invalid('the body must be a JSON object: {"Q": "…"}')
+        return msgspec.convert(_folded(found), wanted)
+    except RecursionError:
+        raise Invalid('the body is nested too deeply to be a request: send {"Q": "…"}') from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"the body is not a request: {error}") from None
+
+
+def _folded(found: Any, depth: int = 0) -> Any:
+    """The value with its keys in lower case and nothing null in it."""
+    if isinstance(found, dict):
+        if depth > DEPTH_MAX:
+            raise RecursionError
+        return {key.lower(): _folded(value, depth + 1) for key, value in found.items() if value is not None}
+    return found
+
+
+def options_of(opts: SearchOpts) -> Options:
+    """Zoekt's bounds in our terms. A repository has one index here, so its own bound and the shard's are one."""
+    shard = opts.shard_max_match_count or INDEX_MATCH_LIMIT
+    return Options(
+        files_max=max(0, opts.max_doc_display_count),
+        matches_max=max(0, opts.max_match_display_count),
+        index_match_limit=_tighter(max(0, shard), max(0, opts.shard_repo_max_match_count)),
+        total_match_limit=max(0, opts.total_max_match_count),
+        wall_time_s=_seconds(opts.max_wall_time),
+        context_lines=min(max(0, opts.num_context_lines), CONTEXT_LINES_MAX),
+        form=Form.CHUNKS if opts.chunk_matches else Form.LINES,
+        with_content=opts.whole,
+        use_bm25=opts.use_bm25_scoring,
+        line_bytes_max=LINE_BYTES_MAX,
+        estimate_only=opts.estimate_doc_count,
+        explain_scores=opts.debug_score,
+    )
+
+
+def needs_estimate(opts: SearchOpts) -> bool:
+    """Whether the bounds depend on how many documents there are to look at."""
+    return opts.max_doc_display_count > 0 and opts.shard_max_match_count == 0 and not opts.estimate_doc_count
+
+
+def bounded(options: Options, documents: int) -> Options:
+    """The bounds of a search that shows `files_max` files out of so many documents, as zoekt's server chooses them."""
+    shown = options.files_max
+    if documents > MANY_DOCUMENTS:
+        limit = 5 * shown + 5 * shown // (documents // 1000)
+        return structs.replace(options, index_match_limit=_tighter(limit, options.index_match_limit))
+    limit = documents + 100 * shown
+    return structs.replace(
+        options, index_match_limit=_tighter(limit, options.index_match_limit), total_match_limit=limit
+    )
+
+
+def _tighter(first: int, second: int) -> int:
+    """Of two bounds, where 0 is none."""
+    return min(first, second) if first and second else first or second
+
+
+def _seconds(nanoseconds: int) -> float:
+    return min(nanoseconds / SECOND_NS, WALL_TIME_S_MAX) if nanoseconds > 0 else WALL_TIME_S

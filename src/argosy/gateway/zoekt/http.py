@@ -1,0 +1,250 @@
+"""Zoekt's web server, as its clients know it: `/api/search`, `/api/list`, `/search?format=json`, `/print`, `/healthz`.
+
+A client that does not know our extra keys still learns that an answer is not whole: `Crashes` is above zero. If there
+is something to search and nothing of it could be looked at, the answer is 503 with a time to come back.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable
+
+from msgspec import structs
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from argosy import __version__
+from argosy.base.errors import ArgosyError, Invalid, NotFound, Throttled, Unavailable
+from argosy.base.http import RETRY_AFTER_S, read_body, retry_after
+from argosy.base.redact import redact
+from argosy.gateway.admission import OpenDoor, Visit, admitted, client_of
+from argosy.gateway.ports import Admission, FrontDoor
+from argosy.gateway.zoekt import page
+from argosy.gateway.zoekt.asked import (
+    ListAsked,
+    SearchAsked,
+    bounded,
+    needs_estimate,
+    options_of,
+    read,
+)
+from argosy.gateway.zoekt.encoding import encode
+from argosy.gateway.zoekt.listing import check_field, repo_list
+from argosy.gateway.zoekt.telling import search_result
+from argosy.gateway.zoekt.wire import Failure, ListReply, SearchReply
+from argosy.search.catalog.addresses import repository_id
+from argosy.search.fleet.model import FileAsked
+from argosy.search.model import Form, Options
+from argosy.search.query import COUNT_ALL, Parsed, parse, show
+from argosy.search.query.tree import TRUE, Query
+
+BODY_BYTES_MAX = 4 << 20        # a list of a hundred thousand repositories fits
+PAGE_WALL_TIME_S = 10.0
+TEAPOT = 418                    # what zoekt's pages answer to whatever goes wrong
+VERSION = f"argosy {__version__}"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def zoekt_routes(
+    gateway: FrontDoor,
+    *,
+    names: Callable[[], Iterable[str]],
+    search_page: Endpoint | None = None,
+    print_page: Endpoint | None = None,
+    admission: Admission | None = None,
+) -> list[Route]:
+    """`names` tells all repositories of the catalog: clients restrict a search by numbers made from names. The pages
+    are what people see at the paths that programs ask for JSON and raw files. Without an `admission` everybody may
+    search."""
+    api = _Api(gateway, admission or OpenDoor(), names)
+    pages = _Pages(gateway, admission or OpenDoor(), search_page, print_page)
+    return [
+        Route("/api/search", api.search, methods=_ALL_METHODS),
+        Route("/api/list", api.list, methods=_ALL_METHODS),
+        Route("/search", pages.search),
+        Route("/print", pages.print),
+        Route("/healthz", pages.healthz),
+        Route("/readyz", pages.readyz),
+        Route("/robots.txt", pages.robots),
+    ]
+
+
+_ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+class _Api:
+    """The JSON API: everything in one object, bytes in base64."""
+
+    def __init__(self, gateway: FrontDoor, admission: Admission, names: Callable[[], Iterable[str]]) -> None:
+        self._gateway = gateway
+        self._admission = admission
+        self._names = names
+
+    async def search(self, request: Request) -> Response:
+        return await _answered(request, self._searched)
+
+    async def list(self, request: Request) -> Response:
+        return await _answered(request, self._listed)
+
+    async def _searched(self, body: bytes, client: str) -> bytes:
+        asked = read(body, SearchAsked)
+        if not asked.q:
+            raise Invalid('missing query: put one into "Q"')
+        parsed = parse(asked.q)
+        only = self._named(asked.repo_ids)
+        options = options_of(asked.opts)
+        with admitted(self._admission, client) as visit:
+            if needs_estimate(asked.opts):
+                options = await _with_bounds(self._gateway, parsed.query, options, only)
+            answer = await self._gateway.search(parsed.query, _counted(options, parsed), only=only)
+            visit.saw(answer)
+        return encode(SearchReply(search_result(answer, parsed.query, is_estimate=options.estimate_only)))
+
+    async def _listed(self, body: bytes, client: str) -> bytes:
+        asked = read(body, ListAsked) if body.strip() else ListAsked()
+        field = check_field(asked.opts.field)
+        query = parse(asked.q).query if asked.q else TRUE
+        with admitted(self._admission, client):
+            listing = await self._gateway.list(query)
+        return encode(ListReply(repo_list(listing, field=field, version=VERSION)))
+
+    def _named(self, ids: Collection[int] | None) -> Collection[str] | None:
+        """The repositories with these numbers, whose names nobody sent."""
+        if ids is None:
+            return None
+        wanted = frozenset(ids)
+        return frozenset(name for name in self._names() if repository_id(name) in wanted)
+
+
+class _Pages:
+    """What else zoekt's server has at its paths."""
+
+    def __init__(
+        self, gateway: FrontDoor, admission: Admission, search_page: Endpoint | None, print_page: Endpoint | None
+    ) -> None:
+        self._gateway = gateway
+        self._admission = admission
+        self._search_page = search_page
+        self._print_page = print_page
+
+    async def search(self, request: Request) -> Response:
+        if request.query_params.get("format") != "json":
+            return await _shown(self._search_page, request, "add format=json")
+        try:
+            with admitted(self._admission, client_of(request.scope)) as visit:
+                return _json(encode(await self._page(request, visit)))
+        except ArgosyError as error:
+            return _teapot(error)
+
+    async def _page(self, request: Request, visit: Visit) -> page.Page:
+        asked = request.query_params
+        text = asked.get("q", "")
+        if not text:
+            raise Invalid("no query found: give one as q")
+        parsed = parse(text)
+        context = min(_number(asked.get("ctx"), 0), page.CONTEXT_LINES_MAX)
+        files = min(_number(asked.get("num"), 0), page.FILES_MAX)
+        is_debug = asked.get("debug", "0") not in ("", "0")
+        if page.asks_for_repositories(parsed.query):
+            last = page.Last(text, files, context, True, is_debug)
+            return page.repos_page(await self._gateway.list(parsed.query), last, asked.get("order", ""))
+        last = page.Last(text, files or page.FILES, context, True, is_debug)
+        options = Options(
+            files_max=last.num, wall_time_s=PAGE_WALL_TIME_S, context_lines=context, form=Form.LINES,
+            explain_scores=is_debug,
+        )  # fmt: skip
+        options = await _with_bounds(self._gateway, parsed.query, options, None)
+        answer = await self._gateway.search(parsed.query, _counted(options, parsed))
+        visit.saw(answer)
+        return page.result_page(answer, last, show(parsed.query))
+
+    async def print(self, request: Request) -> Response:
+        if request.query_params.get("format") != "raw":
+            return await _shown(self._print_page, request, "add format=raw")
+        asked = request.query_params
+        try:
+            repository, path = asked.get("r", ""), asked.get("f", "")
+            if not repository or not path:
+                raise Invalid("name a repository as r and a file as f")
+            found = await self._gateway.file(FileAsked(repository, path, asked.get("b", "")))
+            if found.skipped:
+                raise NotFound(f"the content of {path!r} is not indexed: {found.skipped}")
+        except ArgosyError as error:
+            return _teapot(error)
+        # Never a page of ours, whatever the file holds.
+        headers = {"x-content-type-options": "nosniff", "content-security-policy": "sandbox"}
+        return Response(found.content, 200, headers, "text/plain; charset=utf-8")
+
+    async def healthz(self, _: Request) -> Response:
+        """Not only that the process runs: a search goes the whole way, to the nodes and back."""
+        options = Options(files_max=1, index_match_limit=1, total_match_limit=1, wall_time_s=PAGE_WALL_TIME_S)
+        try:
+            answer = await self._gateway.search(TRUE, options)
+        except ArgosyError as error:
+            return _failure(error)
+        return _json(encode(search_result(answer, TRUE)))
+
+    async def readyz(self, _: Request) -> Response:
+        if self._gateway.is_ready():
+            return PlainTextResponse("ready\n")
+        return PlainTextResponse("not ready\n", 503, {"retry-after": str(RETRY_AFTER_S)})
+
+    async def robots(self, _: Request) -> Response:
+        return PlainTextResponse("User-agent: *\nDisallow: /search\nDisallow: /print\n")
+
+
+async def _answered(request: Request, answer: Callable[[bytes, str], Awaitable[bytes]]) -> Response:
+    """Errors in zoekt's words, by our statuses."""
+    if request.method != "POST":
+        return _json(encode(Failure("Only POST is supported")), 405, {"allow": "POST"})
+    try:
+        body = await read_body(request, bytes_max=BODY_BYTES_MAX)
+        return _json(await answer(body, client_of(request.scope)))
+    except ArgosyError as error:
+        return _failure(error)
+
+
+async def _with_bounds(gateway: FrontDoor, query: Query, options: Options, only: Collection[str] | None) -> Options:
+    """Zoekt counts all documents of the repositories that the query leaves; here only those that the index leaves, too,
+    since a search that has few of them to look at is as cheap in a large fleet as in a small one."""
+    estimate = structs.replace(options, estimate_only=True)
+    answer = await gateway.search(query, estimate, only=only)
+    return bounded(options, answer.stats.files_considered)
+
+
+def _counted(options: Options, parsed: Parsed) -> Options:
+    """`count:` in the query is said by a person, and so outranks what a program fills in."""
+    if parsed.count is None:
+        return options
+    if parsed.count == COUNT_ALL:
+        return structs.replace(options, files_max=0, index_match_limit=0, total_match_limit=0)
+    return structs.replace(options, files_max=parsed.count)
+
+
+async def _shown(endpoint: Endpoint | None, request: Request, hint: str) -> Response:
+    if endpoint is None:
+        return PlainTextResponse(f"no page is served here: {hint}\n", 404)
+    return await endpoint(request)
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    """Pages never fail for a number: what is none counts as not given."""
+    is_number = text is not None and text.isascii() and text.isdecimal() and len(text) <= len(str(page.FILES_MAX))
+    return int(text or "") if is_number else otherwise
+
+
+def _json(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(body, status, headers, "application/json")
+
+
+def _failure(error: ArgosyError) -> Response:
+    return _json(encode(Failure(redact(str(error)))), error.status, _retry_after(error))
+
+
+def _teapot(error: ArgosyError) -> Response:
+    """Zoekt's pages know one status for errors; that the fleet is not ready, or busy, is worth its own."""
+    headers = _retry_after(error)
+    return PlainTextResponse(f"{redact(str(error))}\n", error.status if headers else TEAPOT, headers)
+
+
+def _retry_after(error: ArgosyError) -> dict[str, str]:
+    return {"retry-after": retry_after(error)} if isinstance(error, Throttled | Unavailable) else {}

@@ -1,0 +1,235 @@
+"""Zoekt's second JSON: what its search page shows, as plain text, for editors and scripts.
+
+Repositories are listed instead of files where the query asks for nothing else.
+"""
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.gateway.zoekt import wire
+from argosy.gateway.zoekt.asked import SECOND_NS
+from argosy.gateway.zoekt.encoding import decoded, text, time_text
+from argosy.gateway.zoekt.listing import total
+from argosy.gateway.zoekt.telling import missing, stats
+from argosy.gateway.zoekt.templates import evaluated, file_url
+from argosy.search.fleet.model import Entry, Listing
+from argosy.search.model import Answer, FileMatch, Line, Repository
+from argosy.search.query.tree import And, Boost, Kind, Not, Or, Query, Repo, Type
+
+FILES = 50                      # shown if the page does not say
+FILES_MAX = 10_000
+CONTEXT_LINES_MAX = 10
+
+
+class Last(msgspec.Struct, frozen=True, rename="pascal"):
+    query: str
+    num: int
+    ctx: int
+    auto_focus: bool = True
+    debug: bool = False
+
+
+class Fragment(msgspec.Struct, frozen=True, rename="pascal"):
+    pre: str
+    match: str
+    post: str
+
+
+class Match(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
+    url: str = msgspec.field(name="URL")
+    file_name: str
+    line_num: int
+    fragments: list[Fragment]
+    before: str = ""
+    after: str = ""
+
+
+class File(msgspec.Struct, frozen=True, rename="pascal"):
+    file_name: str
+    repo: str
+    result_id: str = msgspec.field(name="ResultID")
+    language: str
+    duplicate_id: str = msgspec.field(name="DuplicateID")
+    branches: tuple[str, ...]
+    matches: list[Match]
+    url: str = msgspec.field(name="URL")
+
+
+class Result(msgspec.Struct, frozen=True, rename="pascal"):
+    last: Last
+    query_str: str
+    query: str
+    stats: wire.Stats
+    duration: int
+    file_matches: list[File]
+    complete: bool
+    missing: list[wire.Missing]
+
+
+class Branch(msgspec.Struct, frozen=True, rename="pascal"):
+    name: str
+    version: str
+    url: str = msgspec.field(name="URL")
+
+
+class ListedRepo(msgspec.Struct, frozen=True, rename="pascal"):
+    name: str
+    url: str = msgspec.field(name="URL")
+    index_time: str
+    branches: list[Branch]
+    files: int
+    size: int
+    memory_size: int
+
+
+class Repos(msgspec.Struct, frozen=True, rename="pascal"):
+    last: Last
+    stats: wire.RepoStats
+    repos: list[ListedRepo]
+    complete: bool
+    missing: list[wire.Missing]
+
+
+class Page(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of the two."""
+
+    result: Result | None = None
+    repos: Repos | None = None
+
+
+def asks_for_repositories(query: Query) -> bool:
+    """Whether the query is about repositories only, or wants to see nothing else."""
+    return (isinstance(query, Type) and query.kind is Kind.REPO) or _is_of_names(query)
+
+
+def _is_of_names(query: Query) -> bool:
+    match query:
+        case Repo():
+            return True
+        case And(children) | Or(children):
+            return all(_is_of_names(child) for child in children)
+        case Not(child) | Type(_, child) | Boost(child, _):
+            return _is_of_names(child)
+    return False
+
+
+def result_page(answer: Answer, last: Last, shown: str) -> Page:
+    """`shown` is the query as it was understood."""
+    first_seen: dict[bytes, str] = {}
+    files = [_file(each, answer.repositories.get(each.repository), last, first_seen) for each in answer.files]
+    told = Result(
+        last=last,
+        query_str=last.query,
+        query=shown,
+        stats=stats(answer),
+        duration=round(answer.stats.duration_s * SECOND_NS),
+        file_matches=files,
+        complete=answer.is_complete,
+        missing=missing(answer.missing),
+    )
+    return Page(result=told)
+
+
+def repos_page(listing: Listing, last: Last, order: str) -> Page:
+    entries = _ordered(listing.entries, order)
+    shown = entries[: last.num] if last.num else entries
+    told = Repos(
+        last=last,
+        stats=total(entries),
+        repos=[_repo(entry) for entry in shown],
+        complete=not listing.missing,
+        missing=missing(listing.missing),
+    )
+    return Page(repos=told)
+
+
+_ORDERS: dict[str, Callable[[Entry], str | int | float]] = {
+    "name": lambda entry: entry.repository.name,
+    "size": lambda entry: entry.content_bytes,
+    "ram": lambda entry: entry.memory_bytes,
+    "time": lambda entry: entry.indexed_at,
+}
+
+
+def _ordered(entries: tuple[Entry, ...], order: str) -> list[Entry]:
+    key = _ORDERS.get(order.removeprefix("rev") or "name")
+    if key is None:
+        raise Invalid(f"order may be {', '.join(_ORDERS)}, or one of them behind 'rev', not {order!r}")
+    return sorted(entries, key=key, reverse=order.startswith("rev"))
+
+
+def _repo(entry: Entry) -> ListedRepo:
+    told = entry.repository
+    branches = [
+        Branch(each.name, each.version, evaluated(told.commit_url_template, {"Version": each.version}))
+        for each in told.branches
+    ]
+    return ListedRepo(
+        name=text(told.name),
+        url=told.url,
+        index_time=time_text(entry.indexed_at),
+        branches=branches,
+        files=entry.documents,
+        size=entry.content_bytes,
+        memory_size=entry.memory_bytes,
+    )
+
+
+def _file(file: FileMatch, repository: Repository | None, last: Last, first_seen: dict[bytes, str]) -> File:
+    path, name = text(file.path), text(file.repository)
+    result_id = f"{name}:{path}"
+    known = first_seen.setdefault(file.checksum, result_id) if file.checksum else result_id
+    return File(
+        file_name=path,
+        repo=name,
+        result_id=result_id,
+        language=file.language,
+        duplicate_id="" if known == result_id else known,
+        branches=file.branches,
+        matches=[_match(line, file, repository, last) for line in file.lines],
+        url=_url(file, repository, last, 0),
+    )
+
+
+def _match(line: Line, file: FileMatch, repository: Repository | None, last: Last) -> Match:
+    return Match(
+        url=_url(file, repository, last, line.number),
+        file_name=text(file.path),
+        line_num=line.number,
+        fragments=_fragments(line),
+        before=decoded(b"\n".join(line.before)),
+        after=decoded(b"\n".join(line.after)),
+    )
+
+
+def _fragments(line: Line) -> list[Fragment]:
+    """The line in pieces: what stands before each match, and behind the last one."""
+    content, at = line.content, 0
+    found: list[Fragment] = []
+    shown = [each for each in line.fragments if 0 <= each.line_offset <= len(content) - each.length]
+    for i, each in enumerate(shown):
+        end = each.line_offset + each.length
+        post = content[end:] if i == len(shown) - 1 else b""
+        pieces = (content[at : each.line_offset], content[each.line_offset : end], post)
+        found.append(Fragment(*map(decoded, pieces)))
+        at = end
+    return found
+
+
+def _url(file: FileMatch, repository: Repository | None, last: Last, line: int) -> str:
+    """On the code host if it has pages for files, else here."""
+    branch = file.branches[0] if file.branches else ""
+    if repository is not None and repository.file_url_template:
+        return file_url(
+            repository.file_url_template,
+            repository.line_fragment_template,
+            version=file.version,
+            path=file.path,
+            branch=branch,
+            line=line,
+        )
+    asked = {"r": file.repository, "f": file.path, "q": last.query, "num": str(last.num), "b": branch}
+    return f"print?{urlencode(asked, errors='surrogateescape')}" + (f"#l{line}" if line else "")

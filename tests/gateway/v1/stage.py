@@ -1,0 +1,66 @@
+"""The API over a small fleet and a real registry."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+from starlette.routing import Route
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.gateway.ports import Admission
+from argosy.gateway.v1.http import v1_routes
+from argosy.gateway.v1.service import CatalogDesk
+from argosy.gateway.v1.settings import ApiSettings
+from argosy.registry.backends.opening import open_registry
+from argosy.registry.ports import RegistryStore
+from tests.gateway.zoekt.stage import Fleet, asking
+
+TOKEN = "an admin's token"
+ADMIN = {"authorization": f"Bearer {TOKEN}"}
+
+
+class Api:
+    """A fleet, a registry, and who was told of pushes."""
+
+    def __init__(self, fleet: Fleet, registry: RegistryStore) -> None:
+        self.fleet = fleet
+        self.registry = registry
+        self.told: list[str] = []
+
+    async def tell(self, name: str) -> None:
+        self.told.append(name)
+
+    def routes(
+        self,
+        *,
+        admin_token: str | None = TOKEN,
+        settings: ApiSettings | None = None,
+        allow_local: bool = False,
+        admission: Admission | None = None,
+    ) -> list[Route]:
+        desk = CatalogDesk(self.registry, told=self.tell, allow_local=allow_local)
+        return v1_routes(
+            self.fleet.gateway, desk, admin_token=admin_token, settings=settings, admission=admission
+        )
+
+    @asynccontextmanager
+    async def client(
+        self,
+        *,
+        admin_token: str | None = TOKEN,
+        settings: ApiSettings | None = None,
+        allow_local: bool = False,
+    ) -> AsyncIterator[httpx.AsyncClient]:
+        routes = self.routes(admin_token=admin_token, settings=settings, allow_local=allow_local)
+        async with asking(routes) as client:
+            yield client
+
+
+@asynccontextmanager
+async def opened(fleet: Fleet) -> AsyncIterator[Api]:
+    registry = await open_registry("memory://", clock=SystemClock(), random=seeded_random(1))
+    try:
+        yield Api(fleet, registry)
+    finally:
+        await registry.close()
+        fleet.close()

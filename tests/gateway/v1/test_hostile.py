@@ -1,0 +1,76 @@
+"""Whatever is sent to our API, the answer is a message that says what is wrong."""
+
+import json
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from argosy.gateway.v1.asked import FileWanted, FolderWanted, RepositoriesAsked, RepositoryWish, SearchAsked
+from tests.gateway.v1.stage import ADMIN
+from tests.gateway.zoekt.stage import HELLO
+
+WRONG: list[Any] = [None, -1, 1.5, 2**64, True, "text", "", [], {}, [None], "\0", "\ud800", 1e308]
+
+
+@pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(SearchAsked)])
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/search/stream"])
+async def test_any_value_of_any_field_has_an_answer(client: httpx.AsyncClient, path: str, field: str) -> None:
+    for value in WRONG:
+        reply = await client.post(path, content=json.dumps({"q": "needle", field: value}))
+        assert reply.status_code in (200, 400), (value, reply.text)
+        if reply.status_code == 400:
+            assert reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("wanted", [SearchAsked, RepositoriesAsked, FileWanted, FolderWanted])
+async def test_any_value_of_any_parameter_has_an_answer(
+    client: httpx.AsyncClient, wanted: type[msgspec.Struct]
+) -> None:
+    where = {
+        SearchAsked: "/v1/search",
+        RepositoriesAsked: "/v1/repositories",
+        FileWanted: f"/v1/repositories/{HELLO}/file",
+        FolderWanted: f"/v1/repositories/{HELLO}/folder",
+    }[wanted]
+    for field in msgspec.structs.fields(wanted):
+        for value in ("", "x", "-1", "9" * 400, "1e9", "NaN", "inf", "\0", "true", "[]", "%", "a" * 5000):
+            base = {"q": "needle"} if wanted is SearchAsked else {"path": "greet.go"} if wanted is FileWanted else {}
+            reply = await client.get(where, params={**base, field.name: value})
+            assert reply.status_code in (200, 400, 404), (field.name, value, reply.text)
+            if reply.status_code != 200:
+                assert 0 < len(reply.json()["error"]["message"]) < 12_000
+
+
+@pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(RepositoryWish)])
+async def test_any_wish_has_an_answer(client: httpx.AsyncClient, field: str) -> None:
+    for value in WRONG:
+        body = json.dumps({"url": "https://host/o/r", field: value})
+        reply = await client.post("/v1/repositories", content=body, headers=ADMIN)
+        assert reply.status_code in (201, 400, 409), (value, reply.text)
+
+
+async def test_what_is_not_known_is_refused_by_name(client: httpx.AsyncClient) -> None:
+    reply = await client.get("/v1/search", params={"q": "x", "fiels": "3"})
+    assert reply.status_code == 400
+    assert "fiels" in reply.json()["error"]["message"]
+    reply = await client.post("/v1/search", json={"q": "x", "fiels": 3})
+    assert "fiels" in reply.json()["error"]["message"]
+    reply = await client.get("/v1/search?q=x&q=y")
+    assert "twice" in reply.json()["error"]["message"]
+
+
+async def test_a_body_is_bounded_and_must_be_one(client: httpx.AsyncClient) -> None:
+    for body in (b"", b"{", b"[]", b"[" * 9_999, b'{"q":"\xff"}', b'{"q":"' + b"a" * (1 << 20) + b'"}'):
+        for path in ("/v1/search", "/v1/search/stream", "/v1/repositories"):
+            reply = await client.post(path, content=body, headers=ADMIN)
+            assert reply.status_code == 400
+            assert 0 < len(reply.json()["error"]["message"]) < 1000
+
+
+@pytest.mark.parametrize("name", ["%00", "..%2f..", "a" * 1500, "-x", "%ff", "x/file"])
+async def test_any_name_has_an_answer(client: httpx.AsyncClient, name: str) -> None:
+    for method, suffix in (("GET", ""), ("GET", "/folder"), ("DELETE", ""), ("POST", "/pin"), ("POST", "/reindex")):
+        reply = await client.request(method, f"/v1/repositories/{name}{suffix}", headers=ADMIN)
+        assert reply.status_code in (400, 404), (method, suffix, reply.text)

@@ -1,0 +1,193 @@
+"""Searching and reading over our API."""
+
+import httpx
+import pytest
+
+from argosy.base.errors import Throttled
+from argosy.gateway.v1.settings import ApiSettings
+from argosy.search.catalog.addresses import repository_id
+from argosy.search.fleet.model import Wish
+from tests.gateway.v1.stage import Api, opened
+from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
+
+
+async def test_a_search_tells_chunks_of_text_with_ranges_in_characters(client: httpx.AsyncClient) -> None:
+    reply = await client.get("/v1/search", params={"q": "llo.*needle", "context": "1"})
+    assert reply.status_code == 200
+    told = reply.json()
+    assert told.keys() == {"query", "complete", "files", "stats", "reached", "missing"}
+    assert (told["complete"], told["reached"], told["missing"]) == (True, [], [])
+    [file] = told["files"]
+    assert (file["repository"], file["path"], file["language"]) == (HELLO, "greet.go", "Go")
+    assert file["url"] == f"https://github.com/o/hello/blob/{COMMIT}/greet.go"
+    [chunk] = file["chunks"]
+    assert chunk["text"].encode() == GREET[GREET.index(b"func") :]
+    [found] = chunk["ranges"]
+    line = chunk["text"].splitlines()[found["start"]["line"] - chunk["start"]["line"]]
+    assert line[found["start"]["column"] - 1 : found["end"]["column"] - 1] == 'llo, " + name // needle'
+
+
+async def test_a_search_by_body_is_the_same_search(client: httpx.AsyncClient) -> None:
+    asked = {"q": "needle", "form": "lines", "files": 2, "repositories": [NOTES]}
+    told = (await client.post("/v1/search", json=asked)).json()
+    by_url = (await client.get("/v1/search", params={**asked, "files": "2"})).json()
+    assert told["files"] == by_url["files"]
+    assert {file["repository"] for file in told["files"]} == {NOTES}
+    line = next(each for file in told["files"] for each in file["lines"] if file["path"] == "today.txt")
+    assert line["text"] in ("a needle in", "and no newline: needle")
+
+
+async def test_a_search_that_only_counts_shows_no_files(client: httpx.AsyncClient) -> None:
+    told = (await client.get("/v1/search", params={"q": "needle", "form": "count"})).json()
+    assert (told["files"], told["stats"]["files"]) == ([], 3)
+
+
+async def test_a_bound_that_was_met_is_told(client: httpx.AsyncClient) -> None:
+    told = (await client.get("/v1/search", params={"q": "needle", "files": "1"})).json()
+    assert (len(told["files"]), told["complete"], told["reached"]) == (1, False, ["files_max"])
+    told = (await client.get("/v1/search", params={"q": "needle count:2", "files": "1"})).json()
+    assert len(told["files"]) == 2
+
+
+async def test_words_may_be_read_literally(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/v1/search", params={"q": "Greet(name"})).status_code == 400
+    told = (await client.get("/v1/search", params={"q": "Greet(name", "patterns": "literal"})).json()
+    assert [file["path"] for file in told["files"]] == ["greet.go"]
+
+
+async def test_a_query_that_cannot_be_read_says_where(client: httpx.AsyncClient) -> None:
+    reply = await client.get("/v1/search", params={"q": "fine (not"})
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert (error["kind"], error["status"], error["position"]) == ("Invalid", 400, 5)
+    assert "at column 6" in error["message"]
+
+
+async def test_a_byte_that_is_no_text_is_shown_and_columns_stay(client: httpx.AsyncClient) -> None:
+    told = (await client.get("/v1/search", params={"q": "end file:bad"})).json()
+    [file] = told["files"]
+    assert file["path"] == "sub/bad\ufffd.txt"
+    [chunk] = file["chunks"]
+    assert chunk["text"] == "needle \ufffd\ufffd end\n"
+    column = chunk["ranges"][0]["start"]["column"]
+    assert chunk["text"][column - 1 :] == "end\n"
+
+
+async def test_what_nobody_could_look_at_is_missing() -> None:
+    async with opened(Fleet({"n1:1": [hello()]}, warming=["late"])) as api, api.client() as client:
+        told = (await client.get("/v1/search", params={"q": "needle"})).json()
+        assert told["complete"] is False
+        assert [(each["repository"], each["why"]) for each in told["missing"]] == [("late", "warming")]
+
+
+async def test_nothing_to_be_had_is_503() -> None:
+    async with opened(Fleet({}, warming=["late"])) as api, api.client() as client:
+        for accept in ("application/json", "application/x-ndjson"):
+            reply = await client.get("/v1/search", params={"q": "needle"}, headers={"accept": accept})
+            assert reply.status_code == 503
+            assert int(reply.headers["retry-after"]) >= 1
+            assert reply.json()["error"]["status"] == 503
+
+
+class Counting:
+    """Lets everybody in until it is shut, and remembers how visits ended."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self.ended: list[bool] = []
+
+    def admit(self, client: str) -> "Counting":
+        if self.is_shut:
+            raise Throttled("come back later", retry_after_s=1.2)
+        return self
+
+    def done(self, *, is_exhausted: bool) -> None:
+        self.ended.append(is_exhausted)
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson", "text/event-stream"])
+async def test_searches_are_admitted_and_their_end_is_told(api: Api, accept: str) -> None:
+    door = Counting()
+    async with asking(api.routes(admission=door)) as client:
+        headers = {"accept": accept}
+        reply = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
+        assert (reply.status_code, door.ended) == (200, [False])
+        door.is_shut = True
+        reply = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
+        assert (reply.status_code, reply.headers["retry-after"], door.ended) == (429, "2", [False])
+
+
+# -- repositories and files -----------------------------------------------------------------------------------
+
+
+async def test_repositories_are_listed_with_state_and_holders(client: httpx.AsyncClient) -> None:
+    told = (await client.get("/v1/repositories")).json()
+    assert [each["name"] for each in told["repositories"]] == [HELLO, NOTES]
+    first = told["repositories"][0]
+    assert (first["state"], first["id"], first["memory_bytes"]) == ("ready", repository_id(HELLO), 4096)
+    assert first["holders"] == [{"node": "n1:1", "address": "n1:1", "replica": 0, "epoch": 1, "state": "ready"}]
+    assert (await client.get(f"/v1/repositories/{HELLO}")).json() == first
+    assert (await client.get("/v1/repositories/no/where")).status_code == 404
+
+
+async def test_repositories_are_told_page_by_page(client: httpx.AsyncClient) -> None:
+    first = (await client.get("/v1/repositories", params={"limit": "1"})).json()
+    assert (len(first["repositories"]), first["next"]) == (1, HELLO)
+    second = (await client.get("/v1/repositories", params={"limit": "1", "after": first["next"]})).json()
+    assert ([each["name"] for each in second["repositories"]], second["next"]) == ([NOTES], "")
+    assert (await client.get("/v1/repositories", params={"state": "failed"})).json()["repositories"] == []
+    assert (await client.get("/v1/repositories", params={"state": "odd"})).status_code == 400
+    found = (await client.get("/v1/repositories", params={"name": "ote", "state": "ready"})).json()
+    assert [each["name"] for each in found["repositories"]] == [NOTES]
+
+
+async def test_a_file_is_read_with_its_outline_and_not_sent_twice(client: httpx.AsyncClient) -> None:
+    where = f"/v1/repositories/{HELLO}/file"
+    reply = await client.get(where, params={"path": "greet.go"})
+    told = reply.json()
+    assert (told["content"].encode(), told["encoding"], told["version"]) == (GREET, "utf-8", COMMIT)
+    assert "Greet" in [each["name"] for each in told["outline"]]
+    again = await client.get(where, params={"path": "greet.go"}, headers={"if-none-match": reply.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    raw = await client.get(where, params={"path": "greet.go", "raw": "true"})
+    assert (raw.content, raw.headers["x-content-type-options"]) == (GREET, "nosniff")
+    assert raw.headers["etag"] != reply.headers["etag"]
+
+
+async def test_a_file_without_content_says_why(client: httpx.AsyncClient) -> None:
+    where = f"/v1/repositories/{NOTES}/file"
+    told = (await client.get(where, params={"path": "logo.png"})).json()
+    assert (told["content"], told["skipped"]) == ("", "binary")
+    assert (await client.get(where, params={"path": "logo.png", "raw": "yes"})).status_code == 400
+    assert (await client.get(where, params={"path": "logo.png", "raw": "1"})).status_code == 404
+    assert (await client.get(where, params={"path": "nowhere"})).status_code == 404
+
+
+async def test_a_folder_tells_its_names(client: httpx.AsyncClient) -> None:
+    where = f"/v1/repositories/{HELLO}/folder"
+    assert (await client.get(where)).json()["names"] == ["cmd/", "greet.go"]
+    assert (await client.get(where, params={"path": "cmd"})).json()["names"] == ["main.go"]
+    assert (await client.get(where, params={"path": "nowhere"})).status_code == 404
+
+
+async def test_the_fleet_is_told_without_secrets(api: Api, client: httpx.AsyncClient) -> None:
+    url = "https://user:hunter2@github.com/o/hello"
+    api.fleet.wishes[HELLO] = Wish(HELLO, url, last_error="password=hunter2")
+    reply = await client.get("/v1/fleet")
+    assert {node["node"] for node in reply.json()["nodes"]} == {"n1:1", "n2:1"}
+    assert "hunter2" not in reply.text
+    assert "hunter2" not in (await client.get("/v1/repositories")).text
+
+
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/search/stream", "/v1/repositories", "/v1/fleet"])
+async def test_browsers_of_other_origins_are_kept_out_unless_they_are_let_in(api: Api, path: str) -> None:
+    asked = {"origin": "https://ui.example", "access-control-request-method": "GET"}
+    async with api.client() as client:
+        reply = await client.options(path, headers=asked)
+        assert reply.status_code == 405
+        assert "access-control-allow-origin" not in reply.headers
+    async with api.client(settings=ApiSettings(cors_origins=("https://ui.example",))) as client:
+        reply = await client.options(path, headers=asked)
+        assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (200, "https://ui.example")
+        reply = await client.get("/v1/fleet", headers={"origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in reply.headers

@@ -1,0 +1,149 @@
+"""A small fleet in one process: real indexes, real desks, the real front door, and its APIs over it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+
+import httpx
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from argosy.base.clock import SystemClock
+from argosy.base.http import EXCEPTION_HANDLERS
+from argosy.gateway.service import Gateway
+from argosy.gateway.zoekt.http import zoekt_routes
+from argosy.ownership.events import Snapshot
+from argosy.ownership.model import Lease, LeaseState, Member, Unit
+from argosy.ownership.view import FleetView
+from argosy.search.backends.git_hosts import addresses
+from argosy.search.backends.memory import File, MemorySource
+from argosy.search.catalog.addresses import repository_id
+from argosy.search.fleet.desk import Desk
+from argosy.search.fleet.model import Phase, RepoStatus, Wish
+from argosy.search.fleet.ports import Node
+from argosy.search.index.build import build
+from argosy.search.index.index import Index
+from argosy.search.model import Branch, Repository
+from argosy.search.service import Shelf
+from argosy.search.skipping import Policy
+
+HELLO = "github.com/o/hello"
+NOTES = "notes"
+COMMIT = "a" * 40
+GREET = (
+    b"package hello\n\n// Greet is <b>kind</b> & short\nfunc Greet(name string) string {\n"
+    b'\treturn "h\xc3\xa9llo, " + name // needle\n}\n'
+)
+MAIN = b"package main\n\nfunc main() {\n\tprintln(hello.Greet(`w\xc3\xb6rld`))\n}\n"
+TODAY = b"a needle in\na haystack\nand no newline: needle"
+HTTP = "http://fleet"
+
+
+def hello() -> Index:
+    told = addresses("github", "https://github.com/o/hello")
+    repository = Repository(
+        HELLO,
+        id=repository_id(HELLO),
+        branches=(Branch("main", COMMIT),),
+        url="https://github.com/o/hello",
+        source="https://github.com/o/hello.git",
+        file_url_template=told.file,
+        commit_url_template=told.commit,
+        line_fragment_template=told.line,
+        flags={"public": True, "fork": False},
+        metadata={"team": "core"},
+        rank=7,
+        latest_commit_s=1_700_000_000.5,
+    )
+    return build(MemorySource(repository, [File(b"greet.go", GREET), File(b"cmd/main.go", MAIN)]), Policy())
+
+
+def notes() -> Index:
+    """A folder: no commit, no page on the web; a name that is no text, and a file without content."""
+    files = [File(b"today.txt", TODAY), File(b"sub/bad\xff.txt", b"needle \xff\xfe end\n"), File(b"logo.png", b"\0\1")]
+    return build(MemorySource(Repository(NOTES, branches=(Branch("HEAD"),)), files), Policy())
+
+
+class Kept:
+    """Who keeps the indexes of a node, as far as its desk asks."""
+
+    def __init__(self, indexes: Iterable[Index]) -> None:
+        self._known = tuple(
+            RepoStatus(index.repository.name, Phase.READY, documents=2, memory_bytes=4096, indexed_at=1_750_000_000.0)
+            for index in indexes
+        )
+
+    def statuses(self) -> tuple[RepoStatus, ...]:
+        return self._known
+
+    def served(self, names: object) -> None:
+        pass
+
+    def budget_bytes(self) -> int:
+        return 1 << 20
+
+    def held_bytes(self) -> int:
+        return 1 << 12
+
+    def free_bytes(self) -> int:
+        return 1 << 19
+
+
+class Fleet:
+    """Nodes by address, each with its indexes, and a front door before them. `warming` are held and not yet ready."""
+
+    def __init__(self, nodes: Mapping[str, list[Index]], *, warming: Iterable[str] = ()) -> None:
+        self.shelves = {address: Shelf(indexes, threads=1) for address, indexes in nodes.items()}
+        self.nodes: dict[str, Node] = {
+            address: desk(address, self.shelves[address], indexes) for address, indexes in nodes.items()
+        }
+        held = {index.repository.name: address for address, indexes in nodes.items() for index in indexes}
+        self.version = 1
+        self.wishes = {
+            name: Wish(name, f"https://{name}.git" if "/" in name else f"/srv/{name}") for name in [*held, *warming]
+        }
+        leases = [lease(name, address, LeaseState.READY) for name, address in held.items()]
+        leases += [lease(name, next(iter(nodes), "n0"), LeaseState.WARMING) for name in warming]
+        self.view = FleetView()
+        members = tuple(Member(address, address) for address in nodes)
+        self.view.apply(Snapshot(tuple(leases), members), 0.0)
+        self.gateway = Gateway(self, self.view, self)
+
+    def at(self, address: str) -> Node:
+        return self.nodes[address]
+
+    def zoekt(self) -> list[Route]:
+        return zoekt_routes(self.gateway, names=lambda: self.wishes)
+
+    def close(self) -> None:
+        for shelf in self.shelves.values():
+            shelf.close()
+
+
+def desk(address: str, shelf: Shelf, indexes: list[Index]) -> Node:
+    names = {index.repository.name for index in indexes}
+    return Desk(
+        shelf,
+        Kept(indexes),
+        node_id=address,
+        address=address,
+        may_answer=names.__contains__,
+        in_thread=asyncio.to_thread,
+        clock=SystemClock(),
+    )
+
+
+def lease(name: str, address: str, state: LeaseState) -> Lease:
+    return Lease(Unit(name), address, address, "token", 1, state)
+
+
+def small_fleet() -> Fleet:
+    return Fleet({"n1:1": [hello()], "n2:1": [notes()]})
+
+
+@asynccontextmanager
+async def asking(routes: list[Route]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client straight into the application; what the application raises, the test sees."""
+    web = Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url=HTTP) as client:
+        yield client

@@ -1,0 +1,169 @@
+"""What zoekt's server has besides its API: the second JSON, raw files, and whether it is well."""
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from argosy.base.errors import Throttled
+from argosy.gateway.ports import Pass
+from argosy.gateway.zoekt.http import zoekt_routes
+from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
+
+
+async def test_a_page_of_results_is_plain_text(client: httpx.AsyncClient) -> None:
+    reply = await client.get("/search", params={"q": "hello,?|name. string", "num": "10", "ctx": "1", "format": "json"})
+    assert reply.status_code == 200
+    page = reply.json()
+    assert page.keys() == {"result"}
+    result = page["result"]
+    assert result.keys() == {
+        "Last", "QueryStr", "Query", "Stats", "Duration", "FileMatches", "Complete", "Missing"
+    }  # fmt: skip
+    assert result["Last"] == {
+        "Query": "hello,?|name. string", "Num": 10, "Ctx": 1, "AutoFocus": True, "Debug": False
+    }  # fmt: skip
+    assert result["Stats"]["MatchCount"] >= 1
+    file = next(each for each in result["FileMatches"] if each["FileName"] == "greet.go")
+    assert file.keys() == {
+        "FileName", "Repo", "ResultID", "Language", "DuplicateID", "Branches", "Matches", "URL"
+    }  # fmt: skip
+    assert file["URL"] == f"https://github.com/o/hello/blob/{COMMIT}/greet.go"
+    assert (file["Repo"], file["Branches"], file["DuplicateID"]) == (HELLO, ["main"], "")
+
+
+async def test_a_line_comes_in_pieces_that_make_it_whole_again(client: httpx.AsyncClient) -> None:
+    params = {"q": "needle file:today case:yes (a|no)\\ ", "ctx": "1", "format": "json"}
+    reply = await client.get("/search", params=params)
+    [file] = reply.json()["result"]["FileMatches"]
+    lines = {match["LineNum"]: match for match in file["Matches"]}
+    first = lines[1]
+    assert "".join(each["Pre"] + each["Match"] + each["Post"] for each in first["Fragments"]) == "a needle in"
+    assert [each["Match"] for each in first["Fragments"]] == ["a ", "needle"]
+    assert first["After"] == "a haystack"
+    assert "Before" not in first
+    assert first["URL"].startswith("print?r=notes&f=today.txt&")
+    assert first["URL"].endswith("#l1")
+
+
+@pytest.mark.parametrize("query", ["repo:hello", "r:hello r:o", "type:repo Greet", "repo:hello -repo:notes"])
+async def test_a_query_about_repositories_lists_them(client: httpx.AsyncClient, query: str) -> None:
+    page = (await client.get("/search", params={"q": query, "format": "json"})).json()
+    assert page.keys() == {"repos"}
+    assert page["repos"].keys() == {"Last", "Stats", "Repos", "Complete", "Missing"}
+    [repo] = page["repos"]["Repos"]
+    assert repo["Branches"] == [
+        {"Name": "main", "Version": COMMIT, "URL": f"https://github.com/o/hello/commit/{COMMIT}"}
+    ]
+    assert (repo["Name"], repo["URL"], repo["Files"]) == (HELLO, "https://github.com/o/hello", 2)
+    assert repo["Size"] > 0 < repo["MemorySize"]
+    assert repo["IndexTime"] == "2025-06-15T15:06:40Z"
+
+
+async def test_repositories_are_ordered_as_asked_and_cut(client: httpx.AsyncClient) -> None:
+    async def names(**params: str) -> list[str]:
+        page = (await client.get("/search", params={"q": "repo:.", "format": "json", **params})).json()
+        return [repo["Name"] for repo in page["repos"]["Repos"]]
+
+    assert await names() == [HELLO, NOTES]
+    assert await names(order="revname") == [NOTES, HELLO]
+    assert await names(order="revsize", num="1") == [HELLO]
+    reply = await client.get("/search", params={"q": "repo:.", "format": "json", "order": "colour"})
+    assert reply.status_code == 418
+    assert "colour" in reply.text
+
+
+@pytest.mark.parametrize("query", ["", "(", "case:maybe"])
+async def test_whatever_is_wrong_with_a_page_is_a_teapot(client: httpx.AsyncClient, query: str) -> None:
+    reply = await client.get("/search", params={"q": query, "format": "json"})
+    assert reply.status_code == 418
+    assert reply.headers["content-type"].startswith("text/plain")
+    assert reply.text.strip()
+
+
+async def test_numbers_that_are_none_count_as_not_given(client: httpx.AsyncClient) -> None:
+    params = {"q": "needle", "num": "-4", "ctx": "many", "format": "json"}
+    result = (await client.get("/search", params=params)).json()["result"]
+    assert (result["Last"]["Num"], result["Last"]["Ctx"]) == (50, 0)
+    params = {"q": "needle", "num": "1", "ctx": "99", "format": "json"}
+    result = (await client.get("/search", params=params)).json()["result"]
+    assert (result["Last"]["Ctx"], len(result["FileMatches"])) == (10, 1)
+
+
+async def test_a_file_is_printed_raw_and_never_as_a_page(client: httpx.AsyncClient) -> None:
+    reply = await client.get("/print", params={"r": HELLO, "f": "greet.go", "b": "HEAD", "format": "raw"})
+    assert (reply.status_code, reply.content) == (200, GREET)
+    assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["content-security-policy"] == "sandbox"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"r": HELLO, "f": "nowhere.go"},
+        {"r": HELLO, "f": "greet.go", "b": "nowhere"},
+        {"r": "nowhere", "f": "greet.go"},
+        {"r": NOTES, "f": "logo.png"},
+        {"r": HELLO},
+        {"f": "greet.go"},
+    ],
+)
+async def test_a_file_that_is_not_there_is_a_teapot(client: httpx.AsyncClient, params: dict[str, str]) -> None:
+    reply = await client.get("/print", params={**params, "format": "raw"})
+    assert reply.status_code == 418
+    assert reply.text.strip()
+
+
+async def test_people_get_the_pages_that_are_given() -> None:
+    async def shown(request: Request) -> Response:
+        return PlainTextResponse(f"page {request.url.path}")
+
+    fleet = Fleet({"n1:1": [hello()]})
+    routes = zoekt_routes(fleet.gateway, names=lambda: (), search_page=shown, print_page=shown)
+    async with asking(routes) as client:
+        assert (await client.get("/search?q=x")).text == "page /search"
+        assert (await client.get("/print?r=x&f=y")).text == "page /print"
+    async with asking(fleet.zoekt()) as client:
+        assert (await client.get("/search?q=x")).status_code == 404
+        assert (await client.get("/print?r=x&f=y")).status_code == 404
+    fleet.close()
+
+
+async def test_whoever_has_to_wait_is_told_how_long() -> None:
+    class Shut:
+        def admit(self, client: str) -> Pass:
+            raise Throttled("come back later", retry_after_s=2.5)
+
+    fleet = Fleet({"n1:1": [hello()]})
+    async with asking(zoekt_routes(fleet.gateway, names=lambda: (), admission=Shut())) as client:
+        replies = [
+            await client.post("/api/search", json={"Q": "needle"}),
+            await client.post("/api/list", json={}),
+            await client.get("/search", params={"q": "needle", "format": "json"}),
+        ]
+        assert [(reply.status_code, reply.headers["retry-after"]) for reply in replies] == [(429, "3")] * 3
+        assert (await client.get("/healthz")).status_code == 200
+    fleet.close()
+
+
+async def test_health_is_a_search_that_goes_the_whole_way(client: httpx.AsyncClient) -> None:
+    reply = await client.get("/healthz")
+    assert reply.status_code == 200
+    assert reply.json()["FileCount"] >= 1
+    assert len(reply.json()["Files"]) == 1
+    reply = await client.get("/readyz")
+    assert (reply.status_code, reply.text) == (200, "ready\n")
+    assert "Disallow" in (await client.get("/robots.txt")).text
+
+
+async def test_a_front_door_that_knows_nothing_yet_is_not_ready() -> None:
+    fleet = Fleet({"n1:1": [hello()]})
+    fleet.view.is_current = False
+    async with asking(fleet.zoekt()) as client:
+        reply = await client.get("/readyz")
+        assert (reply.status_code, reply.text, "retry-after" in reply.headers) == (503, "not ready\n", True)
+        reply = await client.get("/healthz")
+        assert (reply.status_code, "retry-after" in reply.headers) == (503, True)
+        assert reply.json()["Error"]
+    fleet.close()

@@ -1,0 +1,33 @@
+"""Addresses from templates, as zoekt's clients evaluate them."""
+
+import pytest
+
+from argosy.gateway.zoekt.templates import evaluated, file_url
+from argosy.search.backends.git_hosts import addresses
+
+FIELDS = {"Version": "abc", "Path": "dir/a b#c.go", "Branch": "main", "LineNumber": "7"}
+
+
+@pytest.mark.parametrize(
+    ("template", "url"),
+    [
+        ('{{URLJoinPath "https://h/o/r" "blob" .Version .Path}}', "https://h/o/r/blob/abc/dir/a%20b%23c.go"),
+        ('{{ URLJoinPath "https://h/o/r/" "src/commit" .Version .Path }}?display=source',
+         "https://h/o/r/src/commit/abc/dir/a%20b%23c.go?display=source"),
+        ("https://h/?f={{.Path}};hb={{.Version}}", "https://h/?f=dir/a b#c.go;hb=abc"),
+        ('{{URLJoinPath "https://h/\\"q\\"" .Branch}}', 'https://h/"q"/main'),
+        ("#L{{.LineNumber}}", "#L7"),
+        ("{{.Unknown}}|{{exec .Path}}|{{}}|{{ .Path", "|||{{ .Path"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_fields_and_joined_paths_are_filled_in_and_nothing_else_is(template: str, url: str) -> None:
+    assert evaluated(template, FIELDS) == url
+
+
+def test_a_line_has_its_fragment_and_a_repository_without_pages_has_no_address() -> None:
+    told = addresses("github", "https://github.com/o/r")
+    url = file_url(told.file, told.line, version="abc", path="a.go", branch="main", line=3)
+    assert url == "https://github.com/o/r/blob/abc/a.go#L3"
+    assert file_url(told.file, told.line, version="abc", path="a.go", branch="main").endswith("/a.go")
+    assert file_url("", told.line, version="abc", path="a.go", branch="main", line=3) == ""
