@@ -1,0 +1,122 @@
+"""How questions and answers travel between processes: as msgpack, within bounds, at these paths.
+
+A path in a repository may hold bytes that are no Unicode, and msgpack has only Unicode for text. Nearly every message
+has none; one that does carries such text as an extension, and is read the slow way.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.search.model import Answer, Options, Reached
+
+SEARCH_PATH = "/v1/node/search"
+LIST_PATH = "/v1/node/list"
+FILE_PATH = "/v1/node/file"
+FOLDER_PATH = "/v1/node/folder"
+STATUS_PATH = "/v1/node/status"
+INDEX_PATH = "/v1/node/index/"          # and the repository's name
+CONTENT_TYPE = "application/msgpack"
+
+QUESTION_BYTES_MAX = 8 << 20            # names of 50,000 repositories, and a query
+ANSWER_BYTES_MAX = 256 << 20            # the largest file there can be, twice
+WALL_TIME_S_MAX = 300.0                 # of one search, whatever its options say
+
+_ODD_TEXT = 1                           # the extension: UTF-8 but for what is none
+_SPARE = 0.9                            # files are not of one size: cut a little more than seems needed
+
+_T = TypeVar("_T")
+
+
+def pack(thing: object) -> bytes:
+    try:
+        return _encoder.encode(thing)
+    except UnicodeEncodeError:
+        return _encoder.encode(_spelled(msgspec.to_builtins(thing, builtin_types=(bytes,))))
+
+
+def unpack(body: bytes, kind: type[_T]) -> _T:
+    """Invalid if the body is not of that kind."""
+    try:
+        return _decoder(kind).decode(body)
+    except msgspec.ValidationError:
+        pass                                    # text as an extension looks wrong at first
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Invalid(f"this is no msgpack: {error}") from None
+    try:
+        return msgspec.convert(_with_text_keys(_odd_decoder.decode(body)), kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Invalid(f"this is no {kind.__name__}: {error}") from None
+
+
+def pack_answer(answer: Answer, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:
+    """An answer that would be too long loses its last files, and says so (GW-1)."""
+    body = pack(answer)
+    while len(body) > bytes_max and answer.files:
+        kept = int(len(answer.files) * bytes_max / len(body) * _SPARE)
+        reached = sorted({*answer.reached, Reached.FILES_SHOWN}, key=lambda each: each.value)
+        answer = msgspec.structs.replace(answer, files=answer.files[:kept], reached=tuple(reached))
+        body = pack(answer)
+    return body
+
+
+def wall_time_s(options: Options) -> float:
+    """How long a search may take; one that names no bound, or too long a one, is given ours."""
+    return min(options.wall_time_s, WALL_TIME_S_MAX) if options.wall_time_s > 0 else WALL_TIME_S_MAX
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}           # of the few kinds there are
+
+
+def _decoder(kind: type[_T]) -> msgspec.msgpack.Decoder[_T]:
+    if kind not in _decoders:
+        _decoders[kind] = msgspec.msgpack.Decoder(kind)
+    return _decoders[kind]
+
+
+def _extension(code: int, data: memoryview) -> object:
+    if code != _ODD_TEXT:
+        raise Invalid(f"this message holds an extension of kind {code}, which nobody here knows")
+    return _text(bytes(data))
+
+
+_odd_decoder = msgspec.msgpack.Decoder(ext_hook=_extension)
+
+
+def _spelled(thing: Any) -> Any:
+    """Text that msgpack has no way for as an extension, or as bytes where it is a key, all the way down."""
+    match thing:
+        case str():
+            return thing if _is_text(thing) else msgspec.msgpack.Ext(_ODD_TEXT, _bytes(thing))
+        case dict():
+            return {key if _is_text(key) else _bytes(key): _spelled(value) for key, value in thing.items()}
+        case list() | tuple():
+            return [_spelled(each) for each in thing]
+    return thing
+
+
+def _with_text_keys(thing: Any) -> Any:
+    match thing:
+        case dict():
+            return {_text(key) if isinstance(key, bytes) else key: _with_text_keys(thing[key]) for key in thing}
+        case list():
+            return [_with_text_keys(each) for each in thing]
+    return thing
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,171 @@
+"""A desk with a shelf behind it, and a real server before it: what the tests of asking a node share."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+
+import uvicorn
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from uvicorn.server import ServerState
+
+from argosy.base.clock import Clock, SystemClock
+from argosy.base.http import EXCEPTION_HANDLERS
+from argosy.search.backends.memory import File, MemorySource
+from argosy.search.fleet.desk import Desk, Indexes
+from argosy.search.fleet.http import node_routes
+from argosy.search.fleet.model import Asked, Phase, RepoStatus
+from argosy.search.fleet.ports import Node
+from argosy.search.index.build import build
+from argosy.search.index.index import Index
+from argosy.search.model import Answer, Branch, Options, Repository
+from argosy.search.query.tree import Query
+from argosy.search.service import Shelf
+from argosy.search.settings import SearchSettings
+from argosy.search.skipping import Policy
+from tests.search.match.asking import built
+
+HOST = "127.0.0.1"
+CODE = b"class Ship:\n    def sail(self):\n        return 'needle'\n\n"
+NAMES = ("alpha", "beta", "gamma")
+
+
+def small(name: str, rank: int = 0, files: int = 20) -> Index:
+    return built({f"src/{name}{i}.py": CODE * (1 + i % 7) + b"# %d\n" % i for i in range(files)}, name, rank)
+
+
+def odd() -> Index:
+    """Names that are no Unicode, two branches, files without content."""
+    repository = Repository("odd \udcff", 7, (Branch("main", "c0ffee"), Branch("dev", "bead")), flags={"fork": True})
+    files = [
+        File(b"bad\xff/name\xfe.py", CODE),
+        File(b"both.py", CODE + b"# both\n", branches=3),
+        File(b"dev.py", b"def only_dev(): return 'needle'\n", branches=2),
+        File(b"lib/deep/er.c", b"int needle;\n"),
+        File(b"lib/logo.png", b"\0\1"),
+    ]
+    return build(MemorySource(repository, files), Policy())
+
+
+class Keeping:
+    """Who keeps the indexes, as far as the desk asks."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.known: dict[str, RepoStatus] = {}
+        self.noted: list[str] = []
+        self.shelf = shelf
+
+    def put(self, index: Index, indexed_at: float = 5.0) -> None:
+        self.shelf.put(index)
+        self.tell(RepoStatus(index.repository.name, Phase.READY, indexed_at=indexed_at))
+
+    def tell(self, status: RepoStatus) -> None:
+        self.known[status.name] = status
+
+    def statuses(self) -> tuple[RepoStatus, ...]:
+        return tuple(self.known.values())
+
+    def served(self, names: Collection[str]) -> None:
+        self.noted += names
+
+    def budget_bytes(self) -> int:
+        return 1000
+
+    def held_bytes(self) -> int:
+        return 600
+
+    def free_bytes(self) -> int:
+        return 300
+
+
+class Counter:
+    """A desk whose leases are a set of names, and whose shelf may be wrapped."""
+
+    def __init__(
+        self,
+        *indexes: Index,
+        shelf: Shelf | None = None,
+        wrapped: Callable[["Counter"], Indexes] | None = None,
+        clock: Clock | None = None,
+        settings: SearchSettings | None = None,
+    ) -> None:
+        self.shelf = shelf or Shelf(threads=1)
+        self.keeper = Keeping(self.shelf)
+        for index in indexes:
+            self.keeper.put(index)
+        self.leases = {index.repository.name for index in indexes}
+        self.desk = Desk(
+            wrapped(self) if wrapped else self.shelf,
+            self.keeper,
+            node_id="n1",
+            address="n1:6070",
+            may_answer=self.leases.__contains__,
+            in_thread=asyncio.to_thread,
+            clock=clock or SystemClock(),
+            settings=settings,
+            holder_of={"elsewhere": "n2:6070"}.get,
+        )
+
+
+class Between:
+    """A shelf during whose answers something happens."""
+
+    def __init__(self, shelf: Shelf, then: Callable[[], object]) -> None:
+        self._shelf = shelf
+        self._then = then
+        self.asked: list[Options] = []
+
+    def get(self, name: str) -> Index:
+        return self._shelf.get(name)
+
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+        self.asked.append(options)
+        answer = await self._shelf.search(query, options, only=only)
+        self._then()
+        return answer
+
+    async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
+        found = await self._shelf.repositories(query, only=only)
+        self._then()
+        return found
+
+
+def without_time(answer: Answer) -> Answer:
+    """Without what differs from one run to the next."""
+    return replace(answer, stats=replace(answer.stats, duration_s=0.0, wait_s=0.0))
+
+
+def asked(query: str = "needle", *names: str, options: Options | None = None) -> Asked:
+    return Asked(query, names or NAMES, options or Options())
+
+
+@asynccontextmanager
+async def serving(app: object) -> AsyncIterator[str]:
+    """The address of a real server: uvicorn without its main loop, which would take 0.1 s to end."""
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")    # type: ignore[arg-type]
+    config.load()
+    state = ServerState()
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
+    listener.bind((HOST, 0))
+    server = await asyncio.get_running_loop().create_server(
+        lambda: config.http_protocol_class(config=config, server_state=state, app_state={}), sock=listener
+    )
+    try:
+        yield f"{HOST}:{listener.getsockname()[1]}"
+    finally:
+        server.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        for task in list(state.tasks):
+            task.cancel()
+        await asyncio.gather(*state.tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+@asynccontextmanager
+async def open_door(node: Node, *, fleet_token: str | None = None) -> AsyncIterator[str]:
+    """The address of a server for a node."""
+    routes = node_routes(node, fleet_token=fleet_token)
+    async with serving(Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)) as address:
+        yield address

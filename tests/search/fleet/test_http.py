@@ -1,0 +1,382 @@
+"""A node over real HTTP: the same answers, refusals with a status, and no work for those who have gone away."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from io import BytesIO
+
+import aiohttp
+import pytest
+
+from argosy.base.errors import NotOwner, Unavailable
+from argosy.search.fleet import http, packing
+from argosy.search.fleet.client import HttpNodes
+from argosy.search.fleet.model import FileAsked, FolderAsked
+from argosy.search.fleet.packing import pack, unpack
+from argosy.search.fleet.ports import Node
+from argosy.search.index.checking import verify
+from argosy.search.index.index import Index
+from argosy.search.index.wire import dump, load
+from argosy.search.model import Answer, Form, Options, Reached
+from argosy.search.query.tree import Query
+from argosy.search.service import Shelf
+from tests.search.fleet.counter import Counter, asked, odd, open_door, small, without_time
+from tests.search.match.asking import built
+
+PATIENCE_S = 60.0
+ODD = odd()
+ODD_NAME = ODD.repository.name
+EVERYWHERE = ("alpha", "beta", ODD_NAME, "elsewhere", "warming")
+
+
+@pytest.fixture(scope="module")
+def indexes() -> list[Index]:
+    return [small("alpha"), small("beta", rank=9), ODD]
+
+
+@pytest.fixture
+async def nodes() -> AsyncIterator[HttpNodes]:
+    nodes = HttpNodes()
+    yield nodes
+    await nodes.close()
+
+
+def plain(answer: object) -> object:
+    return without_time(answer) if isinstance(answer, Answer) else answer
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+# -- the same answers -----------------------------------------------------------------------------------------------
+
+QUESTIONS: dict[str, Callable[[Node], Awaitable[object]]] = {
+    "search": lambda node: node.search(asked("needle", *EVERYWHERE)),
+    "search by name": lambda node: node.search(asked("file:bad or r:beta", *EVERYWHERE)),
+    "search lines": lambda node: node.search(
+        asked("sail", *EVERYWHERE, options=Options(form=Form.LINES, context_lines=1, files_max=5))
+    ),
+    "search with content": lambda node: node.search(
+        asked("f:both sym:Ship", *EVERYWHERE, options=Options(with_content=True))
+    ),
+    "count": lambda node: node.search(asked("needle", *EVERYWHERE, options=Options(form=Form.COUNT))),
+    "nothing found": lambda node: node.search(asked("nowhere", *EVERYWHERE)),
+    "list": lambda node: node.list(asked("file:py", *EVERYWHERE)),
+    "file": lambda node: node.file(FileAsked(ODD_NAME, "both.py", "dev")),
+    "oddly named file": lambda node: node.file(FileAsked(ODD_NAME, "bad\udcff/name\udcfe.py")),
+    "skipped file": lambda node: node.file(FileAsked(ODD_NAME, "lib/logo.png")),
+    "folder": lambda node: node.folder(FolderAsked(ODD_NAME)),
+    "status": lambda node: node.status(),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_a_question_over_http_is_answered_as_in_process(
+    question: str, indexes: list[Index], nodes: HttpNodes
+) -> None:
+    counter = Counter(*indexes)
+    counter.leases.add("warming")
+    async with open_door(counter.desk) as address:
+        there = await QUESTIONS[question](nodes.at(address))
+        here = await QUESTIONS[question](counter.desk)
+    assert plain(there) == plain(here)
+    assert type(there) is type(here)
+
+
+async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Index], nodes: HttpNodes) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        node = nodes.at(address)
+        answers = await asyncio.gather(*(node.search(asked(f"file:beta{i % 20}\\.", "beta")) for i in range(60)))
+    assert [answer.files[0].path for answer in answers] == [f"src/beta{i % 20}.py" for i in range(60)]
+
+
+async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
+    indexes: list[Index], nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "pack_answer", lambda answer: packing.pack_answer(answer, bytes_max=4_000))
+    async with open_door(Counter(*indexes).desk) as address:
+        answer = await nodes.at(address).search(asked("needle", "beta"))
+    assert 0 < len(answer.files) < 20
+    assert answer.reached == (Reached.FILES_SHOWN,)
+
+
+# -- who is let in --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [packing.SEARCH_PATH, packing.STATUS_PATH, packing.INDEX_PATH + "alpha"])
+@pytest.mark.parametrize("given", [None, "Bearer wrong", "Bearer sesam ", "sesam", "Bearer s\u00e9sam"])
+async def test_whoever_does_not_know_the_token_is_refused(path: str, given: str | None, indexes: list[Index]) -> None:
+    method = "POST" if path == packing.SEARCH_PATH else "GET"
+    headers = {} if given is None else {"authorization": given}
+    async with (
+        open_door(Counter(*indexes).desk, fleet_token="sesam") as address,
+        aiohttp.ClientSession() as session,
+        session.request(method, f"http://{address}{path}", headers=headers) as response,
+    ):
+        assert response.status == 401
+        assert (await response.json())["error"]["kind"] == "Unauthorized"
+
+
+async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None:
+    nodes, strangers = HttpNodes(fleet_token="sesam"), HttpNodes(fleet_token="other")
+    async with open_door(Counter(*indexes).desk, fleet_token="sesam") as address:
+        assert (await nodes.at(address).status()).node == "n1"
+        with pytest.raises(Unavailable, match="knows another fleet token"):
+            await strangers.at(address).status()
+    await nodes.close()
+    await strangers.close()
+
+
+async def test_a_question_too_many_is_refused_and_the_next_is_not(
+    indexes: list[Index], nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "QUESTIONS_MAX", 1)
+    shelf = Endless(threads=1)
+    async with open_door(Counter(*indexes, shelf=shelf).desk) as address:
+        first = asyncio.ensure_future(nodes.at(address).search(asked("needle", "alpha")))
+        await until(shelf.begun.is_set)
+        with pytest.raises(Unavailable, match="1 questions of this kind are under way"):
+            await nodes.at(address).status()
+        first.cancel()
+        await until(shelf.ended.is_set)
+        await until_answered(nodes.at(address))
+
+
+async def until_answered(node: Node) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                await node.status()
+                return
+            except Unavailable:
+                pass
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------
+
+
+async def posted(address: str, body: object, path: str = packing.SEARCH_PATH) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.post(f"http://{address}{path}", data=body) as response:
+        return response.status, await response.text()
+
+
+async def in_pieces(size: int) -> AsyncIterator[bytes]:
+    for _ in range(size >> 16):
+        yield bytes(1 << 16)
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["told beforehand", "in pieces"])
+async def test_a_body_that_is_too_long_is_refused(is_told: bool, indexes: list[Index]) -> None:
+    size = packing.QUESTION_BYTES_MAX + (1 << 16)
+    async with open_door(Counter(*indexes).desk) as address:
+        status, text = await posted(address, BytesIO(bytes(size)) if is_told else in_pieces(size))
+    assert status == 400
+    assert f"may have {packing.QUESTION_BYTES_MAX} bytes" in text
+
+
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", pack({"query": "x"}), pack(FileAsked("alpha", "x"))])
+async def test_a_body_that_is_no_question_is_refused(body: bytes, indexes: list[Index]) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        status, text = await posted(address, body)
+    assert status == 400
+    assert '"kind":"Invalid"' in text
+
+
+async def test_a_query_that_cannot_be_read_is_a_bad_request(indexes: list[Index]) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        status, text = await posted(address, pack(asked("(needle")))
+    assert status == 400
+    assert "cannot search for" in text
+
+
+async def test_asking_in_the_wrong_way_is_told(indexes: list[Index]) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        assert (await posted(address, b"", packing.STATUS_PATH))[0] == 405
+        assert (await posted(address, b"", "/v1/node/nothing"))[0] == 404
+
+
+# -- those who go away ----------------------------------------------------------------------------------------------
+
+
+class Endless(Shelf):
+    """Searches until it is told to stop."""
+
+    def __init__(self, *, threads: int) -> None:
+        super().__init__(threads=threads)
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    def _searched(
+        self,
+        indexes: tuple[Index, ...],
+        query: Query,
+        options: Options,
+        is_cancelled: Callable[[], bool],
+        asked: float | None = None,
+    ) -> Answer:
+        self.begun.set()
+        while not is_cancelled():
+            answer = super()._searched(indexes, query, options, is_cancelled)
+        self.ended.set()
+        return answer
+
+
+async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], nodes: HttpNodes) -> None:
+    """If the server did not notice, the thread would never end."""
+    shelf = Endless(threads=1)
+    counter = Counter(*indexes, shelf=shelf)
+    async with open_door(counter.desk) as address:
+        call = asyncio.ensure_future(nodes.at(address).search(asked("needle", "alpha")))
+        await until(shelf.begun.is_set)
+        call.cancel()
+        await asyncio.wait([call])
+        await until(shelf.ended.is_set)
+        assert await counter.desk.quiesce("alpha", within_s=PATIENCE_S)
+        assert (await nodes.at(address).status()).node == "n1"
+
+
+async def test_an_asker_who_goes_away_in_mid_question_costs_nothing(indexes: list[Index], nodes: HttpNodes) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        host, port = address.split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/node/search HTTP/1.1\r\nhost: n\r\ncontent-length: 100\r\n\r\nhalf")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        assert (await nodes.at(address).status()).node == "n1"
+
+
+# -- an index as a stream -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large() -> Index:
+    """Of some twenty megabytes: more than any buffer on the way holds."""
+    lines = b"".join(b"line %d of a text that goes on and on\n" % i for i in range(45_000))
+    return built({f"{i}.txt": b"%d\n" % i + lines for i in range(10)}, "large")
+
+
+async def test_an_index_arrives_as_it_was(large: Index, nodes: HttpNodes) -> None:
+    async with open_door(Counter(large, ODD).desk) as address:
+        arrived = load([chunk async for chunk in nodes.at(address).index("large")])
+        oddly = b"".join([chunk async for chunk in nodes.at(address).index(ODD_NAME)])
+    assert verify(arrived) == []
+    assert [part.segment.checksums for part in arrived.parts] == [part.segment.checksums for part in large.parts]
+    assert oddly == b"".join(dump(ODD))
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", "..", ".", "a b%2Fc", "ä?x#y", "/lead", "trail/"])
+async def test_any_name_finds_its_index(name: str, nodes: HttpNodes) -> None:
+    index = built({"a": b"x"}, name)
+    async with open_door(Counter(index).desk) as address:
+        assert load([chunk async for chunk in nodes.at(address).index(name)]).repository == index.repository
+
+
+async def test_an_index_that_is_not_here_is_refused_with_a_hint(indexes: list[Index], nodes: HttpNodes) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        with pytest.raises(NotOwner, match="n1 does not hold") as refused:
+            await anext(nodes.at(address).index("elsewhere"))
+    assert refused.value.hint == "n2:6070"
+
+
+class Watched:
+    """A node whose stream is watched: how much was made of it, and whether it was closed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.made_bytes = 0
+        self.is_making = self.is_closed = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._node, name)
+
+    async def index(self, repository: str) -> AsyncIterator[bytes]:
+        self.is_making = True
+        try:
+            async for chunk in self._node.index(repository):
+                self.made_bytes += len(chunk)
+                self.is_making = False
+                yield chunk
+                self.is_making = True
+        finally:
+            self.is_closed = True
+
+
+async def reader_of(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Somebody who asked for the large index, and reads when they like."""
+    host, port = address.split(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)         # or a system's own might hold it all
+    reader, writer = await asyncio.open_connection(sock=connection, limit=1 << 16)
+    writer.write(b"GET /v1/node/index/large HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+async def held_up(watched: Watched) -> None:
+    """Returns when the loop has gone round often and no further chunk was asked for: the last one finds no room."""
+    rounds = 0
+    while rounds < 200:
+        await asyncio.sleep(0)
+        rounds = 0 if watched.is_making else rounds + 1
+
+
+def joined(body: bytes) -> bytes:
+    """The chunks of a chunked body, put together."""
+    parts, at = [], 0
+    while True:
+        end = body.index(b"\r\n", at)
+        size = int(body[at:end], 16)
+        if size == 0:
+            return b"".join(parts)
+        parts.append(body[end + 2 : end + 2 + size])
+        at = end + size + 4
+
+
+async def test_a_slow_reader_holds_the_stream_up_and_gets_all_of_it(large: Index) -> None:
+    watched, whole = Watched(Counter(large).desk), b"".join(dump(large))
+    async with open_door(watched) as address:     # type: ignore[arg-type]
+        reader, writer = await reader_of(address)
+        await held_up(watched)
+        assert watched.made_bytes < len(whole) / 2, "no more is made than there is room for"
+        rest = await reader.read()
+        writer.close()
+    assert joined(rest) == whole
+    assert watched.made_bytes == len(whole)
+    assert watched.is_closed
+
+
+async def test_a_reader_who_goes_away_ends_the_stream(large: Index) -> None:
+    counter = Counter(large)
+    watched = Watched(counter.desk)
+    async with open_door(watched) as address:     # type: ignore[arg-type]
+        _, writer = await reader_of(address)
+        writer.transport.abort()
+        await until(lambda: watched.is_closed)
+        assert await counter.desk.quiesce("large", within_s=PATIENCE_S)
+    assert watched.made_bytes < large.parts[0].segment.content.data.nbytes
+
+
+async def test_a_reader_who_takes_nothing_is_given_up(large: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "STALL_S", 0.05)
+    watched = Watched(Counter(large).desk)
+    async with open_door(watched) as address:     # type: ignore[arg-type]
+        reader, writer = await reader_of(address)
+        await until(lambda: watched.is_closed)
+        assert not (await reader.read()).endswith(b"0\r\n\r\n"), "a stream that was cut must not look whole"
+        writer.close()
+
+
+async def test_the_answer_over_http_is_one_msgpack_body(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    async with (
+        open_door(counter.desk) as address,
+        aiohttp.ClientSession() as session,
+        session.post(f"http://{address}{packing.SEARCH_PATH}", data=pack(asked("r:beta", "beta"))) as told,
+    ):
+        assert told.headers["content-type"] == "application/msgpack"
+        answer = unpack(await told.read(), Answer)
+    assert plain(answer) == plain(await counter.desk.search(asked("r:beta", "beta")))
