@@ -1,11 +1,12 @@
-"""The contract of RateLimiter, run on every implementation: in memory, in a file, on a real Valkey, and our own clients
-talking to our own servers over HTTP and gRPC. The numbers are those of Gubernator's arithmetic (facts in `buckets`).
+"""The contract of RateLimiter, run on every implementation: in memory, in a file, on a real Valkey and on a cluster of
+them, and our own clients talking to our own servers over HTTP and gRPC. The numbers are those of Gubernator's
+arithmetic (facts in `buckets`).
 
 All of them run on one clock that the test moves, so the answers are exact.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.throttle.limits import BATCH_MAX, Behavior, RateLimiter, RateLimitRequest, RateLimitResponse
 from argosy.throttle.limits.model import BATCH_TOO_LARGE, KEY_LENGTH_MAX, NO_NAME, NO_UNIQUE_KEY, NUMBER_MAX
+from tests.throttle.groups import cluster, cluster_url
 from tests.throttle.limits.stage import (
     NOON_MS,
     OVER,
@@ -32,7 +34,7 @@ from tests.throttle.limits.stage import (
     request,
 )
 
-KINDS = ("memory", "file", "valkey", "http", "grpc")
+KINDS = ("memory", "file", "valkey", "cluster", "http", "grpc")
 CALLERS = 50
 GREGORIAN = Behavior.DURATION_IS_GREGORIAN
 RESET = Behavior.RESET_REMAINING
@@ -44,6 +46,12 @@ def clock() -> HandClock:
     return HandClock()
 
 
+@pytest.fixture(scope="session")
+def limits_cluster() -> Iterator[str]:
+    with cluster() as nodes:
+        yield cluster_url(nodes)
+
+
 @pytest.fixture(params=KINDS)
 async def limiter(request: pytest.FixtureRequest, clock: HandClock, tmp_path: Path) -> AsyncIterator[RateLimiter]:
     match request.param:
@@ -53,6 +61,8 @@ async def limiter(request: pytest.FixtureRequest, clock: HandClock, tmp_path: Pa
             opening = in_a_file(clock, tmp_path / "limits.db")
         case "valkey":
             opening = in_redis(clock, request.getfixturevalue("valkey_server").url)
+        case "cluster":
+            opening = in_redis(clock, request.getfixturevalue("limits_cluster"))
         case "http":
             opening = over_http(clock)
         case _:

@@ -38,7 +38,7 @@ from argosy.throttle.rows import rules_of
 from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.worker import Sharing
 from tests.servers.valkey import Valkey
-from tests.throttle.world import World, buckets, difference
+from tests.throttle.world import WAY_S, World, buckets, difference
 
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 PACE = ThrottleSettings(flush_s=0.25, poll_s=1.0)
@@ -312,7 +312,7 @@ def test_there_are_two_types_of_responses() -> None:
     blame(one.throttle, "a", 1)
     blame(two.throttle, "a", 1)
     world.advance(4.0)
-    replies = [event.reply for event in one.events if isinstance(event, Replied)]
+    replies = [event.reply for event in world.heard[one.name] if isinstance(event, Replied)]
     assert any(written.states for reply in replies for written in reply.pushed)
     assert any(row.states for reply in replies for row in reply.pulled)
 
@@ -339,7 +339,7 @@ def test_updates_are_batched() -> None:
     for number in range(400):
         blame(instance.throttle, f"client-{number % 20}", 1)
         world.advance(world.now + 0.0025)
-    assert len(instance.events) <= 6                        # a second's worth: 400 requests, 4 flushes
+    assert len(world.heard[instance.name]) <= 6                        # a second's worth: 400 requests, 4 flushes
 
 
 def test_keys_live_three_windows(rows: RedisRows, raw: "redis.Redis[Any]") -> None:
@@ -404,7 +404,7 @@ def race(squash: str, weight: float = 0.5) -> float:
     world = World(Config(decay_per_s=0.0), replace(PACE, squash=squash, squash_weight=weight))
     blame(world.add().throttle, "a", 1)
     world.advance(3.0)
-    world.delay_s = 1.0
+    world.delay_s = (1.0, 1.0)
     instance = world.add()
     world.advance(world.now + 1.5)                          # its first pull was read at 1.0, and is back at 2.0
     blame(instance.throttle, "a", 20)                       # 1) a large local delta
@@ -440,7 +440,7 @@ def test_a_new_instance_does_not_build_state_from_scratch() -> None:
     blame(old, "noisy", 20)
     world.advance(5.0)
     new = world.add().throttle
-    world.advance(world.now + 2 * world.delay_s)
+    world.advance(world.now + 2 * WAY_S)
     assert probability(new, "noisy") == pytest.approx(probability(old, "noisy"))
 
 

@@ -24,6 +24,7 @@ from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.worker import Sharing
 from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey, free_port
+from tests.throttle.groups import cluster, cluster_url, watched
 from tests.throttle.proxy import Proxy
 
 CLOCK = SystemClock()
@@ -185,6 +186,26 @@ def test_a_failover_to_a_replica(server: Valkey) -> None:
             assert two.probability("noisy") >= 0.8 - 1e-9
 
 
+def test_a_failover_that_sentinels_see_to(server: Valkey) -> None:
+    with (
+        Valkey() as second,
+        watched(server, second) as url,
+        redis.Redis.from_url(second.url) as replica,
+        fronts(pace(url), pace(url)) as (one, two),
+    ):
+        one.blame("noisy", 20)
+        until(two.knows("noisy", 0.8))
+        until(lambda: bool(replica.keys()))
+        server.kill()
+        until(lambda: one.is_away and two.is_away, one, two)
+        assert one.probability("noisy") >= 0.8 - 1e-9       # nobody has forgotten anything meanwhile
+        until(lambda: not one.is_away and not two.is_away, one, two)
+        assert replica.execute_command("ROLE")[0] == b"master"
+        two.blame("noisy", 1)
+        until(lambda: one.knows("noisy", two.probability("noisy"))())
+        assert one.probability("noisy") >= 0.84 - 1e-9
+
+
 def test_a_start_without_the_server(server: Valkey) -> None:
     server.kill()
     with fronts(pace(server.url)) as (early,):
@@ -218,32 +239,9 @@ async def test_the_same_as_a_task(server: Valkey) -> None:
 # -- a cluster --------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def cluster(size: int = 3) -> Iterator[list[Valkey]]:
-    with ExitStack() as stack:
-        options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port")
-        # The port of the nodes' own talk is by default 10,000 higher, which may be too high for a port.
-        buses = [str(free_port()) for _ in range(size)]
-        nodes = [stack.enter_context(Valkey(options=(*options, bus))) for bus in buses]
-        clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
-        share = 16384 // size
-        for number, client in enumerate(clients):
-            last = 16383 if number == size - 1 else (number + 1) * share - 1
-            client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * share, last)
-            client.execute_command("CLUSTER", "MEET", "127.0.0.1", nodes[0].port, buses[0])
-        until(lambda: all(is_whole(client, size) for client in clients))
-        yield nodes
-
-
-def is_whole(client: "redis.Redis", size: int) -> bool:
-    told = client.execute_command("CLUSTER", "INFO")
-    text = told if isinstance(told, dict) else dict(line.split(":", 1) for line in told.decode().split())
-    return text["cluster_state"] == "ok" and int(text["cluster_known_nodes"]) == size
-
-
 def test_a_cluster_and_one_of_its_nodes_killed() -> None:
     with cluster() as nodes:
-        url = f"redis+cluster://127.0.0.1:{nodes[0].port},127.0.0.1:{nodes[1].port}"
+        url = cluster_url(nodes)
         with fronts(pace(url), pace(url)) as (one, two):
             one.blame("noisy", 20)
             until(two.knows("noisy", 0.8))
@@ -256,6 +254,15 @@ def test_a_cluster_and_one_of_its_nodes_killed() -> None:
             until(lambda: not one.is_away and not two.is_away, one, two)
             two.blame("noisy", 2)
             until(one.knows("noisy", 0.88), one)
+
+
+def test_a_cluster_that_is_away_is_away_like_any_other_store() -> None:
+    cell, url = Cell(0, 0), f"redis+cluster://user:hidden@127.0.0.1:{free_port()}"
+    rows = open_rows(url, rules_of(FOREVER), instance="i", settings=pace(url))
+    with pytest.raises(Unavailable, match="cannot be reached") as told:
+        rows.exchange(Order(pushes=(Push(cell, 1, ((0, 0.1, 1),)),)))
+    rows.close()
+    assert "hidden" not in str(told.value)
 
 
 def keys_of(node: Valkey) -> list[bytes]:

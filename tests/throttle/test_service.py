@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
+from argosy.base.metrics import Metrics
 from argosy.throttle import Config, FairThrottle, Outcome, mean
+from argosy.throttle import metrics as m
 from argosy.throttle.model import ADMITTED, COST_MAX, ClientId
 from argosy.throttle.ports import BucketDelta, Cell, OverwriteBucket, RespBucket
 
@@ -57,9 +60,10 @@ class Dice:
         return seq[0]
 
 
-def throttle(config: Config | None = None, *, number: float = 0.5, clock: HandClock | None = None) -> FairThrottle:
-    dice = Dice(number)
-    return FairThrottle(config, clock=clock or HandClock(), random=dice)  # type: ignore[arg-type]
+def throttle(
+    config: Config | None = None, *, number: float = 0.5, clock: HandClock | None = None, **others: Any
+) -> FairThrottle:
+    return FairThrottle(config, clock=clock or HandClock(), random=Dice(number), **others)  # type: ignore[arg-type]
 
 
 def blame(made: FairThrottle, client: ClientId, failures: int) -> None:
@@ -329,6 +333,38 @@ def test_a_throttled_client_is_told_when_to_come_back() -> None:
     made = throttle(Config(decay_per_s=0.1))
     blame(made, "a", 20)
     assert made.retry_after_s(made.register("a")) == pytest.approx(math.log(1.6) / 0.1)
+
+
+@pytest.mark.parametrize(("cost", "weight"), [(5.0, 1.0), (0.5, 1.0), (1.0, 2.0), (6.0, 2.0)])
+def test_after_that_wait_the_same_request_has_even_chances(cost: float, weight: float) -> None:
+    clock = HandClock()
+    made = throttle(Config(decay_per_s=0.05), clock=clock, weight_of=lambda _: weight)
+    blame(made, "a", int(20 * weight))
+    decision = made.register("a", cost)
+    assert decision.throttled
+    clock.wall_s += made.retry_after_s(decision)
+    assert made.register("a", cost).probability == pytest.approx(0.5, abs=1e-3)
+
+
+def test_what_is_decided_is_counted_whether_or_not_it_is_shared() -> None:
+    metrics = Metrics()
+    made = throttle(metrics=metrics)
+    blame(made, "a", 20)
+    made.register("a")
+    assert metrics.value(m.FAILURES_REPORTED) == 20
+    assert metrics.value(m.REQUESTS_THROTTLED) == 1
+
+
+def test_a_throttle_that_is_measured_later_tells_all_and_tells_one_only() -> None:
+    early, late = Metrics(), Metrics()
+    made = throttle(Config(is_shadow=True))
+    blame(made, "a", 20)
+    made.register("a")
+    made.measure(early)
+    made.measure(late)
+    made.register("a")
+    assert (early.value(m.FAILURES_REPORTED), early.value(m.REQUESTS_SHADOWED)) == (20, 2)
+    assert (late.value(m.FAILURES_REPORTED), late.value(m.REQUESTS_SHADOWED)) == (0, 0)
 
 
 # -- sharing ----------------------------------------------------------------------------------------------------------

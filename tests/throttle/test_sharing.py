@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from argosy.throttle import Config, FairThrottle, Outcome
 from argosy.throttle.exchange import Replied
 from argosy.throttle.settings import ThrottleSettings
-from tests.throttle.world import World, buckets, difference
+from tests.throttle.world import WAY_S, World, buckets, difference
 
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 EQUAL = 1e-9                    # what remains is the order of additions
@@ -263,8 +263,8 @@ def test_a_new_instance_pulls_what_the_others_know_before_anything_else() -> Non
     blame(old, "noisy", 20)
     world.advance(5.0)
     new = world.add()
-    world.advance(world.now + 2 * world.delay_s)            # one exchange, there and back
-    assert isinstance(new.events[0], Replied)
+    world.advance(world.now + 2 * WAY_S)                    # one exchange, there and back
+    assert isinstance(world.heard[new.name][0], Replied)
     assert probability(new.throttle, "noisy") == pytest.approx(probability(old, "noisy"))
 
 

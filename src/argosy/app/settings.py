@@ -11,6 +11,7 @@ from argosy.gateway.v1.settings import ApiSettings
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings
 from argosy.search.settings import FetchSettings, SearchSettings
+from argosy.throttle.limits.settings import LimitSettings
 from argosy.throttle.settings import ThrottleSettings
 
 DATA = "{data}"         # stands for node.data_dir in other settings
@@ -69,6 +70,7 @@ SECTIONS: tuple[type, ...] = (
     GatewaySettings,
     ApiSettings,
     ThrottleSettings,
+    LimitSettings,
     LogSettings,
     TracingSettings,
 )

@@ -16,8 +16,8 @@ import msgspec
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Invalid
 from argosy.sim.throttle_checkers import EQUAL
-from argosy.sim.throttle_load import Allocation, Request, Scenario, arrivals, play
-from argosy.sim.throttle_world import RowsOf, ThrottleWorld, spread
+from argosy.sim.throttle_load import Allocation, Open, Request, Scenario, arrivals, play
+from argosy.sim.throttle_world import WALL_AT_START, RowsOf, ThrottleWorld, spread
 from argosy.throttle.model import Config, Outcome
 from argosy.throttle.service import FairThrottle
 from argosy.throttle.settings import ThrottleSettings
@@ -101,16 +101,6 @@ class EvalReport:
         return next((each for each in self.evaluations if (each.scenario, each.setup) == (scenario, setup)), None)
 
 
-class Open:
-    """No throttle at all."""
-
-    def admits(self, request: Request) -> bool:
-        return True
-
-    def learns(self, request: Request, is_served: bool) -> None:
-        pass
-
-
 class Fleet:
     """Throttles side by side, each request at one of them."""
 
@@ -147,7 +137,10 @@ def run_once(
     """Plays a scenario one way."""
     if setup.preset == NONE:
         return play(scenario, requests, Open())
-    world = ThrottleWorld(still(setup.preset), settings or ThrottleSettings(), seed=seed, rows_of=rows_of)
+    # A window of its own for each seed, and with it other hashes: which clients collide is a matter of luck, too.
+    started_at = WALL_AT_START - seed % SEEDS_MAX * STILL_S
+    config, chosen = still(setup.preset), settings or ThrottleSettings()
+    world = ThrottleWorld(config, chosen, seed=seed, started_at=started_at, rows_of=rows_of)
     names = [f"i{number}" for number in range(setup.instances)]
     throttles = [world.add().throttle if setup.is_shared else world.alone(name) for name in names]
     return play(scenario, requests, Fleet(world, throttles, seeded_random(f"{seed}/routes")))

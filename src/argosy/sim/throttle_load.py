@@ -70,16 +70,22 @@ class Request(NamedTuple):
     client: str
 
 
-def arrivals(wanted: Scenario, seed: int) -> list[Request]:
+class Dice(Protocol):
+    """Where a load's randomness comes from."""
+
+    def random(self) -> float: ...
+
+
+def arrivals(wanted: Scenario, seed: int | Dice) -> list[Request]:
     """All requests of a scenario, in order."""
-    random, found, number = seeded_random(seed), [], 0
+    random, found, number = seeded_random(seed) if isinstance(seed, int) else seed, [], 0
     for kind in wanted.classes:
-        end = min(kind.ends_s, wanted.duration_s)
+        end_ns = int(min(kind.ends_s, wanted.duration_s) * NS)
         for place in range(kind.clients):
             name = f"{kind.name}-{place:03d}"
-            at = kind.begins_s
-            while (at := at + int(-math.log(1.0 - random.random()) / kind.rate_per_s * NS) / NS) < end:
-                found.append(Request(at, number, name))
+            at_ns = int(kind.begins_s * NS)
+            while (at_ns := at_ns + int(-math.log(1.0 - random.random()) / kind.rate_per_s * NS)) < end_ns:
+                found.append(Request(at_ns / NS, number, name))
             number += 1
     return sorted(found)
 
@@ -109,6 +115,16 @@ class Admission(Protocol):
     def learns(self, request: Request, is_served: bool) -> None:
         """Whether the resource had something left for a request that was admitted."""
         ...
+
+
+class Open:
+    """No throttle at all."""
+
+    def admits(self, request: Request) -> bool:
+        return True
+
+    def learns(self, request: Request, is_served: bool) -> None:
+        pass
 
 
 @dataclass(frozen=True)

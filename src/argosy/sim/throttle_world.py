@@ -71,6 +71,7 @@ class ThrottleWorld:
     started_at: float = WALL_AT_START
     rows_of: RowsOf | None = None
     on_exchange: Callable[[Instance], None] = lambda instance: None
+    is_prompt: bool = False         # instances begin to share at once, not at any time within a flush
     now: float = 0.0
     is_store_away: bool = False
     loses_replies: bool = False     # what was ordered has happened, and nobody is told
@@ -87,17 +88,18 @@ class ThrottleWorld:
         """A throttle that shares nothing, with the dice that an instance of this name would have."""
         return FairThrottle(self.config, clock=ThrottleClock(self), random=seeded_random(f"{self.seed}/{name}"))
 
-    def add(self, *, skew_s: float = 0.0) -> Instance:
-        """One more instance, which begins to share at once."""
-        name = f"i{len(self.instances)}"
+    def add(self, *, skew_s: float = 0.0, settings: ThrottleSettings | None = None) -> Instance:
+        """One more instance; by default with the settings of all."""
+        name, chosen = f"i{len(self.instances)}", settings or self.settings
         clock, dice = ThrottleClock(self, skew_s), seeded_random(f"{self.seed}/{name}/sharing")
         throttle = FairThrottle(self.config, clock=clock, random=seeded_random(f"{self.seed}/{name}"))
-        storage = Storage(Exchange(self.config, self.settings, dice, instance=name))
-        member = Member(throttle, storage, self.settings, random=dice)
+        storage = Storage(Exchange(self.config, chosen, dice, instance=name))
+        member = Member(throttle, storage, chosen, random=dice)
         rows = self.rows_of(name) if self.rows_of else self.store.client(rules_of(self.config), instance=name)
         instance = Instance(name, throttle, storage, member, rows, clock)
         self.instances.append(instance)
-        self.plan(self.now + dice.uniform(0.0, self.settings.flush_s), lambda: self._turn(instance))
+        wait_s = 0.0 if self.is_prompt else dice.uniform(0.0, chosen.flush_s)
+        self.plan(self.now + wait_s, lambda: self._turn(instance))
         return instance
 
     def advance(self, to: float) -> None:

@@ -143,6 +143,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     probability: float
     shadowed: bool = False          # would have been throttled, were the throttle not in shadow mode
     explanation: Explanation | None = None
+    burden: float = 1.0             # of a throttled request: its cost divided by its client's weight
 
 
 class Stats(NamedTuple):

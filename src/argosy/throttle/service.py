@@ -20,6 +20,8 @@ from math import exp, inf
 
 from argosy.base.clock import Clock, Random, system_random
 from argosy.base.errors import Invalid
+from argosy.base.metrics import Metric, Metrics
+from argosy.throttle import metrics as m
 from argosy.throttle.blue import Bucket, clamp, decay, least, move, move_shared, probabilities
 from argosy.throttle.levels import Levels, levels_of
 from argosy.throttle.model import (
@@ -42,6 +44,7 @@ from argosy.throttle.windows import Entry, Windows
 LOCKED_BUCKETS_MAX = 64             # buckets the worker handles per lock, about 50 µs; requests pass in between
 ROUNDING = 1e-9                     # a fetched value this close to ours is the same, but for the order of additions
 
+_WHOLE = 2.0**52                    # added and taken away again, it leaves a whole number: the quickest way to round
 _SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 
 
@@ -55,6 +58,7 @@ class FairThrottle:
         clock: Clock | None = None,
         random: Random | None = None,
         weight_of: Callable[[ClientId], float] | None = None,
+        metrics: Metrics | None = None,
         levels: Callable[[Config, int], Levels] = levels_of,
     ) -> None:
         self.config = config = config or Config()
@@ -69,8 +73,9 @@ class FairThrottle:
         self._lock = threading.Lock()
         self._dirty: list[Bucket] | None = None         # None as long as nobody shares
         self._gain = 1.0
-        self._offset_ms = 0
+        self._offset_ms = 0.0
         self._throttled = self._shadowed = self._failures = 0
+        self._metrics = metrics
         self._windows = Windows(config, self.now_ms(), levels=levels, weight_of=weight_of)
 
     # -- the hot path -----------------------------------------------------------------------------------------------
@@ -104,6 +109,7 @@ class FairThrottle:
                     return
         elif outcome is _FAILURE:
             self._failures += 1             # as all figures here without the lock: threads may lose one now and then
+            self._count(m.FAILURES_REPORTED)
             self._learn(client_id, self._failure_step, cost)
         else:
             raise Invalid(f"an outcome is Outcome.SUCCESS or Outcome.FAILURE, not {outcome!r}")
@@ -114,14 +120,16 @@ class FairThrottle:
 
     def _weigh(self, client_id: ClientId, entry: Entry, cost: float) -> Decision:
         windows = self._windows
-        now_ms = int(self._wall() * 1000.0) + self._offset_ms
-        if not windows.since_ms <= now_ms < windows.ends_ms:
+        now_ms = self._wall() * 1000.0 + _WHOLE - _WHOLE + self._offset_ms
+        if now_ms >= windows.ends_ms or now_ms < windows.since_ms:
             self.turn()
             entry = self._meet(client_id)
         buckets, _, weight = entry
         chance = least(buckets, now_ms, self._per_ms) if self._is_min else self._probability(buckets, now_ms)
+        burden = 1.0
         if cost != weight:
-            chance = 1.0 - (1.0 - chance) ** (cost / weight)
+            burden = cost / weight
+            chance = 1.0 - (1.0 - chance) ** burden
         if chance > self._ceiling:
             chance = self._ceiling
         explanation = self._explained(buckets, now_ms) if self._is_explaining else None
@@ -129,19 +137,24 @@ class FairThrottle:
             return Decision(False, chance, False, explanation)
         if self.config.is_shadow:
             self._shadowed += 1
+            self._count(m.REQUESTS_SHADOWED)
             return Decision(False, chance, True, explanation)
         self._throttled += 1
-        return Decision(True, chance, False, explanation)
+        self._count(m.REQUESTS_THROTTLED)
+        return Decision(True, chance, False, explanation, burden)
 
     def _learn(self, client_id: ClientId, step: float, cost: float) -> None:
         windows = self._windows
-        now_ms = int(self._wall() * 1000.0) + self._offset_ms
-        if not windows.since_ms <= now_ms < windows.ends_ms:
+        now_ms = self._wall() * 1000.0 + _WHOLE - _WHOLE + self._offset_ms
+        if now_ms >= windows.ends_ms or now_ms < windows.since_ms:
             self.turn()
         self._lock.acquire()                # `with` takes twice as long, and this is the dearest part of a report
         try:
             # Looked up under the lock, for the windows may have turned.
-            _, buckets, weight = windows.young.get(client_id) or windows.entry(client_id)
+            try:
+                _, buckets, weight = windows.young[client_id]
+            except KeyError:
+                _, buckets, weight = windows.entry(client_id)
             step *= self._gain * cost / weight
             if self._dirty is None:
                 move(buckets, step, now_ms, self._per_ms)
@@ -150,18 +163,18 @@ class FairThrottle:
         finally:
             self._lock.release()
 
-    def _probability(self, buckets: tuple[Bucket, ...], now_ms: int) -> float:
+    def _probability(self, buckets: tuple[Bucket, ...], now_ms: float) -> float:
         if self._is_min:
             return least(buckets, now_ms, self._per_ms)
         return clamp(self.config.final(probabilities(buckets, now_ms, self._per_ms)))
 
     # -- time -------------------------------------------------------------------------------------------------------
 
-    def now_ms(self) -> int:
+    def now_ms(self) -> float:
         """The time that buckets are kept in: this machine's, corrected by what the shared store's clock says."""
-        return int(self._wall() * 1000.0) + self._offset_ms
+        return self._wall() * 1000.0 + _WHOLE - _WHOLE + self._offset_ms
 
-    def turn(self) -> int:
+    def turn(self) -> float:
         """Turns the windows if it is time, and tells the time."""
         now_ms = self.now_ms()
         if not self._windows.since_ms <= now_ms < self._windows.ends_ms:
@@ -180,7 +193,7 @@ class FairThrottle:
 
     def retry_after_s(self, decision: Decision) -> float:
         """What to tell a throttled client: how long it takes until its chances are even, if it keeps quiet."""
-        return retry_after_s(decision.probability, self.config.decay_per_s)
+        return retry_after_s(decision.probability, self.config.decay_per_s, burden=decision.burden)
 
     def hottest(self, count: int) -> list[BucketStats]:
         """The buckets of the deciding window with the most blame, worst first."""
@@ -215,11 +228,23 @@ class FairThrottle:
             gain=self._gain,
         )
 
-    def _explained(self, buckets: tuple[Bucket, ...], now_ms: int) -> Explanation:
+    def measure(self, metrics: Metrics) -> None:
+        """From now on counts in these metrics, unless it has some; what it has counted so far goes along."""
+        if self._metrics is None:
+            metrics.inc(m.REQUESTS_THROTTLED, by=self._throttled)
+            metrics.inc(m.REQUESTS_SHADOWED, by=self._shadowed)
+            metrics.inc(m.FAILURES_REPORTED, by=self._failures)
+            self._metrics = metrics
+
+    def _count(self, counter: Metric) -> None:
+        if self._metrics is not None:
+            self._metrics.inc(counter)
+
+    def _explained(self, buckets: tuple[Bucket, ...], now_ms: float) -> Explanation:
         standing = tuple(self._stats(bucket, now_ms) for bucket in buckets)
         return Explanation(buckets[0].seed, self._probability(buckets, now_ms), standing)
 
-    def _stats(self, bucket: Bucket, now_ms: int) -> BucketStats:
+    def _stats(self, bucket: Bucket, now_ms: float) -> BucketStats:
         return BucketStats(bucket.row, bucket.col, decay(bucket.probability, bucket.at_ms, now_ms, self._per_ms))
 
     # -- sharing: what the worker calls -----------------------------------------------------------------------------
@@ -243,7 +268,7 @@ class FairThrottle:
             with self._lock:
                 for bucket in self._dirty[-LOCKED_BUCKETS_MAX:]:
                     if bucket.seed in found and bucket.unsent:
-                        delta = BucketDelta(bucket.row, bucket.col, bucket.unsent, bucket.at_ms)
+                        delta = BucketDelta(bucket.row, bucket.col, bucket.unsent, int(bucket.at_ms))
                         found[bucket.seed].append(delta)
                     bucket.is_dirty, bucket.unsent = False, 0.0
                 del self._dirty[-LOCKED_BUCKETS_MAX:]
@@ -271,7 +296,7 @@ class FairThrottle:
             local, unsent, at_ms = bucket.probability, bucket.unsent, bucket.at_ms
             if fetched_ms > at_ms:
                 factor = exp(-per_ms * (fetched_ms - at_ms))
-                local, unsent, at_ms = local * factor, unsent * factor, fetched_ms
+                local, unsent, at_ms = local * factor, unsent * factor, float(fetched_ms)
             elif fetched_ms < at_ms:
                 factor = exp(-per_ms * (at_ms - fetched_ms))
                 prob, pending = prob * factor, pending * factor
@@ -289,7 +314,7 @@ class FairThrottle:
         used = () if window is None else window.used()
         held = [bucket for bucket in used if bucket.row == cell.row and bucket.probability > above]
         return [
-            OverwriteBucket(bucket.row, bucket.col, bucket.probability, bucket.at_ms)
+            OverwriteBucket(bucket.row, bucket.col, bucket.probability, int(bucket.at_ms))
             for bucket in held
             if decay(bucket.probability, bucket.at_ms, now_ms, self._per_ms) > above
         ]
@@ -299,7 +324,7 @@ class FairThrottle:
         if not 0 < gain < inf:
             raise Invalid(f"the gain must be more than 0, not {gain}")
         self._gain = gain
-        self._offset_ms = offset_ms
+        self._offset_ms = float(offset_ms)
 
 
 def _check_cost(cost: float) -> None:

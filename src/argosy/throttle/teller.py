@@ -45,12 +45,9 @@ class Teller:
         self._count(m.BUCKETS_REBASED, rebased)
 
     def decided(self, stats: Stats) -> None:
-        """What the throttle itself has done."""
+        """How the throttle stands; what it has decided it counts itself."""
         self._set(m.GAIN, stats.gain)
         self._set(m.BUCKETS_BLAMED, stats.blamed)
-        self._count(m.REQUESTS_THROTTLED, stats.throttled)
-        self._count(m.REQUESTS_SHADOWED, stats.shadowed)
-        self._count(m.FAILURES_REPORTED, stats.failures)
 
     def _turned(self, standing: Standing) -> None:
         if standing.is_away:

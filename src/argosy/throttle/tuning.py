@@ -83,10 +83,15 @@ def preset(name: str) -> Config:
     return PRESETS[name]
 
 
-def retry_after_s(probability: float, decay_per_s: float) -> float:
-    """How long a client should keep quiet until its chances are even, within sensible bounds."""
+def retry_after_s(probability: float, decay_per_s: float, *, burden: float = 1.0) -> float:
+    """How long a client should keep quiet until the chances of the same request are even, within sensible bounds.
+
+    Time forgives the buckets, and of these a request with a burden b makes `1 - (1 - p) ** b`: so the wait is that from
+    where the buckets stand to where they make one half of it.
+    """
     if probability <= 0.5:
         return RETRY_AFTER_S_MIN
     if not decay_per_s:
         return RETRY_AFTER_S_MAX
-    return min(max(math.log(2 * probability) / decay_per_s, RETRY_AFTER_S_MIN), RETRY_AFTER_S_MAX)
+    standing, even = (-math.expm1(math.log1p(-each) / burden) if each < 1 else 1.0 for each in (probability, 0.5))
+    return min(max(math.log(standing / even) / decay_per_s, RETRY_AFTER_S_MIN), RETRY_AFTER_S_MAX)

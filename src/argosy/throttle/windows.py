@@ -30,7 +30,7 @@ class Windows:
     def __init__(
         self,
         config: Config,
-        now_ms: int,
+        now_ms: float,
         *,
         levels: Callable[[Config, int], Levels],
         weight_of: Callable[[ClientId], float] | None,
@@ -39,13 +39,13 @@ class Windows:
         self._levels = levels
         self._weight_of = weight_of
         self._young_max = config.clients_max // 2
-        self._start(now_ms // config.window_ms * config.window_ms, None)
+        self._start(_seed(now_ms, config.window_ms), None)
 
-    def turn(self, now_ms: int) -> bool:
+    def turn(self, now_ms: float) -> bool:
         """Makes the window of now the deciding one, and says whether it was not before."""
         if self.since_ms <= now_ms < self.ends_ms:
             return False
-        seed = now_ms // self._config.window_ms * self._config.window_ms
+        seed = _seed(now_ms, self._config.window_ms)
         self._start(seed, self.next if self.next.seed == seed else None)
         return True
 
@@ -55,7 +55,7 @@ class Windows:
         self.next = self._window(following)
         # A clock that is a little behind is behind by skew, and the window stays. One that has gone back by more than a
         # whole window was wrong before, and what was learnt then is dropped.
-        self.since_ms, self.ends_ms = seed - self._config.window_ms, following
+        self.since_ms, self.ends_ms = float(seed - self._config.window_ms), float(following)
         # New dictionaries, so that a reader without the lock finds either the old entries or none.
         self.young: dict[ClientId, Entry] = {}
         self._old: dict[ClientId, Entry] = {}
@@ -93,3 +93,7 @@ class Windows:
             raise Invalid(f"the weight of a client must be more than 0, not {weight}")
         main = self.main.of(client)
         return main, main + self.next.of(client), weight
+
+
+def _seed(now_ms: float, window_ms: int) -> int:
+    return int(now_ms) // window_ms * window_ms

@@ -111,6 +111,8 @@ class Sharing:
         self.storage = Storage(Exchange(throttle.config, settings, random, instance=instance))
         self._member = Member(throttle, self.storage, settings, random=random)
         self._throttle = throttle
+        if metrics is not None:
+            throttle.measure(metrics)
         self._teller = Teller(metrics or Metrics())
         self._stopped = threading.Event()
         self._settled = threading.Event()       # the store has answered, or was given up for now

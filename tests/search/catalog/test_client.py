@@ -68,6 +68,7 @@ async def test_what_another_process_writes_to_the_file_is_seen(tmp_path: Path) -
     async with following(ours) as client:
         await theirs.run(catalog.add("a", "https://example.org/a"))
         await until(client, lambda: "a" in client.wishes)
+        assert client.wishes["a"].url == "https://example.org/a"
     await ours.close()
     await theirs.close()
 
@@ -100,3 +101,4 @@ async def test_a_reindexing_that_is_asked_for_is_seen() -> None:
         await until(client, lambda: client.wishes["a"].reindex_asked_at is not None)
         await registry.run(catalog.pin("a", True))
         await until(client, lambda: client.wishes["a"].is_pinned)
+        assert client.wishes["a"].reindex_asked_at is not None

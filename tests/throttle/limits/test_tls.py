@@ -1,49 +1,121 @@
-"""The HTTP client over TLS: it speaks to a server whose certificate it was given, and to no other.
+"""Limits over TLS, HTTP and gRPC: a client speaks to a server whose certificate its authority has signed, to no other.
 
-The certificate is one that a real etcd makes for itself; there is nothing else here that makes any. (gRPC cannot be
-tested with it: its library knows no P-521 keys. It is handed credentials and adds nothing of its own.)
+The authority is made here, for the occasion; so is another one, which has signed nothing.
 """
 
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
+import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from argosy.base.errors import Unavailable
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from argosy.throttle.limits.client import HttpLimiter
-from tests.servers.etcd import Etcd
-from tests.throttle.limits.stage import PATIENCE_S, HandClock, request, served_http
+from argosy.throttle.limits.gubernator.client import GrpcLimiter
+from argosy.throttle.limits.gubernator.grpc import LimitsServer
+from tests.throttle.limits.stage import HOST, PATIENCE_S, HandClock, request, served_http
+
+LIFE = timedelta(hours=1)
+
+
+class Authority:
+    """Signs certificates for this machine's loopback address."""
+
+    def __init__(self, name: str) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _named(name)
+        usage = x509.BasicConstraints(ca=True, path_length=0)
+        self._certificate = _certificate(self._name, self._name, self._key.public_key(), usage, self._key)
+
+    @property
+    def pem(self) -> bytes:
+        return self._certificate.public_bytes(Encoding.PEM)
+
+    def signed(self) -> tuple[bytes, bytes]:
+        """A server's certificate and its key, as PEM."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        address = x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))])
+        certificate = _certificate(_named("limits"), self._name, key.public_key(), address, self._key)
+        secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return certificate.public_bytes(Encoding.PEM), secret
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _certificate(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    extension: x509.ExtensionType,
+    signing: ec.EllipticCurvePrivateKey,
+) -> x509.Certificate:
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(subject_name=subject, issuer_name=issuer, public_key=key)
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - LIFE).not_valid_after(now + LIFE)
+    return builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints)).sign(
+        signing, hashes.SHA256()
+    )
 
 
 @dataclass(frozen=True)
 class Papers:
-    """A certificate and its key, as PEM files."""
+    """What a server shows, and the authorities a client may trust: the one that signed it, and a stranger."""
 
-    certificate: Path
-    key: Path
+    certificate: bytes
+    key: bytes
+    authority: bytes
+    stranger: bytes
 
 
 @pytest.fixture(scope="module")
-def papers() -> Iterator[Papers]:
-    with Etcd(scheme="https", options=("--auto-tls",)) as etcd:
-        folder = etcd.folder / "fixtures" / "client"
-        yield Papers(folder / "cert.pem", folder / "key.pem")
+def papers() -> Papers:
+    authority = Authority("the authority of these tests")
+    return Papers(*authority.signed(), authority.pem, Authority("a stranger").pem)
 
 
-async def test_http_trusts_the_given_authority_only(papers: Papers, clock: HandClock) -> None:
+async def test_http_trusts_the_given_authority_only(papers: Papers, clock: HandClock, tmp_path: Path) -> None:
+    (tmp_path / "both.pem").write_bytes(papers.certificate + papers.key)
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    server.load_cert_chain(papers.certificate, papers.key)
+    server.load_cert_chain(tmp_path / "both.pem")
     async with served_http(MemoryLimiter(clock=clock), tls=server) as url:
-        knowing = HttpLimiter(
-            url, call_timeout_s=PATIENCE_S, tls=ssl.create_default_context(cafile=str(papers.certificate))
-        )
+        trusting = ssl.create_default_context(cadata=papers.authority.decode())
+        knowing = HttpLimiter(url, call_timeout_s=PATIENCE_S, tls=trusting)
         answers = [(await knowing.check([request(1)]))[0].remaining for _ in range(3)]
         await knowing.close()
-        stranger = HttpLimiter(url, call_timeout_s=PATIENCE_S)
-        with pytest.raises(Unavailable, match="certificate verify failed"):
-            await stranger.check([request(1)])
-        await stranger.close()
+        for tls in (None, ssl.create_default_context(cadata=papers.stranger.decode())):
+            wary = HttpLimiter(url, call_timeout_s=PATIENCE_S, tls=tls)
+            with pytest.raises(Unavailable, match="certificate verify failed"):
+                await wary.check([request(1)])
+            await wary.close()
+    assert answers == [9, 8, 7]
+
+
+async def test_grpc_trusts_the_given_authority_only(papers: Papers, clock: HandClock) -> None:
+    credentials = grpc.ssl_server_credentials([(papers.key, papers.certificate)])
+    server = await LimitsServer.start(MemoryLimiter(clock=clock), f"{HOST}:0", credentials=credentials)
+    address = f"{HOST}:{server.port}"
+    knowing = GrpcLimiter(
+        address, credentials=grpc.ssl_channel_credentials(papers.authority), call_timeout_s=PATIENCE_S
+    )
+    answers = [(await knowing.check([request(1)]))[0].remaining for _ in range(3)]
+    await knowing.ping()
+    await knowing.close()
+    for wrong in (grpc.ssl_channel_credentials(papers.stranger), None):
+        wary = GrpcLimiter(address, credentials=wrong, call_timeout_s=PATIENCE_S)
+        with pytest.raises(Unavailable, match="answered unavailable"):
+            await wary.check([request(1)])
+        await wary.close()
+    await server.stop()
     assert answers == [9, 8, 7]

@@ -6,6 +6,7 @@ first that fails. Prints one JSON object: pytest's exit code by the name of the 
 runs all the same tests on the unchanged copy.
 """
 
+import gc
 import importlib.util
 import json
 import os
@@ -16,10 +17,14 @@ from pathlib import Path
 from tests.throttle.mutants.catalogue import MUTANTS, Mutant
 
 CONTROL = "control"
+# Asserts need no rewriting, for nobody reads what they say, and nothing that looks after a long run is needed.
+OPTIONS = ("-x", "-q", "--assert=plain", *(f"-pno:{name}" for name in (
+    "cacheprovider", "unraisableexception", "threadexception", "junitxml", "pastebin", "faulthandler", "logging",
+)))  # fmt: skip
 BROKEN = 99                     # pytest itself did not get that far
 LOADED = (
     "pytest", "hypothesis", "hypothesis.strategies", "mmh3", "msgspec", "redis", "redis.sentinel", "xxhash",
-    "argosy.base.settings", "argosy.base.metrics", "argosy.base.tracing", "argosy.bench.servers",
+    "argosy.base.settings", "argosy.base.metrics", "argosy.base.tracing", "argosy.base.backends.servers",
     "argosy.ownership.backends.opening", "argosy.registry.backends.opening",
 )  # fmt: skip
 
@@ -75,8 +80,8 @@ def _forked(tests: list[str]) -> int:
             with open(os.devnull, "w") as nowhere:
                 os.dup2(nowhere.fileno(), 1)
                 os.dup2(nowhere.fileno(), 2)
-            # Asserts need no rewriting: nobody reads what they say.
-            code = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *tests]))
+            gc.disable()                # the fork is gone before it would be worth while
+            code = int(pytest.main([*OPTIONS, *tests]))
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

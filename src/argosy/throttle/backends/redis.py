@@ -18,6 +18,7 @@ from redis.exceptions import (
     NoPermissionError,
     NoScriptError,
     ReadOnlyError,
+    RedisClusterException,
     RedisError,
     ResponseError,
 )
@@ -64,7 +65,7 @@ class RedisRows:
             return self._exchange(order)
         except ValueError as error:
             raise Unavailable(f"redis at {self._name} has rows that are none of ours ({redact(str(error))})") from error
-        except (RedisError, OSError) as error:
+        except (RedisError, RedisClusterException, OSError) as error:     # the second is none of the first
             self._routes.forget()
             if "FINGERPRINT" in str(error):
                 cell = (order.restores or order.pushes)[0].cell

@@ -4,6 +4,7 @@ from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid
@@ -12,9 +13,10 @@ from argosy.throttle.limits.backends.file import FileLimiter
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from argosy.throttle.limits.client import HttpLimiter
 from argosy.throttle.limits.ports import RateLimiter
+from argosy.throttle.limits.settings import LimitSettings
 from argosy.throttle.limits.table import KEYS_MAX
 
-_REDIS = ("redis", "rediss", "valkey", "valkeys")
+_REDIS = ("redis", "rediss", "valkey", "valkeys", "redis+cluster", "rediss+cluster")
 SCHEMES = ("memory", "sqlite", *_REDIS, "http", "https", "grpc", "grpcs")
 
 
@@ -29,8 +31,8 @@ async def open_limiter(
 ) -> RateLimiter:
     """`memory://`, `sqlite:///limits.db` (one process), `redis://host` (many), `http://host:1050` or `grpc://host:1051`.
 
-    The last two are a Gubernator or another node of ours; `https` and `grpcs` encrypt. Redis and Gubernator use their
-    own server's time, and so does a calendar day there end by its clock.
+    `redis+cluster://host,host` is a cluster. The last two are a Gubernator or another node of ours; `https` and `grpcs`
+    encrypt. Redis and Gubernator use their own server's time, and so does a calendar day there end by its clock.
     """
     scheme, separator, rest = url.partition("://")
     if scheme not in SCHEMES or not separator:
@@ -52,6 +54,18 @@ async def open_limiter(
     credentials = import_module("grpc").ssl_channel_credentials() if scheme == "grpcs" else None
     asked: RateLimiter = client.GrpcLimiter(rest, credentials=credentials)
     return asked
+
+
+async def open_limits(settings: LimitSettings, *, clock: Clock, metrics: Metrics | None = None) -> RateLimiter:
+    """The limiter that the settings describe."""
+    return await open_limiter(
+        settings.store,
+        clock=clock,
+        zone=ZoneInfo(settings.zone),
+        keys_max=settings.keys_max,
+        namespace=settings.namespace,
+        metrics=metrics,
+    )
 
 
 def _needing(extra: str, module: str) -> Any:

@@ -1,11 +1,12 @@
 """Buckets in a Redis or Valkey server: for a fleet whose processes must count together.
 
 Each request is one run of one script on one key, so it is atomic, and many callers never take more than the limit. A
-batch goes out in one pipeline. Time is the server's, so that processes with wrong clocks still agree. A bucket leaves
-the server by itself a minute after its end.
+batch goes out in one pipeline to each server it concerns, of which a cluster has several. Time is the server's, so that
+processes with wrong clocks still agree. A bucket leaves the server by itself a minute after its end.
 
 A call is sent once: the script is not harmless when sent again. Only what the server says it did *not* do is sent anew:
-a script it had not been told yet, or a calendar interval that was not the one around its own time.
+a script it had not been told yet, a calendar interval that was not the one around its own time, or a key that has
+moved to another node.
 """
 
 import asyncio
@@ -17,11 +18,8 @@ from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.asyncio import Redis
 from redis.exceptions import (
     AuthenticationError,
     MovedError,
@@ -29,27 +27,25 @@ from redis.exceptions import (
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
     RedisError,
 )
 
 from argosy.base.clock import Clock
-from argosy.base.errors import Invalid, Unavailable
+from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
 from argosy.base.redact import redact
 from argosy.throttle.limits import gregorian
 from argosy.throttle.limits.backends.moment import now_ms
 from argosy.throttle.limits.backends.redis_keys import prefix
+from argosy.throttle.limits.backends.redis_routes import CLUSTER_SCHEMES, routes, shown
 from argosy.throttle.limits.buckets import wrapped
 from argosy.throttle.limits.metrics import count
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, complaint
 from argosy.throttle.limits.table import check_batch
 
-# The scheme says which server people run, and whether the wire is encrypted; the protocol is the same.
-SCHEMES = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
-
 CALL_TIMEOUT_S = 2.0            # a whole batch; the server needs some 20 ms for a full one
-CONNECTIONS_MAX = 16            # a server works one script at a time, more would only wait there
-TRIES_MAX = 4                   # of what was not done: told the script, told the time, and the year turned meanwhile
+TRIES_MAX = 5                   # of what was not done: sent on, told the script, told the time, and the year turned
 
 _FLAGS = 0xFF                   # all behaviours there are, in a number that a script can take apart
 _GREGORIAN = int(Behavior.DURATION_IS_GREGORIAN)
@@ -58,7 +54,7 @@ _ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (AuthenticationError, "refused the login: check the user and the password in the URL"),
     (NoPermissionError, "does not allow this user to do that: give it GET, SET, DEL, TIME and scripts on our keys"),
     (ReadOnlyError, "is a replica: point the URL at the primary"),
-    (MovedError, "is one node of a cluster: point the URL at a single server, or at a proxy before the cluster"),
+    (MovedError, "is one node of a cluster: begin the URL with redis+cluster://"),
     (OutOfMemoryError, "has no memory left: raise its maxmemory"),
     (Exception, "cannot be used: check that it runs and that the URL is right; hits may or may not have been counted"),
 )
@@ -94,8 +90,9 @@ class RedisLimiter:
         self._zone = zone
         self._metrics = metrics
         self._call_timeout_s = call_timeout_s
-        self._name = _shown(url)
-        self._redis = _connect(url, call_timeout_s)
+        self._name = shown(url)
+        self._is_cluster = url.partition("://")[0] in CLUSTER_SCHEMES
+        self._routes = routes(url, timeout_s=call_timeout_s)
 
     async def check(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
         check_batch(requests)
@@ -113,22 +110,36 @@ class RedisLimiter:
 
     async def ping(self) -> None:
         async with self._trouble_told():
-            await self._redis.ping()
+            await (await self._routes.server_of(self._prefix)).ping()
 
     async def close(self) -> None:
-        await self._redis.aclose()
+        await self._routes.close()
 
     async def _run(self, todo: list[_Asked], responses: list[RateLimitResponse]) -> list[_Asked]:
-        """Sends all of `todo` at once, puts the answers in their places, and returns what was not done."""
-        pipeline = self._redis.pipeline(transaction=False)
+        """Sends all of `todo`, puts the answers in their places, and returns what was not done."""
+        on: dict[Redis, list[_Asked]] = {}
+        for asked in todo:
+            on.setdefault(await self._routes.server_of(self._prefix + asked.request.key), []).append(asked)
+        left = []
+        for server, some in on.items():
+            left += await self._run_on(server, some, responses)
+        return left
+
+    async def _run_on(
+        self, server: Redis, todo: list[_Asked], responses: list[RateLimitResponse]
+    ) -> list[_Asked]:
+        pipeline = server.pipeline(transaction=False)
         for asked in todo:
             pipeline.evalsha(script_sha(), 1, self._prefix + asked.request.key, *self._arguments(asked))
         replies = await pipeline.execute(raise_on_error=False)
-        left = []
+        left, has_moved = [], False
         for asked, reply in zip(todo, replies, strict=True):
             match reply:
                 case NoScriptError():
                     left.append(asked)
+                case MovedError() if self._is_cluster:
+                    left.append(asked)
+                    has_moved = True
                 case Exception():
                     raise reply
                 case ["now", server_ms]:
@@ -136,7 +147,9 @@ class RedisLimiter:
                 case _:
                     responses[asked.place] = _response(asked.request, reply)
         if any(isinstance(reply, NoScriptError) for reply in replies):
-            await self._redis.script_load(script_text())
+            await server.script_load(script_text())
+        if has_moved:
+            await self._routes.forget()
         return left
 
     def _arguments(self, asked: _Asked) -> list[int | str]:
@@ -162,10 +175,9 @@ class RedisLimiter:
         try:
             async with asyncio.timeout(self._call_timeout_s):
                 yield
-        except (RedisError, OSError) as error:
-            if isinstance(error, ReadOnlyError):
-                # After a failover the name leads elsewhere, but idle connections still lead to the old primary.
-                await self._redis.connection_pool.disconnect(inuse_connections=False)
+        except (RedisError, RedisClusterException, OSError) as error:
+            if self._is_cluster or isinstance(error, ReadOnlyError):
+                await self._routes.forget()
             cause = redact(str(error)) or f"no answer within {self._call_timeout_s} s"
             advice = next(text for kind, text in _ADVICE if isinstance(error, kind))
             raise Unavailable(f"redis at {self._name} {advice} ({cause})") from error
@@ -187,30 +199,3 @@ def script_text() -> str:
 def script_sha() -> str:
     """What a server knows the script by."""
     return sha1(script_text().encode(), usedforsecurity=False).hexdigest()
-
-
-def _connect(url: str, timeout_s: float) -> Redis:
-    scheme, separator, rest = url.partition("://")
-    if scheme not in SCHEMES or not separator:
-        raise Invalid(f"{redact(url)[:100]!r} is not a Redis URL: write redis://host:port/0")
-    try:
-        pool = BlockingConnectionPool.from_url(
-            f"{SCHEMES[scheme]}://{rest}",
-            max_connections=CONNECTIONS_MAX,
-            timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            socket_timeout=None,        # the whole call is bounded
-            socket_keepalive=True,
-            retry=Retry(NoBackoff(), 0),
-            decode_responses=True,
-            protocol=2,
-        )
-    except ValueError as error:
-        raise Invalid(f"{_shown(url)} is not a Redis URL: {redact(str(error))}") from error
-    return Redis.from_pool(pool)
-
-
-def _shown(url: str) -> str:
-    """The server's name for people: no user, no password, no options."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

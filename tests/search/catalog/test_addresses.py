@@ -1,0 +1,142 @@
+"""What is taken for an address of a repository, what it is called, and what is refused before git sees it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.base.errors import ArgosyError, Forbidden, Invalid
+from argosy.search.catalog.addresses import ADDRESS_CHARS_MAX, address_of, repository_id
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "name"),
+    [
+        ("https://github.com/o/r", "https://github.com/o/r", "github.com/o/r"),
+        ("https://GitHub.com/O/R.git", "https://github.com/O/R.git", "github.com/O/R"),
+        ("HTTPS://github.com:443/o/r/", "https://github.com/o/r", "github.com/o/r"),
+        ("http://host:8080/a/b/c.git", "http://host:8080/a/b/c.git", "host:8080/a/b/c"),
+        ("https://user:pass@github.com/o/r", "https://github.com/o/r", "github.com/o/r"),
+        ("https://token@github.com/o/r", "https://github.com/o/r", "github.com/o/r"),
+        ("ssh://git@github.com/o/r.git", "ssh://git@github.com/o/r.git", "github.com/o/r"),
+        ("ssh://git:pw@github.com:2222/o/r", "ssh://git@github.com:2222/o/r", "github.com:2222/o/r"),
+        ("git+ssh://git@host/o/r", "ssh://git@host/o/r", "host/o/r"),
+        ("git@github.com:o/r.git", "git@github.com:o/r.git", "github.com/o/r"),
+        ("host.example:/srv/git/r.git", "host.example:/srv/git/r.git", "host.example/srv/git/r"),
+        ("git://git.example/r.git", "git://git.example/r.git", "git.example/r"),
+        ("https://[2001:db8::1]:8443/r", "https://[2001:db8::1]:8443/r", "[2001:db8::1]:8443/r"),
+        ("github.com/o/r", "https://github.com/o/r", "github.com/o/r"),
+        ("  https://github.com/o/r ", "https://github.com/o/r", "github.com/o/r"),
+        ("https://host./o/r", "https://host/o/r", "host/o/r"),
+    ],
+)
+def test_an_address_is_put_into_one_form_and_named(text: str, url: str, name: str) -> None:
+    address = address_of(text)
+    assert (address.url, address.name) == (url, name)
+    assert address_of(url).url == url, "what is stored is read back alike"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "name"),
+    [
+        ("/srv/git/app.git", "/srv/git/app.git", "app"),
+        ("/srv/app/.git", "/srv/app/.git", "app"),
+        ("/srv//a b/../app/", "/srv/app", "app"),
+        ("file:///srv/app", "/srv/app", "app"),
+        ("file://localhost/srv/app", "/srv/app", "app"),
+        ("//srv/app", "/srv/app", "app"),
+        ("/", "/", "root"),
+    ],
+)
+def test_a_path_is_an_address_where_it_is_allowed(text: str, path: str, name: str) -> None:
+    address = address_of(text, allow_local=True)
+    assert (address.path, address.url, address.name, address.is_local) == (path, path, name, True)
+    with pytest.raises(Forbidden, match=r"on this machine.*set fetch\.allow_local"):
+        address_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty"),
+        ("   ", "empty"),
+        ("-u./payload", "begins with a dash"),
+        ("--upload-pack=touch /tmp/x", "begins with a dash"),
+        ("ext::sh -c touch% /tmp/x", "program of git's own"),
+        ("fd::17/foo", "program of git's own"),
+        ("transport::https://host/x", "program of git's own"),
+        ("::x", "program of git's own"),
+        ("https://host/o\n/r", "control character"),
+        ("https://host/o/r\0", "control character"),
+        ("https://host/o\u202e/r", "control character"),
+        ("https://host/%0a/r", "control characters"),
+        ("https://host/a\\b", "backslashes"),
+        ("https://" + "a" * ADDRESS_CHARS_MAX, "longer than"),
+        ("ftp://host/o/r", "not fetched from"),
+        ("javascript://host/o/r", "not fetched from"),
+        ("ssh://-oProxyCommand=x/o/r", "host of unusual characters"),
+        ("ssh://-oProxy@host/o/r", "user of unusual characters"),
+        ("-oProxyCommand=x:o/r", "begins with a dash"),
+        ("git@-oProxyCommand=x:o/r", "host of unusual characters"),
+        ("-x@host:o/r", "begins with a dash"),
+        ("ssh://host/-x", "dashed steps"),
+        ("host.example:-x", "dashed steps"),
+        ("https://host/../../x", "dotted"),
+        ("https://host", "no path"),
+        ("https://host/", "no path"),
+        ("https:///o/r", "names no host"),
+        ("https://host:port/o/r", "port that makes no sense"),
+        ("https://[::1/o/r", "makes no sense"),
+        ("https://host/o/r?tab=readme", "leave out what follows"),
+        ("https://host/o/r#readme", "leave out what follows"),
+        ("https://ho st/o/r", "unusual characters"),
+        ("https://höst/o/r", "xn--"),
+        ("some words", "neither a URL nor a whole path"),
+        ("name", "neither a URL nor a whole path"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        address_of(text, allow_local=True)
+
+
+@pytest.mark.parametrize("text", ["./x", "../x", "~/x", "."])
+def test_a_path_must_be_whole(text: str) -> None:
+    with pytest.raises(Invalid, match="begin it with a slash"):
+        address_of(text, allow_local=True)
+
+
+def test_a_file_of_another_machine_is_refused() -> None:
+    with pytest.raises(Invalid, match="another machine"):
+        address_of("file://host/srv/app", allow_local=True)
+
+
+@pytest.mark.parametrize("text", ["https://me:hunter2@host/o/r", "https://hunter2@host/o/r", "ssh://git:hunter2@host/o/r"])
+def test_a_password_is_taken_out_and_it_is_said_where_it_belongs(text: str) -> None:
+    address = address_of(text)
+    assert "hunter2" not in repr(address)
+    assert address.note == "the user and password were taken out of the address: put them into the credentials of host"
+    assert address_of("https://host/o/r").note == address_of("git@host:o/r").note == ""
+
+
+def test_a_refusal_shows_no_password_and_no_more_than_it_must() -> None:
+    with pytest.raises(Invalid) as refused:
+        address_of("https://me:hunter2@host/o/r?" + "x" * 1000)
+    assert "hunter2" not in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_an_address_or_a_refusal(text: str) -> None:
+    try:
+        told = address_of(text, allow_local=True).url
+        assert "::" not in told.partition("/")[0]
+    except ArgosyError as refused:
+        told = str(refused)
+    assert told.isprintable()
+    assert not told.startswith("-")
+
+
+def test_an_id_is_the_same_everywhere_and_never_none() -> None:
+    assert repository_id("github.com/o/r") == 1_931_986_290        # stored by clients: no release may change it
+    assert len({repository_id(f"r{number}") for number in range(1000)}) == 1000
+    assert all(0 < repository_id(f"r{number}") < 2**32 for number in range(1000))

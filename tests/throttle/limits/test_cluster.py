@@ -1,0 +1,89 @@
+"""Limits in a Redis Cluster: buckets lie on several nodes, and are found where they have moved to."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+import redis
+
+from argosy.base.errors import Invalid, Unavailable
+from argosy.throttle.limits.backends.redis import RedisLimiter
+from argosy.throttle.limits.backends.redis_routes import routes
+from tests.servers.valkey import Valkey, free_port
+from tests.throttle.groups import cluster, cluster_url
+from tests.throttle.limits.stage import HandClock, redis_limiter, request
+
+KEYS = [f"key-{number}" for number in range(60)]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[list[Valkey]]:
+    with cluster() as started:
+        yield started
+
+
+def keys_on(node: Valkey) -> int:
+    with redis.Redis.from_url(node.url) as client:
+        return len(client.keys())
+
+
+def move_slot(nodes: list[Valkey], key: str) -> None:
+    """Gives the slot of a key that nobody has written yet to another node."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
+        slot = clients[0].execute_command("CLUSTER", "KEYSLOT", key)
+        place = next(place for place, client in enumerate(clients) if not _serves(client, key))
+        taker = clients.pop(place)
+        name = taker.execute_command("CLUSTER", "MYID")
+        for client in (taker, *clients):
+            client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
+        taker.execute_command("CLUSTER", "BUMPEPOCH")       # so that the others do not talk it out of that
+
+
+def _serves(client: "redis.Redis", key: str) -> bool:
+    try:
+        client.execute_command("GET", key)
+    except redis.exceptions.MovedError:
+        return False
+    return True
+
+
+async def answers(limiter: RedisLimiter, keys: list[str]) -> list[int]:
+    return [each.remaining for each in await limiter.check([request(1, key=key) for key in keys])]
+
+
+async def test_a_batch_is_spread_over_the_nodes_and_answered_in_order(nodes: list[Valkey], clock: HandClock) -> None:
+    limiter = redis_limiter(cluster_url(nodes), clock)
+    assert await answers(limiter, KEYS) == [9] * len(KEYS)
+    assert await answers(limiter, [*KEYS[:2], "new", *KEYS[2:4]]) == [8, 8, 9, 8, 8]
+    await limiter.ping()
+    await limiter.close()
+    assert all(keys_on(node) > 0 for node in nodes)
+
+
+async def test_a_bucket_whose_slot_has_moved_is_found(nodes: list[Valkey], clock: HandClock) -> None:
+    limiter = redis_limiter(cluster_url(nodes), clock, namespace="moved")
+    assert await answers(limiter, ["stays"]) == [9]
+    move_slot(nodes, "moved:limit:n_moves")
+    assert await answers(limiter, ["stays", "moves", "moves"]) == [8, 9, 8]
+    await limiter.close()
+
+
+async def test_a_node_of_a_cluster_is_no_server_for_all(nodes: list[Valkey], clock: HandClock) -> None:
+    limiter = redis_limiter(nodes[0].url, clock)
+    with pytest.raises(Unavailable, match="begin the URL with redis\\+cluster://"):
+        await limiter.check([request(1, key=key) for key in KEYS])
+    await limiter.close()
+
+
+async def test_a_cluster_that_is_away_is_unavailable_and_its_login_is_not_told(clock: HandClock) -> None:
+    limiter = RedisLimiter(f"redis+cluster://user:hidden@127.0.0.1:{free_port()}", clock=clock)
+    with pytest.raises(Unavailable, match="check that it runs") as told:
+        await limiter.check([request(1)])
+    await limiter.close()
+    assert "hidden" not in str(told.value)
+
+
+def test_a_wrong_port_is_refused_at_once() -> None:
+    with pytest.raises(Invalid, match="is not a Redis URL"):
+        routes("redis+cluster://user:hidden@host:port", timeout_s=1.0)
