@@ -2,6 +2,8 @@
 
 import os
 
+import click
+
 from argosy.base.errors import NotFound
 from argosy.search.catalog.addresses import Address, address_of
 
@@ -15,4 +17,6 @@ def typed(text: str) -> Address:
     address = address_of(text, allow_local=True)
     if address.is_local and not os.path.exists(address.path):
         raise NotFound(f"there is no folder or repository {address.path!r}: check the path")
+    if address.note:
+        click.echo(f"note: {address.note}", err=True)
     return address

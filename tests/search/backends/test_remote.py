@@ -1,0 +1,466 @@
+"""Repositories brought from a real git server and from the disk, and every way in which an origin can be bad."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotFound, Unavailable
+from argosy.search.backends import folder_files, remote_git
+from argosy.search.backends.remote import RemoteFetcher
+from argosy.search.catalog.addresses import repository_id
+from argosy.search.fleet.model import Wish
+from argosy.search.fleet.ports import Fetcher
+from argosy.search.model import Branch
+from argosy.search.settings import FetchSettings
+from tests.search.backends.repositories import COMMIT_S, Repo, all_of, children, put_before_git
+from tests.servers.git_http import GitServer, git_server
+
+MODES = ("mirror", "shallow")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with git_server(tmp_path / "served") as serving:
+        yield serving
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> FetchSettings:
+    return FetchSettings(folder=str(tmp_path / "mirrors"), allow_local=True)
+
+
+@pytest.fixture
+def fetcher(settings: FetchSettings) -> RemoteFetcher:
+    return RemoteFetcher(settings)
+
+
+@pytest.fixture(params=MODES)
+def either(request: pytest.FixtureRequest, settings: FetchSettings) -> RemoteFetcher:
+    return RemoteFetcher(replace(settings, mode=request.param))
+
+
+async def fetched(fetcher: Fetcher, wish: Wish) -> tuple[tuple[Branch, ...], dict[bytes, object]]:
+    """The branches and all files of a repository."""
+    async with fetcher.fetch(wish) as source:
+        return source.repository.branches, dict(await asyncio.to_thread(all_of, source))
+
+
+def wished(url: str, *branches: str) -> Wish:
+    return Wish("team/app", url, branches)
+
+
+def left_in(folder: Path) -> list[str]:
+    """What is left of passing clones and half-made mirrors."""
+    return [path.name for path in (*folder.glob("passing/*"), *folder.glob("*.new"))]
+
+
+async def test_a_repository_is_brought_under_its_wished_name(
+    either: RemoteFetcher, server: GitServer, repo: Repo
+) -> None:
+    commit = repo.commit({"a.py": b"a = 1\n", "b/c.txt": b"c\n"})
+    wish = wished(server.shares(repo, "app.git"))
+    assert await either.heads(wish) == (Branch("main", commit),)
+    async with either.fetch(wish) as source:
+        told = source.repository
+        assert await asyncio.to_thread(all_of, source) == {b"a.py": b"a = 1\n", b"b/c.txt": b"c\n"}
+    assert (told.name, told.id, told.source) == ("team/app", repository_id("team/app"), wish.url)
+    assert (told.branches, told.latest_commit_s) == ((Branch("main", commit),), COMMIT_S)
+    assert told.url == server.url("app")
+
+
+async def test_a_well_known_host_gives_pages_on_the_web(
+    settings: FetchSettings, server: GitServer, repo: Repo
+) -> None:
+    repo.commit({"a": b"a"})
+    server.shares(repo, "app.git")
+
+    async def resolver(host: str, port: int) -> tuple[str, ...]:
+        assert host == "github.example"
+        return (server.host,)
+
+    # The name is known to nobody else: that this works shows that git connects to the address that was checked.
+    fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver, private=lambda number: False)
+    url = f"http://github.example:{server.port}/app.git"
+    async with fetcher.fetch(wished(url)) as source:
+        assert source.repository.file_url_template == (
+            f'{{{{URLJoinPath "http://github.example:{server.port}/app" "blob" .Version .Path}}}}'
+        )
+
+
+async def test_several_branches_and_tags_in_the_order_they_are_wished(
+    either: RemoteFetcher, server: GitServer, repo: Repo
+) -> None:
+    first = repo.commit({"a": b"one"})
+    repo.git("tag", "-a", "v1", "-m", "a tag with a text of its own")
+    repo.git("branch", "release/2")
+    second = repo.commit({"a": b"two"})
+    url = server.shares(repo, "app.git")
+    branches, _ = await fetched_names(either, wished(url, "v1", "HEAD", "release/*", "main"))
+    assert branches == (Branch("v1", first), Branch("main", second), Branch("release/2", first))
+
+
+async def fetched_names(fetcher: Fetcher, wish: Wish) -> tuple[tuple[Branch, ...], list[bytes]]:
+    assert await fetcher.heads(wish)
+    async with fetcher.fetch(wish) as source:
+        entries = await asyncio.to_thread(source.entries)
+        assert source.repository.branches == await fetcher.heads(wish)
+        return source.repository.branches, [entry.path for entry in entries]
+
+
+async def test_a_head_that_is_no_branch_is_brought_as_head(
+    either: RemoteFetcher, server: GitServer, repo: Repo
+) -> None:
+    commit = repo.commit({"a": b"one"})
+    repo.commit({"a": b"two"})
+    url = server.shares(repo, "app.git")
+    (server.folder / "app.git" / "HEAD").write_text(f"{commit}\n")
+    assert await fetched(either, wished(url)) == ((Branch("HEAD", commit),), {b"a": b"one"})
+
+
+async def test_objects_named_by_sha256_are_brought(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
+    repo = Repo.made(tmp_path / "new", "--object-format=sha256")
+    commit = repo.commit({"a": b"a"})
+    assert await fetched(either, wished(server.shares(repo, "app.git"))) == ((Branch("main", commit),), {b"a": b"a"})
+
+
+async def test_a_new_commit_is_seen_and_fetched_into_the_mirror(
+    fetcher: RemoteFetcher, server: GitServer, repo: Repo
+) -> None:
+    repo.commit({f"f{number}": os.urandom(2000) for number in range(50)})
+    wish = wished(server.shares(repo, "app.git"))
+    await fetched(fetcher, wish)
+    commit = repo.commit({"new": b"new"})
+    server.push(repo, "app.git", "main")
+    sent = len(server.moods.asked)
+    branches, files = await fetched(fetcher, wish)
+    assert branches == (Branch("main", commit),)
+    assert files[b"new"] == b"new"
+    assert len(files) == 51
+    assert len(server.moods.asked) > sent
+
+
+async def test_nothing_is_fetched_when_nothing_is_new(fetcher: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+    repo.commit({"a": b"a"})
+    repo.git("tag", "-a", "v1", "-m", "a tag with a text of its own")
+    wish = wished(server.shares(repo, "app.git"), "main", "v1")
+    before = await fetched(fetcher, wish)
+    server.moods.asked.clear()
+    await fetcher.heads(wish)
+    to_look = len(server.moods.asked)
+    server.moods.asked.clear()
+    assert await fetched(fetcher, wish) == before
+    assert len(server.moods.asked) == to_look
+
+
+async def test_a_forced_push_just_works(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+    repo.commit({"a": b"one"})
+    wish = wished(server.shares(repo, "app.git"))
+    await fetched(either, wish)
+    repo.git("checkout", "-q", "--orphan", "other")
+    commit = repo.commit({"a": b"another history"})
+    server.push(repo, "app.git", "other:main")
+    assert await fetched(either, wish) == ((Branch("main", commit),), {b"a": b"another history"})
+
+
+async def test_a_branch_may_become_a_folder_of_branches(fetcher: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+    commit = repo.commit({"a": b"a"})
+    repo.git("branch", "work")
+    url = server.shares(repo, "app.git")
+    await fetched(fetcher, wished(url, "work"))
+    server.push(repo, "app.git", ":work")
+    server.push(repo, "app.git", "main:refs/heads/work/one")
+    branches, _ = await fetched(fetcher, wished(url, "work/one"))
+    assert branches == (Branch("work/one", commit),)
+
+
+async def test_a_branch_that_is_not_there_is_told_with_those_that_are(
+    either: RemoteFetcher, server: GitServer, repo: Repo
+) -> None:
+    repo.commit({"a": b"a"})
+    repo.git("branch", "develop")
+    url = server.shares(repo, "app.git")
+    with pytest.raises(NotFound, match=r"app\.git has no branch 'trunk': there is develop, main"):
+        await either.heads(wished(url, "main", "trunk"))
+    with pytest.raises(NotFound, match="did you mean 'develop'"):
+        await fetched(either, wished(url, "develp"))
+
+
+@pytest.mark.parametrize("branch", ["-x", "a:b", "+a", "a..b", "a b", "", "a\nb", "a~1", "refs/heads/../x"])
+async def test_what_can_be_no_branch_is_refused(fetcher: RemoteFetcher, branch: str, server: GitServer) -> None:
+    with pytest.raises(Invalid, match="is no branch"):
+        await fetcher.heads(wished(server.url("app.git"), branch))
+    assert server.moods.asked == []
+
+
+async def test_an_empty_repository_is_told(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
+    Repo.made(server.folder / "app.git", "--bare")
+    for branches in ((), ("main",)):
+        with pytest.raises(NotFound, match=r"app\.git is empty: push a first commit"):
+            await fetched(either, wished(server.url("app.git"), *branches))
+
+
+async def test_a_head_that_points_nowhere_is_told_with_what_there_is(
+    fetcher: RemoteFetcher, server: GitServer, repo: Repo
+) -> None:
+    repo.commit({"a": b"a"})
+    url = server.shares(repo, "app.git")
+    (server.folder / "app.git" / "HEAD").write_text("ref: refs/heads/gone\n")
+    with pytest.raises(NotFound, match=r"the HEAD of .* points to no branch that is there: there is main"):
+        await fetcher.heads(wished(url))
+
+
+async def test_a_repository_that_vanished_is_told(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+    repo.commit({"a": b"a"})
+    wish = wished(server.shares(repo, "app.git"))
+    await fetched(either, wish)
+    (server.folder / "app.git").rename(server.folder / "gone.git")
+    with pytest.raises(NotFound, match=r"there is no repository at .*app\.git, or none to be seen: check the address"):
+        await fetched(either, wish)
+
+
+async def test_a_repository_that_vanishes_between_look_and_fetch_is_told(
+    fetcher: RemoteFetcher, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit({"a": b"a"})
+    url = server.shares(repo, "app.git")
+    gone = server.folder / "gone.git"
+    put_before_git(
+        tmp_path / "bin", monkeypatch,
+        [f'case "$*" in *fetch*) mv {server.folder}/app.git {gone};; esac', 'exec $GIT "$@"'],
+    )  # fmt: skip
+    with pytest.raises(NotFound, match="there is no repository at"):
+        await fetched(fetcher, wished(url))
+    assert gone.exists()
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_repository_that_is_too_large_is_refused_and_nothing_is_left(
+    mode: str, settings: FetchSettings, server: GitServer, repo: Repo
+) -> None:
+    repo.commit({"blob": os.urandom(3 << 20)})
+    wish = wished(server.shares(repo, "app.git"))
+    fetcher = RemoteFetcher(replace(settings, mode=mode, repository_bytes_max=1 << 20))
+    with pytest.raises(Invalid, match=r"larger than 1 MiB: raise fetch\.repository_bytes_max"):
+        await fetched(fetcher, wish)
+    assert left_in(Path(settings.folder)) == []
+    _, files = await fetched(RemoteFetcher(replace(settings, mode=mode)), wish)
+    assert list(files) == [b"blob"]
+
+
+async def test_a_repository_that_grows_too_large_is_ended_while_it_is_fetched(
+    settings: FetchSettings, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit({"a": b"a"})
+    url = server.shares(repo, "app.git")
+    before = children()
+    put_before_git(
+        tmp_path / "bin", monkeypatch,
+        [
+            'case "$1 $2" in *fetch*) head -c 3000000 /dev/zero > "${1#--git-dir=}/objects/pack/tmp_pack_x"',
+            "exec tail -f /dev/null;; esac",
+            'exec $GIT "$@"',
+        ],
+    )  # fmt: skip
+    fetcher = RemoteFetcher(replace(settings, repository_bytes_max=1 << 20))
+    with pytest.raises(Invalid, match="larger than 1 MiB"):
+        await fetched(fetcher, wished(url))
+    assert children() == before
+
+
+async def test_an_origin_with_a_corrupt_pack_is_told(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+    repo.commit({f"f{number}": os.urandom(5000) for number in range(20)})
+    url = server.shares(repo, "app.git")
+    Repo(server.folder / "app.git").git("repack", "-a", "-d", "-q")
+    (pack,) = (server.folder / "app.git/objects/pack").glob("*.pack")
+    pack.chmod(0o600)
+    content = bytearray(pack.read_bytes())
+    content[30_000:60_000] = bytes(30_000)
+    pack.write_bytes(content)
+    with pytest.raises(Unavailable, match=r"failed while sending|cut off or damaged"):
+        await fetched(either, wished(url))
+
+
+async def test_an_answer_that_is_cut_off_is_told_and_mended_by_the_next_try(
+    either: RemoteFetcher, server: GitServer, repo: Repo
+) -> None:
+    repo.commit({f"f{number}": os.urandom(5000) for number in range(20)})
+    wish = wished(server.shares(repo, "app.git"))
+    server.moods.cut_bytes = 40_000
+    with pytest.raises(Unavailable, match=r"was cut off or damaged: it will be tried again"):
+        await fetched(either, wish)
+    server.moods.cut_bytes = 0
+    assert len((await fetched(either, wish))[1]) == 20
+
+
+async def test_a_server_in_trouble_is_told(fetcher: RemoteFetcher, server: GitServer) -> None:
+    for status, kind, reason in [
+        (500, Unavailable, "is busy or broken"), (429, Unavailable, "is busy or broken"),
+        (403, Forbidden, "forbids it"), (410, NotFound, "there is no repository"),
+    ]:  # fmt: skip
+        server.moods.statuses["app.git"] = status
+        with pytest.raises(kind, match=reason):
+            await fetcher.heads(wished(server.url("app.git")))
+
+
+async def test_a_page_that_is_no_repository_is_told(fetcher: RemoteFetcher, server: GitServer) -> None:
+    server.moods.statuses["app.git"] = 200
+    with pytest.raises(Invalid, match="does not answer like a git server"):
+        await fetcher.heads(wished(server.url("app.git")))
+
+
+async def test_a_server_that_is_away_is_told(fetcher: RemoteFetcher, tmp_path: Path) -> None:
+    with git_server(tmp_path / "away") as away:
+        url = away.url("app.git")
+    with pytest.raises(Unavailable, match="cannot be reached: it will be tried again"):
+        await fetcher.heads(wished(url))
+
+
+async def test_a_host_that_is_not_known_is_told(fetcher: RemoteFetcher) -> None:
+    with pytest.raises(Unavailable, match=r"nowhere\.invalid is not known by name"):
+        await fetcher.heads(wished("https://nowhere.invalid/o/r"))
+
+
+async def test_a_server_that_hangs_is_given_up_and_git_is_ended(settings: FetchSettings, server: GitServer) -> None:
+    before = children()
+    server.moods.hangs = True
+    fetcher = RemoteFetcher(replace(settings, ask_timeout_s=0.2))
+    with pytest.raises(Unavailable, match="took longer than 0 s to tell its branches"):
+        await fetcher.heads(wished(server.url("app.git")))
+    assert children() == before
+
+
+async def test_cancelling_ends_all_processes_at_work(fetcher: RemoteFetcher, server: GitServer) -> None:
+    before = children()
+    server.moods.hangs = True
+    looking = asyncio.create_task(fetcher.heads(wished(server.url("app.git"))))
+    assert await asyncio.to_thread(server.moods.was_asked.wait, 30)
+    assert children() > before
+    looking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+    assert children() == before
+
+
+async def test_a_git_that_does_not_want_to_end_is_killed(
+    settings: FetchSettings, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_git, "ENDING_S_MAX", 0.1)
+    before = children()
+    put_before_git(tmp_path / "bin", monkeypatch, ["trap '' TERM", "tail -f /dev/null &", "tail -f /dev/null"])
+    fetcher = RemoteFetcher(replace(settings, ask_timeout_s=0.2))
+    with pytest.raises(Unavailable, match="took longer"):
+        await fetcher.heads(wished(server.url("app.git")))
+    assert children() == before
+
+
+async def test_an_origin_that_lists_without_end_is_refused(
+    fetcher: RemoteFetcher, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_git, "OUTPUT_BYTES_MAX", 1 << 20)
+    before = children()
+    put_before_git(tmp_path / "bin", monkeypatch, ["exec yes"])
+    with pytest.raises(Invalid, match="lists more than 1 MiB of branches"):
+        await fetcher.heads(wished(server.url("app.git")))
+    assert children() == before
+
+
+@pytest.mark.parametrize(
+    "url", ["-u/x", "ext::sh -c 'touch {mark}'", "fd::3", "https://host/a\nb", "", "ssh://-oProxyCommand=touch {mark}"]
+)
+async def test_a_hostile_address_reaches_no_program(
+    url: str, fetcher: RemoteFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "mark"
+    put_before_git(tmp_path / "bin", monkeypatch, [f"touch {mark}"])
+    with pytest.raises(Invalid):
+        await fetcher.heads(wished(url.format(mark=mark)))
+    with pytest.raises(Invalid):
+        await fetched(fetcher, wished(url.format(mark=mark)))
+    assert not mark.exists()
+
+
+async def test_nobodys_configuration_is_heard(
+    fetcher: RemoteFetcher, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = repo.commit({"a": b"a"})
+    url = server.shares(repo, "app.git")
+    home = tmp_path / "home"
+    home.mkdir()
+    mark = tmp_path / "mark"
+    (home / ".gitconfig").write_text(
+        f'[credential]\n\thelper = "!touch {mark}"\n[url "{server.url("evil")}/"]\n\tinsteadOf = {server.url("")}\n'
+        f"[core]\n\tsshCommand = touch {mark}\n[http]\n\tproxy = http://127.0.0.1:9\n"
+    )
+    (home / ".netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {mark}")
+    monkeypatch.setenv("GIT_ASKPASS", str(mark))
+    assert await fetcher.heads(wished(url)) == (Branch("main", commit),)
+    server.moods.passwords["app.git"] = "me:hunter2"
+    with pytest.raises(ArgosyError, match="needs credentials"):
+        await fetcher.heads(wished(url))
+    assert not mark.exists()
+    assert {authorization for _, _, authorization in server.moods.asked} == {""}
+
+
+async def test_a_working_copy_is_read_as_it_lies_there(
+    fetcher: RemoteFetcher, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_files, "SETTLED_S", -3600.0)
+    commit = repo.commit({"a": b"a"})
+    (repo.path / "new").write_bytes(b"not committed")
+    wish = wished(str(repo.path))
+    heads = await fetcher.heads(wish)
+    assert await fetched(fetcher, wish) == (heads, {b"a": b"a", b"new": b"not committed"})
+    assert await fetcher.heads(wish) == heads, "nothing has changed"
+    (repo.path / "new").write_bytes(b"changed again")
+    assert await fetcher.heads(wish) != heads
+    assert [branch.name for branch in heads] == ["main"]
+    named = wished(f"file://{repo.path}", "main")
+    assert await fetched(fetcher, named) == ((Branch("main", commit),), {b"a": b"a"})
+
+
+async def test_a_bare_repository_on_the_disk_is_read_through_git(
+    fetcher: RemoteFetcher, repo: Repo, tmp_path: Path
+) -> None:
+    commit = repo.commit({"a": b"a"})
+    bare = repo.clone(tmp_path / "bare.git", "--bare")
+    async with fetcher.fetch(wished(str(bare.path))) as source:
+        assert (source.repository.name, source.repository.branches) == ("team/app", (Branch("main", commit),))
+    empty = Repo.made(tmp_path / "empty.git", "--bare")
+    with pytest.raises(NotFound, match=r"empty\.git is empty"):
+        await fetcher.heads(wished(str(empty.path)))
+
+
+async def test_a_folder_without_git_changes_with_its_files(
+    fetcher: RemoteFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_files, "SETTLED_S", -3600.0)
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"a")
+    wish = wished(str(folder))
+    seen = {(await fetcher.heads(wish))[0].version, (await fetcher.heads(wish))[0].version}
+    (folder / "b").write_bytes(b"b")
+    seen.add((await fetcher.heads(wish))[0].version)
+    (folder / "a").unlink()
+    seen.add((await fetcher.heads(wish))[0].version)
+    assert len(seen) == 3
+    assert all(version.startswith("files-") for version in seen)
+
+
+async def test_the_disk_is_closed_unless_it_is_opened(settings: FetchSettings, repo: Repo) -> None:
+    fetcher = RemoteFetcher(replace(settings, allow_local=False))
+    for url in (str(repo.path), f"file://{repo.path}"):
+        with pytest.raises(Forbidden, match=r"set fetch\.allow_local"):
+            await fetcher.heads(wished(url))
+
+
+async def test_a_path_that_is_not_there_is_told(fetcher: RemoteFetcher, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="there is no file or folder"):
+        await fetcher.heads(wished(str(tmp_path / "nowhere")))

@@ -1,0 +1,251 @@
+"""Redirects and private addresses: what is followed, what is refused, and that no name can change in between."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Forbidden, Invalid, Unavailable
+from argosy.search.backends.remote import RemoteFetcher
+from argosy.search.backends.remote_git import Way, variables
+from argosy.search.backends.remote_route import REDIRECTS_MAX, is_private, resolved
+from argosy.search.catalog.addresses import address_of
+from argosy.search.fleet.model import Wish
+from argosy.search.model import Branch
+from argosy.search.settings import FetchSettings
+from tests.search.backends.repositories import Repo, all_of, children, put_before_git
+from tests.servers.git_http import GitServer, git_server
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with git_server(tmp_path / "served") as serving:
+        yield serving
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[GitServer]:
+    """Another host, as far as addresses go."""
+    with git_server(tmp_path / "elsewhere", "127.0.0.2") as serving:
+        yield serving
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> FetchSettings:
+    return FetchSettings(folder=str(tmp_path / "mirrors"))
+
+
+def only_other_is_private(number: str) -> bool:
+    return number == "127.0.0.2"
+
+
+def wished(url: str) -> Wish:
+    return Wish("app", url)
+
+
+async def test_a_redirect_on_the_same_host_is_followed_and_remembered(
+    settings: FetchSettings, server: GitServer, repo: Repo
+) -> None:
+    commit = repo.commit({"a": b"a"})
+    server.shares(repo, "new.git")
+    server.moods.redirects["old.git"] = server.url("new.git")
+    fetcher = RemoteFetcher(settings)
+    wish = wished(server.url("old.git"))
+    assert await fetcher.heads(wish) == (Branch("main", commit),)
+    async with fetcher.fetch(wish) as source:
+        assert all_of(source) == {b"a": b"a"}
+        assert source.repository.source == server.url("old.git"), "what was wished for, not where it led"
+    server.moods.asked.clear()
+    await fetcher.heads(wish)
+    assert not any(path.startswith("/old.git") for _, path, _ in server.moods.asked)
+
+
+async def test_a_redirect_that_was_remembered_and_is_past_is_looked_at_again(
+    settings: FetchSettings, server: GitServer, repo: Repo
+) -> None:
+    repo.commit({"a": b"a"})
+    server.shares(repo, "new.git")
+    server.moods.redirects["old.git"] = server.url("new.git")
+    fetcher = RemoteFetcher(settings)
+    wish = wished(server.url("old.git"))
+    before = await fetcher.heads(wish)
+    (server.folder / "new.git").rename(server.folder / "newer.git")
+    server.moods.redirects["old.git"] = server.url("newer.git")
+    assert await fetcher.heads(wish) == before
+    (server.folder / "newer.git").rename(server.folder / "old.git")
+    server.moods.redirects.clear()
+    assert await fetcher.heads(wish) == before
+
+
+async def test_a_redirect_from_private_to_private_is_followed(
+    settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo
+) -> None:
+    commit = repo.commit({"a": b"a"})
+    other.shares(repo, "app.git")
+    server.moods.redirects["app.git"] = other.url("app.git")
+    assert await RemoteFetcher(settings).heads(wished(server.url("app.git"))) == (Branch("main", commit),)
+
+
+@pytest.mark.parametrize("allow_private", [True, False])
+async def test_a_redirect_from_a_public_to_a_private_address_is_never_followed(
+    allow_private: bool, settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo
+) -> None:
+    repo.commit({"a": b"a"})
+    other.shares(repo, "app.git")
+    server.moods.redirects["app.git"] = other.url("app.git")
+    fetcher = RemoteFetcher(replace(settings, allow_private=allow_private), private=only_other_is_private)
+    with pytest.raises(Forbidden, match=r"127\.0\.0\.1:\d+ redirects to 127\.0\.0\.2:\d+, which is at a private"):
+        await fetcher.heads(wished(server.url("app.git")))
+    assert other.moods.asked == []
+
+
+async def test_a_redirect_by_a_name_for_a_private_address_is_not_followed(
+    settings: FetchSettings, server: GitServer, other: GitServer
+) -> None:
+    server.moods.redirects["app.git"] = f"http://innocent.example:{other.port}/app.git"
+
+    async def resolver(host: str, port: int) -> tuple[str, ...]:
+        return ("127.0.0.2",) if host == "innocent.example" else (host,)
+
+    fetcher = RemoteFetcher(settings, resolver=resolver, private=only_other_is_private)
+    with pytest.raises(Forbidden, match=r"redirects to innocent\.example:\d+, which is at a private address"):
+        await fetcher.heads(wished(server.url("app.git")))
+    assert other.moods.asked == []
+
+
+async def test_a_private_origin_is_refused_unless_it_is_allowed(settings: FetchSettings, server: GitServer) -> None:
+    fetcher = RemoteFetcher(replace(settings, allow_private=False))
+    for url in (server.url("app.git"), f"http://localhost:{server.port}/app.git", "ssh://git@127.0.0.1/x", "::1:x"):
+        with pytest.raises((Forbidden, Invalid), match=r"at a private address|is refused"):
+            await fetcher.heads(wished(url))
+    assert server.moods.asked == []
+
+
+async def test_a_name_that_changes_its_meaning_after_the_check_is_not_asked_again(
+    settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo
+) -> None:
+    commit = repo.commit({"a": b"a"})
+    server.shares(repo, "app.git")
+    answers = [("127.0.0.1",), ("127.0.0.2",)]
+
+    async def resolver(host: str, port: int) -> tuple[str, ...]:
+        return answers.pop(0)
+
+    fetcher = RemoteFetcher(
+        replace(settings, allow_private=False), resolver=resolver, private=only_other_is_private
+    )
+    wish = wished(f"http://rebinding.example:{server.port}/app.git")
+    assert await fetcher.heads(wish) == (Branch("main", commit),)
+    with pytest.raises(Forbidden, match="at a private address"):
+        await fetcher.heads(wish)
+
+
+async def test_a_git_that_cannot_be_held_to_an_address_is_not_used_where_it_matters(
+    settings: FetchSettings, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = ['test "$1" = --version && exec echo git version 2.36.9', 'exec $GIT "$@"']
+    put_before_git(tmp_path / "bin", monkeypatch, old)
+    fetcher = RemoteFetcher(replace(settings, allow_private=False), private=only_other_is_private)
+    with pytest.raises(Invalid, match=r"cannot be held to addresses that were checked: install git 2\.37"):
+        await fetcher.heads(wished(server.url("app.git")))
+    assert server.moods.asked == []
+
+
+async def test_a_host_with_one_private_address_among_public_ones_is_private(settings: FetchSettings) -> None:
+    async def resolver(host: str, port: int) -> tuple[str, ...]:
+        return "93.184.216.34", "10.0.0.1"
+
+    fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver)
+    with pytest.raises(Forbidden, match="at a private address"):
+        await fetcher.heads(wished("https://two.example/x"))
+
+
+async def test_a_protocol_that_cannot_be_pinned_is_refused_where_it_must_be(settings: FetchSettings) -> None:
+    async def resolver(host: str, port: int) -> tuple[str, ...]:
+        return ("93.184.216.34",)
+
+    fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver)
+    with pytest.raises(Forbidden, match="cannot be checked on its way: give its https address"):
+        await fetcher.heads(wished("git://public.example/x"))
+
+
+async def test_redirects_in_a_circle_end(settings: FetchSettings, server: GitServer) -> None:
+    before = children()
+    server.moods.redirects.update({"a.git": server.url("b.git"), "b.git": server.url("a.git")})
+    with pytest.raises(Invalid, match=f"redirects more than {REDIRECTS_MAX} times"):
+        await RemoteFetcher(settings).heads(wished(server.url("a.git")))
+    assert len(server.moods.asked) == REDIRECTS_MAX + 1
+    assert children() == before
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "reason"),
+    [
+        ("ext::sh -c x", Invalid, "not fetched from"),
+        ("file:///etc", Invalid, "not fetched from"),
+        ("ftp://host/x", Invalid, "not fetched from"),
+        ("ssh://git@host/x", Forbidden, "a ssh address, which is less safe"),
+    ],
+)
+async def test_a_redirect_to_something_else_is_refused(
+    target: str, kind: type[Exception], reason: str, settings: FetchSettings, server: GitServer
+) -> None:
+    server.moods.redirects["app.git"] = target
+    with pytest.raises(kind, match=reason):
+        await RemoteFetcher(settings).heads(wished(server.url("app.git")))
+
+
+async def test_a_redirect_to_a_page_for_people_is_refused(settings: FetchSettings, server: GitServer) -> None:
+    server.moods.redirects["app.git"] = server.url("login?then=")
+    with pytest.raises(Invalid, match=r"not fetched from|no repository"):
+        await RemoteFetcher(settings).heads(wished(server.url("app.git")))
+
+
+async def test_credentials_do_not_follow_a_redirect_to_another_host(
+    settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo, tmp_path: Path
+) -> None:
+    commit = repo.commit({"a": b"a"})
+    other.shares(repo, "app.git")
+    server.shares(repo, "next.git")
+    server.moods.passwords.update({"app.git": "me:hunter2", "next.git": "me:hunter2"})
+    credentials = tmp_path / "credentials"
+    lines = [f"http://me:hunter2@{each.host}:{each.port}\n" for each in (server, other)]
+    credentials.write_text("".join(lines))
+    fetcher = RemoteFetcher(replace(settings, credentials_file=str(credentials)))
+    server.moods.redirects["app.git"] = other.url("app.git")
+    assert await fetcher.heads(wished(server.url("app.git"))) == (Branch("main", commit),)
+    assert {authorization for _, _, authorization in other.moods.asked} == {""}
+    server.moods.redirects["near.git"] = server.url("next.git")
+    assert await fetcher.heads(wished(server.url("near.git"))) == (Branch("main", commit),)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1",
+        "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:10.0.0.1",
+        "64:ff9b::a00:1", "2002:a00:1::", "2001:db8::1",
+    ],
+)  # fmt: skip
+def test_an_address_that_is_not_public_is_private(number: str) -> None:
+    assert is_private(number)
+
+
+@pytest.mark.parametrize("number", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822"])
+def test_a_public_address_is_not_private(number: str) -> None:
+    assert not is_private(number)
+
+
+async def test_names_are_looked_up_as_the_machine_does() -> None:
+    assert await resolved("127.0.0.1", 80) == ("127.0.0.1",)
+    assert await resolved("2130706433", 80) == ("127.0.0.1",), "however it is written"
+    with pytest.raises(Unavailable, match=r"nowhere\.invalid is not known by name"):
+        await resolved("nowhere.invalid", 80)
+
+
+def test_ssh_goes_to_the_address_that_was_checked_and_asks_nobody() -> None:
+    told = variables(Way(address_of("ssh://git@host.example:2222/o/r"), ("192.0.2.7",)))
+    assert "-oHostName=192.0.2.7 -oHostKeyAlias=[host.example]:2222" in told["GIT_SSH_COMMAND"]
+    assert "-oBatchMode=yes" in told["GIT_SSH_COMMAND"]
+    assert (told["GIT_ALLOW_PROTOCOL"], told["GIT_TERMINAL_PROMPT"]) == ("ssh", "0")
