@@ -17,6 +17,7 @@ import msgspec
 from yarl import URL
 
 from argosy.base.errors import ArgosyError, Conflict, Gone, Invalid, NotFound, NotOwner, Throttled, Unavailable
+from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.search.fleet import packing
 from argosy.search.fleet.model import Asked, FileAsked, FileText, Folder, FolderAsked, Listing, NodeStatus
 from argosy.search.fleet.packing import pack, unpack, wall_time_s
@@ -43,7 +44,8 @@ _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 class HttpNodes:
     """Nodes by address, behind one pool of connections. Belongs to the event loop it is first used in."""
 
-    def __init__(self, *, fleet_token: str | None = None) -> None:
+    def __init__(self, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER) -> None:
+        self.tracer = tracer
         self._headers = {"content-type": packing.CONTENT_TYPE}
         if fleet_token:
             self._headers["authorization"] = f"Bearer {fleet_token}"
@@ -126,8 +128,10 @@ class _HttpNode:
         method = "POST" if body else "GET"
         # A long body is sent in pieces, with a look at other work in between.
         data = body if len(body) <= WHOLE_BYTES_MAX else BytesIO(body)
-        session = self._nodes.session()
-        async with session.request(method, self._url(path), data=data or None, allow_redirects=False) as response:
+        session, headers = self._nodes.session(), self._nodes.tracer.carried()
+        async with session.request(
+            method, self._url(path), data=data or None, headers=headers, allow_redirects=False
+        ) as response:
             await self._check(response)
             return await self._read(response, packing.ANSWER_BYTES_MAX)
 

@@ -22,6 +22,7 @@ class Wish(msgspec.Struct, frozen=True):
     replicas: int = 0
     max_bids: int | None = None
     reindex_asked_at: int | None = None
+    pushed_at: int | None = None                        # when its origin last said that it has news
     last_commit: str | None = None
     last_indexed_at: int | None = None
     failures: int = 0

@@ -1,0 +1,210 @@
+"""The maker: brings one index about, from this machine's disk, from another node, or from its origin.
+
+Each making is a task of its own that can be given up at any moment. Whichever way it goes, it is answered once, and
+what was finished waits under its number until somebody takes it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from argosy.base.clock import Clock
+from argosy.base.errors import ArgosyError, Invalid, NotFound
+from argosy.base.redact import redact
+from argosy.base.tracing import Tracer
+from argosy.search.backends.snapshots import Snapshots
+from argosy.search.fleet import effects as do
+from argosy.search.fleet import events as saw
+from argosy.search.fleet.figures import figures_of
+from argosy.search.fleet.making.worker import Workshop
+from argosy.search.fleet.model import Wish
+from argosy.search.fleet.ports import Fetcher, Nodes
+from argosy.search.fleet.teller import Teller
+from argosy.search.fleet.volume import Making
+from argosy.search.index.index import Index
+from argosy.search.service import Shelf
+
+REASON_CHARS_MAX = 500
+
+_Order = do.Fetch | do.Receive | do.Restore
+
+
+@dataclass
+class _Job:
+    """A making under way."""
+
+    permit: asyncio.Future[bool]            # whether to renew, once there is a place among the builds
+    task: asyncio.Task[tuple[Index, saw.Figures]] | None = None
+    step: str = "fetch"
+    progress: float = 0.0
+
+
+class Maker:
+    """Makes indexes by number."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        nodes: Nodes | None,
+        shelf: Shelf,
+        workshop: Workshop,
+        snapshots: Snapshots | None,
+        *,
+        tell: Callable[[saw.Event], None],
+        teller: Teller,
+        tracer: Tracer,
+        clock: Clock,
+    ) -> None:
+        self._fetcher = fetcher
+        self._nodes = nodes
+        self._shelf = shelf
+        self._workshop = workshop
+        self._snapshots = snapshots
+        self._tell = tell
+        self._teller = teller
+        self._tracer = tracer
+        self._clock = clock
+        self._jobs: dict[int, _Job] = {}
+        self._made: dict[int, Index] = {}
+        self._traces: dict[int, dict[str, str]] = {}        # of what was made, until it is taken
+        self.wanted_by: dict[str, dict[str, str]] = {}      # the trace in which a repository is waited for
+
+    def progress(self, making: Making | None) -> float:
+        job = None if making is None else self._jobs.get(making.number)
+        return 0.0 if job is None else job.progress
+
+    def let_build(self, number: int, *, is_renewal: bool) -> None:
+        if (job := self._jobs.get(number)) is not None and not job.permit.done():
+            job.permit.set_result(is_renewal)
+
+    def stop(self, number: int) -> None:
+        if (job := self._jobs.get(number)) is not None and job.task is not None:
+            job.task.cancel()
+
+    def take(self, number: int) -> Index:
+        """The finished index; it is no longer kept here."""
+        return self._made.pop(number)
+
+    @contextmanager
+    def traced(self, number: int) -> Iterator[None]:
+        """Goes on with the trace of what was made."""
+        with self._tracer.continued(self._traces.pop(number, {})):
+            yield
+
+    async def look(self, order: do.Look) -> list[saw.Event]:
+        try:
+            return [saw.Looked(order.number, await self._fetcher.heads(order.wish))]
+        except Exception as why:
+            return [saw.LookFailed(order.number, self._failed(order.wish, "look", why))]
+
+    async def make(self, order: _Order) -> list[saw.Event]:
+        number = order.number
+        job = self._jobs[number] = _Job(asyncio.get_running_loop().create_future())
+        task = job.task = asyncio.ensure_future(self._made_by(order, job))
+        try:
+            await asyncio.wait([task])
+        finally:
+            del self._jobs[number]
+            if not task.done():             # the node itself ends
+                task.cancel()
+                await asyncio.wait([task])
+        if task.cancelled():
+            return [saw.MakingStopped(number)]
+        if (why := task.exception()) is not None:
+            if not isinstance(why, Exception):
+                raise why
+            return [saw.MakingFailed(number, self._failed(order.wish, job.step, why))]
+        self._made[number], figures = task.result()
+        return [saw.Made(number, figures)]
+
+    async def _made_by(self, order: _Order, job: _Job) -> tuple[Index, saw.Figures]:
+        began = self._clock.now()
+        waiting = self.wanted_by.get(order.wish.name, {})
+        with self._tracer.continued(waiting), self._tracer.span("make index", repository=order.wish.name) as span:
+            match order:
+                case do.Fetch(number, wish):
+                    how, index, figures = await self._from_origin(number, wish, job)
+                case do.Receive(_, wish, address):
+                    how, index = "received", await self._from_node(wish, address, job)
+                    figures = figures_of(index, fetch_time_ms=self._since_ms(began))
+                case do.Restore(_, wish):
+                    how, index = "restored", await self._from_disk(wish, job)
+                    figures = figures_of(index, fetch_time_ms=self._since_ms(began))
+            span.set("how", how)
+            self._traces[order.number] = self._tracer.carried()
+        self._teller.made(wish.name, how, figures, self._clock.now() - began)
+        return index, figures
+
+    async def _from_origin(self, number: int, wish: Wish, job: _Job) -> tuple[str, Index, saw.Figures]:
+        began = self._clock.now()
+        async with AsyncExitStack() as stack:
+            with self._tracer.span("fetch", repository=wish.name):
+                source = await stack.enter_async_context(self._fetcher.fetch(wish))
+            fetch_time_ms = self._since_ms(began)
+            self._tell(saw.Fetched(number))
+            is_renewal = await job.permit
+            job.step, began = "index", self._clock.now()
+            previous = self._on_shelf(wish.name) if is_renewal else None
+
+            def told(progress: float) -> None:
+                job.progress = progress
+
+            with self._tracer.span("index", repository=wish.name, is_renewal=previous is not None):
+                index = _named(await self._workshop.build(source, previous, told), wish.name)
+        figures = figures_of(index, fetch_time_ms=fetch_time_ms, index_time_ms=self._since_ms(began))
+        return "built" if previous is None else "renewed", index, figures
+
+    async def _from_node(self, wish: Wish, address: str, job: _Job) -> Index:
+        job.step = "receive"
+        if self._nodes is None:
+            raise Invalid("this node asks no others for their indexes")
+        with self._tracer.span("receive", repository=wish.name, sender=address):
+            return _checked_name(await self._workshop.receive(self._nodes.at(address).index(wish.name)), wish.name)
+
+    async def _from_disk(self, wish: Wish, job: _Job) -> Index:
+        job.step = "restore"
+        snapshots, recipe = self._snapshots, self._workshop.recipe
+        if snapshots is None:
+            raise Invalid("this node keeps no snapshots")
+        with self._tracer.span("restore", repository=wish.name):
+            heads = await self._fetcher.heads(wish)
+            found = await self._workshop.run(lambda: snapshots.restore(wish.name, heads, recipe))
+        if found is None:
+            raise NotFound(f"there is no snapshot of {wish.name!r} as it is now")
+        return found
+
+    def _on_shelf(self, name: str) -> Index | None:
+        try:
+            return self._shelf.get(name)
+        except NotFound:
+            return None
+
+    def _failed(self, wish: Wish, step: str, why: Exception) -> str:
+        reason = reason_of(why)
+        self._teller.failed(wish.name, step, reason, None if isinstance(why, ArgosyError | OSError) else why)
+        return reason
+
+    def _since_ms(self, began: float) -> float:
+        return (self._clock.now() - began) * 1000.0
+
+
+def reason_of(why: Exception) -> str:
+    """In a line fit to be shown; what nobody foresaw is told with its kind."""
+    text = str(why) if isinstance(why, ArgosyError) else f"{type(why).__name__}: {why}"
+    return redact(text)[:REASON_CHARS_MAX]
+
+
+def _named(index: Index, name: str) -> Index:
+    """A source may call a repository by its folder; here it has the name it is wished for by."""
+    if index.repository.name == name:
+        return index
+    return replace(index, repository=msgspec.structs.replace(index.repository, name=name))
+
+
+def _checked_name(index: Index, name: str) -> Index:
+    if index.repository.name != name:
+        raise Invalid(f"asked for the index of {name!r} and was given that of {index.repository.name!r}")
+    return index

@@ -1,0 +1,42 @@
+"""What is to be done when."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.search.fleet.agenda import Agenda
+
+
+def test_the_earliest_is_at_hand_and_what_is_due_comes_in_order() -> None:
+    agenda: Agenda[str] = Agenda()
+    for name, at in [("b", 2.0), ("a", 1.0), ("c", 3.0)]:
+        agenda.set(name, at)
+    assert agenda.first() == 1.0
+    assert agenda.due(2.0) == ["a", "b"]
+    assert agenda.first() == 3.0
+    assert "a" not in agenda
+
+
+def test_a_new_time_takes_the_place_of_the_old_one() -> None:
+    agenda: Agenda[str] = Agenda()
+    agenda.set("a", 1.0)
+    agenda.set("a", 5.0)
+    assert agenda.first() == 5.0
+    assert agenda.due(4.0) == []
+    agenda.set("a", 2.0)
+    assert agenda.due(9.0) == ["a"]
+    assert agenda.first() is None
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(0, 20)), max_size=200))
+def test_it_is_a_table_of_times(steps: list[tuple[str, int | None]]) -> None:
+    agenda: Agenda[str] = Agenda()
+    table: dict[str, int] = {}
+    for name, at in steps:
+        if at is None:
+            agenda.remove(name)
+            table.pop(name, None)
+        else:
+            agenda.set(name, at)
+            table[name] = at
+        assert agenda.first() == min(table.values(), default=None)
+    assert sorted(agenda.due(10)) == sorted(name for name, at in table.items() if at <= 10)

@@ -1,0 +1,177 @@
+"""The threads of a search node: what is given up ends, and what arrives is whole or refused."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import pytest
+
+from argosy.base.errors import Invalid, Unavailable
+from argosy.search.backends.memory import File, MemorySource
+from argosy.search.documents import Content, Entry
+from argosy.search.fleet.making import worker
+from argosy.search.fleet.making.worker import CHUNKS_MAX, Workshop
+from argosy.search.index.build import build
+from argosy.search.index.checking import Damage
+from argosy.search.index.index import Index
+from argosy.search.index.wire import dump
+from argosy.search.model import Repository
+from argosy.search.settings import SearchSettings
+from argosy.search.skipping import Policy
+from tests.search.fleet.harbour import until
+
+TEXT = b"some text of a ship's log, over and over\n"
+
+
+@pytest.fixture
+async def workshop() -> AsyncIterator[Workshop]:
+    workshop = Workshop(SearchSettings(with_symbols=False))
+    yield workshop
+    workshop.close()
+
+
+def files(count: int, copies: int = 1000) -> list[File]:
+    return [File(b"log%d.txt" % number, TEXT * copies + b"%d\n" % number) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    """A few megabytes, so that there are more chunks than wait at a time."""
+    return build(MemorySource(Repository("a"), files(400)), Policy(), with_symbols=False)
+
+
+class Huge(MemorySource):
+    """Takes much longer than anybody would wait."""
+
+    is_closed = False
+
+    def __init__(self) -> None:
+        super().__init__(Repository("a"), files(1))
+
+    def entries(self) -> list[Entry]:
+        (entry,) = super().entries()
+        return [Entry(b"%d" % number, b"%d" % number, 250 * len(TEXT), entry.branches) for number in range(20_000)]
+
+    def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
+        try:
+            for _ in entries:
+                yield 250 * TEXT
+        finally:
+            self.is_closed = True
+
+
+async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(workshop: Workshop) -> None:
+    source, told = Huge(), list[float]()
+    building = asyncio.ensure_future(workshop.build(source, None, told.append))
+    await until(lambda: told)
+    building.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await building
+    assert source.is_closed
+    assert 0.0 < told[-1] < 1.0
+
+
+async def test_a_build_tells_how_far_it_is(workshop: Workshop) -> None:
+    told: list[float] = []
+    made = await workshop.build(MemorySource(Repository("a"), files(60)), None, told.append)
+    assert made.repository.name == "a"
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+class Sender:
+    """Sends chunks as they are asked for."""
+
+    def __init__(self, chunks: Sequence[bytes], why: Exception | None = None) -> None:
+        self.chunks = chunks
+        self.why = why
+        self.sent = 0
+        self.is_over = False
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        try:
+            for chunk in self.chunks:
+                self.sent += 1
+                yield chunk
+            if self.why is not None:
+                raise self.why
+        finally:
+            self.is_over = True
+
+
+async def test_an_index_arrives_whole_however_it_is_cut(workshop: Workshop, index: Index) -> None:
+    whole = b"".join(dump(index))
+    for size in (len(whole), 1 << 20, 10_007):
+        chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
+        arrived = await workshop.receive(Sender(chunks).stream())
+        assert b"".join(dump(arrived)) == whole
+        assert await workshop.verify(arrived) == []
+
+
+async def test_a_stream_that_breaks_is_told_by_what_broke_it(workshop: Workshop, index: Index) -> None:
+    chunks = list(dump(index))
+    with pytest.raises(Unavailable, match="n2 is gone"):
+        await workshop.receive(Sender(chunks[:-1], Unavailable("n2 is gone")).stream())
+    with pytest.raises(Invalid, match="or more short"):
+        await workshop.receive(Sender(chunks[:-1]).stream())
+
+
+async def test_what_is_no_index_is_refused_without_reading_on(workshop: Workshop) -> None:
+    sender = Sender([b"x" * (1 << 20)] * 1000)
+    with pytest.raises(Invalid, match="not an index"):
+        await workshop.receive(sender.stream())
+    assert sender.sent < 1000
+    await until(lambda: sender.is_over)
+
+
+async def test_a_fast_sender_is_held_back(workshop: Workshop, index: Index) -> None:
+    """The threads are all busy, so nothing is unpacked; no more than a few chunks wait meanwhile."""
+    gate = threading.Event()
+    busy = [asyncio.ensure_future(workshop.run(gate.wait)) for _ in range(workshop._pool._max_workers)]
+    sender = Sender([b"x" * (1 << 20)] * 1000)
+    receiving = asyncio.ensure_future(workshop.receive(sender.stream()))
+    await until(lambda: sender.sent == CHUNKS_MAX + 1)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert sender.sent == CHUNKS_MAX + 1
+    gate.set()
+    with pytest.raises(Invalid, match="not an index"):
+        await receiving
+    await asyncio.gather(*busy)
+
+
+async def test_a_sender_that_falls_silent_is_given_up(
+    workshop: Workshop, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "STALL_S", 0.05)
+
+    async def silent() -> AsyncIterator[bytes]:
+        yield next(dump(index))
+        await asyncio.Event().wait()
+
+    with pytest.raises(Unavailable, match="silent"):
+        await workshop.receive(silent())
+
+
+async def test_an_arrival_that_is_given_up_ends(workshop: Workshop, index: Index) -> None:
+    held = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield next(dump(index))
+        held.set()
+        await asyncio.Event().wait()
+
+    receiving = asyncio.ensure_future(workshop.receive(slow()))
+    await held.wait()
+    receiving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await receiving
+    assert await workshop.run(lambda: "the thread is free") == "the thread is free"
+
+
+async def test_damage_is_named_by_its_place(workshop: Workshop) -> None:
+    made = build(MemorySource(Repository("a"), files(1)), Policy())
+    data = made.parts[0].segment.names.data
+    data.flags.writeable = True
+    data[0] ^= 1
+    assert await workshop.verify(made) == [Damage(0, "names.data")]
