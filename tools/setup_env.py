@@ -7,6 +7,7 @@ The package itself is put on the path by a .pth file, so that no build backend h
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -71,8 +72,10 @@ def warm_kernels() -> None:
     if stamp.exists() and stamp.read_text() == state:
         return
     sys.stderr.write("compiling the search kernels, once (about half a minute)\n")
-    command = "from argosy.search.kernels import warm; warm()"
-    subprocess.run([PYTHON, "-c", command], cwd=ROOT, check=True)
+    command = "import argosy.cli, argosy.search.service; from argosy.search.kernels import warm; warm()"
+    # What it imports is kept as bytecode, whatever the environment says: reading numba's source takes a second.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([PYTHON, "-c", command], cwd=ROOT, check=True, env=environment)
     stamp.write_text(state)
 
 

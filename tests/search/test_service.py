@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec import structs
@@ -169,17 +170,48 @@ async def test_searching_without_waiting_answers_the_same(shelf: Shelf) -> None:
     assert answer == shelf.search_now(tree_of("needle"), Options())
 
 
+async def test_only_the_named_repositories_are_searched(shelf: Shelf) -> None:
+    options = Options(files_max=0)
+    answer = await shelf.search(tree_of("needle"), options, only={"gamma", "alpha", "nowhere"})
+    whole = await shelf.search(tree_of("needle"), options)
+    assert [file.path for file in answer.files] == [file.path for file in whole.files if file.repository != "beta"]
+    assert answer.stats.indexes_searched == 2
+    assert (await shelf.search(tree_of("needle"), options, only=())).files == ()
+    assert [each.name for each in await shelf.repositories(TRUE, only={"gamma", "nowhere"})] == ["gamma"]
+
+
+async def test_what_is_dropped_after_the_call_is_still_searched(indexes: list[Index]) -> None:
+    """A search that waits for a free thread would otherwise miss it, and nobody would be told."""
+    shelf, gate = Shelf(indexes, threads=1), threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    busy = loop.run_in_executor(None, gate.wait)
+    task = asyncio.ensure_future(shelf.search(tree_of("needle"), Options(files_max=0), only={"alpha"}))
+    await asyncio.sleep(0)
+    shelf.drop("alpha")
+    gate.set()
+    assert {file.repository for file in (await task).files} == {"alpha"}
+    assert await busy
+    shelf.close()
+
+
 async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Index]) -> None:
     """The thread goes round between its looks until the flag is up: if it were never raised, it would never end."""
     begun, ended = threading.Event(), threading.Event()
 
     class Endless(Shelf):
-        def search_now(self, query: Query, options: Options, is_cancelled: object = None) -> Answer:
-            assert callable(is_cancelled)
+        def _searched(
+            self,
+            indexes: tuple[Index, ...],
+            query: Query,
+            options: Options,
+            is_cancelled: Callable[[], bool],
+            asked: float | None = None,
+        ) -> Answer:
             begun.set()
             while not is_cancelled():
-                super().search_now(query, options, is_cancelled)
-            answer = super().search_now(query, options, is_cancelled)
+                super()._searched(indexes, query, options, is_cancelled)
+            answer = super()._searched(indexes, query, options, is_cancelled)
             assert answer.reached == (Reached.CANCELLED,)
             ended.set()
             return answer

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser, async_playwright
-
 from tools.chromium import find_chromium
 
 START_MS_MAX = 60_000       # 0.3 s on an idle machine

@@ -1,1 +1,51 @@
-"""The front door: admits, routes, scatters, gathers, shows."""
+"""The front door: admits, routes, scatters, gathers, shows.
+
+    gateway = Gateway(nodes, onlooker.view, catalog)
+    answer = await gateway.search(parse("needle").query, Options())
+
+Reading order: `model` and `ports`, then the way of a query: `narrow` (which repositories it can be about), `route` (who
+holds them), `choice` and `breaker` (whom to ask), `scatter` (the machine: ask, ask again, stop waiting), `client` (the
+machine at work), `driver` (whom to ask first, and how much at a time), `merge` and `trimming` (many answers, one
+answer), `cache` and `worker` (not asking twice), `service` (the gateway itself). Beside it: `overview` (the fleet at
+one instant), `admission` (who may come in), `teller` (metrics and logs). A name is loaded when it is asked for: whoever
+only reads the settings waits for no web framework.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argosy.gateway.admission import FairAdmission, OpenDoor, admitted, client_of
+    from argosy.gateway.errors import Overloaded, Unserved
+    from argosy.gateway.service import Gateway
+    from argosy.gateway.settings import GatewaySettings
+
+__all__ = [
+    "FairAdmission",
+    "Gateway",
+    "GatewaySettings",
+    "OpenDoor",
+    "Overloaded",
+    "Unserved",
+    "admitted",
+    "client_of",
+]
+
+_HOMES = {
+    "argosy.gateway.admission": ("FairAdmission", "OpenDoor", "admitted", "client_of"),
+    "argosy.gateway.errors": ("Overloaded", "Unserved"),
+    "argosy.gateway.service": ("Gateway",),
+    "argosy.gateway.settings": ("GatewaySettings",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -151,7 +151,8 @@ class Bidder:
 
     def _is_willing(self, now: float) -> bool:
         is_in = self._member.is_valid(now) and self._keeper.promise.is_valid(now) and self._view.is_current
-        return is_in and self._is_complete and len(self._keeper.warming) < self._settings.warming_max and self._offer() > 0
+        is_in = is_in and self._is_complete
+        return is_in and len(self._keeper.warming) < self._settings.warming_max and self._offer() > 0
 
     def _announce(self, now: float) -> list[Effect]:
         """Counted among the bidders only while able to bid, so that nobody waits for a bid that will not come."""

@@ -87,7 +87,7 @@ def ask_reindex(repo_id: str) -> Program[Repository]:
 
 @transaction
 def note_pushed(repo_id: str) -> Program[Repository]:
-    """Notes that a repository's origin says it has news, so that its holders look now rather than at their next turn."""
+    """Notes that a repository's origin says it has news, so that its holders look now and not at their next turn."""
     clock = yield from now()
     repository = yield from known(REPOSITORIES, repo_id)
     return (yield from stored(REPOSITORIES, replace(repository, pushed_at=clock)))

@@ -61,7 +61,8 @@ class Options(msgspec.Struct, frozen=True):
     use_bm25: bool = False
     line_bytes_max: int = 2_000                         # longer lines are clipped around their matches, and marked
     estimate_only: bool = False                         # only say how many files would be considered
-    explain_scores: bool = False
+    explain_scores: bool = False                        # say of every match and file why it is worth what it is
+    with_checksum: bool = False                         # the CRC-64/ISO of the content in every file match
 
 
 class Location(msgspec.Struct, frozen=True):
@@ -136,7 +137,7 @@ class FileMatch(msgspec.Struct, frozen=True):
     chunks: tuple[Chunk, ...] = ()
     lines: tuple[Line, ...] = ()
     content: bytes | None = None
-    checksum: bytes = b""
+    checksum: bytes = b""                               # if it was asked for
     repository_id: int = 0
     repository_rank: int = 0
     skipped: str = ""                                   # why the content was not indexed, if it was not
@@ -152,14 +153,14 @@ class Stats(msgspec.Struct, frozen=True):
     files_loaded: int = 0                               # whose text was looked at
     files_skipped: int = 0                              # left unseen when a bound was met
     content_bytes: int = 0                              # text looked at
-    index_bytes: int = 0                                # postings read
+    index_bytes: int = 0                                # postings of the trigrams looked up
     indexes_searched: int = 0
     indexes_skipped: int = 0                            # a bound was met before they were reached
     indexes_excluded: int = 0                           # the query itself rules them out
-    regexps_considered: int = 0
+    regexps_considered: int = 0                         # files a regular expression was asked about
     ngram_lookups: int = 0
-    duration_s: float = 0.0
-    wait_s: float = 0.0
+    duration_s: float = 0.0                             # from the beginning of the work
+    wait_s: float = 0.0                                 # for a thread, before that
 
 
 class Reached(Enum):

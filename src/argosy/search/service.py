@@ -7,7 +7,7 @@ itself; otherwise the segments are shared out, because the kernels and RE2 run o
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from argosy.search.query.tree import Query
 
 _T = TypeVar("_T")
 
-ALONE_BYTES = 16 << 20          # less text than this is faster looked at than shared out: about 4 ms
+ALONE_BYTES = 4 << 20           # less text than this is faster looked at than shared out: about 1 ms
 
 
 class Shelf:
@@ -57,24 +57,47 @@ class Shelf:
         except KeyError:
             raise NotFound(f"no repository {name!r} is on this shelf: ask for the list of those that are") from None
 
-    async def search(self, query: Query, options: Options) -> Answer:
-        return await self._in_thread(lambda is_cancelled: self.search_now(query, options, is_cancelled))
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+        """`only`: those of the named repositories that are on the shelf at the call, whenever a thread is free."""
+        indexes, asked = self._chosen(only), self._clock.now()
+        return await self._in_thread(lambda is_cancelled: self._searched(indexes, query, options, is_cancelled, asked))
 
-    async def repositories(self, query: Query) -> tuple[Repository, ...]:
-        return await self._in_thread(lambda is_cancelled: self.repositories_now(query, is_cancelled))
+    async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
+        indexes = self._chosen(only)
+        return await self._in_thread(lambda is_cancelled: self._matching(indexes, query, is_cancelled))
 
     def search_now(self, query: Query, options: Options, is_cancelled: Callable[[], bool] = never) -> Answer:
         """The same, in this thread, for programs without an event loop."""
-        budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
-        began = budget.now()
-        return self._outcome(Search(query, options, budget)).answer(began, budget)
+        return self._searched(self._order, query, options, is_cancelled)
 
     def repositories_now(self, query: Query, is_cancelled: Callable[[], bool] = never) -> tuple[Repository, ...]:
+        return self._matching(self._order, query, is_cancelled)
+
+    def _chosen(self, only: Collection[str] | None) -> tuple[Index, ...]:
+        order = self._order
+        return order if only is None else tuple([index for index in order if index.repository.name in only])
+
+    def _searched(
+        self,
+        indexes: tuple[Index, ...],
+        query: Query,
+        options: Options,
+        is_cancelled: Callable[[], bool],
+        asked: float | None = None,
+    ) -> Answer:
+        budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
+        began = budget.now()
+        wait_s = 0.0 if asked is None else began - asked
+        return self._outcome(indexes, Search(query, options, budget)).answer(began, budget, wait_s)
+
+    def _matching(
+        self, indexes: tuple[Index, ...], query: Query, is_cancelled: Callable[[], bool]
+    ) -> tuple[Repository, ...]:
         options = Options(form=Form.COUNT, index_match_limit=1)
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
         search = Search(query, options, budget)
         found = []
-        for index in self._order:
+        for index in indexes:
             tasks = search.tasks(index, Outcome(options))
             if any(task.run().files for task in tasks):
                 found.append(index.repository)
@@ -82,9 +105,9 @@ class Shelf:
             raise Unavailable(f"not every repository was looked at within {options.wall_time_s:g} s: ask more narrowly")
         return tuple(sorted(found, key=lambda repository: repository.name))
 
-    def _outcome(self, search: Search) -> Outcome:
+    def _outcome(self, indexes: tuple[Index, ...], search: Search) -> Outcome:
         outcome = Outcome(search.options)
-        tasks = [task for index in self._order for task in search.tasks(index, outcome)]
+        tasks = [task for index in indexes for task in search.tasks(index, outcome)]
         if self._threads > 1 and _is_worth_sharing(tasks):
             for part in self._pool.map(Task.run, tasks):
                 outcome.merge(part)

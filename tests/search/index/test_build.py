@@ -173,6 +173,13 @@ def test_progress_rises_to_the_whole() -> None:
     assert 2 < len(told) <= 5 * len(text) // building.PROGRESS_BYTES + 1
 
 
+def test_progress_counts_what_was_read_and_then_left_out() -> None:
+    told: list[int] = []
+    files = {f"{n}.bin": b"\0" * (1 << 20) for n in range(4)}
+    build(one_branch("r", files), POLICY, progress=lambda done, _: told.append(done))
+    assert told == [n * ((1 << 20) + 1) for n in (1, 2, 3, 4, 4)]
+
+
 def test_an_exception_from_progress_ends_the_build_and_lets_go_of_the_source() -> None:
     closed: list[bool] = []
 

@@ -37,6 +37,15 @@ def test_literals_and_runs_are_looked_for(pattern: str, expected: list[type]) ->
     assert kinds(pattern) == expected
 
 
+def test_what_a_longer_literal_says_is_not_looked_for_again() -> None:
+    pattern = r"EXPORT_SYMBOL(_GPL)?\(vfs_\w+"
+    assert kinds(pattern) == [ClauseAnchor, RunAnchor]
+    text = b"EXPORT_SYMBOL(vfs_read) EXPORT_SYMBOL_GPL(vfs_x) EXPORT_SYMBOL_GPL vfs_"
+    assert places(pattern, text)[0] == [0, 24]
+    assert kinds("foo.*food") == [ClauseAnchor]
+    assert kinds("foo.*(?i:food)") == [ClauseAnchor, ClauseAnchor]     # any case of it says less
+
+
 def test_too_many_alternatives_are_not_looked_for() -> None:
     few = "|".join(f"text{i}.*" for i in range(CLAUSE_LITERALS_MAX))
     assert ClauseAnchor in kinds(f"({few})")

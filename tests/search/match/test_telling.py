@@ -83,6 +83,20 @@ def test_long_lines_of_context_are_shortened_between_characters() -> None:
     assert [each.decode() for each in (*line.before, *line.after)] == ["ä" * 25, "ö" * 25]
 
 
+def test_an_overlong_line_clips_only_itself() -> None:
+    text = b"1\nfoo 2\nfoo " + b"x" * 500 + b"\nfoo 4\n5\n"
+    above, long, below = chunks(text, "foo", Options(context_lines=1, line_bytes_max=100))
+    assert [above.content, below.content] == [b"1\nfoo 2\n", b"foo 4\n5\n"]
+    assert [each.is_clipped for each in (above, long, below)] == [False, True, False]
+    assert (long.content[:5], len(long.content), long.start.line) == (b"foo x", 100, 3)
+    assert [each.ranges[0].start.line for each in (above, long, below)] == [2, 3, 4]
+
+
+def test_overlong_context_is_left_out_of_a_chunk() -> None:
+    [chunk] = chunks(b"x" * 500 + b"\nfoo\n" + b"y" * 500, "foo", Options(context_lines=1, line_bytes_max=100))
+    assert (chunk.content, chunk.is_clipped, chunk.start.line) == (b"foo\n", False, 2)
+
+
 def test_a_match_longer_than_the_bound_is_shown_in_part() -> None:
     [chunk] = chunks(b"a" * 1000, "a+", Options(line_bytes_max=100))
     assert (chunk.is_clipped, len(chunk.content)) == (True, 100)

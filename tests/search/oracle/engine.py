@@ -14,7 +14,7 @@ from argosy.search.match.searching import search_index
 from argosy.search.model import Answer, Chunk, FileMatch, Form, Fragment, Line, Options
 from argosy.search.query.tree import Query
 from argosy.search.skipping import Policy
-from argosy.search.symbols import definitions
+from argosy.search.symbols.extract import definitions
 from tests.search.oracle import naive, shown
 from tests.search.oracle.corpora import NUL, Checkout, File
 from tests.search.oracle.reducing import smallest

@@ -131,6 +131,13 @@ def test_a_refused_pattern_is_explained(source: str, reason: str, remedy: str) -
     assert len(str(refused.value)) < 300
 
 
+@pytest.mark.parametrize("source", ["(" * 30_000, "(?P<" + "n" * 30_000, r"\p{" + "x" * 30_000 + "}", "\udc80" * 9000])
+def test_a_message_is_short_however_long_the_pattern(source: str) -> None:
+    with pytest.raises(RegexError) as refused:
+        Pattern.compile(source)
+    assert len(str(refused.value)) < 800        # a character that is no text is spelled with six
+
+
 def test_a_message_does_not_mention_what_was_not_written() -> None:
     with pytest.raises(RegexError) as refused:
         Pattern.compile("(?:a")

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from argosy.search.symbols import blanking, definitions, indents, nesting, outline, squeezing
+from argosy.search.symbols import blanking, indents, nesting, outline, squeezing
+from argosy.search.symbols.extract import definitions
 from argosy.search.symbols.grammars import GRAMMARS
 from tests.search.symbols.test_extract import PIECE_LIST
 

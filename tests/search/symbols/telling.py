@@ -2,7 +2,7 @@
 
 from textwrap import dedent
 
-from argosy.search.symbols import definitions
+from argosy.search.symbols.extract import definitions
 
 
 def told(language: str, text: str | bytes) -> list[str]:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.languages import LANGUAGES
-from argosy.search.symbols import KINDS, definitions
-from argosy.search.symbols.extract import CONTENT_BYTES_MAX, DEFINITIONS_MAX, WINDOW_BYTES
+from argosy.search.symbols import KINDS
+from argosy.search.symbols.extract import CONTENT_BYTES_MAX, DEFINITIONS_MAX, WINDOW_BYTES, definitions
 from argosy.search.symbols.grammars import GRAMMARS
 from tests.search.symbols.telling import told
 

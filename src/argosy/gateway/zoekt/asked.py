@@ -98,6 +98,7 @@ def options_of(opts: SearchOpts) -> Options:
         line_bytes_max=LINE_BYTES_MAX,
         estimate_only=opts.estimate_doc_count,
         explain_scores=opts.debug_score,
+        with_checksum=True,
     )
 
 

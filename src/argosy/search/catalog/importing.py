@@ -1,4 +1,4 @@
-"""A list of repositories as people write it: one address a line, or a JSON array. Read whole before any of it counts."""
+"""A list of repositories as people write it: one address a line, or a JSON array. Read whole before it counts."""
 
 import json
 from typing import Any

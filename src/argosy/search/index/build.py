@@ -22,7 +22,7 @@ from argosy.search.kernels.classes import CLASSES
 from argosy.search.kernels.counting import distinct_keys
 from argosy.search.languages import category_of, language_of
 from argosy.search.skipping import Policy, reason_before_reading, reason_to_skip
-from argosy.search.symbols import definitions
+from argosy.search.symbols.extract import definitions
 
 HEAD_BYTES = 4096                       # what a file is shows in its first lines
 PROGRESS_BYTES = 1 << 20                # progress is told this often
@@ -38,6 +38,7 @@ class _Task:
 
     @property
     def text_bytes(self) -> int:
+        """What is to be read, for all one knows beforehand: progress counts these, indexed in the end or not."""
         return 1 + (self.entry.size_bytes if self.reason is SkipReason.NONE else 0)     # with its NUL
 
 
@@ -67,7 +68,7 @@ def build(
 
 def _documents(
     source: Source, tasks: Sequence[_Task], policy: Policy, *, with_symbols: bool
-) -> Generator[tuple[Entry, Document], None, None]:
+) -> Generator[tuple[_Task, Document], None, None]:
     """Each task's document, read or recalled."""
     wanted = [task.entry for task in tasks if task.place is None and task.reason is SkipReason.NONE]
     contents = source.read(wanted)
@@ -79,7 +80,7 @@ def _documents(
             elif task.reason is SkipReason.NONE:
                 content = next(contents, None)
             assert content is not None, "a source answers every entry it is asked for"
-            yield task.entry, _document(task.entry, content, policy, with_symbols=with_symbols)
+            yield task, _document(task.entry, content, policy, with_symbols=with_symbols)
     finally:
         if isinstance(contents, Generator):
             contents.close()            # a process may stand behind it
@@ -115,7 +116,7 @@ def _checked(entry: Entry, content: bytes, policy: Policy) -> Content:
 
 
 def _parts(
-    documents: Iterator[tuple[Entry, Document]], total_bytes: int, progress: Progress | None
+    documents: Iterator[tuple[_Task, Document]], total_bytes: int, progress: Progress | None
 ) -> Iterator[Part]:
     """The documents in as few segments as they fit, of about the same size."""
     shares = total_bytes // SEGMENT_TEXT_BYTES + 1
@@ -123,14 +124,14 @@ def _parts(
     assembly = Assembly(expected_bytes=share_bytes)
     branches: list[int] = []
     done_bytes = told_bytes = 0
-    for entry, document in documents:
+    for task, document in documents:
         has_share = shares > 1 and assembly.text_bytes >= share_bytes       # the last one takes what is left
-        if branches and (has_share or not assembly.has_room(entry.path, len(document.content))):
+        if branches and (has_share or not assembly.has_room(document.path, len(document.content))):
             yield sealed_part(assembly.finish(), frozen(np.array(branches, np.uint64)))
             assembly, branches, shares = Assembly(expected_bytes=share_bytes), [], shares - 1
         assembly.add(document)
-        branches.append(entry.branches)
-        done_bytes += 1 + len(document.content)
+        branches.append(task.entry.branches)
+        done_bytes += task.text_bytes
         if progress and done_bytes >= told_bytes + PROGRESS_BYTES:
             told_bytes = done_bytes
             progress(min(done_bytes, total_bytes), total_bytes)

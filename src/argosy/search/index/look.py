@@ -1,6 +1,6 @@
 """Reading an index back: which documents there are, what is in one, what it defines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,15 +45,16 @@ def documents(index: Index) -> Iterator[Listed]:
     names = [branch.name for branch in index.repository.branches]
     for part in index.parts:
         for document in np.flatnonzero(part.branches).tolist():
-            yield _listed(part, document, names)
+            yield listed(part, document, names)
 
 
 def content(index: Index, path: str, branch: str = HEAD) -> bytes:
     """The text of a file as it is on that branch."""
-    found = content_of(*_found(index, path, branch))
-    if isinstance(found, SkipReason):
-        raise NotFound(f"the content of {path!r} is not indexed: {found.value}")
-    return found
+    part, document = found(index, path, branch)
+    text = content_of(part.segment, document)
+    if isinstance(text, SkipReason):
+        raise NotFound(f"the content of {path!r} is not indexed: {text.value}")
+    return text
 
 
 def content_of(segment: Segment, document: int) -> Content:
@@ -67,7 +68,8 @@ def content_of(segment: Segment, document: int) -> Content:
 
 def outline(index: Index, path: str, branch: str = HEAD) -> list[Outlined]:
     """What the file defines, in the order it stands there."""
-    segment, document = _found(index, path, branch)
+    part, document = found(index, path, branch)
+    segment = part.segment
     start, end = _bounds(segment, document)
     symbols, data = segment.symbols, segment.content.data
     first, last = np.searchsorted(symbols.starts, [start, end]).tolist()
@@ -92,7 +94,8 @@ def outline(index: Index, path: str, branch: str = HEAD) -> list[Outlined]:
     ]
 
 
-def _listed(part: Part, document: int, branches: list[str]) -> Listed:
+def listed(part: Part, document: int, branches: Sequence[str]) -> Listed:
+    """A document as a listing shows it; `branches` are the names of the repository's."""
     segment, mask = part.segment, int(part.branches[document])
     start, end = _bounds(segment, document)
     return Listed(
@@ -106,17 +109,19 @@ def _listed(part: Part, document: int, branches: list[str]) -> Listed:
     )
 
 
-def _found(index: Index, path: str, branch: str) -> tuple[Segment, int]:
-    bit = np.uint64(1 << _number(index, branch))
+def found(index: Index, path: str, branch: str = HEAD) -> tuple[Part, int]:
+    """The document that is at this path on that branch, and the part it is in."""
+    bit = np.uint64(1 << branch_number(index, branch))
     wanted = path.encode("utf-8", "surrogateescape")
     for part in index.parts:
         for document in _with_path(part.segment, wanted):
             if part.branches[document] & bit:
-                return part.segment, document
+                return part, document
     raise NotFound(f"there is no {path!r} on branch {branch!r} of {index.repository.name!r}")
 
 
-def _number(index: Index, branch: str) -> int:
+def branch_number(index: Index, branch: str) -> int:
+    """The place of a branch among the repository's."""
     names = [each.name for each in index.repository.branches]
     if branch in names:
         return names.index(branch)

@@ -5,7 +5,7 @@ newline lies in one block. A trigram is an 18-bit number (three bytes folded to 
 its posting is the sorted list of blocks that hold it, or a bitmap over all blocks where that is smaller.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -97,6 +97,10 @@ class Segment:
     table: DocTable
     languages: tuple[str, ...]
     checksums: tuple[int, ...] = ()     # of the arrays when they were made; `checking.py` compares
+    traits: int = field(init=False)     # those that any document has: nearly always few, and soon asked
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traits", int(np.bitwise_or.reduce(self.table.traits, initial=0)))
 
     def path(self, document: int) -> bytes:
         start, end = int(self.names.starts[document]), int(self.names.starts[document + 1]) - 1

@@ -13,5 +13,5 @@ def warm() -> list[str]:
     names = sorted(module.name for module in iter_modules(__path__))
     for name in names:
         import_module(f"{__name__}.{name}")
-    import_module("argosy.search.symbols")
+    import_module("argosy.search.symbols.extract")
     return names

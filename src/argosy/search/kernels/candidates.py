@@ -102,21 +102,24 @@ def _intersect_bitmaps(starts: I64, blocks: U16, words: int, out: U32) -> int:
     return count
 
 
-@kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _OUT))
-def intersect(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32) -> int:
-    """The blocks that hold every key, ascending in `out`; returns how many. Shortest posting first."""
+@helper
+def _intersect(
+    keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32
+) -> tuple[int, int]:
+    """How many blocks there are, and how many entries the postings have."""
     starts = np.empty(keys.size, np.int64)
     lengths = np.empty(keys.size, np.int64)
     for i in range(keys.size):
         rank = _rank(keys[i], present, ranks)
         if rank < 0:
-            return 0
+            return 0, 0
         starts[i] = offsets[rank]
         lengths[i] = np.int64(offsets[rank + 1]) - starts[i]
+    entries = lengths.sum()
     order = np.argsort(lengths)
     first = order[0]
     if lengths[first] == bitmap_words:
-        return _intersect_bitmaps(starts, blocks, bitmap_words, out)
+        return _intersect_bitmaps(starts, blocks, bitmap_words, out), entries
     count = lengths[first]
     for i in range(count):
         out[i] = blocks[_U(starts[first] + i)]
@@ -129,7 +132,54 @@ def intersect(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U
             count = _keep_by_leaps(out, count, blocks, starts[i], lengths[i])
         else:
             count = _keep_by_walking(out, count, blocks, starts[i], lengths[i])
-    return count
+    return count, entries
+
+
+@kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _OUT))
+def intersect(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32) -> int:
+    """The blocks that hold every key, ascending in `out`; returns how many. Shortest posting first."""
+    return _intersect(keys, bitmap_words, present, ranks, offsets, blocks, out)[0]
+
+
+@kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, WORDS, WORDS, LONGS, _OUT))
+def choose(
+    keys: I64,
+    bitmap_words: int,
+    present: U64,
+    ranks: U32,
+    offsets: U32,
+    blocks: U16,
+    block_starts: U32,
+    block_docs: U32,
+    branches: U64,
+    out: U32,
+) -> tuple[int, int, int, int]:
+    """Like `intersect`, without documents on no branch: how many blocks, documents, bytes and entries of postings."""
+    count, entries = _intersect(keys, bitmap_words, present, ranks, offsets, blocks, out)
+    kept, documents, size = 0, 0, 0
+    last = np.int64(-1)
+    for i in range(count):
+        block = np.int64(out[i])
+        document = np.int64(block_docs[_U(block)])
+        if branches[_U(document)] == 0:
+            continue
+        out[kept] = block
+        kept += 1
+        size += np.int64(block_starts[_U(block + 1)]) - np.int64(block_starts[_U(block)])
+        documents += np.int64(document != last)
+        last = document
+    return kept, documents, size, entries
+
+
+@kernel((_KEYS, LONGS, WORDS, WORDS))
+def entries_of(keys: I64, present: U64, ranks: U32, offsets: U32) -> int:
+    """How many entries the postings of these keys have together."""
+    entries = 0
+    for i in range(keys.size):
+        rank = _rank(keys[i], present, ranks)
+        if rank >= 0:
+            entries += np.int64(offsets[rank + 1]) - np.int64(offsets[rank])
+    return entries
 
 
 @kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _BITS))

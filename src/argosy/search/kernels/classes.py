@@ -30,6 +30,7 @@ def _classes() -> U8:
 
 
 CLASSES = _classes()
+_TRANSLATION = CLASSES.tobytes()
 
 
 def key_of(a: int, b: int, c: int) -> int:
@@ -42,5 +43,7 @@ def keys_of(literal: bytes) -> npt.NDArray[np.int64]:
 
     A literal's first OVERLAP_BYTES count, because a block that ends inside a line knows no more of what follows.
     """
-    classes = CLASSES[np.frombuffer(literal[:OVERLAP_BYTES], np.uint8)].astype(np.int64)
-    return np.unique(classes[:-2] << 2 * CLASS_BITS | classes[1:-1] << CLASS_BITS | classes[2:])
+    classes = literal[:OVERLAP_BYTES].translate(_TRANSLATION)
+    triples = zip(classes, classes[1:], classes[2:], strict=False)
+    keys = {a << 2 * CLASS_BITS | b << CLASS_BITS | c for a, b, c in triples}
+    return frozen(np.array(sorted(keys), np.int64))

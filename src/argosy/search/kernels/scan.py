@@ -109,6 +109,69 @@ def scan(
     return found, np.int64(starts.size), free
 
 
+@kernel((BYTES, WORDS, WORDS, WORDS, BYTES, BYTES, _RARE, _POSITIONS, _POSITIONS, numba.int64[::1]))
+def scan_blocks(
+    data: U8,
+    block_starts: U32,
+    block_docs: U32,
+    blocks: U32,
+    pattern: U8,
+    folds: U8,
+    rare: I64,
+    places: U32,
+    documents: U32,
+    firsts: I64,
+) -> tuple[int, int]:
+    """Where the pattern begins in these blocks, grouped by document: (matches, documents with any).
+
+    `documents` has room for all the blocks', `firsts` for one more: where each one's matches begin. All matches are
+    counted, and as many told as `places` has room for.
+    """
+    flags = np.zeros(STRIDE, np.uint8)
+    words = flags.view(np.uint64)
+    size = pattern.size
+    last = data.size - size
+    i0, i1, i2 = rare[0], rare[1], rare[2]
+    found, files = 0, 0
+    free = np.int64(0)
+    for b in range(blocks.size):
+        block = np.int64(blocks[b])
+        before = found
+        at = max(np.int64(block_starts[_U(block)]), free)
+        end = min(np.int64(block_starts[_U(block + 1)]) - 1, last) + 1
+        while at < end:
+            if at + STRIDE + size < data.size:
+                _flag(
+                    data, _U(at + i0), _U(at + i1), _U(at + i2), folds[i0], folds[i1], folds[i2],
+                    pattern[i0], pattern[i1], pattern[i2], flags,
+                )  # fmt: skip
+                for w in range(8):
+                    word = words[_U(w)]
+                    while word:
+                        here = at + (w << 3) + _trailing_bytes(word)
+                        word &= word - np.uint64(1)
+                        if here < free or here >= end or not _is_here(data, here, pattern, folds):
+                            continue
+                        if found < places.size:
+                            places[_U(found)] = here
+                        found += 1
+                        free = here + size
+                at += STRIDE
+            else:
+                if at >= free and _is_here(data, at, pattern, folds):
+                    if found < places.size:
+                        places[_U(found)] = at
+                    found += 1
+                    free = at + size
+                at += 1
+        if found > before and (files == 0 or documents[_U(files - 1)] != block_docs[_U(block)]):
+            documents[_U(files)] = block_docs[_U(block)]
+            firsts[_U(files)] = before
+            files += 1
+    firsts[_U(files)] = found
+    return found, files
+
+
 @helper
 def _fits(data: U8, at: int, size: int, table: U64) -> bool:
     k = 0

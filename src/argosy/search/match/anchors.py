@@ -4,6 +4,7 @@ An anchor lies on one line. Its blocks are found by trigrams, its places by a sc
 places are ever handed to RE2.
 """
 
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from argosy.search.index.segment import I64, U8, U32, Segment, frozen
 from argosy.search.kernels.classes import CLASSES
 from argosy.search.match.budget import Budget
-from argosy.search.match.needle import Needle, blocks_with_any, find_each
+from argosy.search.match.needle import Needle, find_each, mask_of_any
 from argosy.search.match.runs import RunNeedle, best_run, singles
 from argosy.search.match.spans import Mask
 from argosy.search.regex import Literal, Needs
@@ -20,10 +21,17 @@ WINDOW_KEYS_MAX = 300                   # a window of three byte sets with more 
 WINDOWS_MAX = 6                         # the most telling ones are looked up
 CLAUSE_LITERALS_MAX = 8                 # more literals than these cost more to look for than they save
 
+NO_KEYS: I64 = frozen(np.empty(0, np.int64))
+
 Run = tuple[frozenset[int], ...]
 
 
 class Anchor(Protocol):
+    @property
+    def keys(self) -> I64:
+        """What is looked up to tell its blocks."""
+        ...
+
     def blocks(self, segment: Segment) -> Mask:
         """The blocks that may hold it."""
         ...
@@ -38,6 +46,10 @@ class ClauseAnchor:
 
     def __init__(self, needles: tuple[Needle, ...]) -> None:
         self._needles = needles
+
+    @property
+    def keys(self) -> I64:
+        return np.concatenate([needle.lookups for needle in self._needles])
 
     def blocks(self, segment: Segment) -> Mask:
         mask = np.zeros(segment.content.blocks, np.bool_)
@@ -54,8 +66,21 @@ class RunAnchor:
     """Bytes in a row, each one of a set."""
 
     def __init__(self, run: Run) -> None:
-        self._needle = RunNeedle(run)
-        self._windows = windows([run])
+        self._run = run
+
+    # A literal beside it is often rare enough, and this is never asked.
+
+    @cached_property
+    def _needle(self) -> RunNeedle:
+        return RunNeedle(self._run)
+
+    @cached_property
+    def _windows(self) -> list[I64]:
+        return windows([self._run])
+
+    @property
+    def keys(self) -> I64:
+        return np.concatenate([NO_KEYS, *self._windows])
 
     def blocks(self, segment: Segment) -> Mask:
         mask = np.ones(segment.content.blocks, np.bool_)
@@ -68,13 +93,12 @@ class RunAnchor:
 
 
 def anchors(needs: Needs) -> list[Anchor]:
-    """Everything that every match holds and that is worth looking for."""
-    found: list[Anchor] = []
+    """Everything that every match holds and that is worth looking for; what is quickly looked up comes first."""
+    needles = [clause for clause in map(_needles, needs.clauses) if clause is not None]
+    found: list[Anchor] = [ClauseAnchor(clause) for clause in needles if not _is_implied(clause, needles)]
     run = best_run(needs.runs)
     if run is not None and len(singles(run)) < len(run):        # a run of single bytes is a literal, and there already
         found.append(RunAnchor(run))
-    needles = [_needles(clause) for clause in needs.clauses]
-    found.extend(ClauseAnchor(clause) for clause in needles if clause is not None)
     return found
 
 
@@ -86,6 +110,22 @@ def _needles(clause: tuple[Literal, ...]) -> tuple[Needle, ...] | None:
     if any(len(line) < 2 or b"\0" in line for line, _ in lines):
         return None
     return tuple(Needle(line, is_folded=is_folded) for line, is_folded in sorted(lines))
+
+
+def _is_implied(clause: tuple[Needle, ...], others: list[tuple[Needle, ...]]) -> bool:
+    """Whether a longer clause says as much: each of its literals holds one of these, in the same case or any."""
+    return any(
+        other is not clause
+        and sum(len(needle.text) for needle in other) > sum(len(needle.text) for needle in clause)
+        and all(any(_holds(longer, shorter) for shorter in clause) for longer in other)
+        for other in others
+    )
+
+
+def _holds(longer: Needle, shorter: Needle) -> bool:
+    if shorter.is_folded:
+        return shorter.text in longer.text.lower()
+    return not longer.is_folded and shorter.text in longer.text
 
 
 def windows(runs: list[Run]) -> list[I64]:
@@ -105,6 +145,4 @@ def _triples(run: Run) -> list[tuple[set[int], set[int], set[int]]]:
 
 
 def window_blocks(keys: I64, segment: Segment) -> Mask:
-    mask = np.zeros(segment.content.blocks, np.bool_)
-    mask[blocks_with_any(keys, segment.postings, segment.content.blocks)] = True
-    return mask
+    return mask_of_any(keys, segment.postings, segment.content.blocks)

@@ -1,22 +1,25 @@
 """A query on one segment: which documents satisfy it, and where.
 
-Evaluation goes twice through the tree. First every node says which documents are possible, from the postings and the
-document table alone. Then, batch by batch and best documents first, each node says which of the documents still in
-question satisfy it, cheapest child first, and text atoms hand up their spans. A batch is small enough that a bound is
-noticed within milliseconds.
+Evaluation goes twice through the tree. First every node says which documents are possible, from the document table, the
+names of files and the postings. Then, batch by batch and best documents first, each node says which of the documents
+still in question satisfy it, cheapest child first, and text atoms hand up their spans. A batch is small enough that a
+bound is noticed within milliseconds.
 """
 
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from argosy.search.index.index import Part
-from argosy.search.index.segment import U32
+from argosy.search.index.segment import I64, U32
+from argosy.search.kernels.candidates import entries_of
 from argosy.search.match.atoms import Atoms
 from argosy.search.match.budget import Budget
+from argosy.search.match.finders import Finder
 from argosy.search.match.sites import ContentSite, NameSite, Site, SymbolSite
 from argosy.search.match.spans import NOTHING, Mask, Spans
 from argosy.search.model import Repository
@@ -74,11 +77,18 @@ class SegmentSearch:
         self._sites: dict[int, Sequence[Site]] = {}     # by the identity of the atom
         self._named: dict[int, Mask] = {}               # by the identity of the set of names
         self.content_bytes = 0          # looked at so far
+        self.lookups = self.index_bytes = self.regexps_considered = 0
 
     def possible(self) -> U32:
         """The documents that the index cannot rule out."""
         mask = self._possible(self._query)
-        return NOTHING if mask is None else np.flatnonzero(mask & (self._branches != 0)).astype(np.uint32)
+        if mask is None:
+            return NOTHING
+        mask = mask & (self._branches != 0)
+        if isinstance(self._query, And):                # what one child leaves is what the others are asked about
+            for site in itertools.chain(*self._sites.values()):
+                site.narrow(mask)
+        return np.flatnonzero(mask).astype(np.uint32)
 
     def batches(self, documents: U32) -> Iterator[tuple[U32, Found]]:
         """The documents of each batch, and what was found in them, until all are seen or the budget is spent.
@@ -87,18 +97,14 @@ class SegmentSearch:
         """
         if len(documents) == 0:
             return
-        totals = np.cumsum(self._costs()[documents])
-        at = 0
-        while at < len(documents) and not self._budget.is_spent():
-            spent = totals[at - 1] if at else 0
-            end = int(np.searchsorted(totals, spent + BATCH_BYTES, "right"))
-            end = min(max(end, at + 1), at + BATCH_DOCUMENTS)
+        for at, end, size_bytes in cut(self._costs()[documents]):
+            if self._budget.is_spent():
+                return
             batch = documents[at:end]
             mask = np.zeros(self._size, np.bool_)
             mask[batch] = True
-            self.content_bytes += int(totals[end - 1] - spent)
+            self.content_bytes += size_bytes
             yield batch, self._counted(mask) or self._exact(self._query, mask)
-            at = end
 
     def cost_bytes(self, documents: U32) -> int:
         """How much text must be looked at in these documents."""
@@ -121,7 +127,7 @@ class SegmentSearch:
                 return _any([self._possible(child) for child in children])
             case Not(child):
                 possible = self._possible(child)
-                if possible is None or not is_exact(child):
+                if possible is None or _breadth(child) is not Breadth.TABLE:
                     return np.ones(self._size, np.bool_)
                 return ~possible
             case Type(_, child) | Boost(child, _):
@@ -132,12 +138,24 @@ class SegmentSearch:
                 return self._known(node)
 
     def _possible_all(self, children: Sequence[Query]) -> Mask | None:
-        mask: Mask | None = np.ones(self._size, np.bool_)
-        for child in children:
+        """What the document table and the names say comes first, and where that leaves nothing, no posting is read.
+
+        Names are short: those still in question are matched right here, so that no other file's text is looked at.
+        """
+        mask: Mask = self._branches != 0
+        for child in sorted(children, key=_breadth):
             possible = self._possible(child)
-            if possible is None or mask is None:
+            if possible is None:
                 return None
             mask &= possible
+            if not mask.any():
+                return None
+        for child in children:
+            if _breadth(child) is Breadth.NAMES:
+                named = self._exact(child, mask).mask
+                if self._budget.reached is not None:    # some names were not looked at
+                    break
+                mask = named
         return mask
 
     @property
@@ -174,11 +192,13 @@ class SegmentSearch:
         return sites
 
     def _new_sites(self, node: Substring | Regexp | Symbol) -> Sequence[Site]:
-        atom = node.name if isinstance(node, Symbol) else node
-        finder = self._atoms.finder(atom)
+        finder = self._finder(node)
         if finder is None:
             return ()
-        candidates = finder.candidates(self._segment)
+        candidates, postings = finder.candidates(self._segment), self._segment.postings
+        self.lookups += len(finder.keys)
+        entries = entries_of(finder.keys, postings.present, postings.ranks, postings.offsets)
+        self.index_bytes += entries * postings.blocks.itemsize
         if isinstance(node, Symbol):
             return (SymbolSite(finder, self._segment, candidates),)
         if node.scope is Scope.CONTENT:
@@ -251,21 +271,23 @@ class SegmentSearch:
         spans: list[Spans] = []
         if self._budget.is_spent():
             return Found(union)
+        finder = self._finder(node)
         for site in self._sites_of(node):
             asked = None if site.possible is None else mask & ~union & site.possible
             if asked is None or not asked.any():
                 continue
+            if finder is not None and finder.is_regex:
+                self.regexps_considered += int(np.count_nonzero(asked))
             found = site.find(asked, self._budget)
             union |= found.mask(len(mask))
             spans.append(found)
-        if self._can_be_empty(node):
+        if finder is not None and finder.can_be_empty:
             for site in self._sites_of(node):
                 union |= site.admits(mask & ~union, self._budget)
         return Found(union, tuple(spans))
 
-    def _can_be_empty(self, node: Substring | Regexp | Symbol) -> bool:
-        finder = self._atoms.finder(node.name if isinstance(node, Symbol) else node)
-        return finder is not None and finder.can_be_empty
+    def _finder(self, node: Substring | Regexp | Symbol) -> Finder | None:
+        return self._atoms.finder(node.name if isinstance(node, Symbol) else node)
 
     def _cost(self, node: Query) -> int:
         """Roughly the bytes that must be looked at."""
@@ -280,15 +302,42 @@ class SegmentSearch:
                 return 0
 
 
-def is_exact(node: Query) -> bool:
-    """The document table alone decides."""
+class Breadth(IntEnum):
+    """How much must be looked at to tell whether a node holds."""
+
+    TABLE = 0
+    NAMES = 1
+    TEXT = 2
+
+
+def _breadth(node: Query) -> Breadth:
     match node:
         case And(children) | Or(children):
-            return all(is_exact(child) for child in children)
+            return max(map(_breadth, children), default=Breadth.TABLE)
         case Not(child) | Type(_, child) | Boost(child, _):
-            return is_exact(child)
+            return _breadth(child)
+        case Substring() | Regexp():
+            return Breadth.NAMES if node.scope is Scope.FILE_NAME else Breadth.TEXT
+        case Symbol():
+            return Breadth.TEXT
         case _:
-            return not isinstance(node, Substring | Regexp | Symbol)
+            return Breadth.TABLE
+
+
+def cut(costs: I64) -> Iterator[tuple[int, int, int]]:
+    """Batches of documents that cost so many bytes each: from which, to which, and what that costs together."""
+    totals = np.cumsum(costs)
+    at, spent = 0, 0
+    while at < len(totals):
+        end = int(np.searchsorted(totals, spent + BATCH_BYTES, "right"))
+        end = min(max(end, at + 1), at + BATCH_DOCUMENTS)
+        total = int(totals[end - 1])
+        yield at, end, total - spent
+        at, spent = end, total
+
+
+def is_one_batch(documents: int, size_bytes: int) -> bool:
+    return documents <= BATCH_DOCUMENTS and size_bytes <= BATCH_BYTES
 
 
 def _any(masks: Sequence[Mask | None]) -> Mask | None:

@@ -1,70 +1,84 @@
-"""Excerpts of one document: where a byte is in lines and columns, and the lines around matches."""
+"""Excerpts of one document: the lines of matches with their context, and what of an overlong line is shown."""
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from argosy.search.model import Location
-
-_NEWLINE = b"\n"
-
 
 class Match(NamedTuple):
-    """A match in a document; `symbol` is the place of the symbol it overlaps among the segment's, or -1."""
+    """A match and the lines it lies in, as `kernels/places.py` tells them; positions are those of the text.
+
+    `symbol` is the place of the symbol it overlaps among the segment's, or -1.
+    """
 
     start: int
     end: int
     points: float = 0.0
     symbol: int = -1
+    line: int = 1                       # the number of the line it begins in
+    line_start: int = 0
+    last_line: int = 1                  # and of the one it ends in
+    last_start: int = 0
+    lines_end: int = 0                  # past the newline of the last line it has a byte in
+    top: int = 0                        # its lines with their context
+    bottom: int = 0
+    is_long: int = 0                    # one of its lines is longer than is shown
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Whole lines of a document and the matches in them."""
+    """Whole lines of a document and the matches in them; if one is overlong, it stands alone."""
 
     start: int
     end: int
     matches: tuple[Match, ...]
+    is_long: bool = False
 
 
-class Cursor:
-    """Tells line and column of positions that only ascend.
+def excerpts(matches: Sequence[Match]) -> Iterator[Excerpt]:
+    """The lines of the matches with their context; excerpts that meet are one, except with an overlong line."""
+    start = end = -1
+    is_long = False
+    inside: list[Match] = []
+    for match in matches:
+        touches = match.top == end and not (is_long or match.is_long)
+        if inside and (match.top < end or touches):
+            end = max(end, match.bottom)
+            is_long = is_long or bool(match.is_long)
+        else:
+            if inside:
+                yield Excerpt(start, end, tuple(inside), is_long)
+            start, end, is_long, inside = match.top, match.bottom, bool(match.is_long), []
+        inside.append(match)
+    if inside:
+        yield Excerpt(start, end, tuple(inside), is_long)
 
-    Marks are positions with a known number of newlines before them, so that what lies between need not be counted.
-    """
 
-    def __init__(self, text: bytes, marks: Sequence[int] = (), newlines: Sequence[int] = ()) -> None:
+def window(text: memoryview | bytes, start: int, end: int, focus: int, bytes_max: int) -> tuple[int, int]:
+    """At most so many bytes of text[start:end], whole characters, with the focus in the second quarter."""
+    start = max(start, focus - bytes_max // 4)
+    while start < focus and _is_inside_character(text, start):
+        start += 1
+    end = min(end, start + bytes_max)
+    while end > focus and _is_inside_character(text, end):
+        end -= 1
+    return start, end
+
+
+class Columns:
+    """Tells the columns of positions that only ascend, so that no part of a long line is counted twice."""
+
+    def __init__(self, text: memoryview) -> None:
         self._text = text
-        self._marks = marks
-        self._newlines = newlines
-        self._at = 0
-        self._line = 1
-        self._line_start = 0
+        self._line_start = self._at = -1
         self._column = 1
 
-    def locate(self, position: int) -> Location:
-        self._leap(position)
-        text, at = self._text, self._at
-        newlines = text.count(_NEWLINE, at, position)
-        if newlines:
-            self._line += newlines
-            self._line_start = text.rfind(_NEWLINE, at, position) + 1
-        if newlines or _is_inside_character(text, at):
-            self._column = 1 + characters(text[self._line_start : position])
-        else:
-            self._column += characters(text[at:position])
+    def column(self, line_start: int, position: int) -> int:
+        if line_start != self._line_start or _is_inside_character(self._text, self._at):
+            self._line_start, self._at, self._column = line_start, line_start, 1
+        self._column += characters(bytes(self._text[self._at : position]))
         self._at = position
-        return Location(position, self._line, self._column)
-
-    def _leap(self, position: int) -> None:
-        """Goes to the last mark before the position, if that is ahead."""
-        place = bisect_right(self._marks, position) - 1
-        mark = self._marks[place] if place >= 0 else 0
-        if mark > self._at and self._text.startswith(_NEWLINE, mark - 1):      # a block may begin inside a long line
-            self._at = self._line_start = mark
-            self._line = self._newlines[place] + 1
-            self._column = 1
+        return self._column
 
 
 def characters(text: bytes) -> int:
@@ -72,77 +86,5 @@ def characters(text: bytes) -> int:
     return len(text) if text.isascii() else len(text.decode("utf-8", "surrogateescape"))
 
 
-def _is_inside_character(text: bytes, at: int) -> bool:
+def _is_inside_character(text: memoryview | bytes, at: int) -> bool:
     return at < len(text) and text[at] & 0xC0 == 0x80
-
-
-def line_start(text: bytes, position: int) -> int:
-    return text.rfind(_NEWLINE, 0, position) + 1
-
-
-def line_end(text: bytes, position: int) -> int:
-    """Past the newline that ends the line, or the end of the text."""
-    end = text.find(_NEWLINE, position)
-    return len(text) if end < 0 else end + 1
-
-
-def excerpts(text: bytes, matches: Sequence[Match], *, context_lines: int) -> Iterator[Excerpt]:
-    """The lines of the matches with their context; excerpts that meet are one."""
-    start = end = -1
-    inside: list[Match] = []
-    for match in matches:
-        first = _up(text, line_start(text, match.start), context_lines)
-        last = _down(text, line_end(text, max(match.end - 1, match.start)), context_lines)
-        if inside and first <= end:
-            end = max(end, last)
-        else:
-            if inside:
-                yield Excerpt(start, end, tuple(inside))
-            start, end, inside = first, last, []
-        inside.append(match)
-    if inside:
-        yield Excerpt(start, end, tuple(inside))
-
-
-def _up(text: bytes, start: int, lines: int) -> int:
-    for _ in range(lines):
-        if start == 0:
-            break
-        start = line_start(text, start - 1)
-    return start
-
-
-def _down(text: bytes, end: int, lines: int) -> int:
-    for _ in range(lines):
-        if end >= len(text):
-            break
-        end = line_end(text, end)
-    return end
-
-
-def clipped(text: bytes, excerpt: Excerpt, bytes_max: int) -> tuple[int, int]:
-    """The part of the excerpt that is shown: all of it, or if a line is too long, some of it around the first match."""
-    start, end = excerpt.start, excerpt.end
-    if bytes_max == 0 or end - start <= bytes_max or _longest_line(text, start, end) <= bytes_max:
-        return start, end
-    return window(text, start, end, excerpt.matches[0], bytes_max)
-
-
-def window(text: bytes, start: int, end: int, match: Match, bytes_max: int) -> tuple[int, int]:
-    """At most so many bytes of text[start:end], whole characters, with the match in the second quarter."""
-    start = max(start, match.start - bytes_max // 4)
-    while start < match.start and _is_inside_character(text, start):
-        start += 1
-    end = min(end, start + bytes_max)
-    while end > match.start and _is_inside_character(text, end):
-        end -= 1
-    return start, end
-
-
-def _longest_line(text: bytes, start: int, end: int) -> int:
-    longest = 0
-    while start < end:
-        following = line_end(text, start)
-        longest = max(longest, following - start)
-        start = following
-    return longest

@@ -4,14 +4,15 @@ A finder is made once per query and used on every segment by several threads; it
 postings say which blocks could hold a match (`candidates`), then those blocks are looked at (`find`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
-from argosy.search.index.segment import U8, U32, Segment, Text, Trait, frozen
+from argosy.search.index.segment import I64, U8, U32, Segment, Text, Trait, frozen
 from argosy.search.kernels.scan import ranges_of, tally_byte
+from argosy.search.kernels.selecting import blocks_within, mark_documents
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
 from argosy.search.match.needle import Needle
@@ -37,9 +38,14 @@ class Candidates:
         if self.is_empty:
             return None
         mask = np.zeros(text.documents, np.bool_)
-        mask[text.block_docs[self.blocks]] = True
+        mark_documents(frozen(self.blocks), text.block_docs, mask)
         mask[self.documents] = True
         return mask
+
+    def within(self, text: Text, mask: Mask) -> Self:
+        """Those in documents of the mask."""
+        blocks = blocks_within(frozen(self.blocks), text.block_docs, mask)
+        return replace(self, blocks=blocks, documents=self.documents[mask[self.documents]])
 
 
 class Finder(Protocol):
@@ -47,6 +53,16 @@ class Finder(Protocol):
 
     @property
     def can_be_empty(self) -> bool: ...
+
+    @property
+    def keys(self) -> I64:
+        """The trigrams that are looked up in a segment, if need be all of them."""
+        ...
+
+    @property
+    def is_regex(self) -> bool:
+        """Whether RE2 looks at every candidate."""
+        ...
 
     def candidates(self, segment: Segment) -> Candidates: ...
 
@@ -70,19 +86,24 @@ class Finder(Protocol):
 class LiteralFinder:
     """A text without newline, exact or, if it is ASCII, up to case."""
 
-    can_be_empty = False
+    can_be_empty = is_regex = False
 
     def __init__(self, text: bytes, *, is_folded: bool) -> None:
-        self._needle = Needle(text, is_folded=is_folded)
-        self._meets_odd_folds = is_folded and bool(_FOLDED_BEYOND_ASCII & frozenset(self._needle.text))
+        self.needle = Needle(text, is_folded=is_folded)
+        self._meets_odd_folds = is_folded and not _FOLDED_BEYOND_ASCII.isdisjoint(self.needle.text)
+        self.odd_traits = Trait.ODD_FOLD if self._meets_odd_folds else 0       # of documents its bytes do not decide
 
     @cached_property
     def _expression(self) -> Expression:
-        return Expression.of_text(self._needle.text.decode(), is_case_sensitive=False)
+        return Expression.of_text(self.needle.text.decode(), is_case_sensitive=False)
+
+    @property
+    def keys(self) -> I64:
+        return self.needle.lookups
 
     def candidates(self, segment: Segment) -> Candidates:
-        blocks = self._needle.blocks(segment.postings, segment.content.blocks)
-        if not self._meets_odd_folds:
+        blocks = self.needle.blocks(segment.postings, segment.content.blocks)
+        if not segment.traits & self.odd_traits:
             return Candidates(blocks, NOTHING)
         odd = segment.table.traits & (Trait.ODD_FOLD | Trait.INVALID_UTF8) == Trait.ODD_FOLD
         if not odd.any():
@@ -92,9 +113,9 @@ class LiteralFinder:
 
     def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
         text = segment.content
-        blocks = candidates.blocks[mask[text.block_docs[candidates.blocks]]]
-        starts = self._needle.find(text.data, *ranges_of(text.block_starts, text.block_docs, frozen(blocks)), budget)
-        found = [(starts, starts + np.uint32(len(self._needle.text)))]
+        blocks = blocks_within(frozen(candidates.blocks), text.block_docs, mask)
+        starts = self.needle.find(text.data, *ranges_of(text.block_starts, text.block_docs, frozen(blocks)), budget)
+        found = [(starts, starts + np.uint32(len(self.needle.text)))]
         if len(candidates.documents):
             whole = candidates.documents[mask[candidates.documents]]
             found.append(find_one_by_one(self._expression, text.data, *bounds(text, whole), Manner.ODD_UTF8, budget))
@@ -103,21 +124,21 @@ class LiteralFinder:
     def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
         if self._meets_odd_folds and manner is Manner.ODD_UTF8:
             return find_in_pieces(self._expression, data, starts, ends, manner, budget)
-        size = np.uint32(len(self._needle.text))
+        size = np.uint32(len(self.needle.text))
         fits = ends - starts >= size
         lasts = ends[fits] - size + np.uint32(1)        # so that no match reaches out of its piece
-        found = self._needle.find(data, starts[fits], lasts, budget)
+        found = self.needle.find(data, starts[fits], lasts, budget)
         return found, found + size
 
     def tally(self, segment: Segment, candidates: Candidates, mask: Mask) -> tuple[Mask, int] | None:
         """One letter is everywhere: telling the places would take longer than counting them."""
-        if len(self._needle.text) > 1 or len(candidates.documents):
+        if len(self.needle.text) > 1 or len(candidates.documents):
             return None
         text = segment.content
         starts, ends = bounds(text, np.flatnonzero(mask).astype(np.uint32))
         seen = np.zeros(text.documents, np.uint8)
         count = tally_byte(
-            text.data, frozen(starts), frozen(ends), self._needle.pattern[0], self._needle.folds[0], text.starts, seen
+            text.data, frozen(starts), frozen(ends), self.needle.pattern[0], self.needle.folds[0], text.starts, seen
         )
         return seen > 0, count
 

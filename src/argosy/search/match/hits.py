@@ -31,6 +31,9 @@ class Marks:
         return np.repeat(self.documents, self.counts)
 
 
+NO_MARKS = Marks(NOTHING, NOTHING, None, NOTHING, frozen(np.zeros(1, np.int64)))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Hits:
     """The documents of a batch that satisfy the query. One without any span is there for its name alone."""
@@ -56,18 +59,18 @@ def hits_of(found: Found, *, names_only: bool) -> Hits:
     atoms = np.zeros(size, np.int64)
     for each in spans:
         atoms += each.mask(size)
-    content = _marks([] if names_only else [each for each in spans if not each.is_name])
+    content = marks_of([] if names_only else [each for each in spans if not each.is_name])
     in_names = found.mask.copy()
     in_names[content.documents] = False
-    names = _marks([each.within(in_names) for each in spans if each.is_name])
+    names = marks_of([each.within(in_names) for each in spans if each.is_name])
     documents = np.flatnonzero(found.mask).astype(np.uint32)
     return Hits(documents, content, names, atoms[documents], found.matches)
 
 
-def _marks(several: Sequence[Spans]) -> Marks:
+def marks_of(several: Sequence[Spans]) -> Marks:
     several = [spans for spans in several if len(spans)]
     if not several:
-        return Marks(NOTHING, NOTHING, None, NOTHING, np.zeros(1, np.int64))
+        return NO_MARKS
     if len(several) == 1:
         starts, ends, owners = several[0].starts, several[0].ends, several[0].documents
         boosts = None if several[0].boost == 1 else np.full(len(starts), several[0].boost)

@@ -11,7 +11,7 @@ from argosy.search.kernels.candidates import intersect, unite
 from argosy.search.kernels.classes import CLASSES, keys_of
 from argosy.search.kernels.scan import scan
 from argosy.search.match.budget import Budget
-from argosy.search.match.spans import NOTHING
+from argosy.search.match.spans import NOTHING, Mask
 
 # Bytes of source text from the most to the least frequent, counted over C, Python and prose. What is missing is rarer.
 _BY_FREQUENCY = (
@@ -19,8 +19,13 @@ _BY_FREQUENCY = (
 )
 _FREQUENCY = {byte: len(_BY_FREQUENCY) - place for place, byte in enumerate(_BY_FREQUENCY)}
 
-_SCAN_POSITIONS = 16_384                # matches found between two looks at the budget
 _LOWER = 32                             # the bit that makes an ASCII letter a small one
+_ONE_CASE = [_FREQUENCY.get(byte, 0) for byte in range(256)]
+_BOTH_CASES = [each + (_ONE_CASE[byte - _LOWER] if 97 <= byte <= 122 else 0) for byte, each in enumerate(_ONE_CASE)]
+
+_SCAN_POSITIONS = 16_384                # matches found between two looks at the budget
+_FOLDS = bytes(_LOWER if 97 <= byte <= 122 else 0 for byte in range(256))
+_NO_FOLDS = bytes(256)
 
 
 class Needle:
@@ -30,16 +35,15 @@ class Needle:
         folded = text.lower() if is_folded else text
         self.text = folded
         self.is_folded = is_folded
-        letters = [_LOWER if is_folded and 97 <= byte <= 122 else 0 for byte in folded]
-        self.pattern: U8 = frozen(np.frombuffer(folded, np.uint8))
-        self.folds: U8 = frozen(np.array(letters, np.uint8))
-        self.keys: npt.NDArray[np.int64] = frozen(keys_of(folded))
+        self.pattern: U8 = np.frombuffer(folded, np.uint8)
+        self.folds: U8 = np.frombuffer(folded.translate(_FOLDS if is_folded else _NO_FOLDS), np.uint8)
+        self.keys: npt.NDArray[np.int64] = keys_of(folded)
         self.rare: npt.NDArray[np.int64] = frozen(self._rarest(folded))
 
     def _rarest(self, text: bytes) -> npt.NDArray[np.int64]:
         """The places of the three rarest bytes; a short text repeats some."""
-        sets = [{byte, byte - _LOWER} if self.is_folded and 97 <= byte <= 122 else {byte} for byte in text]
-        places = sorted(range(len(text)), key=lambda place: frequency(sets[place]))
+        frequencies = _BOTH_CASES if self.is_folded else _ONE_CASE
+        places = sorted(range(len(text)), key=[frequencies[byte] for byte in text].__getitem__)
         return np.array((places * 3)[:3], np.int64)
 
     @cached_property
@@ -48,6 +52,11 @@ class Needle:
         first = (int(CLASSES[self.text[0]]) << 6 | int(CLASSES[self.text[1]])) << 6
         keys: npt.NDArray[np.int64] = frozen(np.arange(first, first + 64, dtype=np.int64))
         return keys
+
+    @property
+    def lookups(self) -> npt.NDArray[np.int64]:
+        """The keys that are looked up to tell its blocks."""
+        return self.pair_keys if len(self.text) == 2 else self.keys
 
     def blocks(self, postings: Postings, blocks: int) -> U32:
         """The blocks that may hold it, ascending."""
@@ -106,10 +115,14 @@ def collected(
 
 def blocks_with_any(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32:
     """The blocks that hold at least one of the keys, ascending."""
+    return np.flatnonzero(mask_of_any(keys, postings, blocks)).astype(np.uint32)
+
+
+def mask_of_any(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> Mask:
+    """The same as a mask over all blocks."""
     bits: U16 = np.zeros(bitmap_length(blocks), np.uint16)
     unite(keys, len(bits), *_arrays(postings), bits)
-    mask = np.unpackbits(bits.view(np.uint8), bitorder="little")[:blocks]
-    return np.flatnonzero(mask).astype(np.uint32)
+    return np.unpackbits(bits.view(np.uint8), count=blocks, bitorder="little").view(np.bool_)
 
 
 def _arrays(postings: Postings) -> tuple[npt.NDArray[np.uint64], U32, U32, U16]:

@@ -30,10 +30,15 @@ class Outcome:
         self.shortlist = Shortlist(options.files_max)
         self.reached: set[Reached] = set()
         self.matches = self.files = self.content_bytes = 0
-        self.files_considered = self.files_loaded = 0
+        self.files_considered = self.files_loaded = self.regexps_considered = 0
+        self.ngram_lookups = self.index_bytes = 0
         self.searched: set[int] = set()         # numbers of indexes, all or in part
         self.skipped: set[int] = set()          # and of those of which some part was not reached
         self.indexes_excluded = 0
+
+    def looked_up(self, ngrams: int, index_bytes: int) -> None:
+        self.ngram_lookups += ngrams
+        self.index_bytes += index_bytes
 
     def merge(self, other: "Outcome") -> None:
         self.shortlist.merge(other.shortlist)
@@ -43,11 +48,13 @@ class Outcome:
         self.content_bytes += other.content_bytes
         self.files_considered += other.files_considered
         self.files_loaded += other.files_loaded
+        self.regexps_considered += other.regexps_considered
+        self.looked_up(other.ngram_lookups, other.index_bytes)
         self.searched |= other.searched
         self.skipped |= other.skipped
         self.indexes_excluded += other.indexes_excluded
 
-    def answer(self, began: float, budget: Budget) -> Answer:
+    def answer(self, began: float, budget: Budget, wait_s: float = 0.0) -> Answer:
         """The best files, to look at. A bound on what is shown is told like any other."""
         reached = set(self.reached)
         files = self._files(reached, budget) if self._options.form is not Form.COUNT else ()
@@ -61,7 +68,11 @@ class Outcome:
             indexes_searched=len(self.searched),
             indexes_skipped=len(self.skipped - self.searched),
             indexes_excluded=self.indexes_excluded,
+            index_bytes=self.index_bytes,
+            regexps_considered=self.regexps_considered,
+            ngram_lookups=self.ngram_lookups,
             duration_s=budget.now() - began,
+            wait_s=wait_s,
         )
         return Answer(files, stats, tuple(sorted(reached, key=lambda each: each.value)))
 

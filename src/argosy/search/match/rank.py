@@ -30,9 +30,15 @@ def scores(hits: Hits, segment: Segment, *, rank: int, first_document: int, docu
     _raise_to_best(best, hits.content, match_points(segment, hits.content))
     _raise_to_best(best, hits.names, name_points(segment, hits.names))
     points = best[hits.documents] * worth_of(segment.table.categories[hits.documents])
-    points += ATOMS_POINTS * (1 - 1 / np.maximum(hits.atoms, 1))
+    points += atoms_points(hits.atoms)
     order = 1 - (first_document + hits.documents) / documents
     return np.trunc(points) * POINT + rank * RANK_POINT + order * ORDER_POINT
+
+
+def atoms_points(atoms: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """For so many atoms of the query in one file."""
+    points: npt.NDArray[np.float64] = ATOMS_POINTS * (1 - 1 / np.maximum(atoms, 1))
+    return points
 
 
 def worth_of(categories: U8) -> npt.NDArray[np.float64]:

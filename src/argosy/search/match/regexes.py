@@ -5,23 +5,28 @@ the rarest of it, the anchor, are handed to RE2, with as many neighbours as the 
 pattern that knows no bound, and a document that is not plain text, is matched as a whole.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from argosy.search.index.segment import U8, U32, Segment, Text, Trait, frozen
+from argosy.search.index.segment import I64, U8, U32, Segment, Text, Trait, frozen
 from argosy.search.kernels.lines import lines_around
 from argosy.search.kernels.scan import ranges_of
-from argosy.search.match.anchors import Anchor, anchors, window_blocks, windows
+from argosy.search.kernels.selecting import blocks_within
+from argosy.search.match.anchors import NO_KEYS, Anchor, RunAnchor, anchors, window_blocks, windows
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
 from argosy.search.match.finders import Candidates, bounds
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
-from argosy.search.match.spans import Mask, Spans, joined, spans_of
+from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 
 # Text handed to RE2 at once: what it gets through in about FAST_S to SLOW_S seconds, so that a bound is met in time.
 STEP_BLOCKS_MIN, STEP_BLOCKS_MAX = 16, 8192
 FAST_S, SLOW_S = 0.003, 0.008
+CAREFUL_MAX = 16                        # documents that are seen to one by one
+FEW_BLOCKS = 256                        # about a megabyte: a quarter of a millisecond to scan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +38,8 @@ class RegexCandidates(Candidates):
 
 class RegexFinder:
     """One regular expression."""
+
+    is_regex = True
 
     def __init__(self, expression: Expression) -> None:
         self._expression = expression
@@ -50,19 +57,71 @@ class RegexFinder:
     def admits(self, data: memoryview, manner: Manner) -> bool:
         return self._expression.matches(data, manner)
 
+    @cached_property
+    def keys(self) -> I64:
+        found = [anchor.keys for anchor in self._anchors if self._is_needed(anchor)] + self._windows
+        return frozen(np.concatenate([NO_KEYS, *found]))
+
     def candidates(self, segment: Segment) -> RegexCandidates:
+        if self._expression.reach == 0 and self._goes_by_lines:
+            careful = self._careful(segment)
+            if len(careful) <= CAREFUL_MAX:
+                return self._line_candidates(segment, careful)
         content, traits = segment.content, segment.table.traits
         by_block, by_document, anchor = self._narrow(segment)
         needs_care = self._needs_care(traits, has_anchor=anchor is not None)
-        if not self._expression.needs.holds_for_bytes:
-            by_document |= traits & Trait.INVALID_UTF8 > 0
-        if self._expression.needs.has_odd_folds:
-            by_document |= traits & Trait.ODD_FOLD > 0
+        by_document |= traits & self._forced > 0
         blocks = by_block & (by_document & ~needs_care)[content.block_docs]
         whole = by_document & needs_care
         return RegexCandidates(
             np.flatnonzero(blocks).astype(np.uint32), np.flatnonzero(whole).astype(np.uint32), anchor
         )
+
+    def _careful(self, segment: Segment) -> U32:
+        """The documents in which a block does not decide: hardly ever any."""
+        if not segment.traits & self._care:
+            return NOTHING
+        return np.flatnonzero(segment.table.traits & self._care).astype(np.uint32)
+
+    def _line_candidates(self, segment: Segment, careful: U32) -> RegexCandidates:
+        """The blocks that hold everything a match in one line needs; of the careful documents, those that hold it."""
+        content = segment.content
+        spans = [_blocks_of(content, document) for document in careful]
+        lacking = [False] * len(spans)
+        mask = np.ones(content.blocks, np.bool_)
+        rarest, fewest = None, content.blocks + 1
+        for held, anchor in self._masks_of_lines(segment, mask):
+            count = int(np.count_nonzero(held))
+            if anchor is not None and count < fewest:
+                rarest, fewest = anchor, count
+            lacking = [known or not held[span].any() for known, span in zip(lacking, spans, strict=True)]
+            mask &= held
+            if not mask.any():
+                break
+        if len(careful) == 0:
+            return RegexCandidates(np.flatnonzero(mask).astype(np.uint32), NOTHING, rarest)
+        for span in spans:
+            mask[span] = False
+        forced = self._forced & segment.table.traits[careful] > 0
+        documents = careful[forced | ~np.array(lacking, np.bool_)]
+        return RegexCandidates(np.flatnonzero(mask).astype(np.uint32), documents, rarest)
+
+    def _masks_of_lines(self, segment: Segment, mask: Mask) -> Iterator[tuple[Mask, Anchor | None]]:
+        """What holds each anchor, the cheapest first. A run has many keys: soon it is quicker to look at the text."""
+        for anchor in self._anchors:
+            if self._is_needed(anchor) or np.count_nonzero(mask) > FEW_BLOCKS:
+                yield anchor.blocks(segment), anchor
+        for keys in self._windows:
+            yield window_blocks(keys, segment), None
+
+    def _is_needed(self, anchor: Anchor) -> bool:
+        return not isinstance(anchor, RunAnchor) or len(self._anchors) == 1
+
+    @cached_property
+    def _forced(self) -> int:
+        """The traits of documents that may match without what is looked for."""
+        needs = self._expression.needs
+        return (0 if needs.holds_for_bytes else Trait.INVALID_UTF8) | (Trait.ODD_FOLD if needs.has_odd_folds else 0)
 
     def _narrow(self, segment: Segment) -> tuple[Mask, Mask, Anchor | None]:
         """The blocks where matches, or at least their anchors, may be; the documents that hold all anchors."""
@@ -92,13 +151,17 @@ class RegexFinder:
         """The documents that cannot be searched block by block."""
         if not self._goes_by_lines or (self._expression.reach and not has_anchor):
             return np.ones(len(traits), np.bool_)
-        care = Trait.INVALID_UTF8 | Trait.CUT_LINE | (Trait.ODD_FOLD if self._expression.needs.has_odd_folds else 0)
-        return traits & care > 0
+        return traits & self._care > 0
+
+    @cached_property
+    def _care(self) -> int:
+        """The traits of documents in which a block does not decide."""
+        return Trait.INVALID_UTF8 | Trait.CUT_LINE | (Trait.ODD_FOLD if self._expression.needs.has_odd_folds else 0)
 
     def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
         content = segment.content
         assert isinstance(candidates, RegexCandidates)
-        blocks = candidates.blocks[mask[content.block_docs[candidates.blocks]]]
+        blocks = blocks_within(frozen(candidates.blocks), content.block_docs, mask)
         found = self._find_in_blocks(content, blocks, candidates.anchor, budget)
         documents = candidates.documents[mask[candidates.documents]]
         if len(documents):
@@ -151,3 +214,8 @@ class RegexFinder:
 
     def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
         return find_in_pieces(self._expression, data, starts, ends, manner, budget)
+
+
+def _blocks_of(text: Text, document: np.uint32) -> slice:
+    first, last = text.block_docs.searchsorted([document, document + np.uint32(1)]).tolist()
+    return slice(first, last)

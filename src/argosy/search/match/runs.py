@@ -21,7 +21,10 @@ class RunNeedle:
 
     def __init__(self, run: tuple[frozenset[int], ...]) -> None:
         self._size = len(run)
-        table = [sum(1 << place for place, allowed in enumerate(run) if byte in allowed) for byte in range(256)]
+        table = [0] * 256
+        for place, allowed in enumerate(run):
+            for byte in allowed:
+                table[byte] |= 1 << place
         self._table: U64 = frozen(np.array(table, np.uint64))
         places = sorted(singles(run), key=lambda place: frequency(run[place]))
         self._rare: I64 = frozen(np.array((places * 3)[:3], np.int64))

@@ -7,17 +7,20 @@ Only the files that are shown are turned into something to look at.
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from argosy.search.index.index import Index
+from argosy.search.index.segment import SEGMENT_BLOCKS_MAX
 from argosy.search.match.atoms import Atoms
 from argosy.search.match.bm25 import bm25_scores
 from argosy.search.match.budget import Budget
 from argosy.search.match.evaluate import SegmentSearch
 from argosy.search.match.hits import Hits, hits_of
 from argosy.search.match.outcome import Outcome, Quota
+from argosy.search.match.plain import Plain
 from argosy.search.match.rank import scores
 from argosy.search.model import Answer, Form, Options, Reached
 from argosy.search.query.simplify import boosted, conjunction, disjunction, for_repository, negation, typed
@@ -49,11 +52,25 @@ class Search:
             outcome.indexes_excluded += 1
             return []
         quotas = (Quota(self.options.index_match_limit, Reached.INDEX_MATCHES), self._total)
-        tasks = [Task(self, query, index, part, quotas, number) for part in range(len(index.parts))]
-        tasks = [task for task in tasks if task.has_work]
+        tasks = [Task(self, index, part, work, quotas, number) for part, work in self._works(query, index, outcome)]
         if not tasks:
             outcome.searched.add(number)
         return tasks
+
+    def _works(self, query: Query, index: Index, outcome: Outcome) -> "Iterator[tuple[int, Work]]":
+        """The parts of the index that it does not rule out, and what is to be done there."""
+        plain = Plain.of(query, self._atoms, self.budget, counts_only=self.options.form is Form.COUNT)
+        scratch = np.empty(SEGMENT_BLOCKS_MAX if plain else 0, np.uint32)
+        for number, part in enumerate(index.parts):
+            work: Work | bool = plain.search(part, scratch) if plain else True
+            if work is True:
+                search = self.segment_search(query, index, number)
+                work = TreeSearch(search, query)
+                outcome.looked_up(search.lookups, search.index_bytes)
+            if work and work.documents:
+                yield number, work
+        if plain:
+            outcome.looked_up(plain.lookups, plain.index_bytes)
 
     def is_over(self, outcome: Outcome) -> bool:
         """Whether nothing further is to be started; the outcome is told why."""
@@ -83,35 +100,84 @@ class Search:
         return False
 
 
-class Task:
-    """A reduced query on one part of an index. The index has been asked, the text has not."""
-
-    def __init__(
-        self, search: Search, query: Query, index: Index, part: int, quotas: Sequence[Quota], number: int
-    ) -> None:
-        self._options = search.options
-        self._budget = search.budget
-        self._query = query
-        self._index = index
-        self._part = part
-        self._quotas = quotas
-        self._number = number                   # the index's, in this search
-        self._search = search.segment_search(query, index, part)
-        self._possible = self._search.possible()
+class Work(Protocol):
+    """What is left to do in one part of an index: the index has been asked, the text has not."""
 
     @property
-    def has_work(self) -> bool:
-        """Whether the index leaves any document in question."""
-        return len(self._possible) > 0
+    def documents(self) -> int:
+        """How many the index leaves in question."""
+        ...
 
     @property
     def cost_bytes(self) -> int:
         """How much text is to be looked at."""
+        ...
+
+    @property
+    def content_bytes(self) -> int:
+        """How much has been."""
+        ...
+
+    @property
+    def regexps_considered(self) -> int:
+        """How many documents a regular expression has been asked about."""
+        ...
+
+    def hits(self) -> Iterator[tuple[int, Hits]]:
+        """What was found, batch by batch, each with the number of documents looked at."""
+        ...
+
+
+class TreeSearch:
+    """A query of any kind."""
+
+    def __init__(self, search: SegmentSearch, query: Query) -> None:
+        self._search = search
+        self._possible = search.possible()
+        self._is_for_names = isinstance(query, Type) and query.kind is Kind.FILE_NAME
+
+    @property
+    def documents(self) -> int:
+        return len(self._possible)
+
+    @property
+    def cost_bytes(self) -> int:
         return self._search.cost_bytes(self._possible) if len(self._possible) else 0
+
+    @property
+    def content_bytes(self) -> int:
+        return self._search.content_bytes
+
+    @property
+    def regexps_considered(self) -> int:
+        return self._search.regexps_considered
+
+    def hits(self) -> Iterator[tuple[int, Hits]]:
+        for documents, found in self._search.batches(self._possible):
+            yield len(documents), hits_of(found, names_only=self._is_for_names)
+
+
+class Task:
+    """The work on one part of an index, under the bounds of the search."""
+
+    def __init__(
+        self, search: Search, index: Index, part: int, work: Work, quotas: Sequence[Quota], number: int
+    ) -> None:
+        self._options = search.options
+        self._budget = search.budget
+        self._index = index
+        self._part = part
+        self._work = work
+        self._quotas = quotas
+        self._number = number                   # the index's, in this search
+
+    @property
+    def cost_bytes(self) -> int:
+        return self._work.cost_bytes
 
     def run(self) -> Outcome:
         outcome = Outcome(self._options)
-        outcome.files_considered = len(self._possible)
+        outcome.files_considered = self._work.documents
         outcome.searched.add(self._number)
         if self._options.estimate_only:
             return outcome
@@ -119,30 +185,30 @@ class Task:
         for documents, hits in self._batches():
             has_begun = True
             is_cut = self._budget.reached is not None           # then who knows what was not seen
-            outcome.files_loaded += len(hits.documents) if is_cut else len(documents)
+            outcome.files_loaded += len(hits.documents) if is_cut else documents
             outcome.matches += hits.matches
             outcome.files += len(hits.documents)
             if self._options.form is not Form.COUNT and len(hits.documents):
                 outcome.shortlist.add(self._index, self._part, hits, self._scores(hits))
             for quota in self._quotas:
                 quota.take(hits.matches)
-        outcome.content_bytes = self._search.content_bytes
-        if is_cut or outcome.files_loaded < len(self._possible):
+        outcome.content_bytes = self._work.content_bytes
+        outcome.regexps_considered = self._work.regexps_considered
+        if is_cut or outcome.files_loaded < self._work.documents:
             outcome.reached |= {quota.reached for quota in self._quotas if quota.is_met}
             outcome.reached |= {self._budget.reached} if self._budget.reached else set()
             if not has_begun:
                 outcome.searched, outcome.skipped = set(), {self._number}
         return outcome
 
-    def _batches(self) -> Iterator[tuple[npt.NDArray[np.uint32], Hits]]:
+    def _batches(self) -> Iterator[tuple[int, Hits]]:
         """What was found, batch by batch, until all is seen or a bound is met."""
-        is_for_names = isinstance(self._query, Type) and self._query.kind is Kind.FILE_NAME
-        batches = self._search.batches(self._possible)
+        batches = self._work.hits()
         while not any(quota.is_met for quota in self._quotas):
             batch = next(batches, None)
             if batch is None:
                 return
-            yield batch[0], hits_of(batch[1], names_only=is_for_names)
+            yield batch
 
     def _scores(self, hits: Hits) -> npt.NDArray[np.float64]:
         segment = self._index.parts[self._part].segment

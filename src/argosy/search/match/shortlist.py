@@ -24,6 +24,7 @@ class Hit:
     ends: U32
     boosts: npt.NDArray[np.float64] | None
     is_name: bool
+    atoms: int = 1                      # of the query that were found in it
 
     @property
     def match_count(self) -> int:
@@ -73,12 +74,12 @@ def _best_first(entry: tuple[float, _Batch, int]) -> float:
 
 def _hit(batch: _Batch, place: int, score: float) -> Hit:
     hits = batch.hits
-    document = int(hits.documents[place])
+    document, atoms = int(hits.documents[place]), int(hits.atoms[place])
     for marks, is_name in ((hits.content, False), (hits.names, True)):
-        at = int(np.searchsorted(marks.documents, document))
+        at = int(np.searchsorted(marks.documents, hits.documents[place]))
         if at < len(marks.documents) and marks.documents[at] == document:
             first, last = int(marks.firsts[at]), int(marks.firsts[at + 1])
             boosts = None if marks.boosts is None else marks.boosts[first:last]
             starts, ends = marks.starts[first:last], marks.ends[first:last]
-            return Hit(score, batch.index, batch.part, document, starts, ends, boosts, is_name)
-    return Hit(score, batch.index, batch.part, document, NOTHING, NOTHING, None, True)
+            return Hit(score, batch.index, batch.part, document, starts, ends, boosts, is_name, atoms)
+    return Hit(score, batch.index, batch.part, document, NOTHING, NOTHING, None, True, atoms)

@@ -6,7 +6,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import U8, U32, Segment, Text, Trait, frozen
+from argosy.search.index.segment import I64, U8, U32, Segment, Text, Trait, frozen
+from argosy.search.kernels.selecting import mark_first_documents
 from argosy.search.kernels.spans import documents_of
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Manner
@@ -23,12 +24,16 @@ class Site(Protocol):
         ...
 
     @property
-    def costs(self) -> U32:
+    def costs(self) -> I64:
         """How many bytes must be looked at in each document."""
         ...
 
     def find(self, mask: Mask, budget: Budget) -> Spans:
         """The matches in the documents of the mask."""
+        ...
+
+    def narrow(self, mask: Mask) -> None:
+        """No other documents will be asked about."""
         ...
 
     def admits(self, mask: Mask, budget: Budget) -> Mask:
@@ -49,8 +54,11 @@ class ContentSite:
         return self.candidates.mask(self._segment.content)
 
     @cached_property
-    def costs(self) -> U32:
+    def costs(self) -> I64:
         return _costs(self._segment, self.candidates)
+
+    def narrow(self, mask: Mask) -> None:
+        self.candidates = self.candidates.within(self._segment.content, mask)
 
     def find(self, mask: Mask, budget: Budget) -> Spans:
         return self._finder.find(self._segment, self.candidates, mask, budget)
@@ -69,26 +77,34 @@ class NameSite:
         self._finder = finder
         self._segment = segment
         self._candidates = candidates
+        self._seen: tuple[Mask, Spans] | None = None    # names looked at, and what was found in them
 
     @cached_property
     def possible(self) -> Mask | None:
-        text = self._segment.content
-        blocks = self._candidates.blocks
-        has_odd = int(np.bitwise_or.reduce(self._segment.table.traits)) & Trait.ODD_NAME
-        if not has_odd and self._candidates.is_empty:
+        if not self._segment.traits & Trait.ODD_NAME and self._candidates.is_empty:
             return None
         mask: Mask = self._segment.table.traits & Trait.ODD_NAME > 0
-        owners = text.block_docs[blocks]
-        is_first = (blocks == 0) | (text.block_docs[np.maximum(blocks, 1) - np.uint32(1)] != owners)
-        mask[owners[is_first]] = True
+        mark_first_documents(frozen(self._candidates.blocks), self._segment.content.block_docs, mask)
         mask[self._candidates.documents] = True
         return mask
 
     @cached_property
-    def costs(self) -> U32:
-        return np.zeros(self._segment.names.documents, np.uint32)      # next to nothing
+    def costs(self) -> I64:
+        return np.zeros(self._segment.names.documents, np.int64)      # next to nothing
+
+    def narrow(self, mask: Mask) -> None:
+        return None
 
     def find(self, mask: Mask, budget: Budget) -> Spans:
+        """Names are looked at once: first all that are in question, later batch by batch."""
+        if self._seen is not None and not (mask & ~self._seen[0]).any():
+            return self._seen[1].within(mask)
+        found = self._find(mask, budget)
+        if budget.reached is None:
+            self._seen = mask, found
+        return found
+
+    def _find(self, mask: Mask, budget: Budget) -> Spans:
         chosen = mask if self.possible is None else mask & self.possible
         is_odd = self._segment.table.traits & Trait.ODD_NAME > 0
         names = self._segment.names
@@ -182,13 +198,12 @@ def _manners(segment: Segment, documents: U32) -> U8:
     return np.where(traits & Trait.INVALID_UTF8 > 0, 2, manners).astype(np.uint8)
 
 
-def _costs(segment: Segment, candidates: Candidates) -> U32:
+def _costs(segment: Segment, candidates: Candidates) -> I64:
     text = segment.content
-    costs = np.zeros(text.documents, np.uint32)
     sizes = text.block_starts[candidates.blocks.astype(np.int64) + 1] - text.block_starts[candidates.blocks]
-    np.add.at(costs, text.block_docs[candidates.blocks], sizes)
+    costs = np.bincount(text.block_docs[candidates.blocks], weights=sizes, minlength=text.documents)
     costs[candidates.documents] = np.diff(text.starts)[candidates.documents]
-    return costs
+    return costs.astype(np.int64)
 
 
 def is_utf8(data: bytes) -> bool:

@@ -1,140 +1,140 @@
 """Matches as an answer tells them: chunks of lines, or line by line."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
-from argosy.search.match.excerpts import Cursor, Match, characters, clipped, excerpts, line_end, line_start, window
+from argosy.search.match.excerpts import Columns, Excerpt, Match, characters, excerpts, window
 from argosy.search.model import Chunk, Fragment, Line, Location, Options, Range, SymbolInfo
 
-SymbolOf = Callable[[int], SymbolInfo | None]
+SymbolOf = Callable[[int], SymbolInfo]
+Explain = Callable[[Match], str]
+
+_NEWLINE = b"\n"
+_line_start = attrgetter("line_start")
+_points = attrgetter("points")
 
 
-def chunks(
-    text: bytes, cursor: Cursor, matches: Sequence[Match], symbol_of: SymbolOf, options: Options
-) -> tuple[Chunk, ...]:
-    """The matches of a document as runs of whole lines. A run with an overlong line is clipped to a part of it."""
-    found = []
-    for excerpt in excerpts(text, matches, context_lines=options.context_lines):
-        start, end = clipped(text, excerpt, options.line_bytes_max)
-        begin = cursor.locate(start)
-        ranges = tuple(Range(cursor.locate(match.start), cursor.locate(match.end)) for match in excerpt.matches)
-        symbols = tuple(symbol_of(match.symbol) for match in excerpt.matches)
-        best = max(range(len(ranges)), key=lambda i: excerpt.matches[i].points)
-        found.append(
-            Chunk(
-                content=text[start:end],
-                start=begin,
-                ranges=ranges,
-                symbols=symbols if any(symbols) else (),
-                is_clipped=(start, end) != (excerpt.start, excerpt.end),
-                best_line=ranges[best].start.line,
-                score=excerpt.matches[best].points,
-            )
-        )
-    return tuple(found)
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A document as it is told: where in the text it lies, what a symbol's number means, why a match is worth it."""
+
+    text: memoryview
+    start: int                          # of the document, from which offsets count
+    symbol_of: SymbolOf
+    explain: Explain
 
 
-def lines(
-    text: bytes, cursor: Cursor, matches: Sequence[Match], symbol_of: SymbolOf, options: Options
-) -> tuple[Line, ...]:
-    """The matches of a document line by line; one that runs over several lines is a fragment in each."""
-    found = []
-    for start, pieces in _by_line(text, matches):
-        number = cursor.locate(start).line
-        end = line_end(text, start)
-        shown, shown_end = start, end - 1 if text.endswith(b"\n", start, end) else end
-        is_clipped = 0 < options.line_bytes_max < shown_end - start
+def chunks(told: Told, matches: Sequence[Match], options: Options) -> tuple[Chunk, ...]:
+    """The matches of a document as runs of whole lines. An overlong line is a run of its own and clipped."""
+    columns = Columns(told.text)
+    return tuple(_chunk(told, excerpt, columns, options) for excerpt in excerpts(matches))
+
+
+def _chunk(told: Told, excerpt: Excerpt, columns: Columns, options: Options) -> Chunk:
+    start, end, first = excerpt.start, excerpt.end, excerpt.matches[0]
+    if excerpt.is_long:
+        start, end = window(told.text, start, end, first.start, options.line_bytes_max)
+    if start < first.line_start:
+        begin = Location(start - told.start, first.line - bytes(told.text[start : first.line_start]).count(_NEWLINE), 1)
+    else:
+        begin = Location(start - told.start, first.line, columns.column(first.line_start, start))
+    ranges = tuple(_range(told, match, columns) for match in excerpt.matches)
+    symbols = tuple(_symbol(told, match) for match in excerpt.matches)
+    best = max(excerpt.matches, key=_points)
+    return Chunk(
+        content=bytes(told.text[start:end]),
+        start=begin,
+        ranges=ranges,
+        symbols=symbols if any(symbols) else (),
+        is_clipped=(start, end) != (excerpt.start, excerpt.end),
+        best_line=best.line,
+        score=best.points,
+        explanation=told.explain(best),
+    )
+
+
+def _range(told: Told, match: Match, columns: Columns) -> Range:
+    start = Location(match.start - told.start, match.line, columns.column(match.line_start, match.start))
+    return Range(start, Location(match.end - told.start, match.last_line, columns.column(match.last_start, match.end)))
+
+
+def lines(told: Told, matches: Sequence[Match], options: Options) -> tuple[Line, ...]:
+    """The matches of a document line by line. None runs over the end of its line."""
+    return tuple(_line(told, start, list(group), options) for start, group in groupby(matches, _line_start))
+
+
+def _line(told: Told, start: int, matches: list[Match], options: Options) -> Line:
+    first, base = matches[0], told.start
+    best = first if len(matches) == 1 else max(matches, key=_points)
+    end, bytes_max = first.lines_end, options.line_bytes_max
+    text = told.text[first.top : first.bottom].tobytes()
+    content = text[start - first.top : end - first.top].removesuffix(_NEWLINE)
+    before, after = _context(text[: start - first.top]), _context(text[end - first.top :])
+    shown, is_clipped = start, False
+    if 0 < bytes_max < len(text):
+        before, after = _shortened(before, bytes_max), _shortened(after, bytes_max)
+        is_clipped = len(content) > bytes_max
         if is_clipped:
-            shown, shown_end = window(text, start, shown_end, pieces[0], options.line_bytes_max)
-        fragments = tuple(
-            Fragment(piece.start - shown, piece.start, piece.end - piece.start, symbol_of(piece.symbol))
-            for piece in pieces
-        )
-        found.append(
-            Line(
-                content=text[shown:shown_end],
-                start=shown,
-                end=end,
-                number=number,
-                fragments=fragments,
-                before=tuple(_before(text, start, options)),
-                after=tuple(_after(text, end, options)),
-                is_clipped=is_clipped,
-                score=max(piece.points for piece in pieces),
-            )
-        )
-    return tuple(found)
+            low, high = window(content, 0, len(content), first.start - start, bytes_max)
+            content, shown = content[low:high], start + low
+    return Line(
+        content,
+        shown - base,
+        end - base,
+        first.line,
+        tuple([Fragment(m.start - shown, m.start - base, m.end - m.start, _symbol(told, m)) for m in matches]),
+        before,
+        after,
+        is_clipped=is_clipped,
+        score=best.points,
+        explanation=told.explain(best),
+    )
 
 
-def name_chunk(name: bytes, matches: Sequence[Match]) -> Chunk:
+def _symbol(told: Told, match: Match) -> SymbolInfo | None:
+    return None if match.symbol < 0 else told.symbol_of(match.symbol)
+
+
+def _context(text: bytes) -> tuple[bytes, ...]:
+    return tuple(text.removesuffix(_NEWLINE).split(_NEWLINE)) if text else ()
+
+
+def _shortened(context: tuple[bytes, ...], bytes_max: int) -> tuple[bytes, ...]:
+    """There is nothing in these lines to show, so of a long one the first part will do."""
+    return tuple(line[slice(*window(line, 0, len(line), 0, bytes_max))] for line in context)
+
+
+def name_chunk(name: bytes, matches: Sequence[Match], explain: Explain) -> Chunk:
     """A file's name as the one chunk of its answer; without matches, all of it. It is one line, whatever is in it."""
     matches = matches or [Match(0, len(name))]
-    ranges = tuple(Range(_in_name(name, match.start), _in_name(name, match.end)) for match in matches)
-    best = max(match.points for match in matches)
-    return Chunk(content=name, start=Location(0, 1, 1), ranges=ranges, is_file_name=True, best_line=1, score=best)
+    best = max(matches, key=_points)
+    return Chunk(
+        content=name,
+        start=Location(0, 1, 1),
+        ranges=tuple(Range(_in_name(name, match.start), _in_name(name, match.end)) for match in matches),
+        is_file_name=True,
+        best_line=1,
+        score=best.points,
+        explanation=explain(best),
+    )
 
 
 def _in_name(name: bytes, offset: int) -> Location:
     return Location(offset, 1, 1 + characters(name[:offset]))
 
 
-def name_line(name: bytes, matches: Sequence[Match]) -> Line:
+def name_line(name: bytes, matches: Sequence[Match], explain: Explain) -> Line:
     matches = matches or [Match(0, len(name))]
-    fragments = tuple(Fragment(match.start, match.start, match.end - match.start) for match in matches)
-    best = max(match.points for match in matches)
-    return Line(content=name, start=0, end=len(name), number=0, fragments=fragments, is_file_name=True, score=best)
-
-
-def _by_line(text: bytes, matches: Sequence[Match]) -> Iterator[tuple[int, list[Match]]]:
-    """The start of each line with matches, and the pieces of matches in it."""
-    at, pieces = -1, list[Match]()
-    for match in matches:
-        for start, piece in _split(text, match):
-            if start != at and pieces:
-                yield at, pieces
-                pieces = []
-            at = start
-            pieces.append(piece)
-    if pieces:
-        yield at, pieces
-
-
-def _split(text: bytes, match: Match) -> Iterator[tuple[int, Match]]:
-    start = match.start
-    while True:
-        end = line_end(text, start)
-        newline = end - 1 if text[end - 1 : end] == b"\n" else end
-        if match.start == start and match.end <= newline:
-            if match.end > start:
-                yield line_start(text, start), match        # nearly always
-            return
-        piece = Match(start, min(match.end, newline), match.points, match.symbol)
-        if piece.end > piece.start:
-            yield line_start(text, start), piece
-        if match.end <= end:
-            return
-        start = end
-
-
-def _before(text: bytes, start: int, options: Options) -> list[bytes]:
-    found: list[bytes] = []
-    while start > 0 and len(found) < options.context_lines:
-        above = line_start(text, start - 1)
-        found.insert(0, _beginning(text[above : start - 1], options))
-        start = above
-    return found
-
-
-def _after(text: bytes, end: int, options: Options) -> list[bytes]:
-    found: list[bytes] = []
-    while end < len(text) and len(found) < options.context_lines:
-        below = line_end(text, end)
-        found.append(_beginning(text[end:below].removesuffix(b"\n"), options))
-        end = below
-    return found
-
-
-def _beginning(line: bytes, options: Options) -> bytes:
-    """A line of context: there is nothing in it to show, so the first part will do."""
-    if not 0 < options.line_bytes_max < len(line):
-        return line
-    return line[slice(*window(line, 0, len(line), Match(0, 0), options.line_bytes_max))]
+    best = max(matches, key=_points)
+    return Line(
+        content=name,
+        start=0,
+        end=len(name),
+        number=0,
+        fragments=tuple(Fragment(match.start, match.start, match.end - match.start) for match in matches),
+        is_file_name=True,
+        score=best.points,
+        explanation=explain(best),
+    )

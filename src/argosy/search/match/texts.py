@@ -4,10 +4,13 @@ Every place of every text is found, overlaps included, because a place that fail
 then the first of them in RE2's order wins, and what overlaps it goes.
 """
 
+from functools import cached_property
+
 import numpy as np
 
-from argosy.search.index.segment import U8, U32, Segment, Trait, frozen
+from argosy.search.index.segment import I64, U8, U32, Segment, Trait, frozen
 from argosy.search.kernels.scan import ranges_of
+from argosy.search.kernels.selecting import blocks_within
 from argosy.search.kernels.spans import without_overlaps
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
@@ -27,7 +30,7 @@ _IS_LINE_EDGE[[0, 10]] = True           # a NUL stands after every document
 class TextsFinder:
     """A pattern that stands for a few texts. `expression` is the same pattern, for what is not plain text."""
 
-    can_be_empty = False
+    can_be_empty = is_regex = False
 
     def __init__(self, texts: Finite, expression: Expression) -> None:
         self._expression = expression
@@ -35,6 +38,10 @@ class TextsFinder:
         self._after = texts.after
         is_folded = not expression.is_case_sensitive
         self._needles = [Needle(text.encode(), is_folded=is_folded) for text in texts.texts]
+
+    @cached_property
+    def keys(self) -> I64:
+        return frozen(np.concatenate([needle.lookups for needle in self._needles]))
 
     def candidates(self, segment: Segment) -> Candidates:
         content, traits = segment.content, segment.table.traits
@@ -45,14 +52,14 @@ class TextsFinder:
             for needle in self._needles:
                 mask[needle.blocks(segment.postings, content.blocks)] = True
             blocks = np.flatnonzero(mask).astype(np.uint32)
-        if self._expression.is_case_sensitive or not int(np.bitwise_or.reduce(traits)) & Trait.ODD_FOLD:
+        if self._expression.is_case_sensitive or not segment.traits & Trait.ODD_FOLD:
             return Candidates(blocks, NOTHING)
         odd = traits & Trait.ODD_FOLD > 0
         return Candidates(blocks[~odd[content.block_docs[blocks]]], np.flatnonzero(odd).astype(np.uint32))
 
     def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
         content = segment.content
-        blocks = candidates.blocks[mask[content.block_docs[candidates.blocks]]]
+        blocks = blocks_within(frozen(candidates.blocks), content.block_docs, mask)
         found = [self._find(content.data, *ranges_of(content.block_starts, content.block_docs, frozen(blocks)), budget)]
         odd = candidates.documents[mask[candidates.documents]]
         if len(odd):

@@ -16,6 +16,7 @@ Span: TypeAlias = tuple[int, int]
 
 PATTERN_BYTES_MAX = 32 << 10            # a query is typed or made by a program; neither needs more
 PROGRAM_BYTES_MAX = 8 << 20             # of one compiled program with its caches; RE2 refuses a pattern that needs more
+SHOWN_CHARACTERS = 80                   # of a pattern, or of what RE2 says about it, in an error
 MATCHES_MAX = 1 << 31                   # more than a buffer can hold that an index can hold
 
 _RE2 = re2._re2.RE2
@@ -116,7 +117,7 @@ def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Any:
     try:
         written = source.encode()
     except UnicodeEncodeError as error:
-        raise RegexError(f"the pattern {source!r} is not valid UTF-8: write \\xHH instead") from error
+        raise RegexError(f"the pattern {_shown(source)!r} is not valid UTF-8: write \\xHH instead") from error
     if len(written) > PATTERN_BYTES_MAX:
         raise RegexError(f"the pattern has {len(written)} bytes: search for at most {PATTERN_BYTES_MAX} at once")
     options = re2.Options()
@@ -132,8 +133,13 @@ def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Any:
 def _explained(source: str, error: str) -> str:
     """RE2's message, without the prefix it was given, and what to do about it."""
     message = error.replace("(?m)", "", 1)
-    shown = source if len(source) <= 80 else source[:80] + "…"
-    return f"cannot search for the regular expression {shown!r}: {message}; {_remedy(message)}"
+    what = f"cannot search for the regular expression {_shown(source)!r}"
+    return f"{what}: {_shown(message)}; {_remedy(message)}"
+
+
+def _shown(text: str) -> str:
+    """RE2 quotes as much of the pattern as it has not understood, which may be all of it."""
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
 def _remedy(message: str) -> str:

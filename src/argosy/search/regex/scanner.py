@@ -1,6 +1,6 @@
 """RE2 where captures are wanted: one compiled pattern, asked for the spans of its groups.
 
-This is the second and last module that touches RE2 (the first is `regex/engine.py`, which serves queries and has no
+This is the second and last module that touches RE2 (the first is `engine.py`, which serves queries and has no
 captures). Patterns here are ours or made from globs, texts are bytes of any encoding, so both are Latin-1: a byte is a
 character, and nothing can fail to decode. RE2 is linear in the text whatever the pattern, and lets go of the GIL.
 """

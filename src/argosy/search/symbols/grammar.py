@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from argosy.search.regex.scanner import Scanner
 from argosy.search.symbols.lexis import Lexis
-from argosy.search.symbols.scanner import Scanner
 from argosy.search.symbols.words import Words
 
 

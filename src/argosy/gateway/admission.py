@@ -1,0 +1,110 @@
+"""Fair admission at the front door: the throttle room behind this room's port.
+
+Nobody is turned away as long as there is enough for all. What counts as too little: the front door was full, or a node
+did not answer within the time that the query had.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from argosy.base.errors import Throttled
+from argosy.gateway.errors import Overloaded, Unserved
+from argosy.gateway.ports import Admission, Pass
+from argosy.search.model import Answer, Missing, Reached, Shortfall
+from argosy.throttle.front.calls import AsgiCall
+from argosy.throttle.front.door import ANONYMOUS
+from argosy.throttle.front.extract import Extractor, as_text, bounded, by_address, by_api_key, first_of
+from argosy.throttle.model import ClientId, Decision, Outcome
+
+BY_KEY_OR_ADDRESS = first_of(by_api_key(), by_address())
+
+
+class Throttle(Protocol):
+    """The part of `throttle.FairThrottle` that is needed here."""
+
+    def register(self, client_id: ClientId, cost: float = 1.0) -> Decision: ...
+
+    def report(self, client_id: ClientId, outcome: Outcome, cost: float = 1.0) -> None: ...
+
+    def retry_after_s(self, decision: Decision) -> float: ...
+
+
+class FairAdmission:
+    """Implements `Admission`."""
+
+    def __init__(self, throttle: Throttle) -> None:
+        self._throttle = throttle
+
+    def admit(self, client: str) -> Pass:
+        decision = self._throttle.register(client)
+        if decision.throttled:
+            wait_s = self._throttle.retry_after_s(decision)
+            raise Throttled(
+                f"capacity is short and this client takes much of it: come back in {wait_s:.0f} s", retry_after_s=wait_s
+            )
+        return _Admitted(self._throttle, client)
+
+
+class _Admitted:
+    def __init__(self, throttle: Throttle, client: str) -> None:
+        self._throttle = throttle
+        self._client = client
+
+    def done(self, *, is_exhausted: bool) -> None:
+        self._throttle.report(self._client, Outcome.FAILURE if is_exhausted else Outcome.SUCCESS)
+
+
+class OpenDoor:
+    """Implements `Admission` where everybody may come in."""
+
+    def admit(self, client: str) -> Pass:
+        return _NOTHING
+
+
+class _Nothing:
+    def done(self, *, is_exhausted: bool) -> None:
+        pass
+
+
+_NOTHING = _Nothing()
+
+
+class Visit:
+    """An admitted request under way; whoever serves it says what came of it."""
+
+    def __init__(self) -> None:
+        self.is_exhausted = False
+
+    def saw(self, answer: Answer) -> None:
+        self.is_exhausted |= is_exhausted(answer)
+
+
+@contextmanager
+def admitted(admission: Admission, client: str) -> Iterator[Visit]:
+    """Lets a request in and tells how it ended, whatever happens in between."""
+    ticket = admission.admit(client)
+    visit = Visit()
+    try:
+        yield visit
+    except Overloaded:
+        visit.is_exhausted = True
+        raise
+    except Unserved as why:
+        visit.is_exhausted |= _has_timed_out(why.missing)
+        raise
+    finally:
+        ticket.done(is_exhausted=visit.is_exhausted)
+
+
+def is_exhausted(answer: Answer) -> bool:
+    return Reached.WALL_TIME in answer.reached or _has_timed_out(answer.missing)
+
+
+def client_of(scope: Mapping[str, Any], extractor: Extractor = BY_KEY_OR_ADDRESS) -> str:
+    """Who sends this ASGI request; those who cannot be told apart are one client."""
+    return as_text(bounded(extractor(AsgiCall(scope)) or ANONYMOUS))
+
+
+def _has_timed_out(missing: tuple[Missing, ...]) -> bool:
+    return any(each.why is Shortfall.TIMED_OUT for each in missing)

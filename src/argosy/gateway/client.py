@@ -1,0 +1,170 @@
+"""One query on its way through the fleet: carries out what the scatter machine orders, and tells it what comes back.
+
+Leaving the context ends every question that is still under way, so a caller who is cancelled leaves nothing behind.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from argosy.base.clock import Clock
+from argosy.base.errors import NotOwner, Throttled, Unavailable
+from argosy.gateway.choice import Chooser
+from argosy.gateway.errors import Unserved
+from argosy.gateway.scatter import Answered, Ask, Cancel, Effect, Event, Failed, Question, Reason, Scatter
+from argosy.gateway.teller import Teller
+from argosy.search.model import Missing, Shortfall
+
+T = TypeVar("T")
+
+BLAMED_AFTER_S = 1.0            # who is given less time than that and does not answer need not be broken
+WAIT_S_MIN = 1e-6               # keeps a clock that runs a little differently from the loop's from turning on the spot
+
+
+class Scattering(Generic[T]):
+    """`async with`, then `step` until it says that nothing is left to wait for."""
+
+    def __init__(
+        self,
+        machine: Scatter,
+        unasked: Iterable[Missing],
+        ask: Callable[[Question], Awaitable[T]],
+        lacking: Callable[[T], tuple[Missing, ...]],
+        *,
+        chooser: Chooser,
+        teller: Teller,
+        clock: Clock,
+    ) -> None:
+        """`unasked`: nobody can be asked for these. `lacking` tells what a node could not answer for."""
+        self.machine = machine
+        self._unasked = tuple(unasked)
+        self._ask = ask
+        self._lacking = lacking
+        self._chooser = chooser
+        self._teller = teller
+        self._clock = clock
+        self._answers: dict[int, T] = {}
+        self._under_way: dict[int, tuple[Question, asyncio.Task[T], float]] = {}
+        self._called_back: list[asyncio.Task[T]] = []
+        self._ended: list[int] = []
+        self._woken = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._order(self.machine.handle(None, self._clock.now()))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for question, task, _ in self._under_way.values():
+            task.cancel()
+            self._called_back.append(task)
+            self._chooser.abandoned(question.address, self._clock.now())
+        self._under_way.clear()
+        self._teller.hedged(self.machine.hedges)
+        if self._called_back:
+            await asyncio.gather(*self._called_back, return_exceptions=True)
+
+    async def step(self) -> bool:
+        """Waits for something to happen and acts on it; False, at once, when all is settled."""
+        if self.machine.is_over:
+            return False
+        await self._wait()
+        ended, self._ended = self._ended, []
+        if not ended:
+            self._order(self.machine.handle(None, self._clock.now()))
+        for id in ended:
+            if (event := self._event(id)) is not None:
+                self._order(self.machine.handle(event, self._clock.now()))
+        return True
+
+    def answers(self) -> list[T]:
+        """Those that count so far; they are of disjoint sets of repositories."""
+        return [self._answers[id] for id in self.machine.taken]
+
+    def fresh(self, told: set[str]) -> Iterator[tuple[T, frozenset[str]]]:
+        """The answers that say something of repositories not told of yet, and of which; `told` grows by them."""
+        for id, names in self.machine.taken.items():
+            if new := names - told:
+                told |= new
+                yield self._answers[id], new
+
+    def missing(self) -> list[Missing]:
+        """What the answers say nothing about; Unserved if that is all there was to say."""
+        found = [*self._unasked, *self.machine.missing.values()]
+        if found and not self.machine.taken:
+            raise Unserved(sorted(found, key=lambda each: each.repository))
+        return found
+
+    async def _wait(self) -> None:
+        deadline = self.machine.deadline()
+        assert deadline is not None
+        if not self._ended:
+            self._woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(WAIT_S_MIN, deadline - self._clock.now())):
+                    await self._woken.wait()
+
+    def _order(self, effects: list[Effect]) -> None:
+        now = self._clock.now()
+        for effect in effects:
+            match effect:
+                case Ask(question):
+                    self._begin(question, now)
+                case Cancel(id, reason):
+                    self._cancel(id, reason, now)
+
+    def _begin(self, question: Question, now: float) -> None:
+        self._chooser.began(question.address, now)
+        task = asyncio.ensure_future(self._ask(question))
+        self._under_way[question.id] = question, task, now
+        task.add_done_callback(lambda _: self._end(question.id))
+
+    def _end(self, id: int) -> None:
+        if id in self._under_way:
+            self._ended.append(id)
+            self._woken.set()
+
+    def _cancel(self, id: int, reason: Reason, now: float) -> None:
+        question, task, began = self._under_way.pop(id)
+        if reason is Reason.TIMED_OUT and now - began >= BLAMED_AFTER_S:
+            self._chooser.failed(question.address, now)
+        else:
+            self._chooser.overtaken(question.address, now - began, now)
+        self._tell(question.address, reason.value)
+        task.cancel()
+        self._called_back.append(task)
+
+    def _event(self, id: int) -> Event | None:
+        """What a finished question means; None if nobody waits for it any more."""
+        if id not in self._under_way:
+            return None
+        question, task, began = self._under_way.pop(id)
+        now = self._clock.now()
+        error = task.exception() if not task.cancelled() else Unavailable("the question was called off")
+        if error is None:
+            self._chooser.answered(question.address, now - began, now)
+            self._tell(question.address, "answered", now - began)
+            self._answers[id] = task.result()
+            return Answered(id, self._lacking(task.result()))
+        if isinstance(error, Unavailable | OSError):
+            self._chooser.failed(question.address, now)
+            self._tell(question.address, "failed")
+            return Failed(id, Shortfall.FAILED, _told(question.address, error))
+        self._chooser.refused(question.address, now)
+        self._tell(question.address, "refused")
+        if isinstance(error, NotOwner):
+            return Failed(id, Shortfall.UNOWNED, str(error))
+        if isinstance(error, Throttled):
+            return Failed(id, Shortfall.FAILED, _told(question.address, error))
+        raise error                         # the question itself is wrong, or the program is
+
+    def _tell(self, address: str, outcome: str, took_s: float | None = None) -> None:
+        self._teller.question(address, outcome, took_s, state=self._chooser.breaker(address).state)
+
+
+def _told(address: str, error: BaseException) -> str:
+    text = str(error) or type(error).__name__
+    return text if address in text else f"{address}: {text}"

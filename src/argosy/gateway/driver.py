@@ -1,0 +1,109 @@
+"""Puts questions to the fleet: chooses whom to ask first, bounds how much is asked at a time, and keeps the books on
+every node.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
+
+from argosy.base.clock import Clock
+from argosy.gateway.choice import Chooser
+from argosy.gateway.client import Scattering
+from argosy.gateway.errors import Overloaded
+from argosy.gateway.route import Router, Wanted
+from argosy.gateway.scatter import Question, Scatter
+from argosy.gateway.settings import GatewaySettings
+from argosy.gateway.teller import Teller
+from argosy.search.fleet.ports import Node, Nodes
+from argosy.search.model import Missing, Shortfall
+
+T = TypeVar("T")
+
+WALL_S_MIN = 0.01               # a node is given at least this long, however late it is asked
+BUSY_RETRY_S = 1.0
+
+Call = Callable[[Node, tuple[str, ...], float], Awaitable[T]]       # a node, repositories, and how long it may take
+
+
+class LiveHolders:
+    """Implements `Holders` on the map as it is at every moment, and on what is known of the nodes."""
+
+    def __init__(self, router: Router, chooser: Chooser) -> None:
+        self._router = router
+        self._chooser = chooser
+
+    def another(self, name: str, tried: Collection[str], now: float) -> str | None:
+        held = self._router.routes().holders.get(name, ())
+        return self._chooser.pick([address for address in held if address not in tried], now)
+
+    def hedge_after_s(self, address: str) -> float:
+        return self._chooser.hedge_after_s(address)
+
+    def may_hedge(self) -> bool:
+        return self._chooser.may_hedge()
+
+
+class Dispatcher:
+    """One front door's way to its nodes."""
+
+    def __init__(
+        self, nodes: Nodes, router: Router, chooser: Chooser, settings: GatewaySettings, teller: Teller, clock: Clock
+    ) -> None:
+        self._nodes = nodes
+        self._chooser = chooser
+        self._holders = LiveHolders(router, chooser)
+        self._settings = settings
+        self._teller = teller
+        self._clock = clock
+        self._in_flight = 0
+
+    @asynccontextmanager
+    async def scattered(
+        self, wanted: Wanted, call: Call[T], lacking: Callable[[T], tuple[Missing, ...]], *, wall_s: float = 0.0
+    ) -> AsyncIterator[Scattering[T]]:
+        """Asks for what is wanted. Nodes have `wall_s`, at most the deadline, to answer; 0 is all of it."""
+        limit_s = self._settings.deadline_s
+        ends_at = self._clock.now() + (min(wall_s, limit_s) if wall_s > 0 else limit_s)
+
+        async def ask(question: Question) -> T:
+            left_s = max(WALL_S_MIN, ends_at - self._clock.now())
+            return await call(self._nodes.at(question.address), question.names, left_s)
+
+        with self._slot():
+            first, refused = self._assigned(wanted)
+            machine = Scatter(first.items(), self._holders, deadline=ends_at + self._settings.margin_s)
+            unasked = (*wanted.missing, *refused)
+            async with Scattering(
+                machine, unasked, ask, lacking, chooser=self._chooser, teller=self._teller, clock=self._clock
+            ) as work:
+                yield work
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        if self._in_flight >= self._settings.queries_max:
+            raise Overloaded(
+                f"{self._in_flight} queries are under way, as many as queries_max allows: come back shortly",
+                retry_after_s=BUSY_RETRY_S,
+            )
+        self._in_flight += 1
+        self._teller.in_flight(self._in_flight)
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            self._teller.in_flight(self._in_flight)
+
+    def _assigned(self, wanted: Wanted) -> tuple[dict[str, tuple[str, ...]], list[Missing]]:
+        """Whom to ask for what, one question for each node; and what cannot be asked for, all holders being down."""
+        now = self._clock.now()
+        first: dict[str, tuple[str, ...]] = {}
+        refused: list[Missing] = []
+        for group in wanted.groups:
+            address = self._chooser.pick(group.addresses, now)
+            if address is None:
+                wait_s = min(self._chooser.breaker(each).retry_at for each in group.addresses) - now
+                detail = f"{' and '.join(group.addresses)} kept failing; asked again in {max(0.0, wait_s):.1f} s"
+                refused += [Missing(name, Shortfall.FAILED, detail) for name in group.names]
+            else:
+                first[address] = first.get(address, ()) + group.names
+        return first, refused

@@ -1,0 +1,98 @@
+"""Many answers become one, ranked as a single shelf with all indexes would have ranked it.
+
+Answers are of disjoint sets of repositories. A shelf puts the higher score first; of equal scores the repository with
+the higher rank, then the one whose name comes first, then what its index has first. Every node sends at least what
+would be shown of its repositories if there were no others, so nothing is lost by cutting the whole to its bounds here.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from msgspec import structs
+
+from argosy.gateway.trimming import trimmed
+from argosy.search.fleet.model import Listing
+from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Stats
+
+
+def merged(
+    answers: Sequence[Answer], options: Options, *, missing: Iterable[Missing] = (), excluded: int = 0
+) -> Answer:
+    """`excluded`: repositories that were not asked for because the query rules them out."""
+    stats = summed([answer.stats for answer in answers], excluded=excluded)
+    reached = {each for answer in answers for each in answer.reached} - {Reached.MATCHES_SHOWN}
+    files: tuple[FileMatch, ...] = ()
+    if options.form is not Form.COUNT:
+        if 0 < options.files_max < stats.files:
+            reached.add(Reached.FILES_SHOWN)
+        files = _shown(_ranked(answers, options.files_max), stats.files, options, reached)
+    repositories = {name: known for answer in answers for name, known in answer.repositories.items()}
+    shown = {file.repository for file in files}
+    return Answer(
+        files=files,
+        stats=stats,
+        reached=tuple(sorted(reached, key=lambda each: each.value)),
+        missing=tuple(sorted(missing, key=lambda each: each.repository)),
+        repositories={name: known for name, known in repositories.items() if name in shown},
+    )
+
+
+def ranked_part(answer: Answer, names: Collection[str]) -> Answer:
+    """What an answer says of these repositories alone; what it cost is told for all of them."""
+    files = tuple(file for file in answer.files if file.repository in names)
+    repositories = {name: known for name, known in answer.repositories.items() if name in names}
+    return structs.replace(answer, files=files, repositories=repositories)
+
+
+def merged_listing(listings: Iterable[Listing], missing: Iterable[Missing]) -> Listing:
+    entries = sorted((e for listing in listings for e in listing.entries), key=lambda entry: entry.repository.name)
+    return Listing(tuple(entries), tuple(sorted(missing, key=lambda each: each.repository)))
+
+
+def summed(parts: Sequence[Stats], *, excluded: int = 0) -> Stats:
+    """Nodes work at the same time, so their durations do not add up."""
+    if len(parts) == 1 and not excluded:
+        return parts[0]
+    sums: dict[str, int] = {name: sum(getattr(part, name) for part in parts) for name in _SUMS}
+    sums["indexes_excluded"] += excluded
+    return Stats(
+        **sums,
+        duration_s=max((part.duration_s for part in parts), default=0.0),
+        wait_s=max((part.wait_s for part in parts), default=0.0),
+    )
+
+
+_SUMS = tuple(name for name in Stats.__struct_fields__ if name not in ("duration_s", "wait_s"))
+
+
+def _ranked(answers: Sequence[Answer], files_max: int) -> list[FileMatch]:
+    files = [file for answer in answers for file in answer.files]
+    if len(answers) > 1:
+        # The sort is stable, and the files of one repository come from one answer: their order is kept.
+        files.sort(key=lambda file: (-file.score, -file.repository_rank, file.repository))
+    return files[:files_max] if files_max else files
+
+
+def _shown(
+    files: list[FileMatch], found: int, options: Options, reached: set[Reached]
+) -> tuple[FileMatch, ...]:
+    """The files with as many of their matches as may be shown; `found` files matched in all."""
+    if not options.matches_max:
+        if options.file_matches_max and any(file.match_count > options.file_matches_max for file in files):
+            reached.add(Reached.MATCHES_SHOWN)
+        return tuple(files)
+    kept: list[FileMatch] = []
+    left = options.matches_max
+    for file in files:
+        if left <= 0:
+            break
+        of_file = min(file.match_count, options.file_matches_max or file.match_count)
+        if of_file > left:
+            file = trimmed(file, left, of=of_file, context_lines=options.context_lines)
+        kept.append(file)
+        if min(of_file, left) < file.match_count:
+            reached.add(Reached.MATCHES_SHOWN)
+        left -= of_file
+    # A node that met the bound sent no further files, so the number that matched tells whether there are any.
+    if len(kept) < min(found, options.files_max or found):
+        reached.add(Reached.MATCHES_SHOWN)
+    return tuple(kept)

@@ -1,0 +1,115 @@
+"""The fleet at one instant, put together from the watched map, the catalog and what nodes say of themselves."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from argosy.gateway.model import AuctionView, FleetStatus, NodeView, RepoState, RepoView, Seat
+from argosy.ownership.autoscale import ScaleSignal
+from argosy.ownership.model import Lease, LeaseState
+from argosy.ownership.view import FleetView
+from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus, Wish
+
+Told = Mapping[str, NodeStatus | str]       # by address: a node's state, or why it could not be asked
+
+_STATES = {
+    LeaseState.READY: RepoState.READY,
+    LeaseState.DRAINING: RepoState.DRAINING,
+    LeaseState.WARMING: RepoState.WARMING,
+}
+_BEST_FIRST = (RepoState.READY, RepoState.DRAINING, RepoState.WARMING)
+
+
+def addresses(view: FleetView) -> tuple[str, ...]:
+    """Everybody there is to ask: members, and holders that are members no more."""
+    members = (member.address for member in view.members.values())
+    holders = (lease.address for lease in view.leases.values())
+    return tuple(sorted({*members, *holders}))
+
+
+def overview(
+    view: FleetView,
+    wishes: Mapping[str, Wish],
+    told: Told,
+    signal: ScaleSignal,
+    *,
+    left_alone: Collection[str] = (),
+    now: float,
+    wall: float,
+) -> FleetStatus:
+    """`left_alone`: addresses that are not asked just now, because they kept failing."""
+    held = _by_name(view.leases.values())
+    known = {
+        (address, repo.name): repo
+        for address, status in told.items()
+        if isinstance(status, NodeStatus)
+        for repo in status.repositories
+    }
+    return FleetStatus(
+        at=wall,
+        nodes=_nodes(view, told, left_alone),
+        repositories=tuple(_repository(wishes[name], held.get(name, []), known) for name in sorted(wishes)),
+        auctions=_auctions(view, now),
+        desired_nodes=signal.desired_nodes,
+        reasons=signal.reasons,
+    )
+
+
+def _by_name(leases: Iterable[Lease]) -> dict[str, list[Lease]]:
+    """The leases of each repository, the primary's first, those of successors last."""
+    found: dict[str, list[Lease]] = {}
+    for lease in leases:
+        found.setdefault(lease.unit.name, []).append(lease)
+    for held in found.values():
+        held.sort(key=lambda lease: (lease.unit.replica < 0, lease.unit.replica))
+    return found
+
+
+def _nodes(view: FleetView, told: Told, left_alone: Collection[str]) -> tuple[NodeView, ...]:
+    counts = Counter((lease.node, lease.address) for lease in view.leases.values())
+    members = {(member.node, member.address) for member in view.members.values()}
+    found = []
+    for node, address in sorted({*counts, *members}):
+        said = told.get(address, "was not asked")
+        status, problem = (None, said) if isinstance(said, str) else (said, "")
+        if not problem and address in left_alone:
+            problem = "kept failing, and is left alone for a moment"
+        is_member = (node, address) in members
+        found.append(NodeView(node, address, is_member, counts[node, address], status, problem))
+    return tuple(found)
+
+
+def _repository(wish: Wish, held: list[Lease], known: Mapping[tuple[str, str], RepoStatus]) -> RepoView:
+    seats = tuple(
+        Seat(lease.node, lease.address, lease.unit.replica, lease.epoch, lease.state.value) for lease in held
+    )
+    state, best = _state(wish, held)
+    status = known.get((best.address, wish.name)) if best is not None else None
+    return RepoView(wish.name, state, wish, seats, status, _reason(state, wish, status))
+
+
+def _state(wish: Wish, held: list[Lease]) -> tuple[RepoState, Lease | None]:
+    """How the repository is doing, and the lease that says so."""
+    for state in _BEST_FIRST:
+        for lease in held:
+            if _STATES[lease.state] is state:
+                return state, lease
+    return (RepoState.FAILED if wish.failures else RepoState.UNOWNED), None
+
+
+def _reason(state: RepoState, wish: Wish, status: RepoStatus | None) -> str:
+    if state in (RepoState.READY, RepoState.DRAINING):
+        return ""
+    if status is not None and status.reason:
+        return status.reason
+    if wish.last_error:
+        return wish.last_error
+    if status is not None and status.phase is not Phase.READY:
+        return str(status.phase.value)
+    return "no node holds it yet" if state is RepoState.UNOWNED else ""
+
+
+def _auctions(view: FleetView, now: float) -> tuple[AuctionView, ...]:
+    return tuple(
+        AuctionView(unit.name, unit.replica, auction.id, auction.max_bids, max(0.0, view.closes_at[unit] - now))
+        for unit, auction in sorted(view.auctions.items(), key=lambda each: each[0])
+    )

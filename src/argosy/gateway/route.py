@@ -1,0 +1,136 @@
+"""Who is asked for what: the watched leases and the catalog, folded into routes.
+
+A repository that is not in the catalog has no route, whoever holds it. One that nobody can answer for is missing, with
+the reason. Routes are made once per change, and repositories with the same holders are grouped, so that a query is
+routed by looking at a handful of groups.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from argosy.gateway.narrow import Names
+from argosy.ownership.model import PRIMARY, Lease, LeaseState
+from argosy.ownership.view import FleetView
+from argosy.search.fleet.model import Wish
+from argosy.search.model import Missing, Shortfall
+from argosy.search.query.tree import Query
+
+NARROWED_KEPT_MAX = 128          # selections of repositories that are remembered until something changes
+
+Version = tuple[int, int]                               # of the leases and of the catalog
+
+
+class Wishes(Protocol):
+    """The catalog as it was last told."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def wishes(self) -> Mapping[str, Wish]: ...
+
+
+@dataclass(frozen=True)
+class Group:
+    """Repositories that the same nodes can answer for."""
+
+    addresses: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What one query is about."""
+
+    groups: tuple[Group, ...]
+    missing: tuple[Missing, ...]                        # nobody can be asked for these
+    excluded: int = 0                                   # the query rules these out by their names
+
+
+class Routes:
+    """The way to every repository of the catalog at one version."""
+
+    def __init__(self, version: Version, leases: Iterable[Lease], wishes: Mapping[str, Wish]) -> None:
+        self.version = version
+        self.holders: dict[str, tuple[str, ...]] = {}   # of those that can be asked for: the primary's address first
+        self._names = Names(wishes)
+        self._missing: dict[str, Missing] = {}
+        by_name = _by_name(leases, wishes)
+        for name in self._names.names:
+            held = by_name.get(name, [])
+            if addresses := tuple(dict.fromkeys(lease.address for lease in held if lease.state in ANSWERING)):
+                self.holders[name] = addresses
+            else:
+                self._missing[name] = _shortfall(wishes[name], held)
+        self._everything = Wanted(_grouped(self.holders.items()), tuple(self._missing.values()))
+        self._narrowed: dict[int, Wanted] = {self._names.everything: self._everything}
+
+    def addresses(self) -> set[str]:
+        return {address for group in self._everything.groups for address in group.addresses}
+
+    def wanted(self, query: Query, only: Collection[str] | None = None) -> Wanted:
+        """What the query is about: all repositories of the catalog, less those that it rules out by name."""
+        asked = self._names.everything if only is None else self._names.numbered(only)
+        kept = asked & ~self._names.ruled_out(query)
+        wanted = self._narrowed.get(kept)
+        if wanted is None:
+            if len(self._narrowed) >= NARROWED_KEPT_MAX:
+                self._narrowed.clear()
+            wanted = self._narrowed[kept] = self._of(self._names.named(kept))
+        return wanted if asked == kept else replace(wanted, excluded=(asked & ~kept).bit_count())
+
+    def _of(self, names: list[str]) -> Wanted:
+        groups = _grouped((name, self.holders[name]) for name in names if name in self.holders)
+        return Wanted(groups, tuple(self._missing[name] for name in names if name in self._missing))
+
+    def wanted_one(self, name: str) -> Wanted:
+        if name in self.holders:
+            return Wanted((Group(self.holders[name], (name,)),), ())
+        return Wanted((), (self._missing[name],))
+
+
+class Router:
+    """Keeps the routes of the newest version."""
+
+    def __init__(self, view: FleetView, catalog: Wishes) -> None:
+        self._view = view
+        self._catalog = catalog
+        self._routes: Routes | None = None
+
+    def version(self) -> Version:
+        return self._view.leases_version, self._catalog.version
+
+    def routes(self) -> Routes:
+        version = self.version()
+        if self._routes is None or self._routes.version != version:
+            self._routes = Routes(version, self._view.leases.values(), self._catalog.wishes)
+        return self._routes
+
+
+ANSWERING = (LeaseState.READY, LeaseState.DRAINING)
+
+
+def _by_name(leases: Iterable[Lease], wishes: Mapping[str, Wish]) -> dict[str, list[Lease]]:
+    """The leases of each wished repository, primaries first. A successor answers only when it has taken over."""
+    found: dict[str, list[Lease]] = {}
+    for lease in leases:
+        if lease.unit.name in wishes and lease.unit.replica >= PRIMARY:
+            found.setdefault(lease.unit.name, []).append(lease)
+    for held in found.values():
+        held.sort(key=lambda lease: lease.unit.replica)
+    return found
+
+
+def _shortfall(wish: Wish, held: list[Lease]) -> Missing:
+    trouble = f"; the last try failed: {wish.last_error}" if wish.last_error else ""
+    if held:
+        return Missing(wish.name, Shortfall.WARMING, f"{held[0].node} is making it ready{trouble}")
+    return Missing(wish.name, Shortfall.UNOWNED, f"no node holds it yet{trouble}")
+
+
+def _grouped(holders: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Group, ...]:
+    by_addresses: dict[tuple[str, ...], list[str]] = {}
+    for name, addresses in holders:
+        by_addresses.setdefault(tuple(sorted(addresses)), []).append(name)
+    return tuple(Group(addresses, tuple(names)) for addresses, names in sorted(by_addresses.items()))

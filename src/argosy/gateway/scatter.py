@@ -1,0 +1,221 @@
+"""One query put to many nodes: the machine that decides whom to ask, whom to ask again, and when to stop waiting.
+
+Every repository is answered for by exactly one of the answers taken. The first answer wins, except that an answer that
+has all of earlier ones and more replaces them: what an answer cost is told for the whole of it and cannot be divided.
+For the same reason an answer that overlaps others without having all of them is not taken, and what only it has is
+asked for again, alone.
+
+A question that fails, or whose node cannot answer for a repository, is put to another holder if there is one. One that
+is late is put to another holder, too, and whoever comes first is taken. What is left at the deadline is missing, and so
+is what nobody else can be asked for (GW-1).
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from argosy.base.machine import earliest
+from argosy.search.model import Missing, Shortfall
+
+HOLDERS_TRIED_MAX = 3           # for one repository: further ones would not save a query that has failed so often
+
+
+class Holders(Protocol):
+    """Who else may be asked, as is known at this moment."""
+
+    def another(self, name: str, tried: Collection[str], now: float) -> str | None:
+        """A node to ask for the repository that has not been tried."""
+        ...
+
+    def hedge_after_s(self, address: str) -> float: ...
+
+    def may_hedge(self) -> bool:
+        """Whether one more second question may be asked; it counts as asked."""
+        ...
+
+
+@dataclass(frozen=True)
+class Question:
+    id: int
+    address: str
+    names: tuple[str, ...]
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answered:
+    question: int
+    missing: tuple[Missing, ...] = ()       # what the node could not answer for
+
+
+@dataclass(frozen=True)
+class Failed:
+    """No answer will come."""
+
+    question: int
+    why: Shortfall
+    detail: str
+
+
+Event = Answered | Failed
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+class Reason(Enum):
+    """Why nobody waits for an answer any more."""
+
+    OVERTAKEN = "overtaken"
+    TIMED_OUT = "timed out"
+
+
+@dataclass(frozen=True)
+class Ask:
+    question: Question
+
+
+@dataclass(frozen=True)
+class Cancel:
+    question: int
+    reason: Reason
+
+
+Effect = Ask | Cancel
+
+
+class Scatter:
+    """The machine of one query."""
+
+    def __init__(self, first: Iterable[tuple[str, tuple[str, ...]]], holders: Holders, *, deadline: float) -> None:
+        """`first`: the addresses to ask, each with the repositories to ask for; no repository is named twice."""
+        self.taken: dict[int, frozenset[str]] = {}      # questions whose answers count, and what they answer for
+        self.missing: dict[str, Missing] = {}
+        self.hedges = 0
+        self._first = tuple(first)
+        self._holders = holders
+        self._deadline = deadline
+        self._open = {name for _, names in self._first for name in names}
+        self._live: dict[int, Question] = {}
+        self._hedge_at: dict[int, float] = {}
+        self._tried: dict[str, list[str]] = {}          # only of repositories that were asked for more than once
+        self._next_id = 0
+
+    @property
+    def is_over(self) -> bool:
+        return not self._open
+
+    def deadline(self) -> float | None:
+        return None if self.is_over else earliest(self._deadline, *self._hedge_at.values())
+
+    def handle(self, event: Event | None, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        match event:
+            case Answered(id, missing) if id in self._live:
+                question = self._end(id)
+                lacking = {each.repository: each for each in missing}
+                effects += self._take(question, lacking.keys(), now)
+                effects += self._retry(question, lacking, now)
+            case Failed(id, why, detail) if id in self._live:
+                question = self._end(id)
+                effects += self._retry(question, {each: Missing(each, why, detail) for each in question.names}, now)
+            case None:
+                effects += self._begin(now)
+                effects += self._hedge(now)
+        if now >= self._deadline:
+            effects += self._stop()
+        return effects
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, now: float) -> list[Effect]:
+        first, self._first = self._first, ()
+        return [self._ask(address, names, now) for address, names in first]
+
+    def _ask(self, address: str, names: Iterable[str], now: float) -> Ask:
+        question = Question(self._next_id, address, tuple(names))
+        self._next_id += 1
+        self._live[question.id] = question
+        self._hedge_at[question.id] = now + self._holders.hedge_after_s(address)
+        return Ask(question)
+
+    def _elsewhere(self, question: Question, names: Iterable[str], now: float) -> dict[str, list[str]]:
+        """The repositories that others can be asked for, by the address to ask."""
+        found: dict[str, list[str]] = {}
+        for name in names:
+            tried = self._tried.setdefault(name, [question.address])
+            if len(tried) < HOLDERS_TRIED_MAX and (address := self._holders.another(name, tried, now)) is not None:
+                found.setdefault(address, []).append(name)
+        return found
+
+    def _hedge(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        late = [self._live[id] for id, at in self._hedge_at.items() if at <= now]
+        for question in late:
+            del self._hedge_at[question.id]
+        for question in late:
+            waiting = [name for name in question.names if name in self._open]
+            for address, names in self._elsewhere(question, waiting, now).items():
+                if not self._holders.may_hedge():
+                    return effects
+                self.hedges += 1
+                effects.append(self._ask_also(address, names, now))
+        return effects
+
+    def _retry(self, question: Question, lacking: dict[str, Missing], now: float) -> list[Effect]:
+        """Asks others for what is lacking; what nobody else is or can be asked for is missing."""
+        if not lacking:
+            return []
+        waiting = [name for name in question.names if name in lacking and name in self._open]
+        elsewhere = self._elsewhere(question, waiting, now)
+        asked = {name for names in elsewhere.values() for name in names}
+        asked.update(name for live in self._live.values() for name in live.names)
+        for name in waiting:
+            if name not in asked:
+                self.missing[name] = lacking[name]
+                self._open.discard(name)
+        return [self._ask_also(address, names, now) for address, names in elsewhere.items()]
+
+    def _ask_also(self, address: str, names: list[str], now: float) -> Ask:
+        for name in names:
+            self._tried[name].append(address)
+        return self._ask(address, names, now)
+
+    # -- taking -----------------------------------------------------------------------------------------------------
+
+    def _take(self, question: Question, lacking: Collection[str], now: float) -> list[Effect]:
+        has = frozenset(question.names).difference(lacking)
+        known = [id for id, names in self.taken.items() if not names.isdisjoint(has)]
+        fresh = has & self._open
+        if not fresh:
+            return []
+        if not all(self.taken[id] <= has for id in known):
+            return [self._ask(question.address, sorted(fresh), now)]
+        for id in known:
+            del self.taken[id]
+        self.taken[question.id] = has
+        self._open -= has
+        return self._call_back()
+
+    def _call_back(self) -> list[Effect]:
+        """Ends questions that nobody needs the answers of any more."""
+        idle = [id for id, question in self._live.items() if self._open.isdisjoint(question.names)]
+        for id in idle:
+            self._end(id)
+        return [Cancel(id, Reason.OVERTAKEN) for id in idle]
+
+    def _stop(self) -> list[Effect]:
+        for question in self._live.values():
+            for name in self._open.intersection(question.names):
+                self.missing[name] = Missing(name, Shortfall.TIMED_OUT, f"{question.address} did not answer in time")
+        assert self._open <= self.missing.keys()        # GW-1
+        self._open.clear()
+        live, self._live, self._hedge_at = self._live, {}, {}
+        return [Cancel(id, Reason.TIMED_OUT) for id in live]
+
+    def _end(self, id: int) -> Question:
+        self._hedge_at.pop(id, None)
+        return self._live.pop(id)

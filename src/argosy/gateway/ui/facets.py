@@ -1,0 +1,115 @@
+"""Facets: how the files shown divide by language and by repository, and the query that keeps one part.
+
+A narrowed query means what was asked and one condition more. That is checked by reading it again; where the text
+cannot simply be added to, the query is printed anew.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from argosy.gateway.ui.links import search_url
+from argosy.search.model import FileMatch
+from argosy.search.query import QuerySyntaxError, parse, show
+from argosy.search.query.simplify import conjunction
+from argosy.search.query.tree import Language, Query, Repo, Type
+
+SHOWN_MAX = 12          # of one kind, the largest first
+NO_LANGUAGE = "other"
+
+_SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")         # what a pattern reads as something else
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """One part of the files shown. Its address keeps only that part, or all again if it is kept already."""
+
+    name: str
+    files: int
+    url: str
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    languages: tuple[Facet, ...] = ()
+    repositories: tuple[Facet, ...] = ()
+    more_languages: int = 0
+    more_repositories: int = 0
+
+
+def facets(text: str, files: Iterable[FileMatch], *, files_max: int = 0, context: int = 0) -> Facets:
+    """`text` is the query as it was typed; the rest is kept in the addresses."""
+    found = list(files)
+    languages = Counter(file.language or NO_LANGUAGE for file in found)
+    repositories = Counter(file.repository for file in found)
+
+    def made(counts: Counter[str], leaf_of: Callable[[str], Query]) -> tuple[Facet, ...]:
+        largest = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:SHOWN_MAX]
+        return tuple(_facet(text, name, count, leaf_of(name), files_max, context) for name, count in largest)
+
+    return Facets(
+        made(languages, language_leaf),
+        made(repositories, repository_leaf),
+        max(0, len(languages) - SHOWN_MAX),
+        max(0, len(repositories) - SHOWN_MAX),
+    )
+
+
+def language_leaf(name: str) -> Query:
+    return Language(name if name != NO_LANGUAGE else "")
+
+
+def repository_leaf(name: str) -> Query:
+    return Repo("^" + _SPECIAL.sub(r"\\\g<0>", name) + "$")
+
+
+def _facet(text: str, name: str, files: int, leaf: Query, files_max: int, context: int) -> Facet:
+    word = show(leaf)
+    is_chosen = bool(_places(text, word))
+    asked = without(text, word) if is_chosen else narrowed(text, leaf)
+    url = search_url(asked, files=files_max, context=context) if asked is not None else ""
+    return Facet(name, files, url, is_chosen)
+
+
+def narrowed(text: str, leaf: Query) -> str | None:
+    """The query with one condition more; None if that cannot be typed."""
+    whole = parse(text)
+    wanted, word = _with(whole.query, leaf), show(leaf)
+    for added in (f"{text.strip()} {word}", f"({text.strip()}) {word}"):
+        if _means(added, wanted):
+            return added
+    count = f" count:{whole.count or 'all'}" if whole.count is not None else ""
+    anew = show(wanted) + count
+    return anew if _means(anew, wanted) else None
+
+
+def without(text: str, word: str) -> str:
+    """The query without a condition that was added to it."""
+    places = _places(text, word)
+    at = places[-1] if places else len(text)
+    return " ".join((text[:at].rstrip() + " " + text[at + len(word) :].lstrip()).split(" ")).strip()
+
+
+def _places(text: str, word: str) -> list[int]:
+    """Where the word stands by itself; inside quotes it is another word."""
+    return [
+        found.start()
+        for found in re.finditer(rf"(?<!\S){re.escape(word)}(?!\S)", text)
+        if text.count('"', 0, found.start()) % 2 == 0
+    ]
+
+
+def _with(query: Query, leaf: Query) -> Query:
+    """`type:` is said of the whole query, so what is added belongs inside."""
+    if isinstance(query, Type):
+        return Type(query.kind, conjunction([query.child, leaf]))
+    return conjunction([query, leaf])
+
+
+def _means(text: str, wanted: Query) -> bool:
+    try:
+        return parse(text).query == wanted
+    except QuerySyntaxError:
+        return False

@@ -1,0 +1,184 @@
+"""A file as its page shows it: lines with colours and marks, an outline, and where else it can be seen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from markupsafe import Markup
+
+from argosy.gateway.ui.colours import COLOURED_CHARACTERS_MAX, coloured
+from argosy.gateway.ui.hosts import commit_at_host, file_at_host
+from argosy.gateway.ui.links import file_url, folder_url, raw_url
+from argosy.gateway.ui.marking import Span, lines_of, marked, text_of
+from argosy.gateway.ui.words import count_text, size_text
+from argosy.search.fleet.model import FileText, Folder, OutlineEntry
+from argosy.search.model import Repository
+
+SHOWN_BYTES_MAX = 2 << 20           # a browser gets slow above; the rest is in the raw file
+SHOWN_LINES_MAX = 20_000
+OUTLINE_MAX = 1_000
+DEPTH_MAX = 4                       # deeper ones are shown as deep as this
+MARKS_MAX = 2_000                   # matches marked in one file
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    name: Markup
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineView:
+    name: str
+    kind: str
+    line: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class BranchView:
+    name: str
+    version: str
+    url: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    crumbs: tuple[Crumb, ...]
+    lines: tuple[Markup, ...]
+    outline: tuple[OutlineView, ...]
+    branches: tuple[BranchView, ...]
+    facts: str                      # language, lines, size
+    notes: tuple[str, ...]
+    url: str
+    permalink: str
+    raw: str
+    at_host: str
+    commit_url: str
+    marks: int
+
+
+@dataclass(frozen=True, slots=True)
+class FolderView:
+    crumbs: tuple[Crumb, ...]
+    entries: tuple[Crumb, ...]
+    branches: tuple[BranchView, ...]
+    is_cut: bool
+
+
+def file_view(file: FileText, branch: str, spans: Sequence[Span] = (), *, version: str = "") -> FileView:
+    """`spans` are the matches to mark; `version` is the commit a link was about, if it named one."""
+    repository = file.repository
+    text = _shown(file.content)
+    at = _version(repository, branch) or file.version
+    return FileView(
+        crumbs=crumbs(repository.name, file.path, branch),
+        lines=tuple(lines_of(coloured(text, file.language), spans)),
+        outline=outline_view(file.outline),
+        branches=tuple(_branches(repository, branch, partial(file_url, repository.name, file.path))),
+        facts=_facts(file),
+        notes=tuple(_notes(file, text, version, at)),
+        url=file_url(repository.name, file.path, branch=branch),
+        permalink=file_url(repository.name, file.path, branch=branch, version=at),
+        raw=raw_url(repository.name, file.path, branch=branch),
+        at_host=file_at_host(repository, file.path, version=version or at, branch=branch),
+        commit_url=commit_at_host(repository, at),
+        marks=len(spans),
+    )
+
+
+def folder_view(folder: Folder, branch: str) -> FolderView:
+    name, base = folder.repository.name, f"{folder.path}/" if folder.path else ""
+
+    def url(entry: str) -> str:
+        if entry.endswith("/"):
+            return folder_url(name, base + entry.rstrip("/"), branch=branch)
+        return file_url(name, base + entry, branch=branch)
+
+    return FolderView(
+        crumbs=crumbs(name, folder.path, branch),
+        entries=tuple(Crumb(marked(entry, []), url(entry)) for entry in folder.names),
+        branches=tuple(_branches(folder.repository, branch, partial(folder_url, name, folder.path))),
+        is_cut=folder.is_cut,
+    )
+
+
+def crumbs(repository: str, path: str, branch: str) -> tuple[Crumb, ...]:
+    """The way from the repository down to the path; the last step is where one is."""
+    steps = path.split("/") if path else []
+    above = [Crumb(marked(repository, []), folder_url(repository, branch=branch))]
+    for count, step in enumerate(steps, 1):
+        above.append(Crumb(marked(step, []), folder_url(repository, "/".join(steps[:count]), branch=branch)))
+    return tuple(above)
+
+
+def outline_view(outline: Sequence[OutlineEntry]) -> tuple[OutlineView, ...]:
+    """Each definition with how deep it lies. A type may stand behind the methods that belong to it."""
+    return tuple(
+        OutlineView(entry.name, entry.kind, entry.line, _depth(outline, entry)) for entry in outline[:OUTLINE_MAX]
+    )
+
+
+def _depth(outline: Sequence[OutlineEntry], entry: OutlineEntry) -> int:
+    depth = 0
+    while depth < DEPTH_MAX and 0 <= entry.parent < len(outline):
+        depth, entry = depth + 1, outline[entry.parent]
+    return depth
+
+
+def _branches(repository: Repository, branch: str, url: Callable[..., str]) -> list[BranchView]:
+    return [
+        BranchView(each.name, each.version, url(branch=each.name), _is(each.name, branch, repository))
+        for each in repository.branches
+    ]
+
+
+def _is(name: str, branch: str, repository: Repository) -> bool:
+    return name == branch or (branch in ("", "HEAD") and name == repository.branches[0].name)
+
+
+def _version(repository: Repository, branch: str) -> str:
+    return next((each.version for each in repository.branches if _is(each.name, branch, repository)), "")
+
+
+def _shown(content: bytes) -> str:
+    text = text_of(content[:SHOWN_BYTES_MAX])
+    lines = text.split("\n", SHOWN_LINES_MAX)
+    return text if len(lines) <= SHOWN_LINES_MAX else "\n".join([*lines[:SHOWN_LINES_MAX], ""])
+
+
+def _facts(file: FileText) -> str:
+    parts = [file.language] if file.language else []
+    if not file.skipped:
+        parts += [count_text(_lines(file.content), "line"), size_text(len(file.content))]
+    return " · ".join(parts)
+
+
+def _lines(content: bytes) -> int:
+    return content.count(b"\n") + (content[-1:] not in (b"\n", b""))
+
+
+def _notes(file: FileText, shown: str, version: str, at: str) -> list[str]:
+    notes, size = [], size_text(len(file.content))
+    if version and at and version != at:
+        notes.append(
+            f"this link is about commit {version[:10]}, and the index holds {at[:10]} now: lines may have moved"
+        )
+    if file.skipped:
+        notes.append(f"the content is not indexed: {file.skipped}")
+    if len(file.content) > SHOWN_BYTES_MAX or _lines(file.content) > SHOWN_LINES_MAX:
+        notes.append(f"the file is large ({size}) and shown in part: see the raw file for the rest")
+    if len(shown) > COLOURED_CHARACTERS_MAX and file.language:
+        notes.append(f"the file is large ({size}) and shown without colours")
+    if not file.skipped and not _is_text(file.content):
+        notes.append("the file is not all UTF-8: bytes that are no text are shown as �")
+    return notes
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,177 @@
+"""The fleet as its page shows it: nodes and their memory, what each holds, auctions, how many nodes there should be."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from argosy.base.redact import redact
+from argosy.gateway.model import FleetStatus, NodeView, RepoState
+from argosy.gateway.ui.links import folder_url
+from argosy.gateway.ui.repos import role, state_counts
+from argosy.gateway.ui.tiles import Box, treemap
+from argosy.gateway.ui.words import count_text, duration_text, size_text
+from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus
+
+TILES_MAX = 400                     # drawn for one node, the largest first; the rest is counted
+BOX = Box(0.0, 0.0, 440.0, 130.0)
+AUCTIONS_MAX = 100
+WAITING_MAX = 50
+SMALLEST_SHARE = 1 / 150            # of a node's picture: less could be neither seen nor clicked
+LETTER_WIDTH, LETTER_HEIGHT = 6.4, 14.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    box: Box
+    name: str
+    label: str                      # what of the name fits
+    detail: str
+    state: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCard:
+    name: str
+    address: str
+    state: str                      # ready, draining, joining, silent
+    leases: int
+    held: str
+    budget: str
+    free: str
+    share: float                    # of the budget that is held, 0 to 100
+    up: str                         # how long it has been
+    version: str
+    problem: str
+    tiles: tuple[Tile, ...]
+    untold: int                     # repositories without a tile
+
+
+@dataclass(frozen=True, slots=True)
+class AuctionRow:
+    repository: str
+    url: str
+    replica: int
+    max_bids: int
+    closes_in_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPage:
+    nodes: tuple[NodeCard, ...]
+    states: tuple[tuple[str, int], ...]
+    waiting: tuple[tuple[str, str, str], ...]       # repositories nobody serves: name, state, reason
+    more_waiting: int
+    auctions: tuple[AuctionRow, ...]
+    more_auctions: int
+    live_nodes: int
+    desired_nodes: int
+    reasons: tuple[str, ...]
+    held: str
+    budget: str
+    at: float
+
+
+def fleet_page(status: FleetStatus) -> FleetPage:
+    told = [node.status for node in status.nodes if node.status]
+    waiting = [view for view in status.repositories if view.state in (RepoState.UNOWNED, RepoState.FAILED)]
+    return FleetPage(
+        nodes=tuple(_card(node, status.at) for node in sorted(status.nodes, key=lambda node: node.node)),
+        states=state_counts(status.repositories),
+        waiting=tuple((view.name, view.state.value, redact(view.reason)) for view in waiting[:WAITING_MAX]),
+        more_waiting=max(0, len(waiting) - WAITING_MAX),
+        auctions=tuple(
+            AuctionRow(
+                each.repository, folder_url(each.repository), each.replica, each.max_bids, max(0.0, each.closes_in_s)
+            )
+            for each in sorted(status.auctions, key=lambda each: each.closes_in_s)[:AUCTIONS_MAX]
+        ),
+        more_auctions=max(0, len(status.auctions) - AUCTIONS_MAX),
+        live_nodes=sum(node.is_member for node in status.nodes),
+        desired_nodes=status.desired_nodes,
+        reasons=status.reasons,
+        held=size_text(sum(node.held_bytes for node in told)),
+        budget=size_text(sum(node.budget_bytes for node in told)),
+        at=status.at,
+    )
+
+
+def _card(node: NodeView, now: float) -> NodeCard:
+    told = node.status
+    tiles = _tiles(told.repositories) if told else ()
+    return NodeCard(
+        name=node.node,
+        address=node.address,
+        state=_state(node),
+        leases=node.leases,
+        held=size_text(told.held_bytes) if told else "–",
+        budget=size_text(told.budget_bytes) if told else "–",
+        free=size_text(told.free_bytes) if told else "–",
+        share=_share(told) if told else 0.0,
+        up=duration_text(max(0.0, now - told.started_at)) if told else "",
+        version=told.version if told else "",
+        problem=redact(node.problem),
+        tiles=tiles,
+        untold=len(told.repositories) - len(tiles) if told else 0,
+    )
+
+
+def _state(node: NodeView) -> str:
+    if node.status is None:
+        return "silent"
+    if node.status.is_draining:
+        return "draining"
+    return "ready" if node.is_member else "joining"
+
+
+def _share(told: NodeStatus) -> float:
+    return min(100.0, 100.0 * told.held_bytes / told.budget_bytes) if told.budget_bytes > 0 else 0.0
+
+
+def _tiles(repositories: Iterable[RepoStatus]) -> tuple[Tile, ...]:
+    """The largest in a picture, each by its memory, though none so small that it cannot be seen."""
+    largest = sorted(repositories, key=lambda each: (-each.memory_bytes, each.name))[:TILES_MAX]
+    if not largest:
+        return ()
+    floor = max(1.0, sum(each.memory_bytes for each in largest) * SMALLEST_SHARE)
+    boxes = treemap([max(floor, float(each.memory_bytes)) for each in largest], BOX)
+    return tuple(_tile(each, box) for each, box in zip(largest, boxes, strict=True))
+
+
+def _tile(repository: RepoStatus, box: Box) -> Tile:
+    size, files = size_text(repository.memory_bytes), count_text(repository.documents, "file")
+    return Tile(
+        box=Box(*(round(side, 2) for side in box)),
+        name=repository.name,
+        label=_label(repository.name, box),
+        detail=f"{_word(repository)}{role(repository.replica)}, {size}, {files}",
+        state=_colour(repository),
+        url=folder_url(repository.name),
+    )
+
+
+def _word(repository: RepoStatus) -> str:
+    if repository.phase in (Phase.FETCHING, Phase.RECEIVING, Phase.INDEXING):
+        return f"{repository.phase.value} {repository.progress:.0%}"
+    return str(repository.phase.value)
+
+
+def _colour(repository: RepoStatus) -> str:
+    match repository.phase:
+        case Phase.READY:
+            return "ready" if repository.replica == 0 else "replica"
+        case Phase.FAILED:
+            return "failed"
+        case _:
+            return "warming"
+
+
+def _label(name: str, box: Box) -> str:
+    """The end of the name that fits, which says more than its beginning."""
+    if box.height < LETTER_HEIGHT + 4:
+        return ""
+    letters = int((box.width - 10) / LETTER_WIDTH)
+    last = name.rpartition("/")[2]
+    for text in (name, last):
+        if len(text) <= letters:
+            return text
+    return f"{last[: letters - 1]}…" if letters >= 4 else ""

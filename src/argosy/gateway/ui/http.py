@@ -1,0 +1,322 @@
+"""The routes of the pages. Each asks the front door, and renders in a thread what takes more than a moment.
+
+What goes wrong becomes a page with the status of its remedy.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from argosy.base.errors import ArgosyError, Invalid, NotFound, Throttled, Unavailable
+from argosy.base.http import retry_after
+from argosy.base.redact import redact
+from argosy.gateway.admission import OpenDoor, admitted, client_of
+from argosy.gateway.errors import Unserved
+from argosy.gateway.ports import Admission, FrontDoor
+from argosy.gateway.ui import help as language
+from argosy.gateway.ui.asking import asks_for_repositories
+from argosy.gateway.ui.facets import facets
+from argosy.gateway.ui.files import file_view, folder_view
+from argosy.gateway.ui.fleet import fleet_page
+from argosy.gateway.ui.links import Place, file_url, folder_url, parameters_of, place_of
+from argosy.gateway.ui.marking import Span
+from argosy.gateway.ui.marks import marks_asked, marks_found
+from argosy.gateway.ui.notices import missing_notices, notices
+from argosy.gateway.ui.pages import HEADERS, Pages
+from argosy.gateway.ui.repos import table
+from argosy.gateway.ui.results import (
+    CONTEXT_MAX,
+    FILES_MAX,
+    FILES_STEPS,
+    file_views,
+    next_step,
+    options_of,
+)
+from argosy.gateway.ui.service import Live
+from argosy.search.fleet.model import FileAsked, FileText, FolderAsked, Listing
+from argosy.search.model import Answer
+from argosy.search.query import Parsed, QuerySyntaxError, parse
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+FOLDER = Path(__file__).parent / "static"
+ASSETS = "/ui/static/"
+EVENTS = "text/event-stream"
+TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+FOREVER = "public, max-age=31536000, immutable"         # the address changes with the content
+LISTED_MAX = 1_000                                      # repositories in the answer to a query about them
+
+
+class _Anything(Convertor[str]):
+    """The rest of an address, even with a newline in it, which file names may have."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("anything", _Anything())
+
+
+def ui_routes(door: FrontDoor, *, admission: Admission | None = None) -> list[Route]:
+    """All pages of a server that has no other use for `/search` and `/print`."""
+    return Site(door, admission=admission).routes()
+
+
+class _Assets:
+    """The files beside the templates, in memory: they are few and small."""
+
+    def __init__(self) -> None:
+        self.files = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in TYPES}
+        self._hashes = {name: sha256(content).hexdigest()[:12] for name, content in self.files.items()}
+
+    def url(self, name: str) -> str:
+        return f"{ASSETS}{name}?v={self._hashes[name]}"
+
+
+class Site:
+    """The pages over one front door. Whoever stops the server closes it first, or open pages would keep the server.
+
+    `search_page` and `print_page` are for a server that also speaks to programs at these paths.
+    """
+
+    def __init__(self, door: FrontDoor, *, admission: Admission | None = None) -> None:
+        self._door = door
+        self._admission = admission or OpenDoor()
+        self._assets = _Assets()
+        self._pages = Pages(self._assets.url)
+        self._live = Live(self._fleet_news)
+        self.search_page = self._shown(self._search)
+        self.print_page = self._shown(self._print)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", self._shown(self._home)),
+            Route("/search", self.search_page),
+            Route("/print", self.print_page),
+            Route("/r/{place:anything}", self._shown(self._tree)),
+            Route("/repos", self._shown(self._repos)),
+            Route("/fleet", self._shown(self._fleet)),
+            Route("/help", self._shown(self._help)),
+            Route("/ui/fleet/now", self._shown(self._fleet_now)),
+            Route("/ui/fleet/events", self._shown(self._fleet_events)),
+            Route(ASSETS + "{name}", self._shown(self._asset)),
+        ]
+
+    def close(self) -> None:
+        self._live.close()
+
+    def _shown(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint, with what it raises shown as a page."""
+
+        async def answered(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except ArgosyError as error:
+                return self._error(error, request.query_params.get("q", ""))
+
+        return answered
+
+    def _error(self, error: ArgosyError, query: str) -> Response:
+        headers = {"retry-after": retry_after(error)} if isinstance(error, Throttled | Unavailable) else {}
+        values: dict[str, Any] = {
+            "message": redact(str(error)),
+            "notices": missing_notices(error.missing if isinstance(error, Unserved) else ()),
+            "code": error.status,
+            "headers": headers,
+        }
+        return self._page("error.html", error.status, query=query, **values)
+
+    async def _home(self, request: Request) -> Response:
+        query = parameters_of(request.scope["query_string"]).get("q", "")
+        if query:
+            return await self._search(request)
+        try:
+            fleet = fleet_page(await self._door.status())
+        except ArgosyError:
+            fleet = None            # the figures are an extra; a search will say what is wrong
+        return self._page("home.html", query="", fleet=fleet, examples=language.EXAMPLES)
+
+    async def _search(self, request: Request) -> Response:
+        asked = parameters_of(request.scope["query_string"])
+        query = asked.get("q", "").strip()
+        if not query:
+            return RedirectResponse("/", 302, HEADERS)
+        context = _number(asked, "ctx", 0, 0, CONTEXT_MAX)
+        files = _number(asked, "num", FILES_STEPS[0], 1, FILES_MAX)
+        try:
+            parsed = parse(query)
+        except QuerySyntaxError as error:
+            message, pointed = redact(str(error)), error.pointed()
+            return self._page("search_error.html", error.status, query=query, error=message, pointed=pointed)
+        if asks_for_repositories(parsed.query):
+            with admitted(self._admission, client_of(request.scope)):
+                listing = await self._door.list(parsed.query)
+            return self._listed(listing, query)
+        if parsed.count is not None:
+            files = min(parsed.count or FILES_MAX, FILES_MAX)
+        with admitted(self._admission, client_of(request.scope)) as visit:
+            answer = await self._door.search(parsed.query, options_of(files, context))
+            visit.saw(answer)
+        return await asyncio.to_thread(self._results, answer, parsed, query, files, context)
+
+    def _listed(self, listing: Listing, query: str) -> Response:
+        entries = sorted(listing.entries, key=lambda entry: entry.repository.name)
+        return self._page(
+            "listing.html",
+            query=query,
+            entries=entries[:LISTED_MAX],
+            total=len(entries),
+            documents=sum(entry.documents for entry in entries),
+            notices=missing_notices(listing.missing),
+        )
+
+    def _results(self, answer: Answer, parsed: Parsed, query: str, files: int, context: int) -> Response:
+        return self._page(
+            "results.html",
+            query=query,
+            files=list(file_views(answer, query)),
+            stats=answer.stats,
+            notices=notices(answer),
+            facets=facets(query, answer.files, files_max=files if files != FILES_STEPS[0] else 0, context=context),
+            shown=files,
+            next=next_step(answer, files) if parsed.count is None else 0,
+            context=context,
+            contexts=(0, 3, CONTEXT_MAX),
+        )
+
+    async def _tree(self, request: Request) -> Response:
+        place = place_of(request.scope.get("raw_path") or request.scope["path"].encode())
+        asked = parameters_of(request.scope["query_string"])
+        branch = asked.get("b", "")
+        if place.is_folder:
+            return await self._folder(place, branch)
+        try:
+            file = await self._door.file(FileAsked(place.repository, place.path, branch))
+        except NotFound as error:
+            return await self._maybe_folder(place, branch, error)
+        spans, note = await self._marks(file, branch, asked.get("q", ""))
+        return await asyncio.to_thread(self._file, file, branch, asked, spans, note)
+
+    async def _maybe_folder(self, place: Place, branch: str, error: NotFound) -> Response:
+        """Somebody may have left out the slash at the end."""
+        try:
+            folder = await self._door.folder(FolderAsked(place.repository, place.path, branch))
+        except NotFound:
+            raise error from None
+        if not folder.names:
+            raise error
+        return RedirectResponse(folder_url(place.repository, place.path, branch=branch), 302, HEADERS)
+
+    async def _folder(self, place: Place, branch: str) -> Response:
+        folder = await self._door.folder(FolderAsked(place.repository, place.path, branch))
+        if place.path and not folder.names:
+            raise NotFound(f"there is no folder {place.path!r} in {place.repository!r}: look for it from the top")
+        view = folder_view(folder, branch)
+        return self._page("folder.html", query="", view=view, repository=folder.repository, path=place.path)
+
+    def _file(
+        self, file: FileText, branch: str, asked: dict[str, str], spans: list[Span], note: str
+    ) -> Response:
+        view = file_view(file, branch, spans, version=asked.get("v", ""))
+        values: dict[str, Any] = {"view": view, "repository": file.repository, "path": file.path, "note": note}
+        return self._page("file.html", query=asked.get("q", ""), **values)
+
+    async def _marks(self, file: FileText, branch: str, query: str) -> tuple[list[Span], str]:
+        """Where the query that led here matches, and why not if that cannot be told: the file is shown all the same."""
+        if not query or file.skipped:
+            return [], ""
+        try:
+            asked = marks_asked(query, file.path)
+            if asked is None:
+                return [], ""
+            answer = await self._door.search(*asked, only={file.repository.name})
+        except ArgosyError as error:
+            return [], f"matches are not marked: {redact(str(error))}"
+        return marks_found(answer, file, branch), ""
+
+    async def _print(self, request: Request) -> Response:
+        """Zoekt's address of a file."""
+        asked = parameters_of(request.scope["query_string"])
+        repository, path = asked.get("r", ""), asked.get("f", "")
+        if not repository or not path:
+            raise Invalid("/print needs r=, a repository, and f=, the path of a file in it: add what is missing")
+        url = file_url(repository, path, branch=asked.get("b", ""), query=asked.get("q", ""))
+        return RedirectResponse(url, 302, HEADERS)
+
+    async def _repos(self, request: Request) -> Response:
+        asked = parameters_of(request.scope["query_string"])
+        words, state = asked.get("filter", ""), asked.get("state", "")
+        sort, is_descending = asked.get("sort", "name"), asked.get("order") == "desc"
+        status = await self._door.status()
+        made = table(status, sort=sort, is_descending=is_descending, words=words, state=state)
+        return self._page("repos.html", query="", table=made, words=words, state=state)
+
+    async def _fleet(self, request: Request) -> Response:
+        return self._page("fleet.html", query="", fleet=fleet_page(await self._door.status()))
+
+    async def _fleet_now(self, request: Request) -> Response:
+        """The changing part of the fleet's page, for browsers that cannot listen."""
+        return Response(await self._fleet_news(), headers=HEADERS, media_type="text/html")
+
+    async def _fleet_events(self, request: Request) -> Response:
+        if request.method == "HEAD":
+            return Response(headers=HEADERS, media_type=EVENTS)
+        news = self._live.listen()
+        first = await anext(news)
+        return StreamingResponse(_events(first, news), headers=dict(HEADERS), media_type=EVENTS)
+
+    async def _fleet_news(self) -> bytes:
+        try:
+            return self._pages.render("_fleet.html", fleet=fleet_page(await self._door.status()))
+        except ArgosyError as error:
+            return self._pages.render("_problem.html", message=redact(str(error)))
+
+    async def _help(self, request: Request) -> Response:
+        return self._page("help.html", query="", words=language.WORDS, rows=language.rows())
+
+    async def _asset(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        content = self._assets.files.get(name)
+        if content is None:
+            raise NotFound(f"there is no {name!r} among the files of these pages")
+        headers = {**HEADERS, "cache-control": FOREVER}
+        return Response(content, headers=headers, media_type=TYPES[Path(name).suffix])
+
+    def _page(self, template: str, status: int = 200, **values: Any) -> Response:
+        headers = dict(HEADERS) | values.pop("headers", {})
+        return Response(self._pages.render(template, **values), status, headers, "text/html")
+
+
+async def _events(first: bytes, news: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Server-sent events: every line of the text is a data line, and the browser puts them together again."""
+    try:
+        yield _event(first)
+        async for text in news:
+            yield _event(text)
+    finally:
+        await news.aclose()
+
+
+def _event(text: bytes) -> bytes:
+    return b"".join(b"data: " + line + b"\n" for line in text.splitlines()) + b"\n"
+
+
+def _number(asked: dict[str, str], name: str, default: int, lowest: int, highest: int) -> int:
+    text = asked.get(name, "")
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit():
+        raise Invalid(f"{name}= is a number from {lowest} to {highest}, not {text[:40]!r}")
+    return max(lowest, min(highest, int(text[:9])))

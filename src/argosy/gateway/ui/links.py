@@ -1,0 +1,87 @@
+"""The addresses of the pages, written and read in one place.
+
+A path may hold any bytes but NUL, and a repository's name may look like an address of ours, so both are escaped as
+bytes and an address is taken apart before it is unescaped. `/r/REPOSITORY` is a repository, `/r/REPOSITORY/-/PATH` a
+file in it, and with a slash at the end a folder.
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
+
+from argosy.base.errors import Invalid
+
+TREE = "/r/"
+INSIDE = "/-/"
+PARAMETERS_MAX = 50             # in a query string
+
+_HYPHEN = re.compile(r"(?:^|(?<=/))-(?=/|$)")           # a step of a name that could be taken for ours
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an address under /r/ names; `path` is without slashes at its ends."""
+
+    repository: str
+    path: str = ""
+    is_folder: bool = True
+
+
+def place_of(raw_path: bytes) -> Place:
+    """What an address as the browser sent it names."""
+    text = raw_path.decode("ascii", "surrogateescape").removeprefix(TREE)
+    name, inside, path = text.partition(INSIDE)
+    repository, path = _unescaped(name).strip("/"), _unescaped(path)
+    if not repository:
+        raise Invalid("the address names no repository: choose one under /repos")
+    return Place(repository, path.strip("/"), not inside or not path or path.endswith("/"))
+
+
+def parameters_of(query_string: bytes) -> dict[str, str]:
+    """The parameters of an address, the first of each name; bytes that are no text survive as surrogates."""
+    text = query_string.decode("ascii", "surrogateescape")
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=PARAMETERS_MAX)
+    except ValueError as error:
+        raise Invalid(f"an address may have {PARAMETERS_MAX} parameters: leave some out") from error
+    return dict(reversed(pairs))
+
+
+def search_url(query: str = "", *, files: int = 0, context: int = 0, anchor: str = "") -> str:
+    asked = {"q": query} | ({"num": str(files)} if files else {}) | ({"ctx": str(context)} if context else {})
+    return "/search?" + _encoded(asked) + (f"#{anchor}" if anchor else "")
+
+
+def folder_url(repository: str, path: str = "", *, branch: str = "") -> str:
+    inside = f"{INSIDE}{_escaped(path)}/" if path else ""
+    return f"{TREE}{_escaped_name(repository)}{inside}" + (f"?{_encoded({'b': branch})}" if branch else "")
+
+
+def file_url(
+    repository: str, path: str, *, branch: str = "", version: str = "", query: str = "", line: int = 0
+) -> str:
+    """`version` is the commit the link is about, `query` what led to the file."""
+    asked = {name: value for name, value in (("b", branch), ("v", version), ("q", query)) if value}
+    address = f"{TREE}{_escaped_name(repository)}{INSIDE}{_escaped(path)}"
+    return address + (f"?{_encoded(asked)}" if asked else "") + (f"#L{line}" if line else "")
+
+
+def raw_url(repository: str, path: str, *, branch: str = "") -> str:
+    asked = {"r": repository, "f": path} | ({"b": branch} if branch else {}) | {"format": "raw"}
+    return "/print?" + _encoded(asked)
+
+
+def _encoded(parameters: dict[str, str]) -> str:
+    return urlencode(parameters, errors="surrogateescape", encoding="utf-8")
+
+
+def _escaped(path: str) -> str:
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/")
+
+
+def _escaped_name(repository: str) -> str:
+    return _HYPHEN.sub("%2D", _escaped(repository))
+
+
+def _unescaped(text: str) -> str:
+    return unquote_to_bytes(text.encode("ascii", "surrogateescape")).decode("utf-8", "surrogateescape")

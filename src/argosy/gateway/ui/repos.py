@@ -1,0 +1,130 @@
+"""The table of repositories: chosen, sorted, counted."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from argosy.base.errors import Invalid
+from argosy.base.redact import redact
+from argosy.gateway.model import FleetStatus, RepoState, RepoView
+from argosy.gateway.ui.hosts import web_url
+from argosy.gateway.ui.links import folder_url
+from argosy.gateway.ui.words import age_text, count_text, size_text, version_text
+
+ROWS_MAX = 2_000        # shown at once; the filter reaches all
+
+_WORST_FIRST = (RepoState.FAILED, RepoState.UNOWNED, RepoState.WARMING, RepoState.DRAINING, RepoState.READY)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    url: str
+    state: str
+    phase: str                      # what its node does just now, if it is not simply ready
+    progress: float
+    is_pinned: bool
+    memory: str
+    documents: str
+    indexed: str
+    version: str
+    holders: tuple[str, ...]
+    reason: str
+    origin: str                     # the page at its host
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    rows: tuple[Row, ...]
+    found: int                      # before the bound on rows
+    total: int
+    states: tuple[tuple[str, int], ...]
+    sort: str
+    is_descending: bool
+
+
+def _commit(view: RepoView) -> str:
+    if view.status and view.status.branches:
+        return view.status.branches[0].version
+    return view.wish.last_commit or ""
+
+
+def _indexed_at(view: RepoView) -> float:
+    if view.status and view.status.indexed_at:
+        return view.status.indexed_at
+    return (view.wish.last_indexed_at or 0) / 1000
+
+
+def _memory(view: RepoView) -> int:
+    return (view.status.memory_bytes if view.status else 0) or view.wish.footprint_bytes or 0
+
+
+SORTS: dict[str, Callable[[RepoView], Any]] = {
+    "name": lambda view: view.name.lower(),
+    "state": lambda view: _WORST_FIRST.index(view.state),
+    "memory": _memory,
+    "documents": lambda view: view.status.documents if view.status else 0,
+    "indexed": _indexed_at,
+    "holders": lambda view: len(view.seats),
+}
+
+
+def table(
+    status: FleetStatus, *, sort: str = "name", is_descending: bool = False, words: str = "", state: str = ""
+) -> Table:
+    """`words` must all be in a repository's name; `state` is one of RepoState's, or empty."""
+    if sort not in SORTS:
+        raise Invalid(f"repositories cannot be sorted by {sort!r}: choose one of {', '.join(SORTS)}")
+    named = [view for view in status.repositories if _has(view.name, words)]
+    states = Counter(view.state.value for view in named)
+    chosen = [view for view in named if not state or view.state.value == state]
+    chosen.sort(key=lambda view: view.name)
+    chosen.sort(key=SORTS[sort], reverse=is_descending)
+    return Table(
+        rows=tuple(_row(view, status.at) for view in chosen[:ROWS_MAX]),
+        found=len(chosen),
+        total=len(status.repositories),
+        states=tuple((each.value, states[each.value]) for each in reversed(_WORST_FIRST) if states[each.value]),
+        sort=sort,
+        is_descending=is_descending,
+    )
+
+
+def _has(name: str, words: str) -> bool:
+    return all(word in name.lower() for word in words.lower().split())
+
+
+def _row(view: RepoView, now: float) -> Row:
+    status, memory = view.status, _memory(view)
+    is_busy = status is not None and view.state is RepoState.WARMING
+    return Row(
+        name=view.name,
+        url=folder_url(view.name),
+        state=view.state.value,
+        phase=status.phase.value if status and is_busy else "refreshing" if status and status.is_refreshing else "",
+        progress=status.progress if status and is_busy else 0.0,
+        is_pinned=view.wish.is_pinned,
+        memory=size_text(memory) if memory else "–",
+        documents=count_text(status.documents) if status and status.documents else "–",
+        indexed=age_text(_indexed_at(view), now),
+        version=version_text(_commit(view)),
+        holders=holders(view),
+        reason=redact(view.reason or (view.wish.last_error or "" if view.state is RepoState.FAILED else "")),
+        origin=web_url(redact(view.wish.url)),
+    )
+
+
+def holders(view: RepoView) -> tuple[str, ...]:
+    """Who holds it, the primary first; a replica or successor says so."""
+    return tuple(f"{seat.node}{role(seat.replica)}" for seat in view.seats)
+
+
+def role(replica: int) -> str:
+    """What a holder of that slot is, behind its name; nothing for the primary."""
+    return "" if replica == 0 else " (successor)" if replica < 0 else f" (replica {replica})"
+
+
+def state_counts(views: Iterable[RepoView]) -> tuple[tuple[str, int], ...]:
+    counts = Counter(view.state.value for view in views)
+    return tuple((each.value, counts[each.value]) for each in reversed(_WORST_FIRST) if counts[each.value])

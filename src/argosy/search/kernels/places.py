@@ -1,0 +1,151 @@
+"""In which line a match is: numbers for all the shown matches of a document in one pass over what lies between them.
+
+Every line is walked once, however many matches it holds: a file may be one line of megabytes.
+"""
+
+import numba
+import numpy as np
+
+from argosy.search.index.segment import I64, U8, U32
+from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
+
+_U = np.uintp
+_NEWLINE = 10
+
+# The columns of what `places` returns.
+LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG = range(8)
+COLUMNS = 8
+
+
+@helper
+def _line_end(data: U8, at: int, end: int) -> int:
+    """Past the newline of the line that holds `at`, or the end of the document."""
+    while at < end and data[_U(at)] != _NEWLINE:
+        at += 1
+    return min(at + 1, end)
+
+
+@helper
+def _line_start(data: U8, at: int, start: int) -> int:
+    while at > start and data[_U(at - 1)] != _NEWLINE:
+        at -= 1
+    return at
+
+
+@helper
+def _newlines(data: U8, at: int, end: int) -> int:
+    count = 0
+    while at + 128 <= end:
+        few = np.uint8(0)                       # the compiler makes vectors of this, and 128 cannot overflow it
+        for i in range(128):
+            few += np.uint8(data[_U(at) + _U(i)] == _NEWLINE)
+        count += np.int64(few)
+        at += 128
+    while at < end:
+        count += np.int64(data[_U(at)] == _NEWLINE)
+        at += 1
+    return count
+
+
+@helper
+def _is_long(data: U8, start: int, end: int, bytes_max: int) -> bool:
+    """Whether a line, its newline not counted, is longer than the bound; 0 is none."""
+    size = end - start
+    if size > 0 and data[_U(end - 1)] == _NEWLINE:
+        size -= 1
+    return 0 < bytes_max < size
+
+
+@helper
+def _block_of(block_starts: U32, at: int) -> int:
+    low, high = 0, block_starts.size - 1
+    while low + 1 < high:
+        middle = (low + high) >> 1
+        if np.int64(block_starts[_U(middle)]) <= at:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@helper
+def _above(data: U8, start: int, document: int, lines: int, bytes_max: int) -> int:
+    """Up to so many lines further up, but not past one that is too long to be shown."""
+    for _ in range(lines):
+        if start == document:
+            break
+        above = _line_start(data, start - 1, document)
+        if _is_long(data, above, start, bytes_max):
+            break
+        start = above
+    return start
+
+
+@helper
+def _below(data: U8, at: int, end: int, lines: int, bytes_max: int) -> int:
+    for _ in range(lines):
+        if at == end:
+            break
+        below = _line_end(data, at, end)
+        if _is_long(data, at, below, bytes_max):
+            break
+        at = below
+    return at
+
+
+@kernel((BYTES, numba.int64, numba.int64, WORDS, WORDS, WORDS, WORDS, numba.int64, numba.int64))
+def places(
+    data: U8,
+    start: int,
+    end: int,
+    block_starts: U32,
+    block_lines: U32,
+    starts: U32,
+    ends: U32,
+    context: int,
+    bytes_max: int,
+) -> I64:
+    """A row for each of these ascending matches in the document data[start:end].
+
+    LINE and LINE_START are of where it begins, LAST_LINE and LAST_START of where it ends, END is past the newline of
+    the last line it has a byte in; TOP and BOTTOM bound these lines with their context. IS_LONG: one of its own lines
+    is longer than `bytes_max`, then it has no context. Positions are in the data, lines count from 1.
+    """
+    rows = np.empty((starts.size, COLUMNS), np.int64)
+    at, line, begin = start, 1, start           # a place, the number of its line, where that line begins
+    edge = start                                # the end of the line last walked to its end
+    for i in range(starts.size):
+        for column, position in ((LINE, np.int64(starts[i])), (LAST_LINE, np.int64(ends[i]))):
+            block = _block_of(block_starts, position)
+            leap = np.int64(block_starts[_U(block)])
+            if leap > at:
+                above = _line_start(data, leap, at)
+                begin = above if above > at else begin          # a block may begin inside a line that was met before
+                at, line = leap, np.int64(block_lines[_U(block)]) + 1
+            newlines = _newlines(data, at, position)
+            if newlines:
+                line += newlines
+                begin = _line_start(data, position, at)
+            at = position
+            rows[i, column] = line
+            rows[i, column + 1] = begin
+        first = rows[i, LINE_START]
+        last = max(np.int64(ends[i]) - 1, np.int64(starts[i]))
+        if edge <= last:
+            edge = _line_end(data, last, end)
+        rows[i, END] = edge
+        is_long = False
+        here = first
+        while here < edge and not is_long:
+            below = edge if here >= begin else _line_end(data, here, end)
+            is_long = _is_long(data, here, below, bytes_max)
+            here = below
+        rows[i, IS_LONG] = is_long
+        if i > 0 and rows[i - 1, LINE_START] == first and rows[i - 1, END] == edge:
+            rows[i, TOP], rows[i, BOTTOM] = rows[i - 1, TOP], rows[i - 1, BOTTOM]
+        elif is_long:
+            rows[i, TOP], rows[i, BOTTOM] = first, edge
+        else:
+            rows[i, TOP] = _above(data, first, start, context, bytes_max)
+            rows[i, BOTTOM] = _below(data, edge, end, context, bytes_max)
+    return rows

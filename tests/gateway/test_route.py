@@ -1,0 +1,93 @@
+"""Routes: from leases and wishes to whom to ask for what."""
+
+from argosy.gateway.route import Group, Router, Routes
+from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, Snapshot
+from argosy.ownership.model import SUCCESSOR, Lease, LeaseState, Member, Unit
+from argosy.ownership.view import FleetView
+from argosy.search.fleet.model import Wish
+from argosy.search.model import Shortfall
+from argosy.search.query import parse
+from tests.gateway.world import FakeCatalog
+
+
+def lease(name: str, address: str, replica: int = 0, state: LeaseState = LeaseState.READY) -> Lease:
+    return Lease(Unit(name, replica), f"node-{address}", address, "token", 1, state)
+
+
+def routes(*leases: Lease, names: str = "abc") -> Routes:
+    return Routes((1, 1), leases, {name: Wish(name, "url") for name in names})
+
+
+def everything(made: Routes) -> tuple[Group, ...]:
+    return made.wanted(parse("needle").query).groups
+
+
+def test_repositories_with_the_same_holders_are_one_group() -> None:
+    made = routes(
+        lease("a", "x"), lease("a", "y", 1), lease("b", "y"), lease("b", "x", 1), lease("c", "x"), lease("d", "x")
+    )
+    assert everything(made) == (Group(("x",), ("c",)), Group(("x", "y"), ("a", "b")))
+    assert made.addresses() == {"x", "y"}
+
+
+def test_the_primary_comes_first() -> None:
+    assert routes(lease("a", "y", 1), lease("a", "x")).holders["a"] == ("x", "y")
+
+
+def test_what_is_not_in_the_catalog_has_no_route() -> None:
+    made = routes(lease("a", "x"), lease("z", "x"), names="a")
+    assert everything(made) == (Group(("x",), ("a",)),)
+    assert "z" not in made.holders
+
+
+def test_those_who_drain_still_answer_and_those_who_warm_do_not() -> None:
+    made = routes(
+        lease("a", "x", state=LeaseState.DRAINING),
+        lease("b", "x", state=LeaseState.WARMING),
+        lease("b", "y", 1),
+        lease("c", "x", state=LeaseState.WARMING),
+    )
+    assert everything(made) == (Group(("x",), ("a",)), Group(("y",), ("b",)))
+    [missing] = made.wanted(parse("needle").query).missing
+    assert (missing.repository, missing.why, missing.detail) == ("c", Shortfall.WARMING, "node-x is making it ready")
+
+
+def test_a_successor_answers_only_when_it_has_taken_over() -> None:
+    made = routes(lease("a", "y", SUCCESSOR), names="a")
+    [missing] = made.wanted_one("a").missing
+    assert missing.why is Shortfall.UNOWNED
+
+
+def test_a_repository_that_failed_says_why() -> None:
+    made = Routes((1, 1), [], {"a": Wish("a", "url", failures=2, last_error="no such host")})
+    [missing] = made.wanted(parse("needle").query).missing
+    assert missing.detail == "no node holds it yet; the last try failed: no such host"
+
+
+def test_a_query_that_names_repositories_is_about_those_alone() -> None:
+    made = routes(lease("a", "x"), lease("b", "x"))
+    wanted = made.wanted(parse("needle r:a|c").query)
+    assert wanted.groups == (Group(("x",), ("a",)),)
+    assert [each.repository for each in wanted.missing] == ["c"]
+    assert wanted.excluded == 1
+    restricted = made.wanted(parse("needle -r:a").query, only={"a", "b", "unknown"})
+    assert restricted.groups == (Group(("x",), ("b",)),)
+    assert (restricted.missing, restricted.excluded) == ((), 1)
+
+
+def test_routes_are_made_anew_only_when_leases_or_wishes_change() -> None:
+    view, catalog = FleetView(), FakeCatalog(["a"])
+    view.apply(Snapshot((lease("a", "x"),)), 0.0)
+    router = Router(view, catalog)
+    first = router.routes()
+    view.apply(MemberChanged(Member("n", "x", held_bytes=7)), 0.0)
+    assert router.routes() is first
+    view.apply(LeaseChanged(lease("a", "y")), 0.0)
+    second = router.routes()
+    assert second.holders == {"a": ("y",)}
+    view.apply(LeaseGone(Unit("a"), 9), 0.0)            # of another epoch
+    assert router.routes() is second
+    view.apply(LeaseGone(Unit("a"), 1), 0.0)
+    assert router.routes().holders == {}
+    catalog.put(Wish("b", "url"))
+    assert [each.repository for each in router.routes().wanted(parse("x").query).missing] == ["a", "b"]

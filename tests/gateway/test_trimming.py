@@ -1,0 +1,33 @@
+"""A file with fewer of its matches is what its node would have told, had it been asked for so many."""
+
+import pytest
+
+from argosy.gateway.trimming import trimmed
+from argosy.search.model import FileMatch, Form, Options
+from tests.search.match.asking import ask, built, only_file
+
+TEXT = b"one two\nend\nfar\none\r\nend one\n\n\none end\nlast one\n"
+INDEX = built({"a.txt": TEXT})
+
+
+def told(query: str, form: Form, matches: int, context_lines: int = 0) -> FileMatch:
+    options = Options(form=form, file_matches_max=matches, context_lines=context_lines)
+    return only_file(ask(INDEX, query, options))
+
+
+def shape(file: FileMatch) -> list[object]:
+    """All but which match is the best, which only the node can tell."""
+    chunks = [(chunk.content, chunk.start, chunk.ranges, chunk.is_clipped) for chunk in file.chunks]
+    lines = [(line.content, line.number, line.fragments, line.before, line.after) for line in file.lines]
+    return [*chunks, *lines]
+
+
+@pytest.mark.parametrize("context_lines", [0, 1, 3])
+@pytest.mark.parametrize("form", [Form.CHUNKS, Form.LINES])
+@pytest.mark.parametrize("query", ["one", "end", r"o\n", r"(?s)one.{1,9}?end", "file:txt"])
+def test_the_first_matches_are_told_as_if_there_were_no_more(query: str, form: Form, context_lines: int) -> None:
+    whole = told(query, form, 0, context_lines)
+    assert whole.match_count > 0
+    for matches in range(1, whole.match_count + 1):
+        found = trimmed(whole, matches, of=whole.match_count, context_lines=context_lines)
+        assert shape(found) == shape(told(query, form, matches, context_lines)), matches

@@ -1,0 +1,60 @@
+"""A facet's query means what was asked and one condition more."""
+
+import pytest
+
+from argosy.gateway.ui.facets import SHOWN_MAX, facets, language_leaf, narrowed, repository_leaf, without
+from argosy.search.model import FileMatch
+from argosy.search.query import parse, show
+from argosy.search.query.simplify import conjunction
+from argosy.search.query.tree import Language, Repo, Type
+
+QUERIES = [
+    "foo", "foo bar", "foo or bar", "foo case:yes or bar", '"a b"', "-foo", "(a or b) c", "foo count:5 or b",
+    "patterntype:literal f(x)", r"f:\.py$ class", "sym:main or lang:go",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", QUERIES)
+@pytest.mark.parametrize("leaf", [language_leaf("C++"), language_leaf("Common Lisp"), repository_leaf("a.b/c-d (e)")])
+def test_a_narrowed_query_asks_for_both(text: str, leaf: Language | Repo) -> None:
+    asked = narrowed(text, leaf)
+    assert asked is not None
+    assert parse(asked).query == conjunction([parse(text).query, leaf])
+    assert parse(asked).count == parse(text).count
+
+
+def test_what_is_said_of_the_whole_query_stays_said_of_it() -> None:
+    asked = narrowed("type:file foo or x", language_leaf("Go"))
+    assert asked is not None
+    narrower = parse(asked).query
+    assert isinstance(narrower, Type)
+    assert narrower.child == conjunction([parse("foo or x").query, Language("Go")])
+
+
+def test_a_repository_is_meant_by_its_whole_name() -> None:
+    assert show(repository_leaf("github.com/a-b/c++")) == r"repo:^github\.com/a-b/c\+\+$"
+
+
+def test_the_largest_part_comes_first_and_is_chosen_by_a_click_and_given_up_by_another() -> None:
+    files = [FileMatch("r", "a", language) for language in ["Go", "Python", "Python", ""]]
+    found = facets("foo", files)
+    assert [(each.name, each.files) for each in found.languages] == [("Python", 2), ("Go", 1), ("other", 1)]
+    assert found.languages[0].url == "/search?q=foo+lang%3APython"
+    assert found.languages[2].url == ""             # what has no name cannot be asked for
+    [chosen] = facets("foo lang:Python", files[1:3], files_max=100).languages
+    assert chosen.is_chosen
+    assert chosen.url == "/search?q=foo&num=100"
+
+
+def test_only_some_parts_are_listed_and_the_others_counted() -> None:
+    found = facets("x", [FileMatch(f"r{number:02}", "a") for number in range(SHOWN_MAX + 3)])
+    assert len(found.repositories) == SHOWN_MAX
+    assert found.more_repositories == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [("lang:Go foo", "foo"), ("a lang:Go b", "a b"), ('"lang:Go" foo', '"lang:Go" foo'), ("xlang:Go", "xlang:Go")],
+)
+def test_a_condition_is_taken_back_where_it_stands_by_itself(text: str, left: str) -> None:
+    assert without(text, "lang:Go") == left

@@ -1,0 +1,28 @@
+"""The page of the language knows every field, and its examples work."""
+
+import pytest
+
+from argosy.gateway.ui.asking import asks_for_repositories
+from argosy.gateway.ui.help import EXAMPLES, MEANINGS, WORDS, rows
+from argosy.search.query import parse
+from argosy.search.query.fields import Field
+
+
+def test_every_field_is_explained() -> None:
+    assert set(MEANINGS) == set(Field)
+    assert {name for row in rows() for name in row.spelled} >= {"file:", "f:", "meta.NAME:", "lang:"}
+
+
+@pytest.mark.parametrize("text", [*EXAMPLES, *(row.example for row in (*WORDS, *rows()))])
+def test_every_example_can_be_asked(text: str) -> None:
+    assert parse(text).query is not None
+
+
+@pytest.mark.parametrize("text", ["repo:x", "type:repo foo", "archived:no repo:x", "r:x -r:y", "fork:yes or public:no"])
+def test_a_query_about_no_file_lists_repositories(text: str) -> None:
+    assert asks_for_repositories(parse(text).query)
+
+
+@pytest.mark.parametrize("text", ["foo", "repo:x foo", "lang:go", "f:x", "type:file repo:x foo", '""'])
+def test_a_query_about_files_lists_files(text: str) -> None:
+    assert not asks_for_repositories(parse(text).query)

@@ -1,0 +1,40 @@
+"""An answer that is not complete says so, in words (GW-1)."""
+
+import pytest
+
+from argosy.gateway.ui.notices import NAMES_MAX, Tone, missing_notices, notices
+from argosy.search.model import Answer, Chunk, FileMatch, Location, Missing, Reached, Shortfall
+
+
+def test_a_complete_answer_needs_no_notice() -> None:
+    assert notices(Answer()) == ()
+
+
+@pytest.mark.parametrize("why", list(Shortfall))
+def test_a_missing_repository_is_named_with_its_reason(why: Shortfall) -> None:
+    [notice] = notices(Answer(missing=(Missing("r", why, "https://user:hidden@host is away"),)))
+    assert notice.tone is Tone.WARNING
+    assert notice.text.startswith("1 repository is not in this answer: ")
+    assert notice.named[0].repository == "r"
+    assert "hidden" not in notice.named[0].detail
+
+
+def test_reasons_are_told_apart_and_many_names_are_counted() -> None:
+    many = [Missing(f"w{number:03}", Shortfall.WARMING) for number in range(NAMES_MAX + 7)]
+    found = missing_notices([*many, Missing("f", Shortfall.FAILED)])
+    assert [len(notice.named) for notice in found] == [NAMES_MAX, 1]
+    assert found[0].unnamed == 7
+
+
+# Files and matches that are not shown have a place of their own: a link for more, and a count beside the file.
+@pytest.mark.parametrize("reached", sorted(set(Reached) - {Reached.FILES_SHOWN, Reached.MATCHES_SHOWN}, key=str))
+def test_a_bound_that_cut_the_answer_short_is_told(reached: Reached) -> None:
+    [notice] = notices(Answer(reached=(reached,)))
+    assert notice.tone is Tone.WARNING
+
+
+def test_clipped_lines_are_told() -> None:
+    chunk = Chunk(b"x", Location(0, 1, 1), (), is_clipped=True)
+    [notice] = notices(Answer(files=(FileMatch("r", "p", chunks=(chunk, chunk)),)))
+    assert notice.text.startswith("2 very long lines")
+    assert notice.tone is Tone.NOTE

@@ -1,0 +1,89 @@
+"""What a search says it cost; and that a filter on names spares the text of all other files."""
+
+import sys
+from subprocess import run
+
+import pytest
+
+from argosy.search.model import Options
+from argosy.search.query.tree import Regexp, Scope, Substring
+from argosy.search.service import Shelf
+from tests.search.match.asking import ask, built, tree_of
+
+TEXT = b"a needle in a line\n" * 50
+FILES: dict[str | bytes, bytes] = {f"{folder}/{i}.{kind}": TEXT for folder in "ab" for i in range(5) for kind in "ch"}
+
+
+@pytest.mark.parametrize("query", ["content:needle", "needle", "content:nee.le", "content:needle content:line"])
+@pytest.mark.parametrize(
+    ("narrowing", "files"), [(r"file:^a/", 10), (r"file:^a/.*\.c$", 5), ("file:b/3.c", 1), (r"-file:\.h$", 10)]
+)
+def test_only_the_text_of_named_files_is_looked_at(query: str, narrowing: str, files: int) -> None:
+    stats = ask(built(FILES), f"{query} {narrowing}").stats
+    atoms = query.count("content:") or 1
+    assert (stats.files, stats.files_considered) == (files, files)
+    assert stats.content_bytes == atoms * files * (len(TEXT) + 1)      # each with its NUL
+
+
+def test_a_name_that_no_file_has_leaves_nothing_to_do() -> None:
+    stats = ask(built(FILES), r"content:needle file:^c/").stats
+    assert (stats.files_considered, stats.content_bytes) == (0, 0)
+
+
+def test_names_that_narrowed_a_search_are_still_told() -> None:
+    answer = ask(built(FILES), "file:b/3 file:c")
+    assert [file.path for file in answer.files] == ["b/3.c"]
+    assert [len(chunk.ranges) for chunk in answer.files[0].chunks] == [2]
+
+
+def test_trigrams_looked_up_and_postings_read_are_counted() -> None:
+    index = built(FILES)
+    missing = ask(index, Substring("zzqq", scope=Scope.CONTENT)).stats
+    assert (missing.ngram_lookups, missing.index_bytes) == (2, 0)
+    plain = ask(index, Substring("needle", scope=Scope.CONTENT)).stats
+    assert plain.ngram_lookups == 4
+    assert plain.index_bytes >= 2 * 4 * len(FILES) / 16        # each of the keys is in every block: bitmaps
+    tree = ask(index, "content:needle lang:c").stats
+    assert (tree.ngram_lookups, tree.index_bytes) == (plain.ngram_lookups, plain.index_bytes)
+
+
+def test_files_a_regular_expression_was_asked_about_are_counted() -> None:
+    files: dict[str | bytes, bytes] = {"a": b"needle and thread", "b": b"needle", "c": b"thread"}
+    assert ask(built(files), Substring("needle", scope=Scope.CONTENT)).stats.regexps_considered == 0
+    assert ask(built(files), Regexp("needle.*thread", scope=Scope.CONTENT)).stats.regexps_considered == 1
+
+
+class Late:
+    """A clock that goes on by a second at every look."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def now(self) -> float:
+        self.now_s += 1.0
+        return self.now_s
+
+    def wall(self) -> float:
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+async def test_waiting_for_a_thread_is_told_apart_from_the_work() -> None:
+    shelf = Shelf([built(FILES)], clock=Late())
+    try:
+        waited = await shelf.search(tree_of("needle"), Options(wall_time_s=0.0))
+        at_once = shelf.search_now(tree_of("needle"), Options(wall_time_s=0.0))
+    finally:
+        shelf.close()
+    assert waited.stats.wait_s > 0
+    assert at_once.stats.wait_s == 0
+    assert min(waited.stats.duration_s, at_once.stats.duration_s) > 0
+
+
+def test_whoever_only_asks_loads_nothing_that_reads_definitions() -> None:
+    code = "import sys, argosy.search.service, argosy.search.query; print(*sys.modules)"
+    loaded = run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "argosy.search.match.searching" in loaded
+    assert not {"argosy.search.symbols.extract", "argosy.search.index.build"} & set(loaded)

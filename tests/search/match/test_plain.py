@@ -1,0 +1,71 @@
+"""A literal asked the short way has the answer of the long way, to the byte."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from argosy.search.index.index import Index, Part
+from argosy.search.index.segment import SEGMENT_BLOCKS_MAX, U64, frozen
+from argosy.search.match import plain
+from argosy.search.match.atoms import Atoms
+from argosy.search.match.plain import Plain, PlainSearch
+from argosy.search.model import Answer, Form, Options
+from argosy.search.query.tree import Query, Scope, Substring
+from tests.search.match.asking import ask, built, unbounded
+
+words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"z" * 9000, b"ks\n"]
+texts = st.lists(st.sampled_from(words), max_size=9).map(b"".join)
+names = st.sampled_from(["a.txt", "needle.c", "dir/needle/b.c", "K\u212aS.txt", "needle/needle.py", "z"])
+asked = st.sampled_from(["needle", "eedlen", "NEEDLE", "ks", "xxx"])
+queries = st.builds(Substring, asked, st.booleans(), st.sampled_from(Scope))
+
+
+def the_long_way(index: Index, query: Query, options: Options) -> Answer:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain.Plain, "of", lambda *_, **__: None)
+        return ask(index, query, options)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.dictionaries(names, texts, min_size=1), queries, st.sampled_from(Form))
+def test_both_ways_lead_to_one_answer(files: dict[str | bytes, bytes], query: Substring, form: Form) -> None:
+    index, options = built(files), Options(form=form, context_lines=1)
+    short, long = ask(index, query, options), the_long_way(index, query, options)
+    assert short.files == long.files
+    assert short.reached == long.reached
+    costs = {"index_bytes": 0, "ngram_lookups": 0}      # a key that is missing ends the one look-up and not the other
+    assert structs.replace(short.stats, **costs) == structs.replace(long.stats, **costs)
+
+
+def search_of(index: Index, query: Query, branches: U64 | None = None) -> PlainSearch | bool:
+    [part] = index.parts
+    part = part if branches is None else Part(part.segment, branches)
+    found = Plain.of(query, Atoms(query), unbounded(), counts_only=False)
+    assert found is not None
+    return found.search(part, np.empty(SEGMENT_BLOCKS_MAX, np.uint32))
+
+
+def test_a_part_that_rules_itself_out_makes_nothing() -> None:
+    assert search_of(built({"a.txt": b"needle"}), Substring("noodle")) is False
+
+
+def test_a_document_on_no_branch_is_not_seen() -> None:
+    index = built({"a.txt": b"needle", "b.txt": b"needle"})
+    alive = search_of(index, Substring("needle"), frozen(np.array([0, 1], np.uint64)))
+    assert isinstance(alive, PlainSearch)
+    [(looked_at, hits)] = alive.hits()
+    assert (looked_at, hits.documents.tolist(), hits.matches) == (1, [1], 1)
+    assert search_of(index, Substring("needle"), frozen(np.zeros(2, np.uint64))) is False
+
+
+def test_a_segment_with_letters_that_fold_oddly_is_left_to_the_tree() -> None:
+    index = built({"a.txt": "K\u212aS needle".encode()})
+    assert search_of(index, Substring("needles")) is True
+    assert search_of(index, Substring("needle")) is not True      # neither k nor s in it: bytes decide
+
+
+def test_what_is_no_literal_is_left_to_the_tree() -> None:
+    for query in (Substring("ab"), Substring("a\nb"), Substring("needle", scope=Scope.FILE_NAME)):
+        assert Plain.of(query, Atoms(query), unbounded(), counts_only=True) is None
