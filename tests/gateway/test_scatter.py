@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.gateway.scatter import (
+    HANDOVER_LOOK_S,
+    HANDOVER_S,
     HOLDERS_TRIED_MAX,
+    LOOK_AGAIN_S,
     Answered,
     Ask,
     Cancel,
@@ -235,3 +238,61 @@ def test_every_repository_is_answered_for_once_or_missing(data: st.DataObject) -
     made.handle(None, 10.0)
     answered = [name for names in made.taken.values() for name in names]
     assert sorted([*answered, *made.missing]) == sorted(names)
+
+
+def test_a_late_question_is_put_to_whoever_takes_its_repositories_over() -> None:
+    holders = Map({"a": "x", "b": "x"})
+    made = machine(holders, x="ab")
+    assert made.handle(None, 0.1) == [], "nobody else holds them"
+    holders.holders |= {"a": "y"}
+    at = made.deadline()
+    assert at == 0.1 + LOOK_AGAIN_S
+    assert asked(made.handle(None, at)) == [("y", "a")]
+    holders.holders |= {"b": "z"}
+    made.handle(Answered(1), at)
+    assert asked(made.handle(None, at + LOOK_AGAIN_S)) == [("z", "b")]
+    made.handle(Answered(2), at + LOOK_AGAIN_S)
+    assert made.is_over
+    assert made.missing == {}
+    assert taken(made) == {1: "a", 2: "b"}
+
+
+def unowned(*names: str) -> tuple[Missing, ...]:
+    return tuple(Missing(name, Shortfall.UNOWNED, "let go") for name in names)
+
+
+def test_what_has_just_changed_hands_is_asked_of_whoever_has_it_now() -> None:
+    holders = Map({"a": "x", "b": "x"})
+    made = machine(holders, x="ab")
+    assert made.handle(Answered(0, unowned("b")), 0.05) == []
+    assert not made.is_over, "the news is on its way"
+    assert made.deadline() == 0.05 + HANDOVER_LOOK_S
+    assert asked(made.handle(None, 0.06)) == []
+    holders.holders |= {"b": "y"}
+    assert asked(made.handle(None, 0.07)) == [("y", "b")]
+    made.handle(Answered(1), 0.08)
+    assert made.is_over
+    assert made.missing == {}
+    assert taken(made) == {0: "a", 1: "b"}
+
+
+def test_news_that_do_not_come_are_not_waited_for_long() -> None:
+    made = machine(Map({}), x="ab")
+    made.handle(Answered(0, unowned("b")), 0.0)
+    now = 0.0
+    while not made.is_over:
+        at = made.deadline()
+        assert at is not None
+        assert now < at <= HANDOVER_S + HANDOVER_LOOK_S
+        now = at
+        assert made.handle(None, now) == []
+    assert made.missing == {"b": unowned("b")[0]}
+
+
+def test_the_deadline_ends_the_wait_for_news_too() -> None:
+    made = machine(Map({}), x="ab")
+    made.handle(Answered(0, unowned("b")), 9.9)
+    made.handle(None, 10.0)
+    assert made.is_over
+    assert made.missing == {"b": unowned("b")[0]}
+    assert taken(made) == {0: "a"}

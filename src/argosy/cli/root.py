@@ -18,8 +18,8 @@ from argosy.cli.output import wants_json
 
 # name: where it is defined, and its line in `argosy --help`, which is shown without loading it.
 COMMANDS = {
-    "up": ("argosy.cli.up:up", "Start a node with everything embedded."),
-    "serve": ("argosy.cli.serve:serve", "Run one process of a fleet."),
+    "up": ("argosy.cli.up:up", "Index repositories and serve them, all in one process."),
+    "serve": ("argosy.cli.serve:serve", "Run one process of a fleet until it is told to stop."),
     "repo": ("argosy.cli.repo:repo", "What should be searchable."),
     "search": ("argosy.cli.search:search", "Search folders and repositories, from memory."),
     "config": ("argosy.cli.config:config", "Show and check the settings."),

@@ -15,9 +15,9 @@ NODES_MAX = 64
 @click.option("--port", type=click.IntRange(0, 65535), help="Port of the front door; 0 takes a free one.")
 @config_option
 def up(addresses: tuple[str, ...], nodes: int | None, port: int | None, config: Path | None) -> None:
-    """Index repositories and serve them: web pages, APIs, everything in one process, no server needed.
+    """Index repositories and serve them, all in one process.
 
-    What is named is added to the catalog, which is remembered in this user's data directory; what was added before is
+    Web pages and APIs, no server needed. What is named is added to the catalog, which is remembered in this user's data directory; what was added before is
     served, too. Folders and working copies are indexed as they are. Stops on Ctrl-C or SIGTERM.
     """
     from argosy.app.up import run_up

@@ -6,8 +6,10 @@ For the same reason an answer that overlaps others without having all of them is
 asked for again, alone.
 
 A question that fails, or whose node cannot answer for a repository, is put to another holder if there is one. One that
-is late is put to another holder, too, and whoever comes first is taken. What is left at the deadline is missing, and so
-is what nobody else can be asked for (GW-1).
+is late is put to another holder, too, and whoever comes first is taken; while there is none it is looked for again,
+because a node that stands still loses its repositories to others. A node that no longer holds what it was asked for has
+let go a moment before we were told: who has it now is known in another moment, and is waited for. What is left at the
+deadline is missing, and so is what nobody else can be asked for (GW-1).
 """
 
 from collections.abc import Collection, Iterable
@@ -19,6 +21,9 @@ from argosy.base.machine import earliest
 from argosy.search.model import Missing, Shortfall
 
 HOLDERS_TRIED_MAX = 3           # for one repository: further ones would not save a query that has failed so often
+LOOK_AGAIN_S = 0.25             # for another holder, after a late one had none
+HANDOVER_S = 1.0                # news of a lease that changed hands takes milliseconds; no query waits longer for it
+HANDOVER_LOOK_S = 0.01
 
 
 class Holders(Protocol):
@@ -102,6 +107,8 @@ class Scatter:
         self._live: dict[int, Question] = {}
         self._hedge_at: dict[int, float] = {}
         self._tried: dict[str, list[str]] = {}          # only of repositories that were asked for more than once
+        self._changing: dict[str, tuple[Missing, float]] = {}   # in nobody's hands, and until when that is waited for
+        self._look_at: float | None = None              # who has them now
         self._next_id = 0
 
     @property
@@ -109,7 +116,7 @@ class Scatter:
         return not self._open
 
     def deadline(self) -> float | None:
-        return None if self.is_over else earliest(self._deadline, *self._hedge_at.values())
+        return None if self.is_over else earliest(self._deadline, self._look_at, *self._hedge_at.values())
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -125,6 +132,7 @@ class Scatter:
             case None:
                 effects += self._begin(now)
                 effects += self._hedge(now)
+                effects += self._look(now)
         if now >= self._deadline:
             effects += self._stop()
         return effects
@@ -158,7 +166,10 @@ class Scatter:
             del self._hedge_at[question.id]
         for question in late:
             waiting = [name for name in question.names if name in self._open]
-            for address, names in self._elsewhere(question, waiting, now).items():
+            elsewhere = self._elsewhere(question, waiting, now)
+            if sum(map(len, elsewhere.values())) < len(waiting):
+                self._hedge_at[question.id] = now + LOOK_AGAIN_S
+            for address, names in elsewhere.items():
                 if not self._holders.may_hedge():
                     return effects
                 self.hedges += 1
@@ -174,10 +185,33 @@ class Scatter:
         asked = {name for names in elsewhere.values() for name in names}
         asked.update(name for live in self._live.values() for name in live.names)
         for name in waiting:
-            if name not in asked:
-                self.missing[name] = lacking[name]
-                self._open.discard(name)
+            if name in asked:
+                continue
+            if lacking[name].why is Shortfall.UNOWNED and len(self._tried[name]) < HOLDERS_TRIED_MAX:
+                self._changing.setdefault(name, (lacking[name], now + HANDOVER_S))
+                self._look_at = earliest(self._look_at, now + HANDOVER_LOOK_S)
+            else:
+                self._miss(lacking[name])
         return [self._ask_also(address, names, now) for address, names in elsewhere.items()]
+
+    def _look(self, now: float) -> list[Effect]:
+        """Asks whoever has been told of meanwhile for what has changed hands."""
+        if self._look_at is None or now < self._look_at:
+            return []
+        found: dict[str, list[str]] = {}
+        for name, (missing, until) in list(self._changing.items()):
+            if (address := self._holders.another(name, self._tried[name], now)) is not None:
+                found.setdefault(address, []).append(name)
+                del self._changing[name]
+            elif now >= until:
+                self._miss(missing)
+        self._look_at = now + HANDOVER_LOOK_S if self._changing else None
+        return [self._ask_also(address, names, now) for address, names in found.items()]
+
+    def _miss(self, missing: Missing) -> None:
+        self.missing[missing.repository] = missing
+        self._open.discard(missing.repository)
+        self._changing.pop(missing.repository, None)
 
     def _ask_also(self, address: str, names: list[str], now: float) -> Ask:
         for name in names:
@@ -198,6 +232,8 @@ class Scatter:
             del self.taken[id]
         self.taken[question.id] = has
         self._open -= has
+        for name in has & self._changing.keys():
+            del self._changing[name]
         return self._call_back()
 
     def _call_back(self) -> list[Effect]:
@@ -208,6 +244,8 @@ class Scatter:
         return [Cancel(id, Reason.OVERTAKEN) for id in idle]
 
     def _stop(self) -> list[Effect]:
+        for missing, _ in list(self._changing.values()):
+            self._miss(missing)
         for question in self._live.values():
             for name in self._open.intersection(question.names):
                 self.missing[name] = Missing(name, Shortfall.TIMED_OUT, f"{question.address} did not answer in time")

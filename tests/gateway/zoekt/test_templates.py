@@ -31,3 +31,9 @@ def test_a_line_has_its_fragment_and_a_repository_without_pages_has_no_address()
     assert url == "https://github.com/o/r/blob/abc/a.go#L3"
     assert file_url(told.file, told.line, version="abc", path="a.go", branch="main").endswith("/a.go")
     assert file_url("", told.line, version="abc", path="a.go", branch="main", line=3) == ""
+
+
+def test_a_field_that_stands_alone_cannot_change_the_rest_of_the_address() -> None:
+    template = "https://host/?p=o/r;f={{.Path}};hb={{.Version}}"
+    url = file_url(template, "#l{{.LineNumber}}", version="c0ffee", path="a&b#c/d e.c", branch="main", line=7)
+    assert url == "https://host/?p=o/r;f=a%26b%23c/d%20e.c;hb=c0ffee#l7"

@@ -1,7 +1,8 @@
 """Addresses of files and commits, from the templates that repositories carry.
 
 The templates are a small part of Go's: fields (`{{.Version}}`) and `URLJoinPath` with quoted texts and fields, which
-escapes what it joins. Whatever else stands in braces is left out rather than guessed at.
+escapes what it joins. A field that stands alone is escaped, too: it is always part of an address here. Whatever else
+stands in braces is left out rather than guessed at.
 """
 
 import re
@@ -29,7 +30,7 @@ def file_url(template: str, line_template: str, *, version: str, path: str, bran
 def _action(action: str, fields: Mapping[str, str]) -> str:
     words = list(_WORD.finditer(action))
     if len(words) == 1 and words[0][2]:
-        return fields.get(words[0][2][1:], "")
+        return _escaped(fields, words[0][2])
     if not words or words[0][3] != "URLJoinPath" or any(word[3] for word in words[1:]):
         return ""
     parts = [_part(word, fields) for word in words[1:]]
@@ -38,5 +39,9 @@ def _action(action: str, fields: Mapping[str, str]) -> str:
 
 def _part(word: re.Match[str], fields: Mapping[str, str]) -> str:
     if word[2]:
-        return quote(fields.get(word[2][1:], ""), safe="/", errors="surrogateescape")
+        return _escaped(fields, word[2])
     return _ESCAPED.sub(r"\1", word[1])
+
+
+def _escaped(fields: Mapping[str, str], name: str) -> str:
+    return quote(fields.get(name[1:], ""), safe="/", errors="surrogateescape")
