@@ -64,6 +64,16 @@ def test_what_is_not_ready_says_why() -> None:
     ]
 
 
+def test_what_answers_and_cannot_be_brought_up_to_date_says_why() -> None:
+    made = view(lease("a", "n1"), lease("b", "n1"))
+    told = {"n1:80": status("n1", RepoStatus("a", Phase.READY, reason="no such host"), RepoStatus("b", Phase.READY))}
+    shown = overview(made, {"a": Wish("a", "url"), "b": Wish("b", "url")}, told, SIGNAL, now=0.0, wall=0.0)
+    assert [(each.state, each.reason) for each in shown.repositories] == [
+        (RepoState.READY, "no such host"),
+        (RepoState.READY, ""),
+    ]
+
+
 def test_nodes_that_are_silent_left_alone_or_leaving_are_shown_as_such() -> None:
     told: dict[str, NodeStatus | str] = {"n1:80": status("n1"), "n2:80": "connection refused"}
     shown = overview(view(lease("a", "n2")), {}, told, SIGNAL, left_alone=["n1:80"], now=0.0, wall=0.0)

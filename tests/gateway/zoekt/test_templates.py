@@ -14,7 +14,7 @@ FIELDS = {"Version": "abc", "Path": "dir/a b#c.go", "Branch": "main", "LineNumbe
         ('{{URLJoinPath "https://h/o/r" "blob" .Version .Path}}', "https://h/o/r/blob/abc/dir/a%20b%23c.go"),
         ('{{ URLJoinPath "https://h/o/r/" "src/commit" .Version .Path }}?display=source',
          "https://h/o/r/src/commit/abc/dir/a%20b%23c.go?display=source"),
-        ("https://h/?f={{.Path}};hb={{.Version}}", "https://h/?f=dir/a b#c.go;hb=abc"),
+        ("https://h/?f={{.Path}};hb={{.Version}}", "https://h/?f=dir/a%20b%23c.go;hb=abc"),
         ('{{URLJoinPath "https://h/\\"q\\"" .Branch}}', 'https://h/"q"/main'),
         ("#L{{.LineNumber}}", "#L7"),
         ("{{.Unknown}}|{{exec .Path}}|{{}}|{{ .Path", "|||{{ .Path"),
