@@ -51,7 +51,9 @@ def test_a_wish_is_added_shown_changed_and_dropped(catalog: Catalog) -> None:
     assert "the catalog is empty" in catalog.run("list").stdout
 
 
-def test_a_path_is_meant_from_where_one_stands(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_is_meant_from_where_one_stands(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path)
     (row,) = catalog.ask("add", "project")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -86,6 +87,17 @@ def test_up_with_nodes_is_a_fleet_of_processes(tmp_path: Path) -> None:
         assert started.wait(timeout=60) == 0
 
 
+def test_a_fleet_whose_front_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    with process("up", "--nodes", "1", ARGOSY_NODE_ID="front", ARGOSY_NODE_DATA_DIR=str(tmp_path)) as started:
+        wait_for(started, "node up", node="front")
+        children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+        assert len(children) == 2, "a Valkey and a node"
+        started.kill()
+        started.wait()
+        gone = lambda: not any(Path(f"/proc/{child}").exists() for child in children)  # noqa: E731
+        eventually(gone, within_s=30, what="they end by themselves")
+
+
 def test_a_search_node_can_be_drained_by_command(tmp_path: Path) -> None:
     data, sources = str(tmp_path / "data"), project(tmp_path / "sources")
     with Valkey() as valkey:
@@ -113,6 +125,14 @@ def test_a_node_without_a_plane_holds_its_units_and_leaves_when_told() -> None:
         assert [lease["unit"] for lease in get(address, "/v1/leases")["leases"]] == ["alpha"]
         started.send_signal(signal.SIGTERM)
         assert started.wait(timeout=30) == 0
+
+
+def test_whoever_is_told_the_address_can_ask_at_once() -> None:
+    with process("serve", "--role", "hold") as started:
+        connection = HTTPConnection(str(wait_for(started, "node up")["address"]), timeout=30)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().status == 200
+        connection.close()
 
 
 def test_a_process_with_wrong_settings_does_not_start() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from argosy.app.settings import NodeSettings
 from argosy.base import logs
+from argosy.base.backends import children
 from argosy.base.backends.servers import Valkey
 from argosy.base.settings import ENV_PREFIX, Loaded
 from argosy.ownership.settings import OwnershipSettings
@@ -29,7 +30,7 @@ log = logs.get("app")
 @contextmanager
 def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int) -> Iterator[Loaded]:
     """Starts the nodes, each with its part of the memory; yields the settings with which the front door finds them."""
-    with Valkey() as valkey:
+    with Valkey(ends_with_us=True) as valkey:
         ownership = replace(loaded.get(OwnershipSettings), store=valkey.url, grace_s=0.0)
         processes = [_start(loaded, valkey.url, number, nodes, budget_bytes) for number in range(1, nodes + 1)]
         log.info("local fleet", nodes=nodes, store=valkey.url, budget_bytes=budget_bytes)
@@ -54,7 +55,7 @@ def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: in
     environ = {**os.environ, **{f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}}
     command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search"]
     # In a group of its own, so that Ctrl-C reaches this process alone, which then tells the others in order.
-    return subprocess.Popen(command, env=environ, start_new_session=True)
+    return children.start(command, environ=environ, in_own_session=True)
 
 
 def _data_dir(loaded: Loaded) -> str:

@@ -5,7 +5,7 @@ What leaves the process is redacted as logs are: attributes, and the messages an
 """
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,9 @@ class OtelTracer:
     def __init__(self, provider: "TracerProvider") -> None:
         self._provider = provider
         self._tracer = provider.get_tracer("argosy")
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._propagator = TraceContextTextMapPropagator()
 
     @contextmanager
     def span(self, name: str, /, **attributes: Attribute) -> Iterator[Span]:
@@ -36,6 +39,21 @@ class OtelTracer:
             except Exception as error:
                 _record(inner, error)
                 raise
+
+    def carried(self) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        self._propagator.inject(headers)
+        return headers
+
+    @contextmanager
+    def continued(self, headers: Mapping[str, str]) -> Iterator[None]:
+        from opentelemetry import context
+
+        token = context.attach(self._propagator.extract(headers, context.get_current()))
+        try:
+            yield
+        finally:
+            context.detach(token)
 
     def close(self) -> None:
         self._provider.shutdown()

@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Event
 from typing import Self
 
+from argosy.base.backends import children
 from argosy.base.errors import Invalid, Unavailable
 
 HOST = "127.0.0.1"
@@ -29,8 +30,10 @@ class Server(ABC):
 
     NAME = ""
 
-    def __init__(self, *, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, options: tuple[str, ...] = (), ends_with_us: bool = False) -> None:
+        """With `ends_with_us` it does not outlive this process, however that ends; start it from the main thread."""
         self._options = options
+        self._ends_with_us = ends_with_us
         (self.port,) = free_ports(1)
         self.home = Path(tempfile.mkdtemp(prefix=f"argosy-{self.NAME}-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,7 +63,10 @@ class Server(ABC):
         assert self._process is None, "the server is already running"
         command = [*self._command(), *self._options]
         with (self.home / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            if self._ends_with_us:
+                self._process = children.start(command, output=log, in_own_session=True)
+            else:
+                self._process = subprocess.Popen(command, stdout=log, stderr=log)
         self._wait_until_ready()
 
     def stop(self) -> None:
@@ -117,9 +123,11 @@ class Valkey(Server):
 
     NAME = "valkey"
 
-    def __init__(self, *, is_durable: bool = False, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, is_durable: bool = False, options: tuple[str, ...] = (), ends_with_us: bool = False
+    ) -> None:
         self._is_durable = is_durable
-        super().__init__(options=options)
+        super().__init__(options=options, ends_with_us=ends_with_us)
 
     @property
     def url(self) -> str:
