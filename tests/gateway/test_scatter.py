@@ -10,6 +10,7 @@ from argosy.gateway.scatter import (
     HANDOVER_S,
     HOLDERS_TRIED_MAX,
     LOOK_AGAIN_S,
+    OVERDUE_S,
     Answered,
     Ask,
     Cancel,
@@ -178,7 +179,7 @@ def test_a_failure_of_one_of_two_questions_waits_for_the_other() -> None:
 def test_without_savings_nobody_is_asked_twice_and_nothing_spins() -> None:
     made = machine(Map({"a": "xy", "b": "wz"}, hedges=0), x="a", w="b")
     assert made.handle(None, 0.1) == []
-    assert made.deadline() == 10.0
+    assert made.deadline() == 0.1 + LOOK_AGAIN_S
 
 
 def test_what_is_left_at_the_deadline_has_timed_out() -> None:
@@ -296,3 +297,18 @@ def test_the_deadline_ends_the_wait_for_news_too() -> None:
     assert made.is_over
     assert made.missing == {"b": unowned("b")[0]}
     assert taken(made) == {0: "a"}
+
+
+def test_a_silent_node_is_replaced_however_much_was_asked_twice() -> None:
+    made = machine(Map({"a": "xy"}, hedges=0), x="a")
+    now = 0.1
+    while now < OVERDUE_S:
+        assert made.handle(None, now) == []
+        at = made.deadline()
+        assert at is not None
+        assert at > now
+        now = at
+    assert asked(made.handle(None, now)) == [("y", "a")]
+    assert made.handle(Answered(1), now) == [Cancel(0, Reason.OVERTAKEN)]
+    assert made.is_over
+    assert made.missing == {}

@@ -6,24 +6,31 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from argosy.app import SECTIONS
 from argosy.base import settings
 from argosy.cli.root import command_tree
 from argosy.ownership.backends import etcd_keys, redis_keys
 from argosy.registry.backends import redis_keys as registry_keys
+from argosy.search.model import Shortfall
 from argosy.throttle.backends import redis_keys as throttle_keys
 from argosy.throttle.limits.backends import redis_keys as limit_keys
 from tests.house.tree import ROOT, shown, tracked
 
 README_LINES_MAX = 70
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+FILE_ENDINGS = ("md", "py", "yaml", "json", "toml", "sql")
 REFERENCE = ROOT / "docs" / "reference"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def pages() -> list[Path]:
     return [path for path in tracked() if path.suffix == ".md"]
+
+
+def pages_of_docs() -> list[Path]:
+    return [path for path in pages() if path.parent == ROOT / "docs"]
 
 
 def test_generated_pages_are_current() -> None:
@@ -40,6 +47,24 @@ def test_every_settings_class_is_among_the_sections() -> None:
     found = "\n".join(path.read_text() for path in tracked() if path.suffix == ".py" and "src" in path.parts)
     declared = set(re.findall(r'^    SECTION: ClassVar\[str\] = "(\w+)"', found, re.MULTILINE))
     assert declared == {section.SECTION for section in SECTIONS}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", [*pages_of_docs(), ROOT / "README.md"], ids=shown)
+def test_every_setting_a_page_names_exists(path: Path) -> None:
+    """Values of the chart are spelled alike, and may be named, too."""
+    known = {f"{each.section}.{each.name}" for each in settings.describe(SECTIONS)}
+    values = yaml.safe_load((ROOT / "deploy" / "helm" / "argosy" / "values.yaml").read_text())
+    known |= {f"{section}.{name}" for section, inner in values.items() if isinstance(inner, dict) for name in inner}
+    sections = {name.partition(".")[0] for name in known}
+    named = re.findall(r"`([a-z_]+)\.([a-z_A-Z]+)(?: = [^`]*)?`", path.read_text())
+    spelled = {f"{section}.{name}" for section, name in named if section in sections and name not in FILE_ENDINGS}
+    assert spelled <= known
+
+
+def test_the_reasons_on_the_fleets_page_are_those_of_an_answer() -> None:
+    page = (ROOT / "docs" / "fleet.md").read_text()
+    table = page.partition("| why | what it means |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `([a-z ]+)` \|", table, re.MULTILINE)) == {each.value for each in Shortfall}
 
 
 def test_every_command_is_documented() -> None:

@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -35,14 +36,22 @@ class Receiver(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-@pytest.fixture
-def collector() -> Iterator[Collector]:
+@contextmanager
+def collecting() -> Iterator[Collector]:
     with Collector() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_a_named_collector_receives_the_spans_of_a_node(collector: Collector, tmp_path: Path) -> None:

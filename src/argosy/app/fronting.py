@@ -1,7 +1,12 @@
 """The role `gateway`: the front door over all search nodes, with its APIs and pages."""
 
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
 from argosy.app.greeting import show_progress
 from argosy.app.roles import Process, with_catalog
+from argosy.base.http import json_response
 from argosy.gateway.admission import FairAdmission, OpenDoor
 from argosy.gateway.ports import Admission
 from argosy.gateway.service import Gateway
@@ -39,7 +44,7 @@ async def gateway(process: Process) -> None:
     catalog = await with_catalog(process)
     onlooker = Onlooker(process.store)
     process.tasks.append(onlooker.run())
-    far = HttpNodes(fleet_token=this.fleet_token)
+    far = HttpNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(far.close)
     near = {} if process.desk is None else {this.address or "": process.desk}
     door = Gateway(
@@ -72,8 +77,15 @@ async def gateway(process: Process) -> None:
     process.routes += v1_routes(
         door, desk, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
     )
-    process.routes += site.routes()
+    process.routes += [*site.routes(), _scale_route(door)]
     process.tasks.append(show_progress(door.status))
+
+
+def _scale_route(door: Gateway) -> Route:
+    async def scale(_: Request) -> Response:
+        return json_response(door.scale())
+
+    return Route("/scale", scale)
 
 
 async def _admission(process: Process) -> Admission:

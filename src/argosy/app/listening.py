@@ -11,12 +11,15 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.app.settings import NodeSettings
 from argosy.base.errors import Invalid
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.base.metrics import CONTENT_TYPE, Metrics
+from argosy.base.tracing import Tracer
 
+TRACE_HEADERS = ("traceparent", "tracestate")
 SHUTDOWN_S = 2          # requests in flight get this long when the process ends
 
 
@@ -54,6 +57,19 @@ def alive_route() -> Route:
         return PlainTextResponse("OK\n")
 
     return Route("/healthz", healthz)
+
+
+class Continued:
+    """Whoever asks within a trace is answered within it."""
+
+    def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
+        self._app = app
+        self._tracer = tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
+        with self._tracer.continued({name: headers[name] for name in TRACE_HEADERS if name in headers}):
+            await self._app(scope, receive, send)
 
 
 class _Server(uvicorn.Server):

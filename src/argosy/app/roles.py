@@ -2,6 +2,7 @@
 
     hold      takes part in a space and holds the units its settings name: leases alone
     search    bids for repositories, indexes them in memory and answers for them
+    jobs      holds shards of the job broker and answers for them
     gateway   the front door: APIs and web pages over all search nodes
 
 A process may wear several; search and gateway in one process talk without a network.
@@ -13,14 +14,16 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from argosy.app.collecting import collect_rarely
 from argosy.app.greeting import say_hello
-from argosy.app.listening import alive_route, listen, metrics_route, named, serve
+from argosy.app.listening import Continued, alive_route, listen, metrics_route, named, serve
 from argosy.app.running import run_until_told
 from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
 from argosy.app.stores import reach_registry, reach_store
@@ -44,7 +47,16 @@ log = logs.get("app")
 class Role(StrEnum):
     HOLD = "hold"
     SEARCH = "search"
+    JOBS = "jobs"
     GATEWAY = "gateway"
+
+
+class Life(Protocol):
+    """Something that takes part in a fleet, and leaves it in good order."""
+
+    async def run(self) -> None: ...
+
+    async def drain(self) -> None: ...
 
 
 @dataclass
@@ -61,6 +73,7 @@ class Process:
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
     node: "OwnershipNode | None" = None         # whose end is the process's end
+    lives: list["Life"] = field(default_factory=list)   # beside the node: the process ends when all of them have
     registry: "RegistryStore | None" = None
     catalog: "CatalogClient | None" = None
     desk: "Node | None" = None                  # this process's own search node, asked without a network
@@ -97,20 +110,22 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
         process = Process(loaded, this, store, Metrics(), tracer, closing)
-        for role in roles:
+        for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
-        process.tasks.append(serve(process.routes, listener))
+        continuing = [] if tracer is NO_TRACER else [Middleware(Continued, tracer=tracer)]
+        process.tasks.append(serve(process.routes, listener, continuing))
+        listener.listen()           # before anybody is told of the address; what comes is answered as soon as we run
         is_over = asyncio.Event()
 
+        lives = [life for life in (process.node, *process.lives) if life is not None]
+
         async def drain() -> None:
-            if process.node is None:
-                is_over.set()
-            else:
-                await process.node.drain()
+            is_over.set()
+            await asyncio.gather(*(life.drain() for life in lives))
 
         await run_until_told(
-            _lasts(is_over) if process.node is None else process.node.run(),
+            _all_run(lives) if lives else _lasts(is_over),
             process.tasks,
             drain=drain,
             is_up=lambda: _greet(process),
@@ -121,9 +136,14 @@ async def _lasts(is_over: asyncio.Event) -> None:
     await is_over.wait()
 
 
+async def _all_run(lives: Sequence[Life]) -> None:
+    await asyncio.gather(*(life.run() for life in lives))
+
+
 _PARTS = {
     Role.HOLD: "argosy.app.holding:hold",
     Role.SEARCH: "argosy.app.searching:search",
+    Role.JOBS: "argosy.app.jobs:jobs",
     Role.GATEWAY: "argosy.app.fronting:gateway",
 }
 
@@ -166,5 +186,6 @@ def _tracer(settings: TracingSettings, closing: AsyncExitStack) -> Tracer:
 
 
 def _greet(process: Process) -> None:
+    collect_rarely()
     log.info("node up", node=process.this.id, address=process.this.address)
     say_hello(process.this.address or "")

@@ -24,7 +24,7 @@ async def search(process: Process) -> None:
     catalog = await with_catalog(process)
     shelf = Shelf()
     process.closing.callback(shelf.close)
-    others = HttpNodes(fleet_token=this.fleet_token)
+    others = HttpNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(others.close)
     library = SearchNode(
         catalog,

@@ -3,9 +3,13 @@
 Code that is worth a span takes a `Tracer` as a constructor argument. `NO_TRACER` is what it gets unless the operator
 has named a collector: it keeps nothing and shares one span among all, so that code need not ask whether anybody
 listens. An exception that leaves a span is recorded on it and goes on rising.
+
+A trace goes on elsewhere (in another process, or in a task that was not started here) through what it is `carried` by:
+the headers of the W3C's trace context.
 """
 
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Protocol, TypeAlias
 
@@ -22,6 +26,14 @@ class Tracer(Protocol):
     """Opens spans; a span opened within another is its child, across awaits too."""
 
     def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]: ...
+
+    def carried(self) -> dict[str, str]:
+        """The headers that tell of the span we are in; none outside of all spans."""
+        ...
+
+    def continued(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Within it, spans are children of the one the headers tell of; without such headers nothing changes."""
+        ...
 
 
 class _NoSpan:
@@ -47,6 +59,12 @@ class _NoTracer:
 
     def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]:
         return _NO_SPAN
+
+    def carried(self) -> dict[str, str]:
+        return {}
+
+    def continued(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 NO_TRACER: Tracer = _NoTracer()

@@ -35,7 +35,7 @@ class RepoView(msgspec.Struct, frozen=True):
     wish: Wish
     seats: tuple[Seat, ...] = ()                        # the primary first
     status: RepoStatus | None = None                    # of the best seat, if its node answered
-    reason: str = ""                                    # why it is not ready, as far as is known
+    reason: str = ""                                    # why it is not ready, or not up to date
 
 
 class NodeView(msgspec.Struct, frozen=True):

@@ -97,10 +97,10 @@ def _state(wish: Wish, held: list[Lease]) -> tuple[RepoState, Lease | None]:
 
 
 def _reason(state: RepoState, wish: Wish, status: RepoStatus | None) -> str:
+    if status is not None and status.reason:
+        return status.reason                            # also of what answers, and could not be brought up to date
     if state in (RepoState.READY, RepoState.DRAINING):
         return ""
-    if status is not None and status.reason:
-        return status.reason
     if wish.last_error:
         return wish.last_error
     if status is not None and status.phase is not Phase.READY:

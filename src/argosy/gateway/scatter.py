@@ -21,7 +21,8 @@ from argosy.base.machine import earliest
 from argosy.search.model import Missing, Shortfall
 
 HOLDERS_TRIED_MAX = 3           # for one repository: further ones would not save a query that has failed so often
-LOOK_AGAIN_S = 0.25             # for another holder, after a late one had none
+LOOK_AGAIN_S = 0.25             # for another holder, after a late one had none, or enough was asked twice already
+OVERDUE_S = 1.0                 # a node that is silent for so long is taken for broken: not to ask another is no saving
 HANDOVER_S = 1.0                # news of a lease that changed hands takes milliseconds; no query waits longer for it
 HANDOVER_LOOK_S = 0.01
 
@@ -106,6 +107,7 @@ class Scatter:
         self._open = {name for _, names in self._first for name in names}
         self._live: dict[int, Question] = {}
         self._hedge_at: dict[int, float] = {}
+        self._asked_at: dict[int, float] = {}
         self._tried: dict[str, list[str]] = {}          # only of repositories that were asked for more than once
         self._changing: dict[str, tuple[Missing, float]] = {}   # in nobody's hands, and until when that is waited for
         self._look_at: float | None = None              # who has them now
@@ -147,6 +149,7 @@ class Scatter:
         question = Question(self._next_id, address, tuple(names))
         self._next_id += 1
         self._live[question.id] = question
+        self._asked_at[question.id] = now
         self._hedge_at[question.id] = now + self._holders.hedge_after_s(address)
         return Ask(question)
 
@@ -161,19 +164,18 @@ class Scatter:
 
     def _hedge(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        late = [self._live[id] for id, at in self._hedge_at.items() if at <= now]
-        for question in late:
+        for question in [self._live[id] for id, at in self._hedge_at.items() if at <= now]:
             del self._hedge_at[question.id]
-        for question in late:
             waiting = [name for name in question.names if name in self._open]
-            elsewhere = self._elsewhere(question, waiting, now)
-            if sum(map(len, elsewhere.values())) < len(waiting):
+            is_overdue = now >= self._asked_at[question.id] + OVERDUE_S
+            asked = 0
+            for address, names in self._elsewhere(question, waiting, now).items():
+                if is_overdue or self._holders.may_hedge():
+                    self.hedges += 1
+                    asked += len(names)
+                    effects.append(self._ask_also(address, names, now))
+            if asked < len(waiting):
                 self._hedge_at[question.id] = now + LOOK_AGAIN_S
-            for address, names in elsewhere.items():
-                if not self._holders.may_hedge():
-                    return effects
-                self.hedges += 1
-                effects.append(self._ask_also(address, names, now))
         return effects
 
     def _retry(self, question: Question, lacking: dict[str, Missing], now: float) -> list[Effect]:
@@ -251,9 +253,10 @@ class Scatter:
                 self.missing[name] = Missing(name, Shortfall.TIMED_OUT, f"{question.address} did not answer in time")
         assert self._open <= self.missing.keys()        # GW-1
         self._open.clear()
-        live, self._live, self._hedge_at = self._live, {}, {}
+        live, self._live, self._hedge_at, self._asked_at = self._live, {}, {}, {}
         return [Cancel(id, Reason.TIMED_OUT) for id in live]
 
     def _end(self, id: int) -> Question:
         self._hedge_at.pop(id, None)
+        del self._asked_at[id]
         return self._live.pop(id)

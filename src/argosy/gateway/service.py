@@ -10,7 +10,7 @@ complete says so (GW-1); if nothing at all can be had, that is an error which sa
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from msgspec import structs
@@ -44,6 +44,8 @@ from argosy.search.model import Answer, Missing, Options, Repository
 from argosy.search.query.tree import Query
 
 T = TypeVar("T")
+
+GATHERINGS_MAX = 3              # of one search, while repositories are taken out of the catalog
 
 
 @dataclass(frozen=True)
@@ -199,14 +201,32 @@ class Gateway:
             return wanted
 
     async def _gathered(self, search: _Search) -> Answer:
+        """An answer that counts matches in what was taken out of the catalog meanwhile is asked for anew."""
         with self._tracer.span("gateway search"):
             wanted = self._wanted(search)
+            for _ in range(GATHERINGS_MAX - 1):
+                answer = await self._gathered_once(search, wanted)
+                if not self._has_vanished(search, wanted):
+                    return answer
+                search = replace(search, routes=self._current_routes())
+                wanted = self._wanted(search)
+            return await self._gathered_once(search, wanted)
+
+    async def _gathered_once(self, search: _Search, wanted: Wanted) -> Answer:
+        with self._tracer.span("gateway scatter"):
             async with self._dispatcher.scattered(
                 wanted, _searching(search), _not_searched, wall_s=search.options.wall_time_s
             ) as work:
                 while await work.step():
                     pass
                 return self._finished(search, work, wanted.excluded)
+
+    def _has_vanished(self, search: _Search, wanted: Wanted) -> bool:
+        """Whether something that was asked for is no longer wished for."""
+        if self._catalog.version == search.routes.version[1]:
+            return False
+        wishes = self._catalog.wishes
+        return any(name not in wishes for group in wanted.groups for name in group.names)
 
     def _finished(self, search: _Search, work: Scattering[Answer], excluded: int) -> Answer:
         with self._tracer.span("gateway merge"):

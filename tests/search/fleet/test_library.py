@@ -401,13 +401,23 @@ def test_a_renewal_that_may_share_the_damage_is_begun_again() -> None:
     assert not bench.fetched(effects).is_renewal
 
 
-def test_the_check_of_an_index_that_was_replaced_meanwhile_means_nothing() -> None:
+def test_a_sound_index_that_was_replaced_during_its_check_says_nothing_of_the_new_one() -> None:
     bench = Bench(check_s=600.0, refresh_s=700.0)
     bench.keep()
     check, look = only(bench.wait(650.0), do.Check), only(bench.wait(100.0), do.Look)
     bench.made(bench.tell(saw.Looked(look.number, heads("c2"))), version="c2")
-    assert bench.tell(saw.Checked(check.number, is_sound=False)) == []
+    assert bench.tell(saw.Checked(check.number, is_sound=True)) == []
     assert of_kind(bench.wait(1000.0), do.Check)
+
+
+def test_what_was_renewed_from_a_damaged_index_during_its_check_goes_with_it() -> None:
+    bench = Bench(check_s=600.0, refresh_s=700.0)
+    bench.keep()
+    check, look = only(bench.wait(650.0), do.Check), only(bench.wait(100.0), do.Look)
+    bench.made(bench.tell(saw.Looked(look.number, heads("c2"))), version="c2")
+    effects = bench.tell(saw.Checked(check.number, is_sound=False))
+    assert only(effects, do.Withdraw).name == "a"
+    assert not bench.fetched(effects).is_renewal
 
 
 # -- memory --------------------------------------------------------------------------------------------------------

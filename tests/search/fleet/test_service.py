@@ -1,7 +1,7 @@
 """A search node with real repositories: making, renewing, checking, handing on and giving up indexes."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -285,13 +285,26 @@ class Spans:
     def set(self, key: str, value: Attribute) -> None:
         self.seen.append(f"{key}={value}")
 
+    def carried(self) -> dict[str, str]:
+        return {"in": "/".join(self._open)}
+
+    @contextmanager
+    def continued(self, headers: Mapping[str, str]) -> Iterator[None]:
+        before, self._open = self._open, [headers["in"]] if headers.get("in") else []
+        try:
+            yield
+        finally:
+            self._open = before
+
 
 async def test_a_trace_shows_where_the_time_went(harbour: Harbour) -> None:
     harbour.repo("a")
     await harbour.wish("a")
     spans = Spans()
-    await harbour.start(tracer=spans, **SLOW).warm(lease("a"))
-    assert spans.seen == ["make index", "make index/fetch", "make index/index", "how=built"]
+    with spans.span("warm"):
+        await harbour.start(tracer=spans, **SLOW).warm(lease("a"))
+    made = "warm/make index"
+    assert spans.seen == ["warm", made, f"{made}/fetch", f"{made}/index", "how=built", f"{made}/serve"]
 
 
 async def test_what_is_offered_is_never_more_than_the_process_may_take(harbour: Harbour) -> None:

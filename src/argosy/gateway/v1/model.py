@@ -11,7 +11,7 @@ from argosy.search.model import Branch, Reached, Shortfall, Stats
 Encoding: TypeAlias = Literal["utf-8", "base64"]
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, gc=False):
     offset: int
     line: int
     column: int
@@ -26,7 +26,7 @@ class Definition(msgspec.Struct, frozen=True):
     parent_kind: str = ""
 
 
-class FoundRange(msgspec.Struct, frozen=True, omit_defaults=True):
+class FoundRange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     start: Place
     end: Place
     symbol: Definition | None = None
@@ -173,7 +173,7 @@ class RepositoryView(msgspec.Struct, frozen=True):
     id: int                                             # as zoekt's clients know it
     url: str
     state: RepoState
-    reason: str                                         # why it is not ready, as far as is known
+    reason: str                                         # why it is not ready, or not up to date
     pinned: bool
     replicas: int
     branches: list[Branch]

@@ -85,19 +85,20 @@ def _page(repository: Repository | None, path: str, version: str, branches: tupl
 
 
 def _chunk(chunk: Chunk) -> v1.FoundChunk:
-    symbols = chunk.symbols or (None,) * len(chunk.ranges)
+    if chunk.symbols:
+        told = zip(chunk.ranges, chunk.symbols, strict=True)
+        ranges = [v1.FoundRange(_place(each.start), _place(each.end), _definition(symbol)) for each, symbol in told]
+    else:
+        ranges = [v1.FoundRange(_place(each.start), _place(each.end)) for each in chunk.ranges]
     return v1.FoundChunk(
-        text=decoded(chunk.content),
-        start=_place(chunk.start),
-        ranges=[
-            v1.FoundRange(_place(each.start), _place(each.end), _definition(symbol))
-            for each, symbol in zip(chunk.ranges, symbols, strict=True)
-        ],
-        best_line=chunk.best_line,
-        score=chunk.score,
-        in_file_name=chunk.is_file_name,
-        clipped=chunk.is_clipped,
-        explanation=chunk.explanation,
+        decoded(chunk.content),
+        _place(chunk.start),
+        ranges,
+        chunk.best_line,
+        chunk.score,
+        chunk.is_file_name,
+        chunk.is_clipped,
+        chunk.explanation,
     )
 
 

@@ -105,7 +105,9 @@ class _HttpNode:
     async def index(self, repository: str) -> AsyncGenerator[bytes]:
         path = packing.INDEX_PATH + quote(repository, safe="", errors="surrogateescape")
         with_errors = self._told_errors(f"sent nothing for {STALL_S:g} s")
-        async with with_errors, self._nodes.session().get(self._url(path), timeout=_STREAM) as response:
+        async with with_errors, self._nodes.session().get(
+            self._url(path), headers=self._nodes.tracer.carried(), timeout=_STREAM
+        ) as response:
             await self._check(response)
             async for chunk in response.content.iter_any():
                 yield chunk

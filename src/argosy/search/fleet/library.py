@@ -284,9 +284,13 @@ class Library:
 
     def _checked(self, number: int, is_sound: bool, now: float) -> list[do.Effect]:
         volume = self._volumes.get(self.checks.end(number) or "")
-        if volume is None or volume.check != number or volume.kept is None:
+        if volume is None or volume.kept is None:
             return []
-        volume.check = None
+        if volume.check == number:
+            volume.check = None
+        elif is_sound:
+            return []                                   # said of an index that is no longer kept
+        # What was renewed during the check shares memory with what is damaged: it goes, too.
         if is_sound:
             self.checks.set(volume.name, now + self._period(self._settings.check_s))
             return []

@@ -83,6 +83,7 @@ class SearchNode:
         settings: SearchSettings | None = None,
         memory: MemoryProbe | None = None,
         nodes: Nodes | None = None,
+        workshop: Workshop | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
         metrics: Metrics | None = None,
@@ -102,7 +103,7 @@ class SearchNode:
         self._library = Library(self._settings, _budget_bytes(self._settings, memory), self._random)
         self._driver: Driver[saw.Event, do.Effect] = Driver(self._library, self._perform, clock=self._clock)
         self._teller = Teller(metrics or Metrics(), node=node_id)
-        self._workshop = Workshop(self._settings)
+        self._workshop = workshop or Workshop(self._settings)
         snapshots = self._settings.snapshot_dir
         self._snapshots = Snapshots(snapshots, bytes_max=self._settings.snapshot_bytes_max) if snapshots else None
         self._maker = Maker(

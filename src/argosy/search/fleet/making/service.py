@@ -18,7 +18,6 @@ from argosy.base.tracing import Tracer
 from argosy.search.backends.snapshots import Snapshots
 from argosy.search.fleet import effects as do
 from argosy.search.fleet import events as saw
-from argosy.search.fleet.figures import figures_of
 from argosy.search.fleet.making.worker import Workshop
 from argosy.search.fleet.model import Wish
 from argosy.search.fleet.ports import Fetcher, Nodes
@@ -129,10 +128,10 @@ class Maker:
                     how, index, figures = await self._from_origin(number, wish, job)
                 case do.Receive(_, wish, address):
                     how, index = "received", await self._from_node(wish, address, job)
-                    figures = figures_of(index, fetch_time_ms=self._since_ms(began))
+                    figures = self._workshop.weigh(index, fetch_time_ms=self._since_ms(began))
                 case do.Restore(_, wish):
                     how, index = "restored", await self._from_disk(wish, job)
-                    figures = figures_of(index, fetch_time_ms=self._since_ms(began))
+                    figures = self._workshop.weigh(index, fetch_time_ms=self._since_ms(began))
             span.set("how", how)
             self._traces[order.number] = self._tracer.carried()
         self._teller.made(wish.name, how, figures, self._clock.now() - began)
@@ -154,7 +153,7 @@ class Maker:
 
             with self._tracer.span("index", repository=wish.name, is_renewal=previous is not None):
                 index = _named(await self._workshop.build(source, previous, told), wish.name)
-        figures = figures_of(index, fetch_time_ms=fetch_time_ms, index_time_ms=self._since_ms(began))
+        figures = self._workshop.weigh(index, fetch_time_ms=fetch_time_ms, index_time_ms=self._since_ms(began))
         return "built" if previous is None else "renewed", index, figures
 
     async def _from_node(self, wish: Wish, address: str, job: _Job) -> Index:

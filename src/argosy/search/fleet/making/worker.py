@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.search.documents import Source
+from argosy.search.fleet.events import Figures
+from argosy.search.fleet.figures import figures_of
 from argosy.search.index.build import build
 from argosy.search.index.checking import Damage, verify
 from argosy.search.index.index import Index
@@ -75,6 +77,9 @@ class Workshop:
                 await filling
             if isinstance(chunks, AsyncGenerator):
                 await chunks.aclose()           # a connection may stand behind it
+
+    def weigh(self, index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> Figures:
+        return figures_of(index, fetch_time_ms=fetch_time_ms, index_time_ms=index_time_ms)
 
     async def verify(self, index: Index) -> list[Damage]:
         return await self.run(lambda: verify(index))

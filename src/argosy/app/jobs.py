@@ -1,0 +1,89 @@
+"""The role `jobs`: holds shards of the job broker and answers for them over gRPC."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from argosy.app.roles import Process
+from argosy.app.stores import reach_store
+from argosy.base import logs
+from argosy.base.backends.servers import free_ports
+from argosy.base.errors import Invalid
+from argosy.jobs.api.grpc import serve
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.cluster.backends.embedded import limiter_of, only_one
+from argosy.jobs.cluster.backends.maps import maps_at
+from argosy.jobs.cluster.backends.tables import SlateShards
+from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.rpc.access import Access
+from argosy.jobs.rpc.grpc import server_credentials
+from argosy.jobs.settings import JobsSettings
+from argosy.ownership.http import ownership_routes
+from argosy.ownership.settings import OwnershipSettings
+
+log = logs.get("app")
+
+
+async def jobs(process: Process) -> None:
+    """Makes the process a node of the job broker."""
+    settings, stored = process.loaded.get(JobsSettings), process.loaded.get(ShardStoreSettings)
+    shared = process.loaded.get(OwnershipSettings)
+    if shared.store.startswith("memory:"):
+        process.closing.enter_context(only_one(settings.url))
+    ownership = await reach_store(settings.ownership(shared))
+    process.closing.push_async_callback(ownership.close)
+    store = await SlateShards.open(settings.url, stored, environ=os.environ)
+    process.closing.push_async_callback(store.close)
+    limiter = await limiter_of(settings, metrics=process.metrics)
+    process.closing.push_async_callback(limiter.close)
+    port = settings.grpc_port or free_ports(1)[0]
+    address = settings.grpc_address or f"{settings.grpc_host}:{port}"
+    node = JobsNode(
+        ownership,
+        store,
+        maps_at(settings.url, stored, os.environ),
+        limiter,
+        node_id=process.this.id or "",
+        address=address,
+        settings=settings,
+        shared=shared,
+        metrics=process.metrics,
+        tracer=process.tracer,
+    )
+    await node.start()
+    server = await serve(
+        node,
+        f"{settings.grpc_host}:{port}",
+        with_tenants=settings.with_tenants,
+        is_dev=settings.dev_mode,
+        access=Access(settings.tokens, tenant_keys(settings)),
+        credentials=credentials(settings),
+        metrics=process.metrics,
+    )
+    process.closing.push_async_callback(server.stop)
+    process.lives.append(node)
+    process.ready.append(node.is_ready)
+    if process.node is None:
+        process.routes += ownership_routes(node.ownership, admin_token=process.this.admin_token)
+    log.info("jobs up", node=process.this.id, grpc=address)
+
+
+def tenant_keys(settings: JobsSettings) -> dict[str, str]:
+    """The tenant of each key."""
+    pairs = (pair.partition("=") for pair in settings.tenant_keys)
+    return {key: tenant for tenant, _, key in pairs}
+
+
+def credentials(settings: JobsSettings) -> Any:
+    """What turns TLS on, if the settings name a certificate."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    client_ca = None if settings.tls_client_ca is None else _read(settings.tls_client_ca)
+    return server_credentials(chain=_read(settings.tls_cert), key=_read(settings.tls_key), client_ca=client_ca)
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read ({error.strerror}): see the settings jobs.tls_…") from error
