@@ -51,7 +51,8 @@ class NodeProcess:
             "ARGOSY_LOG_LEVEL": "debug",
         }
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([sys.executable, "-m", "argosy.cli", "serve", "--role", "hold"], stderr=log, env=environment)
+            command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "hold"]
+            self.process = subprocess.Popen(command, stderr=log, env=environment)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

@@ -149,14 +149,18 @@ class NodeMachine:
         return [SetState(session, unit, epoch, LeaseState.READY)]
 
     def _drop_superfluous(self, name: str) -> list[Effect]:
-        """One slot of a unit per node; and nobody succeeds a primary that does not drain."""
+        """One slot of a unit per node; and nobody succeeds a primary that does not drain.
+
+        A replica answers until the primary that its node has won is ready: in between nobody else may.
+        """
         primary = self.view.leases.get(Unit(name))
         if primary is None:
             return []
+        is_doubled = Unit(name) in self.keeper.holdings and primary.state is not LeaseState.WARMING
         effects: list[Effect] = []
         for slot in Unit(name).siblings():
             is_unneeded = slot.replica == SUCCESSOR and primary.state is not LeaseState.DRAINING
-            if slot in self.keeper.holdings and (Unit(name) in self.keeper.holdings or is_unneeded):
+            if slot in self.keeper.holdings and (is_doubled or is_unneeded):
                 effects += self.leaver.let_go(slot)
         return effects
 
