@@ -217,7 +217,7 @@ async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Inde
             return answer
 
     shelf = Endless(indexes, threads=2)
-    call = asyncio.create_task(shelf.search(tree_of("needle"), Options()))
+    call = asyncio.create_task(shelf.search(tree_of("need.e"), Options()))
     assert await asyncio.to_thread(begun.wait, 60)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -258,4 +258,36 @@ def test_an_empty_shelf_answers() -> None:
     shelf = Shelf(threads=1)
     answer = shelf.search_now(tree_of("needle"), Options())
     assert (answer.files, answer.is_complete, answer.stats.indexes_searched) == ((), True, 0)
+    shelf.close()
+
+
+async def test_a_brief_search_needs_no_thread(indexes: list[Index], monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf(indexes, clock=SetClock(), cpu_s=lambda: 0.0)
+    expected = shelf.search_now(parse("needle launch").query, Options())
+    monkeypatch.setattr(service.asyncio, "to_thread", None)
+    assert await shelf.search(parse("needle launch").query, Options()) == expected
+    for text in ("ne.dle", "in", "needle or launch", "sym:launch"):         # nobody knows how long these take
+        with pytest.raises(TypeError, match="not callable"):
+            await shelf.search(parse(text).query, Options())
+    shelf.close()
+
+
+async def test_a_search_that_turns_out_not_to_be_brief_is_begun_anew_in_a_thread(
+    indexes: list[Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[bool] = []
+    shelf = Shelf(indexes, clock=SetClock(), cpu_s=SetClock(step_s=service.BRIEF_S).now)
+    query, options = parse("needle").query, Options(wall_time_s=0.0)
+    here = shelf._searched_here
+
+    def noted(*asked: object) -> Answer | None:
+        tried.append(shelf._not_brief == 0)
+        return here(*asked)
+
+    monkeypatch.setattr(shelf, "_searched_here", noted)
+    expected = without_time(shelf.search_now(query, options))
+    for _ in range(2 + service.BRIEF_SKIPS):
+        found = without_time(await shelf.search(query, options))
+        assert structs.replace(found, stats=structs.replace(found.stats, wait_s=0.0)) == expected
+    assert tried == [True, *[False] * service.BRIEF_SKIPS, True]
     shelf.close()

@@ -31,7 +31,7 @@ from argosy.ownership.model import (
     Unit,
 )
 from argosy.ownership.ring import Ring
-from argosy.sim.checkers import AuctionChecker, Findings, RingChecker, ServingChecker, unsettled
+from argosy.sim.checkers import AuctionChecker, Findings, LibraryChecker, RingChecker, ServingChecker, unsettled
 from argosy.sim.clocks import SimClock
 from argosy.sim.network import Served
 
@@ -372,3 +372,78 @@ def test_only_units_that_are_held_ready_and_served_are_settled() -> None:
         w: "b has its lease and does not serve it",
         x: "nobody holds it",
     }
+
+
+# -- NODE-1 and NODE-2 -------------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """A checker of search nodes at an instant that can be moved; n1 serves u, and has its index."""
+
+    def __init__(self) -> None:
+        self.now = 1.0
+        self.findings = Findings(lambda: self.now)
+        self.checker = LibraryChecker(self.findings)
+        self.clock = SimClock(lambda: self.now)
+        self.checker.changed("n1", self.clock, ServingStarted(U, 1, 5.0))
+        self.put("u", 10)
+
+    def put(self, name: str, size_bytes: int, given_up: tuple[str, ...] = ()) -> None:
+        self.checker.put("n1", name, size_bytes, budget_bytes=100, given_up=given_up)
+
+    def answers(self, *names: str) -> list[str]:
+        self.checker.answered("n1", names)
+        return [violation.invariant for violation in self.findings.violations]
+
+
+def test_a_node_may_answer_for_what_it_holds_and_has() -> None:
+    watched = Watched()
+    watched.now = 5.0
+    assert watched.answers("u") == []
+
+
+def test_a_node_may_not_answer_for_what_it_never_held() -> None:
+    assert Watched().answers("v") == ["NODE-1"]
+
+
+def test_a_node_may_not_answer_after_its_promise_has_ended() -> None:
+    watched = Watched()
+    watched.now = 5.1
+    assert watched.answers("u") == ["NODE-1"]
+    watched.checker.changed("n1", watched.clock, ServingExtended(9.0))
+    assert watched.answers("u") == ["NODE-1"], "the one of before"
+
+
+def test_a_node_may_not_answer_after_it_has_stopped_or_died() -> None:
+    watched = Watched()
+    watched.checker.changed("n1", watched.clock, ServingStopped(U, 1))
+    assert watched.answers("u") == ["NODE-1"]
+    dead = Watched()
+    dead.checker.died("n1")
+    assert dead.answers("u") == ["NODE-1"]
+
+
+def test_a_node_may_not_answer_without_an_index() -> None:
+    watched = Watched()
+    watched.checker.dropped("n1", "u")
+    assert watched.answers("u") == ["NODE-1"]
+
+
+def test_a_node_may_not_answer_from_what_it_knows_to_be_damaged_until_it_is_made_anew() -> None:
+    watched = Watched()
+    watched.checker.found_damaged("n1", "u")
+    assert watched.answers("u") == [], "in the same instant it can do nothing about it"
+    watched.now = 1.1
+    assert watched.answers("u") == ["NODE-1"]
+    watched.put("u", 10)
+    assert watched.answers("u") == ["NODE-1"], "the one of before"
+
+
+def test_memory_may_be_exceeded_by_the_last_index_and_by_no_other() -> None:
+    watched = Watched()
+    watched.put("v", 95)                                     # 105 of 100: now somebody must go
+    assert watched.findings.violations == []
+    watched.put("w", 1, given_up=("v",))
+    assert watched.findings.violations == []
+    watched.put("x", 1)
+    assert [violation.invariant for violation in watched.findings.violations] == ["NODE-2"]

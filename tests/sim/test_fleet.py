@@ -15,7 +15,7 @@ from argosy.sim.plot import draw_fleet
 from argosy.sim.report import FleetPlan, FleetReport, failover_figures, percentile
 from argosy.sim.svg import ticks
 
-SMALL = FleetPlan(repos=40, nodes=5, seed=3)
+SMALL = FleetPlan(repos=40, nodes=5, seed=3, headroom=3.0)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_a_small_fleet_comes_to_own_and_serve_everything(report: FleetReport) ->
 def test_auctions_and_bids_add_up(report: FleetReport) -> None:
     auctions = report.auctions
     assert auctions.started == auctions.short_circuited + auctions.timed_out
-    assert auctions.started - auctions.no_winner >= 40 + report.failover.repos
+    assert auctions.started - auctions.no_winner >= 40 + report.failover.repos + report.evictions.reclaims
     assert auctions.bids >= auctions.started
 
 
@@ -52,13 +52,43 @@ def test_a_killed_nodes_repos_fail_over_after_its_ttl(report: FleetReport) -> No
 
 
 def test_free_memory_as_the_bid_balances_the_fleet(report: FleetReport) -> None:
-    assert report.memory.variation < 0.25
+    calm = run_fleet(replace(SMALL, repos=60, kill=0, drain=0, grow=0.0, commits=0.0))
+    assert calm.memory.variation < 0.25
+
+
+def test_commits_are_found_and_served(report: FleetReport) -> None:
+    refresh = report.refresh
+    assert refresh.commits == 4
+    assert refresh.p50_s is not None
+    assert refresh.max_s is not None
+    assert 0 < refresh.p50_s <= refresh.max_s < 90.0, "a look each minute, and a short build"
+
+
+def test_a_drained_nodes_indexes_are_streamed_and_none_goes_unserved(report: FleetReport) -> None:
+    assert report.drain.drains == 1
+    assert report.drain.unserved == 0
+    assert report.made.received >= report.drain.repos > 0
+    assert report.drain.max_s is not None
+    assert report.drain.max_s < 30.0
+
+
+def test_what_outgrows_a_node_is_evicted_and_claimed_by_others(report: FleetReport) -> None:
+    assert report.evictions.reclaims == report.evictions.evictions > 0
+    assert report.made.built >= 40 + report.failover.repos + report.evictions.reclaims
+    assert all(held < report.memory.node_budget_mib for held in report.memory.held_mib.values())
+
+
+def test_with_replicas_a_death_leaves_nothing_unserved() -> None:
+    copied = run_fleet(replace(SMALL, repos=10, replicas=1, drain=0, grow=0.0, commits=0.0))
+    assert copied.is_settled
+    assert copied.failover.repos > 0
+    assert copied.failover.max_s == 0.0
 
 
 def test_two_runs_in_two_interpreters_give_the_same_bytes(report: FleetReport) -> None:
     program = (
         "import sys; from argosy.sim.fleet import run_fleet; from argosy.sim.report import FleetPlan;"
-        "sys.stdout.buffer.write(run_fleet(FleetPlan(repos=40, nodes=5, seed=3)).to_json())"
+        "sys.stdout.buffer.write(run_fleet(FleetPlan(repos=40, nodes=5, seed=3, headroom=3.0)).to_json())"
     )
     for hash_seed in ("0", "123"):
         environ = {**os.environ, "PYTHONHASHSEED": hash_seed}
@@ -89,8 +119,11 @@ def test_progress_only_grows() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"nodes": 0}, {"repos": 0}, {"kill": 5}, {"kill": -1}, {"ttl_s": 0.0}, {"headroom": -1.0}]
-)
+    "wrong",
+    [{"nodes": 0}, {"repos": 0}, {"kill": 5}, {"kill": -1}, {"ttl_s": 0.0}, {"headroom": -1.0},
+     {"drain": 6}, {"replicas": 9}, {"commits": 2.0}, {"grow": 9.0},
+     {"stream_mib_per_s": 0.0}],
+)  # fmt: skip
 def test_a_plan_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(Invalid):
         replace(SMALL, **wrong)  # type: ignore[arg-type]

@@ -50,4 +50,6 @@ def test_a_planted_bug_is_caught(patch: Path, tmp_path: Path) -> None:
 
 
 def test_there_is_a_mutant_for_every_invariant() -> None:
-    assert {_expected(patch) for patch in MUTANTS} >= {"OWN-1", "OWN-2", "OWN-3", "OWN-4", "OWN-5", "OWN-6"}
+    assert {_expected(patch) for patch in MUTANTS} >= {
+        "OWN-1", "OWN-2", "OWN-3", "OWN-4", "OWN-5", "OWN-6", "NODE-1", "NODE-2", "LIVE",
+    }  # fmt: skip

@@ -23,6 +23,7 @@ BenchFunction: TypeAlias = "Callable[[Bench], Coroutine[None, None, None]]"
 
 # By name; loaded when asked for.
 BENCHES = {
+    "fleet": "argosy.bench.fleet.run:fleet",
     "ownership": "argosy.bench.ownership.run:ownership",
     "registry": "argosy.bench.registry.run:registry",
     "search": "argosy.bench.search.run:search",

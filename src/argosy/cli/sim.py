@@ -29,6 +29,8 @@ def sim() -> None:
 @click.option("--window", type=float, default=60.0, help="Longest auction, in seconds.")
 @click.option("--max-bids", metavar="N|live", default="live", help="Bids that end an auction early.")
 @click.option("--kill", type=click.IntRange(min=0), default=1, help="Nodes that crash, one after another.")
+@click.option("--replicas", type=click.IntRange(min=0, max=8), default=0, help="Copies beside the first of each.")
+@click.option("--drain", type=click.IntRange(min=0), default=1, help="Nodes that are drained and started again.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the run into this SVG file.")
 @json_option
 def fleet(
@@ -39,16 +41,21 @@ def fleet(
     window: float,
     max_bids: str,
     kill: int,
+    replicas: int,
+    drain: int,
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """How long until every repository is held, and again after crashes: the figures one tunes by."""
+    """Search nodes from their first bid until all is served, and through commits, crashes, drains and memory pressure:
+    the figures one tunes by."""
     from argosy.sim.fleet import run_fleet
     from argosy.sim.plot import draw_fleet
     from argosy.sim.report import FleetPlan
 
     threshold = _threshold(max_bids)
-    plan = FleetPlan(repos, nodes, seed, ttl_s=ttl, window_s=window, max_bids=threshold, kill=kill)
+    plan = FleetPlan(
+        repos, nodes, seed, ttl_s=ttl, window_s=window, max_bids=threshold, kill=kill, replicas=replicas, drain=drain
+    )
     with progress("fleet") as told:
         report = run_fleet(plan, told)
     if plot is not None:
@@ -72,6 +79,7 @@ def _threshold(text: str) -> int | Literal["live"]:
 def _figures(report: "FleetReport") -> list[tuple[str, object, str]]:
     """The report as rows for people; the whole of it is in the JSON."""
     auctions, failover, memory = report.auctions, report.failover, report.memory
+    refresh, evictions, drain, made = report.refresh, report.evictions, report.drain, report.made
     return [
         ("first repository owned after", report.first_owned_s, "s"),
         ("all repositories owned after", report.all_owned_s, "s"),
@@ -85,6 +93,19 @@ def _figures(report: "FleetReport") -> list[tuple[str, object, str]]:
         ("failover, median", failover.p50_s, "s"),
         ("failover, 95 of 100", failover.p95_s, "s"),
         ("failover, longest", failover.max_s, "s"),
+        ("repositories with new commits", refresh.commits, ""),
+        ("from a commit to its being served, median", refresh.p50_s, "s"),
+        ("from a commit to its being served, 95 of 100", refresh.p95_s, "s"),
+        ("evictions for want of memory", evictions.evictions, ""),
+        ("evicted and claimed again", evictions.reclaims, ""),
+        ("from eviction to served again, median", evictions.p50_s, "s"),
+        ("from eviction to served again, longest", evictions.max_s, "s"),
+        ("nodes drained", drain.drains, ""),
+        ("drain, longest", drain.max_s, "s"),
+        ("repositories not served during a drain", drain.unserved, ""),
+        ("indexes built", made.built, ""),
+        ("indexes renewed", made.renewed, ""),
+        ("indexes streamed from another node", made.received, ""),
         ("moves between nodes", report.moves, ""),
         ("memory of a node", memory.node_budget_mib, "MiB"),
         ("unevenness of memory (deviation over mean)", memory.variation, ""),

@@ -17,8 +17,9 @@ NODES_MAX = 64
 def up(addresses: tuple[str, ...], nodes: int | None, port: int | None, config: Path | None) -> None:
     """Index repositories and serve them, all in one process.
 
-    Web pages and APIs, no server needed. What is named is added to the catalog, which is remembered in this user's data directory; what was added before is
-    served, too. Folders and working copies are indexed as they are. Stops on Ctrl-C or SIGTERM.
+    Web pages and APIs, no server needed. What is named is added to the catalog, which is remembered in this user's
+    data directory; what was added before is served, too. Folders and working copies are indexed as they are. Stops on
+    Ctrl-C or SIGTERM.
     """
     from argosy.app.up import run_up
     from argosy.cli.addressing import typed

@@ -65,13 +65,13 @@ class Options(msgspec.Struct, frozen=True):
     with_checksum: bool = False                         # the CRC-64/ISO of the content in every file match
 
 
-class Location(msgspec.Struct, frozen=True):
+class Location(msgspec.Struct, frozen=True, gc=False):
     offset: int
     line: int
     column: int
 
 
-class Range(msgspec.Struct, frozen=True):
+class Range(msgspec.Struct, frozen=True, gc=False):
     start: Location
     end: Location
 

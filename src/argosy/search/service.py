@@ -7,6 +7,7 @@ itself; otherwise the segments are shared out, because the kernels and RE2 run o
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -17,24 +18,35 @@ from argosy.search.index.index import Index
 from argosy.search.match import Budget, Outcome, Search, Task
 from argosy.search.match.budget import never
 from argosy.search.model import Answer, Form, Options, Reached, Repository
-from argosy.search.query.tree import Query
+from argosy.search.query.tree import And, Query, Substring
 
 _T = TypeVar("_T")
 
 ALONE_BYTES = 4 << 20           # less text than this is faster looked at than shared out: about 1 ms
+BRIEF_S = 0.006                 # of CPU: so long the event loop may be held up by a search that usually takes a sixth
+BRIEF_CHARACTERS_MIN = 3        # fewer are in nearly every file
+BRIEF_SKIPS = 8                 # after one that was not brief, so many are not even tried
 
 
 class Shelf:
     """Indexes by the names of their repositories. Searches see the shelf as it was when they began."""
 
     def __init__(
-        self, indexes: Iterable[Index] = (), *, threads: int | None = None, clock: Clock | None = None
+        self,
+        indexes: Iterable[Index] = (),
+        *,
+        threads: int | None = None,
+        clock: Clock | None = None,
+        cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
+        """`cpu_s` tells the CPU time of the thread that asks."""
         self._indexes: dict[str, Index] = {}
         self._order: tuple[Index, ...] = ()             # what a search takes hold of when it begins
         self._changing = threading.Lock()
         self._clock = clock or SystemClock()
         self._threads = threads or os.cpu_count() or 1
+        self._cpu_s = cpu_s
+        self._not_brief = 0                             # so many that might be brief are not tried
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="search")
         for index in indexes:
             self.put(index)
@@ -60,6 +72,8 @@ class Shelf:
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
         """`only`: those of the named repositories that are on the shelf at the call, whenever a thread is free."""
         indexes, asked = self._chosen(only), self._clock.now()
+        if (answer := self._searched_here(indexes, query, options)) is not None:
+            return answer
         return await self._in_thread(lambda is_cancelled: self._searched(indexes, query, options, is_cancelled, asked))
 
     async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
@@ -89,6 +103,31 @@ class Shelf:
         began = budget.now()
         wait_s = 0.0 if asked is None else began - asked
         return self._outcome(indexes, Search(query, options, budget)).answer(began, budget, wait_s)
+
+    def _searched_here(self, indexes: tuple[Index, ...], query: Query, options: Options) -> Answer | None:
+        """The answer to a question that is answered sooner than a thread would have been woken; None if it is not.
+
+        To hand a search of a millisecond to a thread and back costs nearly as much as the search.
+        """
+        if not _may_be_brief(query):
+            return None
+        if self._not_brief > 0:
+            self._not_brief -= 1
+            return None
+        # By CPU time: on a busy machine the clock goes on while nothing is done, and to begin anew would be more work.
+        ends_at = self._cpu_s() + BRIEF_S
+        budget = Budget(self._clock.now, options.wall_time_s, lambda: self._cpu_s() >= ends_at)
+        began = budget.now()
+        search, outcome = Search(query, options, budget), Outcome(options)
+        tasks = [task for index in indexes for task in search.tasks(index, outcome)]
+        if not _is_worth_sharing(tasks):
+            for task in tasks:
+                outcome.merge(task.run())
+            answer = outcome.answer(began, budget)
+            if Reached.CANCELLED not in answer.reached and budget.reached is None:
+                return answer
+        self._not_brief = BRIEF_SKIPS
+        return None
 
     def _matching(
         self, indexes: tuple[Index, ...], query: Query, is_cancelled: Callable[[], bool]
@@ -131,6 +170,17 @@ class Shelf:
 def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:
     """The best repositories first, so that a bound cuts off the least wanted."""
     return tuple(sorted(indexes, key=lambda index: (-index.repository.rank, index.repository.name)))
+
+
+def _may_be_brief(query: Query) -> bool:
+    """Plain words, of which the index says at once where they may be."""
+    match query:
+        case Substring(text):
+            return len(text) >= BRIEF_CHARACTERS_MIN
+        case And(children):
+            return all(map(_may_be_brief, children))
+        case _:
+            return False
 
 
 def _is_worth_sharing(tasks: list[Task]) -> bool:

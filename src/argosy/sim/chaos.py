@@ -16,11 +16,12 @@ from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Invalid
 from argosy.ownership.model import UnitSpec
 from argosy.ownership.settings import OwnershipSettings
+from argosy.search.settings import SearchSettings
 from argosy.sim.checkers import Violation
 from argosy.sim.faults import draw_schedule
 from argosy.sim.link import LinkQuality
 from argosy.sim.loop import SimLoop, run
-from argosy.sim.plan import SpacePlan, WorldPlan
+from argosy.sim.plan import LibraryPlan, SpacePlan, WorldPlan
 from argosy.sim.world import World
 
 MIB = 1 << 20
@@ -34,6 +35,12 @@ PATIENT_BIDS = 9                    # more than there ever are nodes: such an au
 # On top come the auctions that wait for their windows' ends, one after another.
 CALM_S = LATE_S_MAX + 2 * TTL_S + 5.0
 PROBE_MEAN_S = 0.25
+INDEX_BYTES_PER_S = 100 * MIB
+ROOMY_BYTES = 2_000 * MIB           # of a node
+ROOMY_MIB = (1, 80)                 # of an index
+TIGHT_MIB = (20, 40)
+GROWTH_MAX = 3.0                    # in a tight world, by all that people add until it is calm
+TIGHT = 2.2                         # of the largest index: it may outgrow every node
 REPEAT_EVERY = 10                   # seeds of which one is run twice
 SEEDS_MAX = 1_000_000
 CHUNK = 4                           # seeds a worker takes at a time
@@ -80,8 +87,19 @@ def draw_world(seed: int) -> WorldPlan:
     nodes = tuple(f"n{i}" for i in range(1, random.randrange(3, 7) + 1))
     newcomers = tuple(f"x{i}" for i in range(random.randrange(0, 2)))
     margin = random.choice([0.02, 0.1])
+    is_tight = random.random() < 0.5
+    repos = _draw_space(
+        random,
+        "repos",
+        "auction",
+        margin,
+        units=random.randrange(4, 10),
+        failing=(0.0, 0.0, 0.05),
+        mib=TIGHT_MIB if is_tight else ROOMY_MIB,
+    )
+    budget_bytes = _tight_bytes(repos, len(nodes)) if is_tight else ROOMY_BYTES
     spaces = (
-        _draw_space(random, "repos", "auction", margin, units=random.randrange(4, 10), failing=(0.0, 0.0, 0.05)),
+        replace(repos, library=_draw_library(random, budget_bytes, is_tight=is_tight)),
         # Here a failed build is tried again soon by the same node: a late release must not hit its next lease.
         _draw_space(
             random,
@@ -96,8 +114,8 @@ def draw_world(seed: int) -> WorldPlan:
         seed=seed,
         nodes=nodes,
         spaces=spaces,
-        node_bytes=2_000 * MIB,
-        index_bytes_per_s=100 * MIB,
+        node_bytes=ROOMY_BYTES,
+        index_bytes_per_s=INDEX_BYTES_PER_S,
         quality=LinkQuality(
             latency_s=0.001,
             jitter_s=random.choice([0.002, 0.05]),
@@ -113,8 +131,39 @@ def draw_world(seed: int) -> WorldPlan:
     )
 
 
+def _draw_library(random: Random, budget_bytes: int, *, is_tight: bool) -> LibraryPlan:
+    """Repositories that people work on, with periods so short that a world sees many of them."""
+    search = SearchSettings(
+        builds_max=2, fetches_max=3, looks_max=2, refresh_s=3.0, check_s=4.0, retry_first_s=0.5, retry_ceiling_s=2.0,
+        evict_by=random.choice(["lru", "cost"]),
+    )  # fmt: skip
+    return LibraryPlan(
+        budget_bytes=budget_bytes,
+        index_bytes_per_s=INDEX_BYTES_PER_S,
+        fetch_bytes_per_s=4 * INDEX_BYTES_PER_S,
+        stream_bytes_per_s=10 * INDEX_BYTES_PER_S,
+        search=search,
+        damage_chance=random.choice([0.0, 0.05]),
+        commit_mean_s=random.choice([0.5, 2.0]),
+        grows=(1.0, GROWTH_MAX) if is_tight else (1.0, 1.0),
+    )
+
+
+def _tight_bytes(space: SpacePlan, nodes: int) -> int:
+    """Memory that is enough for everything on all nodes while nothing has grown, and else may not be."""
+    slots_bytes = sum(space.sizes[spec.name] * (1 + spec.replicas) for spec in space.specs)
+    return int(max(TIGHT * max(space.sizes.values()), 1.4 * slots_bytes / nodes))
+
+
 def _draw_space(
-    random: Random, name: str, placement: str, margin: float, *, units: int, failing: tuple[float, ...]
+    random: Random,
+    name: str,
+    placement: str,
+    margin: float,
+    *,
+    units: int,
+    failing: tuple[float, ...],
+    mib: tuple[int, int] = ROOMY_MIB,
 ) -> SpacePlan:
     settings = OwnershipSettings(
         space=name,
@@ -133,7 +182,7 @@ def _draw_space(
         catalog_s=4.0,
         sweep_s=1.0,
     )
-    sizes = {f"{name}-{i:02}": int(random.uniform(1, 80)) * MIB for i in range(units)}
+    sizes = {f"{name}-{i:02}": int(random.uniform(*mib)) * MIB for i in range(units)}
     specs = tuple(
         UnitSpec(
             unit,
@@ -153,10 +202,12 @@ def run_seed(seed: int, *, keeps_story: bool = False) -> Outcome:
         world = World(loop, draw_world(seed), keeps_story=keeps_story)
         world.start()
         probing = asyncio.ensure_future(world.keep_probing(PROBE_MEAN_S))
+        working = [asyncio.ensure_future(world.keep_working(space)) for space in world.spaces]
         await asyncio.sleep(HORIZON_S)
         world.calm()
         settled_after_s = await world.settle(CALM_S + WINDOW_S * _patient_auctions(world.plan))
-        probing.cancel()
+        for task in (probing, *working):
+            task.cancel()
         violations = tuple(world.findings.violations)
         story = tuple(world.trace.story()) if violations or keeps_story else ()
         return Outcome(seed, violations, world.trace.fingerprint(), settled_after_s, story)

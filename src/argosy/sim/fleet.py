@@ -1,19 +1,21 @@
-"""`argosy sim fleet`: a whole fleet in virtual time, from the first bid until every repo is served, and through deaths.
+"""`argosy sim fleet`: a whole fleet in virtual time, from the first bid until every repo is served, and through what
+happens to fleets: commits, deaths, a rolling restart, and indexes that outgrow their node.
 
-Real nodes, a good network, and indexes whose sizes are spread as those of real repositories are. The same plan gives
-the same report, to the byte.
+Real search nodes, a good network, and indexes whose sizes are spread as those of real repositories are. The same plan
+gives the same report, to the byte.
 """
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from argosy.ownership.model import UnitSpec
 from argosy.ownership.settings import OwnershipSettings
 from argosy.sim.link import LinkQuality
 from argosy.sim.loop import SimLoop, run
-from argosy.sim.plan import SpacePlan, WorldPlan
-from argosy.sim.report import MIB, FleetPlan, FleetReport, failover_figures, memory_figures
+from argosy.sim.plan import LibraryPlan, SpacePlan, WorldPlan
+from argosy.sim.report import MIB, FleetPlan, FleetReport, MadeFigures, failover_figures, memory_figures
 from argosy.sim.tally import Tally
 from argosy.sim.world import World
 
@@ -22,9 +24,15 @@ SIZE_SPREAD = 1.0               # sigma of the logarithm: one index in forty is 
 STEP_S = 0.5                    # how often the fleet is looked at
 SCALE_STEP_S = 10.0             # how often the autoscale signal is read
 PATIENCE = 10                   # TTLs and windows without progress after which a fleet will never be settled
-REST_S = 30.0                   # between one death's end and the next
+REST_S = 30.0                   # between one trial's end and a death
+LEAVE_AFTER_S = 5.0             # between one trial's end and a drain
 RENEW_SHARE = 8.0 / 30.0        # of the TTL, as the default settings have it
-RAMP_SHARE = 0.7                # of the progress bar: until everything is ready for the first time
+RAMP_SHARE = 0.6                # of the progress bar: until everything is ready for the first time
+COMMITS_WITHIN_S = 30.0         # all of them
+DRAIN_S_MAX = 600.0             # longer than a node waits for its successors
+ASK_S = 0.5                     # between two questions
+ASKED_REPOS = 20                # in one question; half of them the node's own
+FULL = 0.8                      # of the fleet's memory: indexes do not grow beyond that
 
 Progress = Callable[[float, str], None]
 
@@ -49,14 +57,22 @@ def world_plan(plan: FleetPlan) -> WorldPlan:
         renew_s=plan.ttl_s * RENEW_SHARE,
         window_s=plan.window_s,
         max_bids=str(plan.max_bids or "live"),
+        catalog_s=30.0,         # changes are heard of at once
         grace_s=0.0,            # this store was there before the fleet, and forgets nothing
     )
-    specs = tuple(UnitSpec(name, footprint_bytes=size) for name, size in sizes.items())
+    specs = tuple(UnitSpec(name, footprint_bytes=size, replicas=plan.replicas) for name, size in sizes.items())
+    node_bytes = int(sum(sizes.values()) * (1 + plan.replicas) * plan.headroom / plan.nodes)
+    library = LibraryPlan(
+        budget_bytes=node_bytes,
+        index_bytes_per_s=plan.index_mib_per_s * MIB,
+        fetch_bytes_per_s=plan.fetch_mib_per_s * MIB,
+        stream_bytes_per_s=plan.stream_mib_per_s * MIB,
+    )
     return WorldPlan(
         seed=plan.seed,
         nodes=tuple(f"node-{i:02}" for i in range(1, plan.nodes + 1)),
-        spaces=(SpacePlan(settings, specs, sizes),),
-        node_bytes=int(sum(sizes.values()) * plan.headroom / plan.nodes),
+        spaces=(SpacePlan(settings, specs, sizes, library=library),),
+        node_bytes=node_bytes,
         index_bytes_per_s=plan.index_mib_per_s * MIB,
         quality=LinkQuality(),
     )
@@ -74,43 +90,104 @@ class _Fleet:
         self._scale: list[tuple[float, int, int]] = []
         self._kills = 0
         space = self._world.spaces[0]
+        assert space.library is not None
+        self._library = space.library
         space.store.observers.append(self._tally.saw)
         space.server.taps.append(self._tally.tapped)
+        self._library.on_put.append(self._tally.put)
+        self._library.on_evicted.append(self._tally.evicted)
 
     async def run(self) -> FleetReport:
         self._world.start()
-        reading = asyncio.ensure_future(self._read_scale())
+        background = [asyncio.ensure_future(task) for task in (self._read_scale(), self._keep_asking())]
         is_settled = await self._until_ready("first start", 0.0, RAMP_SHARE)
-        victims = random.Random(f"{self._plan.seed} victims").sample(list(self._world.nodes), self._plan.kill)
-        for i, victim in enumerate(victims):
+        trials = self._trials()
+        share = (1 - RAMP_SHARE) / max(1, len(trials))
+        for i, (phase, trial) in enumerate(trials):
             if not is_settled:
                 break
-            await asyncio.sleep(REST_S)
-            self._kill(victim)
-            share = (1 - RAMP_SHARE) / len(victims)
-            is_settled = await self._until_ready(f"{victim} was killed", RAMP_SHARE + i * share, share)
-        reading.cancel()
+            await trial()
+            is_settled = await self._until_ready(phase, RAMP_SHARE + i * share, share)
+        for task in background:
+            task.cancel()
         self._progress(1.0, "done")
         return self._report(is_settled)
 
-    async def _until_ready(self, phase: str, begin: float, share: float) -> bool:
-        """Whether all repos came to be served before patience ran out."""
-        patience_s = PATIENCE * (self._plan.ttl_s + self._plan.window_s)
-        best, best_at = 0, self._loop.time()
-        while not self._tally.is_all_ready and self._loop.time() < best_at + patience_s:
-            await asyncio.sleep(STEP_S)
-            self._tally.sample()
-            if self._tally.ready > best:
-                best, best_at = self._tally.ready, self._loop.time()
-            text = f"{phase}: {self._tally.ready} of {self._plan.repos} repos ready at {self._loop.time():.0f} s"
-            self._progress(begin + share * self._tally.ready / self._plan.repos, text)
-        return self._tally.is_all_ready
+    def _trials(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
+        """What the fleet has to go through, in this order."""
+        draw, plan = random.Random(f"{self._plan.seed} victims"), self._plan
+        victims = draw.sample(list(self._world.nodes), plan.kill)
+        alive = [name for name in self._world.nodes if name not in victims]
+        leavers = draw.sample(alive, min(plan.drain, len(alive))) if len(alive) > 1 else []
+        trials: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        if plan.commits:
+            trials.append(("commits", self._commit))
+        trials += [(f"{name} was killed", partial(self._kill, name)) for name in victims]
+        trials += [(f"{name} was drained", partial(self._drain, name)) for name in leavers]
+        if plan.grow and len(alive) > 1:
+            trials.append(("indexes grew", self._grow))
+        return trials
 
-    def _kill(self, victim: str) -> None:
+    async def _until_ready(self, phase: str, begin: float, share: float) -> bool:
+        """Whether all repos came to be served, as their origins have them, before patience ran out."""
+        patience_s = PATIENCE * (self._plan.ttl_s + self._plan.window_s)
+        tally = self._tally
+        best, best_at = 0, self._loop.time()
+        while not (is_done := self._is_settled()) and self._loop.time() < best_at + patience_s:
+            await asyncio.sleep(STEP_S)
+            tally.sample()
+            if tally.ready + tally.fresh > best:
+                best, best_at = tally.ready + tally.fresh, self._loop.time()
+            text = f"{phase}: {tally.ready} of {self._plan.repos} repos ready at {self._loop.time():.0f} s"
+            self._progress(begin + share * tally.ready / self._plan.repos, text)
+        return is_done
+
+    def _is_settled(self) -> bool:
+        tally = self._tally
+        return tally.is_all_ready and tally.is_all_fresh and not self._world.stale(self._world.spaces[0])
+
+    # -- trials -----------------------------------------------------------------------------------------------------
+
+    async def _commit(self) -> None:
+        """People push to some repos; nobody tells the nodes, which look for themselves."""
+        draw = random.Random(f"{self._plan.seed} commits")
+        names = draw.sample(list(self._library.wishes.wishes), max(1, int(self._plan.commits * self._plan.repos)))
+        for name in names:
+            await asyncio.sleep(COMMITS_WITHIN_S / len(names))
+            self._library.commit(name)
+            self._tally.committed(name, self._library.origins.heads(name)[0].version)
+
+    async def _kill(self, victim: str) -> None:
+        await asyncio.sleep(REST_S)
         self._kills += 1
         self._tally.node_died(victim)
         self._tally.sample()
         self._world.kill_node(victim)
+
+    async def _drain(self, leaver: str) -> None:
+        """A rolling restart: the node leaves in good order, and comes back empty."""
+        await asyncio.sleep(LEAVE_AFTER_S)
+        began = self._loop.time()
+        self._tally.drain_begins(leaver)
+        self._world.nodes[leaver].drain()
+        while self._world.nodes[leaver].is_running and self._loop.time() < began + DRAIN_S_MAX:
+            await asyncio.sleep(STEP_S)
+            self._tally.sample()
+        self._tally.drain_ended(self._loop.time() - began)
+        self._world.kill_node(leaver)
+        self._world.start_node(leaver)
+
+    async def _grow(self) -> None:
+        """The indexes of the fullest node come to take more memory than it has, and it is told of the commits."""
+        alive = [node for node in self._world.nodes.values() if node.is_running]
+        fullest = max(alive, key=lambda node: node.held_bytes())
+        budget_bytes, held_bytes = self._world.plan.node_bytes, fullest.held_bytes()
+        growth = self._plan.grow * budget_bytes / max(1, held_bytes)
+        total_bytes = sum(node.held_bytes() for node in alive)
+        if growth <= 1 or total_bytes + (growth - 1) * held_bytes > FULL * budget_bytes * len(alive):
+            return
+        for name in self._tally.repos_of(fullest.name):
+            self._library.commit(name, growth, is_announced=True)
 
     async def _read_scale(self) -> None:
         while True:
@@ -119,10 +196,20 @@ class _Fleet:
             signal = node.member(SPACE).scale()
             self._scale.append((round(self._loop.time(), 3), signal.desired_nodes, signal.current_nodes))
 
+    async def _keep_asking(self) -> None:
+        """Clients ask any node, for what it has and for what it has not."""
+        draw, names = random.Random(f"{self._plan.seed} questions"), list(self._library.wishes.wishes)
+        while True:
+            await asyncio.sleep(ASK_S)
+            node = draw.choice([each for each in self._world.nodes.values() if each.is_running])
+            own = self._tally.repos_of(node.name)
+            some = [*draw.sample(own, min(len(own), ASKED_REPOS // 2)), *draw.choices(names, k=ASKED_REPOS // 2)]
+            node.ask(SPACE, list(dict.fromkeys(some)))
+
     def _report(self, is_settled: bool) -> FleetReport:
         world, tally, now = self._world, self._tally, self._loop.time()
         calls = sum(node.store_calls() for node in world.nodes.values())
-        held = {node.name: node.memory.held_bytes() for node in world.nodes.values() if node.is_running}
+        held = {node.name: node.held_bytes() for node in world.nodes.values() if node.is_running}
         return FleetReport(
             plan=self._plan,
             is_settled=is_settled,
@@ -132,6 +219,10 @@ class _Fleet:
             all_ready_s=tally.all_ready_s,
             auctions=tally.auctions(),
             failover=failover_figures(self._kills, tally.failovers_s),
+            refresh=tally.refresh(),
+            evictions=tally.evictions(),
+            drain=tally.drain(),
+            made=MadeFigures(*(self._library.made[how] for how in ("built", "renewed", "received"))),
             moves=tally.moves,
             memory=memory_figures(world.plan.node_bytes, held),
             store_calls=calls,

@@ -1,7 +1,7 @@
 """One simulated machine: its link and clock last, its process comes and goes.
 
-A process runs one real `OwnershipNode` per space. It ends when it is killed, when all of them have left, or when one of
-them gives up; a bug ends it too, and is reported.
+A process runs one real `OwnershipNode` per space, and where the units are repositories a real `SearchNode`. It ends
+when it is killed, when all of them have left, or when one of them gives up; a bug ends it too, and is reported.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from argosy.sim.loop import Process, SimLoop
 from argosy.sim.network import SimulatedStore
 from argosy.sim.plan import SpacePlan, WorldPlan
 from argosy.sim.plane import SimCatalog, SimMemory, SimWorkload
+from argosy.sim.searching import Searching
 from argosy.sim.space import SimSpace
 
 GAVE_UP_RESTART_S = 1.0     # a supervisor starts a node again that gave up
@@ -33,12 +34,20 @@ class Uncounted(Metrics):
 
     def observe(self, metric: Metric, value: float, /, **labels: object) -> None: ...
 
+    def remove(self, metric: Metric, /, **labels: object) -> None: ...
+
 
 class SimNode:
     """A machine with an id."""
 
     def __init__(
-        self, name: str, plan: WorldPlan, spaces: list[SimSpace], loop: SimLoop, dice: Callable[[str], Random]
+        self,
+        name: str,
+        plan: WorldPlan,
+        spaces: list[SimSpace],
+        loop: SimLoop,
+        dice: Callable[[str], Random],
+        machines: "Callable[[str], SimNode | None]" = lambda name: None,
     ) -> None:
         random = dice(f"machine {name}")
         self.name = name
@@ -57,7 +66,9 @@ class SimNode:
         self._loop = loop
         self._dice = dice
         self._run = 0
+        self._machines = machines
         self._members: dict[str, OwnershipNode] = {}
+        self._searching: dict[str, Searching] = {}
         self._stores: list[SimulatedStore] = []
         self.on_trouble: Callable[[SimNode, BaseException], None] = lambda node, why: None
 
@@ -73,6 +84,13 @@ class SimNode:
         """This machine's part in a space; only while it is running."""
         return self._members[space]
 
+    def searching(self, space: str) -> Searching | None:
+        """This machine's search node of a space, if there is one and it is running."""
+        return self._searching.get(space)
+
+    def held_bytes(self) -> int:
+        return self.memory.held_bytes() + sum(each.node.held_bytes() for each in self._searching.values())
+
     def store_calls(self) -> int:
         return self.calls + sum(store.calls for store in self._stores)
 
@@ -82,6 +100,8 @@ class SimNode:
         self.memory = SimMemory(self._plan.node_bytes)
         self.process = Process(f"{self.name} run {self._run}", self._loop)
         self._members = {space.name: self._take_part(space) for space in self._spaces}
+        for searching in self._searching.values():
+            self.process.spawn(self._search(self.process, searching))
         self.process.spawn(self._live(self.process))
 
     def stop(self) -> None:
@@ -91,7 +111,7 @@ class SimNode:
         self.process.kill()
         self.process = None
         self.calls, self._stores = self.store_calls(), []
-        self._members = {}
+        self._members, self._searching = {}, {}
         self.memory = SimMemory(self._plan.node_bytes)
         for space in self._spaces:
             space.node_died(self.name, self.link)
@@ -107,19 +127,13 @@ class SimNode:
         random = self._dice(f"node {self.name} run {self._run} space {space.name}")
         store = SimulatedStore(self.name, space.server, self.link, self._loop, timeout_s=self._plan.call_timeout_s)
         self._stores.append(store)
-        workload = SimWorkload(
-            plan.sizes,
-            self.memory,
-            clock=self.clock,
-            random=random,
-            bytes_per_s=self._plan.index_bytes_per_s,
-            failure_chance=lambda: space.failure_chance,
-        )
+        searching = self._library_of(space, random)
+        workload = searching.node if searching is not None else self._workload_of(space, random)
         member = OwnershipNode(
             store,
-            SimCatalog(plan.specs),
+            SimCatalog(plan.specs) if searching is None else searching.catalog,
             workload,
-            self.memory,
+            self.memory if searching is None else searching.node,
             node_id=self.name,
             address=f"{self.name}:6070",
             settings=plan.settings,
@@ -127,8 +141,35 @@ class SimNode:
             random=random,
             metrics=Uncounted(),
         )
+        if searching is not None:
+            searching.join(member)
         member.observers.append(self._reporter(space))
         return member
+
+    def _workload_of(self, space: SimSpace, random: Random) -> SimWorkload:
+        return SimWorkload(
+            space.plan.sizes,
+            self.memory,
+            clock=self.clock,
+            random=random,
+            bytes_per_s=self._plan.index_bytes_per_s,
+            failure_chance=lambda: space.failure_chance,
+        )
+
+    def _library_of(self, space: SimSpace, random: Random) -> Searching | None:
+        if space.library is None:
+            return None
+        searching = self._searching[space.name] = Searching(
+            self.name,
+            space.library,
+            space.library.plan,
+            self.link,
+            self._machines,
+            clock=self.clock,
+            random=random,
+            metrics=Uncounted(),
+        )
+        return searching
 
     def _reporter(self, space: SimSpace) -> Callable[[ServingChange], None]:
         return lambda change: space.serving_changed(self.name, self.clock, change)
@@ -140,6 +181,17 @@ class SimNode:
             self._loop.call_soon(self._ended, process, why)
         else:
             self._loop.call_soon(self._ended, process, None)    # all have left
+
+    async def _search(self, process: Process, searching: Searching) -> None:
+        try:
+            await searching.node.run()
+        except Exception as why:        # for the world to judge
+            self._loop.call_soon(self._ended, process, why)
+
+    def ask(self, space: str, names: list[str]) -> None:
+        """A client's question, answered whenever the process gets to it."""
+        if self.process is not None and (searching := self._searching.get(space)) is not None:
+            self.process.spawn(searching.ask(names))
 
     def _ended(self, process: Process, why: BaseException | None) -> None:
         if self.process is not process:

@@ -8,8 +8,10 @@ from typing import Literal
 import msgspec
 
 from argosy.base.errors import Invalid
+from argosy.ownership.model import REPLICAS_MAX
 
 MIB = 1 << 20
+GROW_MAX = 3.0
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,29 @@ class FleetPlan:
     headroom: float = 2.0                           # memory of the fleet, as a multiple of what all indexes take
     median_mib: float = 40.0                        # of one index; sizes are spread log-normally
     index_mib_per_s: float = 20.0
+    fetch_mib_per_s: float = 100.0
+    stream_mib_per_s: float = 500.0                 # of a finished index, from node to node
+    replicas: int = 0                               # beside the primary of each repo
+    commits: float = 0.1                            # part of the repos that get new commits once everything is served
+    drain: int = 1                                  # nodes that are drained and started again, after the deaths
+    grow: float = 1.2                               # one node's indexes grow to this much of its memory; 0: none do
 
     def __post_init__(self) -> None:
         if not (1 <= self.nodes <= 200 and 1 <= self.repos <= 10_000):
             raise Invalid(f"a fleet of {self.nodes} nodes and {self.repos} repos cannot be: 1 to 200, 1 to 10000")
         if not 0 <= self.kill < self.nodes:
             raise Invalid(f"of {self.nodes} nodes at most {self.nodes - 1} can be killed, not {self.kill}")
-        if min(self.ttl_s, self.window_s, self.headroom, self.median_mib, self.index_mib_per_s) <= 0:
-            raise Invalid("ttl, window, headroom, index size and indexing rate must be greater than 0")
+        if not (0 <= self.drain <= self.nodes and 0 <= self.replicas <= REPLICAS_MAX):
+            raise Invalid(
+                f"{self.drain} drains of {self.nodes} nodes with {self.replicas} replicas cannot be: at most one drain "
+                f"of each node, and {REPLICAS_MAX} replicas"
+            )
+        if not (0 <= self.commits <= 1 and 0 <= self.grow <= GROW_MAX):
+            raise Invalid(f"commits is 0 to 1 and grow 0 to {GROW_MAX}, not {self.commits} and {self.grow}")
+        if min(self.ttl_s, self.window_s, self.headroom, self.median_mib) <= 0:
+            raise Invalid("ttl, window, headroom and index size must be greater than 0")
+        if min(self.index_mib_per_s, self.fetch_mib_per_s, self.stream_mib_per_s) <= 0:
+            raise Invalid("the rates of indexing, fetching and streaming must be greater than 0")
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,46 @@ class FailoverFigures:
 
 
 @dataclass(frozen=True)
+class RefreshFigures:
+    """From a commit until an index that has it is served."""
+
+    commits: int
+    p50_s: float | None
+    p95_s: float | None
+    max_s: float | None
+
+
+@dataclass(frozen=True)
+class EvictionFigures:
+    """What nodes gave up for want of memory, and when it was served again."""
+
+    evictions: int
+    reclaims: int                   # evicted and served again
+    p50_s: float | None
+    p95_s: float | None
+    max_s: float | None
+
+
+@dataclass(frozen=True)
+class DrainFigures:
+    """Nodes that left in good order."""
+
+    drains: int
+    max_s: float | None             # the longest, from the wish to leave until the process was gone
+    repos: int                      # handed on
+    unserved: int                   # of these, not served for some instant
+
+
+@dataclass(frozen=True)
+class MadeFigures:
+    """Indexes, by how they came about."""
+
+    built: int
+    renewed: int
+    received: int                   # streamed from another node
+
+
+@dataclass(frozen=True)
 class MemoryFigures:
     node_budget_mib: float
     held_mib: dict[str, float]      # by node, of those alive at the end
@@ -76,6 +133,10 @@ class FleetReport:
     all_ready_s: float | None
     auctions: AuctionFigures
     failover: FailoverFigures
+    refresh: RefreshFigures
+    evictions: EvictionFigures
+    drain: DrainFigures
+    made: MadeFigures
     moves: int                                          # leases that went to another node than the one before
     memory: MemoryFigures
     store_calls: int
@@ -92,9 +153,13 @@ class FleetReport:
 
 def failover_figures(kills: int, times_s: Sequence[float]) -> FailoverFigures:
     ordered = tuple(round(t, 3) for t in sorted(times_s))
-    return FailoverFigures(
-        kills, len(ordered), percentile(ordered, 0.5), percentile(ordered, 0.95), percentile(ordered, 1.0), ordered
-    )
+    return FailoverFigures(kills, len(ordered), *spread_of(ordered), ordered)
+
+
+def spread_of(times_s: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """Median, 95 of 100, longest."""
+    ordered = [round(t, 3) for t in sorted(times_s)]
+    return percentile(ordered, 0.5), percentile(ordered, 0.95), percentile(ordered, 1.0)
 
 
 def memory_figures(budget_bytes: int, held_bytes: dict[str, int]) -> MemoryFigures:

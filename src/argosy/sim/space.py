@@ -1,27 +1,75 @@
 """One space of a simulated world: its store, the store's machine, and the checkers that watch them."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 
 from argosy.base.clock import Random
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.effects import ServingChange
 from argosy.ownership.events import Fact
 from argosy.ownership.model import Unit
-from argosy.sim.checkers import AuctionChecker, Findings, RingChecker, ServingChecker
+from argosy.sim.checkers import AuctionChecker, Findings, LibraryChecker, RingChecker, ServingChecker
 from argosy.sim.clocks import SimClock
 from argosy.sim.link import Link
+from argosy.sim.loop import SimLoop
 from argosy.sim.network import Served, StoreServer
-from argosy.sim.plan import SpacePlan, WorldPlan
+from argosy.sim.origins import Origins
+from argosy.sim.plan import LibraryPlan, SpacePlan, WorldPlan
 from argosy.sim.trace import Trace
+from argosy.sim.wishes import SimWishes
+from argosy.sim.workshop import SimIndex
 
 STALE_TTLS = 4.0            # a message may be two TTLs late, and leave a node that is cut off for as long
+
+
+class SimLibrary:
+    """What all search nodes of a space share: catalog, origins, and whoever watches them."""
+
+    def __init__(self, plan: SpacePlan, library: LibraryPlan, findings: Findings, trace: Trace, loop: SimLoop) -> None:
+        self.name = plan.space.name
+        self.plan = library
+        self.origins = Origins(plan.sizes)
+        self.wishes = SimWishes(plan.specs, loop)
+        self.checker = LibraryChecker(findings)
+        self.failure_chance = plan.warm_failure_chance
+        self.damage_chance = library.damage_chance
+        self.made: Counter[str] = Counter()             # indexes, by how
+        self.on_put: list[Callable[[str, SimIndex], None]] = []
+        self.on_evicted: list[Callable[[str, str], None]] = []
+        self._first_bytes = plan.sizes
+        self._trace = trace
+
+    def commit(self, name: str, growth: float = 1.0, *, is_announced: bool = False) -> None:
+        """Somebody pushes; the index will be `growth` times as large as the first one."""
+        self.origins.commit(name, int(self._first_bytes[name] * growth))
+        self._trace.add(f"{name} is at {self.origins.heads(name)[0].version}, announced: {is_announced}")
+        if is_announced:
+            self.wishes.announce(name)
+
+    def put(self, node: str, index: SimIndex, *, budget_bytes: int, given_up: Collection[str]) -> None:
+        name = index.repository.name
+        self._trace.add(f"{node} has {name} at {index.commit}")
+        self.checker.put(node, name, index.index_bytes, budget_bytes=budget_bytes, given_up=given_up)
+        for told in self.on_put:
+            told(node, index)
+
+    def evicted(self, node: str, name: str) -> None:
+        self._trace.add(f"{node} evicts {name}")
+        for told in self.on_evicted:
+            told(node, name)
 
 
 class SimSpace:
     """The server's side of one space."""
 
     def __init__(
-        self, plan: SpacePlan, world: WorldPlan, findings: Findings, trace: Trace, dice: Callable[[str], Random]
+        self,
+        plan: SpacePlan,
+        world: WorldPlan,
+        findings: Findings,
+        trace: Trace,
+        dice: Callable[[str], Random],
+        loop: SimLoop,
     ) -> None:
         self.plan = plan
         self.name = plan.space.name
@@ -30,6 +78,7 @@ class SimSpace:
         clock = SimClock(findings.true_now, drift=random.uniform(-world.drift_max, world.drift_max))
         self.store = MemoryStore(plan.space, clock=clock, random=random, grace_s=plan.settings.grace)
         self.server = StoreServer(self.store, random)
+        self.library = None if plan.library is None else SimLibrary(plan, plan.library, findings, trace, loop)
         self._trace = trace
         self._serving = ServingChecker(findings, clock)
         self._auctions = AuctionChecker(findings, self.store) if plan.space.is_auctioned else None
@@ -40,12 +89,27 @@ class SimSpace:
     def serving_changed(self, node: str, clock: SimClock, change: ServingChange) -> None:
         self._trace.add(f"{self.name} {node} says {change}")
         self._serving.changed(node, clock, change)
+        if self.library is not None:
+            self.library.checker.changed(node, clock, change)
+
+    def calm(self) -> None:
+        """From now on nothing fails, and nobody works; what was added before is cleaned up, so that all has room."""
+        self.failure_chance = 0.0
+        if self.library is not None:
+            self.library.failure_chance = self.library.damage_chance = 0.0
+            # An index of before may still be noted: nobody would bid for a size that no node has.
+            self.library.wishes.bytes_max = self.plan.sizes
+            for name in self.library.wishes.wishes:
+                self.library.commit(name)
+                self.library.wishes.change(name, footprint_bytes=self.plan.sizes[name])
 
     def answered(self, unit: Unit, epochs: dict[str, int]) -> None:
         self._serving.answered(unit, epochs)
 
     def node_died(self, node: str, link: Link) -> None:
         self._serving.died(node)
+        if self.library is not None:
+            self.library.checker.died(node)
         for stream in list(self.server.streams):
             if stream.link is link:
                 stream.abandon()

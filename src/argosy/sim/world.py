@@ -5,12 +5,12 @@
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from argosy.base.clock import Random, seeded_random
-from argosy.ownership.model import Unit
+from argosy.ownership.model import LeaseState, Unit
 from argosy.sim.checkers import Findings, unsettled
 from argosy.sim.faults import ClockSkew, Crash, Drain, Fault, Join, Lag, Outage, Partition, Pause, SlowLink
 from argosy.sim.loop import OUTSIDE, SimLoop
@@ -19,6 +19,7 @@ from argosy.sim.plan import WorldPlan
 from argosy.sim.space import SimSpace
 from argosy.sim.trace import Trace
 
+ASK_BEFORE_S = 0.05         # a fault: somebody is always waiting for an answer just then
 SETTLE_STEP_S = 0.25        # how often a world that should become calm is looked at
 
 
@@ -29,11 +30,12 @@ class World:
         self.plan = plan
         self.findings = Findings(loop.time)
         self.trace = Trace(loop.time, keeps_all=keeps_story)
-        self.spaces = [SimSpace(space, plan, self.findings, self.trace, self._dice) for space in plan.spaces]
+        self.spaces = [SimSpace(space, plan, self.findings, self.trace, self._dice, loop) for space in plan.spaces]
         self.nodes: dict[str, SimNode] = {}
         self._loop = loop
         self._outages = 0
         self._has_lost_data = False
+        self._is_calm = False
         self._probing = self._dice("probe")
 
     def start(self) -> None:
@@ -41,12 +43,15 @@ class World:
         for name in self.plan.nodes:
             self.start_node(name)
         for fault in self.plan.faults:
+            self._at(max(0.0, fault.at - ASK_BEFORE_S), self._ask_everybody)
             self._at(fault.at, partial(self._befall, fault))
 
     def start_node(self, name: str) -> None:
         """A machine that runs already is left alone."""
         if name not in self.nodes:
-            node = self.nodes[name] = SimNode(name, self.plan, self.spaces, self._loop, self._dice)
+            node = self.nodes[name] = SimNode(
+                name, self.plan, self.spaces, self._loop, self._dice, self.nodes.get
+            )
             node.on_trouble = self._on_trouble
         if not self.nodes[name].is_running:
             self.trace.add(f"{name} starts")
@@ -57,9 +62,10 @@ class World:
         self.nodes[name].stop()
 
     def calm(self) -> None:
-        """From now on no message is lost or late, and no build fails."""
+        """From now on no message is lost or late, nothing fails and nobody works."""
+        self._is_calm = True
         for space in self.spaces:
-            space.failure_chance = 0.0
+            space.calm()
         for node in self.nodes.values():
             node.link.quality = replace(node.link.quality, loss_chance=0.0, late_chance=0.0)
 
@@ -67,13 +73,37 @@ class World:
 
     def probe(self) -> None:
         """A client asks every machine that can answer what it holds, all at the same instant (OWN-1)."""
+        running = [node for node in self.nodes.values() if node.is_running]
         for space in self.spaces:
+            self._ask(space, [self._probing.choice(running)] if running else [])
             answers: dict[Unit, dict[str, int]] = {}
             for node in self.nodes.values():
                 for unit, epoch in node.holdings(space.name):
                     answers.setdefault(unit, {})[node.name] = epoch
             for unit, epochs in answers.items():
                 space.answered(unit, epochs)
+
+    def _ask(self, space: SimSpace, machines: Sequence[SimNode]) -> None:
+        """Clients ask machines about everything: each must know what it may not answer."""
+        if space.library is not None:
+            for machine in machines:
+                machine.ask(space.name, list(space.library.wishes.wishes))
+
+    def _ask_everybody(self) -> None:
+        for space in self.spaces:
+            self._ask(space, list(self.nodes.values()))
+
+    async def keep_working(self, space: SimSpace) -> None:
+        """People push commits to the repositories of a space, as its plan says, until the world is calm."""
+        library, random = space.library, self._dice(f"work {space.name}")
+        if library is None or not library.plan.commit_mean_s:
+            return
+        names = list(library.wishes.wishes)
+        while not self._is_calm:
+            await asyncio.sleep(random.uniform(0.0, 2.0 * library.plan.commit_mean_s))
+            if not self._is_calm:
+                growth = random.uniform(*library.plan.grows)
+                library.commit(random.choice(names), growth, is_announced=random.random() < 0.5)
 
     async def keep_probing(self, mean_s: float) -> None:
         while True:
@@ -86,7 +116,23 @@ class World:
         for space in self.spaces:
             members = {node.name: node.member(space.name) for node in self.nodes.values() if node.can_answer}
             found = unsettled(space.store.snapshot(), space.plan.primaries(), members)
+            found = found or self.stale(space)
             trouble.update({f"{space.name}/{unit}": why for unit, why in found.items()})
+        return trouble
+
+    def stale(self, space: SimSpace) -> dict[Unit, str]:
+        """Each repository of a ready slot whose index is missing or old, and where."""
+        trouble: dict[Unit, str] = {}
+        if (library := space.library) is None:
+            return trouble
+        for lease in space.store.snapshot().leases:
+            node = self.nodes.get(lease.node)
+            searching = None if node is None else node.searching(space.name)
+            if searching is None or lease.state is not LeaseState.READY:
+                continue
+            has, wanted = searching.commit_of(lease.unit.name), library.origins.heads(lease.unit.name)[0].version
+            if has != wanted:
+                trouble[lease.unit] = f"{lease.node} has {has}, and its origin is at {wanted}"
         return trouble
 
     async def settle(self, within_s: float) -> float | None:

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.ownership.model import UnitSpec
 from argosy.registry import catalog
 from argosy.registry.backends.opening import open_registry
 from argosy.registry.ports import RegistryStore
-from argosy.search.catalog.client import CatalogClient
+from argosy.search.catalog.client import CatalogClient, footprint_of
 
 
 async def opened(url: str = "memory://") -> RegistryStore:
@@ -91,6 +93,16 @@ async def test_notes_about_what_is_gone_are_no_error() -> None:
         await client.note_indexed("gone", commit="c0ffee", footprint_bytes=1)
         await client.note_failed("gone", "no matter")
         assert not client.wishes
+
+
+async def test_a_size_that_nobody_has_room_for_is_found_out_anew_when_somebody_asks() -> None:
+    registry = await opened()
+    await registry.run(catalog.add("a", "https://example.org/a"))
+    await registry.run(catalog.note_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 50))
+    async with following(registry) as client:
+        assert [spec.footprint_bytes for spec in await client.units()] == [1 << 50]
+        asked = replace(client.wishes["a"], reindex_asked_at=(client.wishes["a"].last_indexed_at or 0) + 1)
+        assert footprint_of(asked) is None
 
 
 async def test_a_reindexing_that_is_asked_for_is_seen() -> None:

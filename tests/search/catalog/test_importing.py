@@ -46,13 +46,21 @@ def test_many_problems_are_told_in_part() -> None:
 
 
 def test_two_repositories_of_one_name_are_refused() -> None:
-    with pytest.raises(Invalid, match="two repositories are called 'example.org/o/a'"):
+    with pytest.raises(Invalid, match="two repositories are called"):
         read_list(f"{A}\n{A}.git\n")
 
 
 @pytest.mark.parametrize(
     "row",
-    [{}, {"url": 1}, {"url": A, "replicas": "two"}, {"url": A, "surprise": 1}, {"url": A, "branches": [1]}, "text", None],
+    [
+        {},
+        {"url": 1},
+        {"url": A, "replicas": "two"},
+        {"url": A, "surprise": 1},
+        {"url": A, "branches": [1]},
+        "text",
+        None,
+    ],
 )
 def test_an_entry_of_another_shape_is_refused(row: object) -> None:
     with pytest.raises(Invalid, match="entry 1"):

@@ -128,6 +128,12 @@ class World:
         self._errands: Counter[str] = Counter()
 
     def gain(self, name: str, replica: int = 0, sibling: str | None = None) -> None:
+        """Ownership warms a unit only when it has dropped what was there before."""
+        lost = [entry for entry in self._coming if isinstance(entry[2], saw.UnitLost) and entry[2].name == name]
+        self._coming = [entry for entry in self._coming if entry not in lost]
+        heapq.heapify(self._coming)
+        for _, _, event in lost:
+            self.tell(event)
         self.waiting.add(name)
         self.tell(saw.UnitGained(Unit(name, replica), self.wishes.get(name), sibling))
 

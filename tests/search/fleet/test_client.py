@@ -3,9 +3,11 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from argosy.base.errors import (
     ArgosyError,
@@ -215,9 +217,8 @@ async def test_connections_are_kept_and_used_again(indexes: list[Index], nodes: 
     async with open_door(Counter(*indexes).desk) as address:
         for _ in range(5):
             await nodes.at(address).search(asked())
-        connector = nodes.session().connector
-        assert connector is not None
-        assert sum(len(each) for each in connector._conns.values()) == 1
+        host, _, port = address.rpartition(":")
+        assert nodes.exchange.idle((host, int(port))) == 1
 
 
 async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
@@ -228,3 +229,56 @@ async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
         with pytest.raises(Unavailable, match="closing"):
             await nodes.at(address).status()
     await nodes.close()
+
+
+# -- the exchange ---------------------------------------------------------------------------------------------------
+
+
+def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Index]) -> None:
+    """Its transports are of another class than asyncio's."""
+
+    async def ask() -> Answer:
+        nodes = HttpNodes()
+        async with open_door(Counter(*indexes).desk) as address:
+            answers = [await nodes.at(address).search(asked()) for _ in range(2)]
+        await nodes.close()
+        return answers[-1]
+
+    with ThreadPoolExecutor(1) as pool:         # a test has a loop of its own already
+        assert pool.submit(uvloop.run, ask()).result().files
+
+
+async def test_more_questions_than_connections_wait_for_their_turn(
+    indexes: list[Index], nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes.exchange, "_connections_max", 2)
+    async with open_door(Counter(*indexes).desk) as address:
+        answers = await asyncio.gather(*(nodes.at(address).search(asked()) for _ in range(9)))
+        host, _, port = address.rpartition(":")
+        assert 1 <= nodes.exchange.idle((host, int(port))) <= 2
+    assert all(answer.files for answer in answers)
+
+
+async def test_a_connection_that_was_idle_for_too_long_is_not_used_again(
+    nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes.exchange, "_keep_s", 0.0)
+    answer = told(pack(Answer())).replace(b"connection: close\r\n", b"")
+    async with speaking(answer, answer) as address:         # each on a connection of its own
+        assert [await nodes.at(address).search(asked()) for _ in range(2)] == [Answer(), Answer()]
+
+
+async def test_a_question_that_is_called_off_closes_its_connection(nodes: HttpNodes) -> None:
+    async with speaking(None) as address:
+        call = asyncio.ensure_future(nodes.at(address).search(asked()))
+        done, _ = await asyncio.wait([call], timeout=0.1)
+        assert not done
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+    # The server has read to the end of the connection, or its script would still be playing.
+
+
+def test_a_fleet_token_is_one_line() -> None:
+    with pytest.raises(Invalid, match="one line"):
+        HttpNodes(fleet_token="a\r\nx-evil: 1")

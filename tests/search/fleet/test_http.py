@@ -209,6 +209,9 @@ class Endless(Shelf):
         super().__init__(threads=threads)
         self.begun, self.ended = threading.Event(), threading.Event()
 
+    def _searched_here(self, *_: object) -> None:
+        """Nothing that never ends is brief."""
+
     def _searched(
         self,
         indexes: tuple[Index, ...],

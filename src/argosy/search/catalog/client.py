@@ -66,7 +66,7 @@ class CatalogClient:
     async def units(self) -> list[UnitSpec]:
         await self._is_current.wait()
         return [
-            UnitSpec(wish.name, wish.footprint_bytes, wish.max_bids, wish.replicas) for wish in self._wishes.values()
+            UnitSpec(wish.name, footprint_of(wish), wish.max_bids, wish.replicas) for wish in self._wishes.values()
         ]
 
     async def note_indexed(self, name: str, *, commit: str, footprint_bytes: int) -> None:
@@ -102,6 +102,12 @@ class CatalogClient:
         self.version += 1
         for observer in self.observers:
             observer()
+
+
+def footprint_of(wish: Wish) -> int | None:
+    """What a repository took, unless somebody asks to find it out anew: it may have shrunk since nobody has room."""
+    is_asked = (wish.reindex_asked_at or 0) > (wish.last_indexed_at or 0)
+    return None if is_asked else wish.footprint_bytes
 
 
 def wish_of(row: Repository) -> Wish:

@@ -8,9 +8,8 @@ Unavailable. Cancelling a call closes its connection, by which the node knows to
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from io import BytesIO
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import msgspec
@@ -18,6 +17,7 @@ from yarl import URL
 
 from argosy.base.errors import ArgosyError, Conflict, Gone, Invalid, NotFound, NotOwner, Throttled, Unavailable
 from argosy.base.tracing import NO_TRACER, Tracer
+from argosy.search.backends.exchange import Bounds, Closed, Exchange, TooLong
 from argosy.search.fleet import packing
 from argosy.search.fleet.model import Asked, FileAsked, FileText, Folder, FolderAsked, Listing, NodeStatus
 from argosy.search.fleet.packing import pack, unpack, wall_time_s
@@ -32,7 +32,7 @@ CALL_S = 10.0                           # for questions that name no time of the
 STALL_S = 30.0                          # a stream that brings nothing for so long is given up
 READ_BYTES = 1 << 20                    # of a stream, waiting to be taken
 ERROR_BYTES_MAX = 64 << 10
-WHOLE_BYTES_MAX = 512 << 10             # of a question that is sent in one go
+ADDRESSES_KEPT_MAX = 4096
 
 _T = TypeVar("_T")
 
@@ -49,19 +49,43 @@ class HttpNodes:
         self._headers = {"content-type": packing.CONTENT_TYPE}
         if fleet_token:
             self._headers["authorization"] = f"Bearer {fleet_token}"
+            if not fleet_token.isprintable():
+                raise Invalid("node.fleet_token must be one line of text, as it is sent in a header")
+        self.exchange = Exchange(
+            connections_max=CONNECTIONS_PER_NODE_MAX, keep_s=KEEP_ALIVE_S, connect_s=CONNECT_S
+        )
         self._session: aiohttp.ClientSession | None = None
+        self._plain: dict[str, tuple[str, int] | None] = {}
         self._is_closed = False
 
     def at(self, address: str) -> Node:
         """`address` is host:port, or a whole URL."""
         return _HttpNode(self, address)
 
+    def plain(self, base: str) -> tuple[str, int] | None:
+        """Host and port of a URL that says nothing else; None for one that does. Fleets have few addresses."""
+        if base not in self._plain:
+            if len(self._plain) >= ADDRESSES_KEPT_MAX:
+                self._plain.clear()
+            parts = urlsplit(base)
+            is_plain = parts.scheme == "http" and parts.netloc.rpartition("@")[0] == "" and parts.path in ("", "/")
+            self._plain[base] = (parts.hostname or "", parts.port or 80) if is_plain else None
+        return self._plain[base]
+
     async def close(self) -> None:
         self._is_closed = True
+        self.exchange.close()
         if self._session is not None:
             await self._session.close()
 
+    def headers(self) -> dict[str, str]:
+        """Those of every question; nobody is asked once this is closed."""
+        if self._is_closed:
+            raise Unavailable("this process is closing and asks no nodes any more")
+        return {**self._headers, **self.tracer.carried()}
+
     def session(self) -> aiohttp.ClientSession:
+        """For streams, and for addresses that only a whole client understands."""
         if self._is_closed:
             raise Unavailable("this process is closing and asks no nodes any more")
         if self._session is None:
@@ -86,6 +110,7 @@ class _HttpNode:
         self._nodes = nodes
         self._address = address
         self._base = address if "://" in address else f"http://{address}"
+        self._plain = nodes.plain(self._base)
 
     async def search(self, asked: Asked) -> Answer:
         return await self._ask(packing.SEARCH_PATH, asked, Answer, wall_time_s(asked.options) + MARGIN_S)
@@ -119,7 +144,7 @@ class _HttpNode:
                 answer = await self._exchange(path, body)
             except aiohttp.ClientConnectorError:
                 raise                               # nobody is there: whoever asks chooses what to do
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            except (Closed, aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 answer = await self._exchange(path, body)
         try:
             return unpack(answer, kind)
@@ -128,11 +153,21 @@ class _HttpNode:
 
     async def _exchange(self, path: str, body: bytes) -> bytes:
         method = "POST" if body else "GET"
-        # A long body is sent in pieces, with a look at other work in between.
-        data = body if len(body) <= WHOLE_BYTES_MAX else BytesIO(body)
-        session, headers = self._nodes.session(), self._nodes.tracer.carried()
-        async with session.request(
-            method, self._url(path), data=data or None, headers=headers, allow_redirects=False
+        if self._plain is None:
+            return await self._exchange_at_length(method, path, body)
+        bounds = Bounds(packing.ANSWER_BYTES_MAX, ERROR_BYTES_MAX)
+        try:
+            reply = await self._nodes.exchange.ask(self._plain, method, path, self._nodes.headers(), body, bounds)
+        except TooLong as error:
+            raise Unavailable(f"the node at {self._address} answers with {error}: ask for less") from None
+        if reply.status != 200:
+            raise _error(reply.status, _message(reply.body), reply.headers, self._address)
+        return reply.body
+
+    async def _exchange_at_length(self, method: str, path: str, body: bytes) -> bytes:
+        """With a whole client, for https and for addresses with a path."""
+        async with self._nodes.session().request(
+            method, self._url(path), data=body or None, headers=self._nodes.headers(), allow_redirects=False
         ) as response:
             await self._check(response)
             return await self._read(response, packing.ANSWER_BYTES_MAX)

@@ -74,10 +74,15 @@ class Columns:
         self._column = 1
 
     def column(self, line_start: int, position: int) -> int:
-        if line_start != self._line_start or _is_inside_character(self._text, self._at):
-            self._line_start, self._at, self._column = line_start, line_start, 1
-        self._column += characters(bytes(self._text[self._at : position]))
-        self._at = position
+        text, at = self._text, self._at
+        if line_start != self._line_start or _is_inside_character(text, at):
+            self._line_start, at, self._column = line_start, line_start, 1
+        if position != at:
+            passed = text[at:position].tobytes()
+            self._column += len(passed) if passed.isascii() else characters(passed)
+            self._at = position
+        else:
+            self._at = at
         return self._column
 
 

@@ -122,13 +122,22 @@ class PlainSearch:
         content, names = self._segment.content, self._segment.names
         owners = content.block_docs[blocks]
         is_first = content.block_starts[blocks] == content.starts[owners]
-        asked = np.setdiff1d(owners[is_first], matched)
+        asked = _without(owners[is_first], matched)
         if len(asked) == 0:
             return NO_MARKS
         found = self._plain.finder.find_in_pieces(
             names.data, *bounds(names, asked), Manner.UTF8, self._plain.budget
         )
         return marks_of([spans_of(names, *found, is_name=True)])
+
+
+def _without(documents: U32, others: U32) -> U32:
+    """The documents that are not among the others; both ascend. numpy's own way takes ten times as long on a few."""
+    if len(others) == 0 or len(documents) == 0:
+        return documents
+    places = np.minimum(np.searchsorted(others, documents), len(others) - 1)
+    left: U32 = documents[others[places] != documents]
+    return left
 
 
 def ones(documents: U32) -> I64:

@@ -1,0 +1,243 @@
+"""Document 000, "In-memory serving fleet": from a claim to an index that is served, kept, evicted and handed on.
+
+Each test quotes what it proves. What another test proves at length, with real processes and servers, is quoted beside
+that test's name, and the name is looked up.
+"""
+
+import ast
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from argosy.base.metrics import declared
+from argosy.ownership.model import Unit
+from argosy.search.fleet import effects as do
+from argosy.search.fleet import events as saw
+from argosy.search.fleet.model import Asked, Phase
+from argosy.search.model import Shortfall
+from argosy.search.settings import SearchSettings
+from argosy.sim.fleet import run_fleet
+from argosy.sim.report import FleetPlan, FleetReport
+from tests.search.fleet.harbour import Harbour, harbour_at, lease, until
+from tests.search.fleet.making import MIB, Bench, of_kind, only
+
+ROOT = Path(__file__).parents[2]
+SLOW = {"refresh_s": 3600.0, "check_s": 3600.0}
+
+PROVED_ELSEWHERE = {
+    "Avoid persistent shard artifacts: no object store, no disk-based shard persistence required for normal operation.":
+        "tests/search/fleet/test_service.py::test_a_dropped_repository_leaves_nothing_behind",
+    "Support safe failover: when a node dies, another node can re-claim and reindex the repo.":
+        "tests/journeys/test_search_fleet.py::test_no_answer_is_wrong_whatever_dies_sleeps_moves_or_changes",
+    "Optional shared git mirror/cache: speeds up clones and reduces external git server load.":
+        "tests/search/backends/test_remote_mirrors.py::test_several_who_want_the_same_fetch_it_once",
+    "node determines latest commit (catalog or git server)":
+        "tests/search/fleet/test_service.py::test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need",
+    "node performs a shallow clone (or uses mirror cache) and runs the indexer to build the in-memory index.":
+        "tests/search/backends/test_remote.py::test_a_repository_is_brought_under_its_wished_name",
+    "Queries are routed to the owner.":
+        "tests/gateway/test_service.py::test_every_node_is_asked_once_and_only_for_what_the_query_can_be_about",
+    "If owner is not ready, the caller gets a \"warming\" response":
+        "tests/gateway/test_service.py::test_what_nobody_can_answer_for_is_listed_with_the_reason",
+    "or is routed to a fallback/replica if available.":
+        "tests/gateway/test_service.py::test_a_node_that_refuses_is_replaced_by_a_replica",
+    "use a small routing tier or a lightweight service discovery that reads the catalog to map repo -> owner.":
+        "tests/gateway/test_following.py::test_answers_follow_leases_and_the_catalog",
+    "Drain flow: node sets repo state to draining, finishes in-flight queries":
+        "tests/search/fleet/test_desk.py::test_dropping_waits_for_the_questions_under_way",
+    "optionally streams index to a new owner (advanced), then releases claim.":
+        "tests/search/fleet/test_service.py::test_a_node_that_drains_hands_its_indexes_to_its_successor",
+    "Evicted repos are released in the catalog so other nodes can claim and reindex them.":
+        "tests/journeys/test_search_fleet_memory.py::test_what_no_longer_fits_is_given_up_and_claimed_by_a_node_with_room",
+    "Eviction policy: LRU by last-served time":
+        "tests/search/fleet/test_eviction.py::test_the_longest_unserved_go_first_and_no_more_than_needed",
+    "or a custom cost metric (size × traffic).":
+        "tests/search/fleet/test_eviction.py::test_by_cost_the_largest_for_its_traffic_goes_first",
+    "provide a mechanism to mark specific repos as pinned (non-evictable) when needed.":
+        "tests/registry/test_catalog.py::test_a_repository_is_pinned_and_asked_to_be_indexed_anew",
+    "Scale-up triggers: high count of unclaimed repos":
+        "tests/ownership/test_autoscale.py::test_a_backlog_of_open_units_asks_for_nodes",
+    "high average claim latency": "tests/ownership/test_autoscale.py::test_long_waits_for_a_holder_ask_for_a_node",
+    "or CPU/memory saturation across the fleet.":
+        "tests/ownership/test_autoscale.py::test_memory_in_use_asks_for_nodes_in_proportion",
+    "Scale-down: sustained low claim count and low CPU":
+        "tests/ownership/test_autoscale.py::test_nobody_is_named_for_draining_before_the_fleet_has_been_calm",
+    "perform graceful drain before terminating nodes":
+        "tests/ownership/test_autoscale.py::test_a_node_is_removable_only_when_it_is_no_member_and_holds_nothing",
+    "Placement: prefer replica placement close to [...] client traffic for lower latency.":
+        "tests/gateway/test_choice.py::test_the_quicker_one_is_asked",
+    "Replicas index proactively and stand ready to serve if primary fails.":
+        "tests/search/fleet/test_service.py::test_a_replica_indexes_before_it_is_needed_and_takes_over",
+    "Mitigation: keep local persistent repo mirror or use shallow fetch to speed reindex.":
+        "tests/search/backends/test_remote.py::test_a_new_commit_is_seen_and_fetched_into_the_mirror",
+    "Thundering reindex after outage: [...] limit concurrent reindexes per node.":
+        "tests/search/fleet/test_line.py::test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up",
+    "Corrupted in-memory index: detect via checksums or simple health checks":
+        "tests/search/fleet/test_service.py::test_a_damaged_index_is_found_and_made_anew",
+    "use shared mirrors or per-node persistent cache to avoid repeated full clones.":
+        "tests/search/backends/test_remote.py::test_nothing_is_fetched_when_nothing_is_new",
+    "Secrets: store git credentials securely":
+        "tests/search/backends/test_remote_credentials.py::test_a_secret_is_in_no_argument_no_error_and_no_log",
+    "nodes use short-lived tokens to access repos.":
+        "tests/search/backends/test_remote_credentials.py::test_a_command_is_asked_again_when_it_is_refused",
+    "Tracing across clone → index → serve is critical.":
+        "tests/search/fleet/test_service.py::test_a_trace_shows_where_the_time_went",
+    "Run a simulation with 500 fixture repos of varying sizes to tune TTLs, clone/parallelism, and autoscaling":
+        "tests/sim/test_fleet.py::test_two_runs_in_two_interpreters_give_the_same_bytes",
+    "optional snapshotting to disk for very large repos to speed rehydration on restart":
+        "tests/search/fleet/test_service.py::test_a_snapshot_brings_a_large_index_back_without_a_fetch",
+}  # fmt: skip
+
+
+@cache
+def _tests_in(file: str) -> set[str]:
+    tree = ast.parse((ROOT / file).read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize(("sentence", "proof"), PROVED_ELSEWHERE.items())
+def test_a_sentence_that_is_proved_elsewhere_is_proved_there(sentence: str, proof: str) -> None:
+    file, _, name = proof.partition("::")
+    assert name in _tests_in(file), f"nothing proves any more: {sentence}"
+
+
+@pytest.fixture
+async def harbour(tmp_path: Path) -> AsyncIterator[Harbour]:
+    async with harbour_at(tmp_path) as harbour:
+        yield harbour
+
+
+async def test_from_a_claim_to_an_answer(harbour: Harbour) -> None:
+    """Node discovers a claimable repo in the catalog and attempts to claim it. [...] Node marks the repo row as ready
+    and begins serving queries for that repo."""
+    commit = harbour.repo("a", code="def anchor(): pass\n").git("rev-parse", "HEAD")
+    await harbour.wish("a")
+    harbour.start("n1", in_fleet=True, **SLOW)
+    await until(lambda: harbour.ownership["n1"].holds(Unit("a")) and harbour.is_ready("a"))
+    answer = await harbour.desks["n1"].search(Asked("anchor", ("a",)))
+    assert [file.repository for file in answer.files] == ["a"]
+    assert answer.missing == ()
+    await until(lambda: harbour.row("a").last_commit == commit)
+
+
+async def test_an_index_that_is_there_is_not_made_again(harbour: Harbour) -> None:
+    """checks local cache for a matching in-memory index. If no valid in-memory index exists, node performs a shallow
+    clone"""
+    harbour.repo("a")
+    await harbour.wish("a")
+    node = harbour.start(**SLOW)
+    size = await node.warm(lease("a", replica=1))
+    assert await node.warm(lease("a")) == size
+    assert harbour.origins.fetches == ["a"]
+
+
+async def test_a_query_during_the_first_index_is_told_that_it_is_warming(harbour: Harbour) -> None:
+    """If owner is not ready, the caller gets a "warming" response"""
+    harbour.repo("a")
+    await harbour.wish("a")
+    harbour.origins.open.clear()
+    harbour.start("n1", in_fleet=True, **SLOW)
+    await until(lambda: harbour.origins.fetches)
+    answer = await harbour.desks["n1"].search(Asked("name", ("a",)))
+    assert [(each.repository, each.why) for each in answer.missing] == [("a", Shortfall.WARMING)]
+    assert harbour.status("a").phase is Phase.FETCHING
+    harbour.origins.open.set()
+    await until(lambda: harbour.is_ready("a"))
+
+
+def test_the_budget_is_configurable_and_kept() -> None:
+    """Each node maintains a configurable memory budget for in-memory indices."""
+    bench = Bench(budget_bytes=100 * MIB, **SLOW)
+    for name in "abc":
+        bench.keep(name, 30 * MIB)
+    assert bench.library.memory.held_bytes == 90 * MIB
+    assert bench.library.free_bytes() == 5 * MIB             # up to the high watermark
+    evicted = of_kind(bench.keep("d", 30 * MIB), do.Release)
+    assert evicted
+    assert all(release.is_eviction for release in evicted)
+    assert SearchSettings(budget_bytes=7).budget_bytes == 7
+
+
+def test_the_pinned_stay_whoever_else_must_go() -> None:
+    """Pinning: provide a mechanism to mark specific repos as pinned (non-evictable) when needed."""
+    bench = Bench(budget_bytes=100 * MIB, **SLOW)
+    bench.keep("pinned", 50 * MIB, is_pinned=True)
+    bench.keep("loose", 40 * MIB)
+    bench.now += 1000.0                                      # nobody has asked for either
+    released = of_kind(bench.keep("new", 30 * MIB), do.Release)
+    assert [each.name for each in released] == ["loose"]
+
+
+def test_a_corrupted_index_is_made_anew_from_its_source() -> None:
+    """if corrupted, reindex from source."""
+    bench = Bench(check_s=600.0, refresh_s=1e6)
+    bench.keep()
+    check = only(bench.wait(1000.0), do.Check)
+    effects = bench.tell(saw.Checked(check.number, is_sound=False))
+    assert only(effects, do.Withdraw).name == "a"            # nothing is answered from it meanwhile
+    assert not bench.fetched(effects).is_renewal             # and nothing of it is used again
+
+
+def test_the_metrics_are_the_documents() -> None:
+    """Observability: per-repo and per-node metrics (index_time_ms, memory_bytes, last_served_at, claim_latency)."""
+    labels = {metric.name: metric.labels for metric in declared()}
+    for name in ("index_time_ms", "index_memory_bytes", "last_served_at", "repository_claim_latency_seconds"):
+        assert labels[f"argosy_{name}"] == ("repository",)
+    assert {"argosy_search_held_bytes", "argosy_search_budget_bytes", "argosy_claim_latency_seconds"} <= labels.keys()
+
+
+def test_very_large_indexes_are_kept_on_disk_only_when_asked_for() -> None:
+    """optional snapshotting to disk for very large repos [...] (still optional, outside normal ops)"""
+    assert SearchSettings().snapshot_dir is None
+    assert not of_kind(Bench(budget_bytes=1 << 40).keep("a", 100 << 30), do.Save)
+
+
+@pytest.fixture(scope="module")
+def fleet() -> FleetReport:
+    return run_fleet(FleetPlan(repos=15, nodes=4, seed=1, headroom=4.0, ttl_s=5.0, window_s=5.0, commits=0.2))
+
+
+def test_a_fleet_holds_many_repos_together(fleet: FleetReport) -> None:
+    """Run an autoscalable fleet of instances that collectively hold indexes for many repos. Each repo is owned and
+    served by one (or more) nodes in memory."""
+    assert fleet.is_settled
+    assert fleet.violations == ()
+    assert fleet.owned[-1][1:] == (15, 15)
+
+
+def test_the_repos_of_a_dead_node_are_claimed_and_indexed_again(fleet: FleetReport) -> None:
+    """Node crash: lease expiry allows another node to claim and reindex."""
+    assert fleet.failover.repos > 0
+    assert fleet.made.built >= 15 + fleet.failover.repos
+
+
+def test_a_drained_node_streams_its_indexes_and_nothing_goes_unserved(fleet: FleetReport) -> None:
+    """so others can take over immediately"""
+    assert fleet.drain.repos > 0
+    assert fleet.drain.unserved == 0
+    assert fleet.made.received >= fleet.drain.repos
+
+
+def test_an_eviction_is_a_release_and_others_take_over(fleet: FleetReport) -> None:
+    """Add per-node in-memory cache with eviction and a safe release flow (release catalog row on eviction)."""
+    assert fleet.evictions.reclaims == fleet.evictions.evictions > 0
+
+
+def test_a_single_node_claims_everything() -> None:
+    """Implement a minimal catalog API and a single-node claiming simulation to validate claim/lease semantics and
+    reindex timings."""
+    alone = run_fleet(FleetPlan(repos=5, nodes=1, kill=0, ttl_s=5.0, window_s=5.0))
+    assert alone.is_settled
+    assert (alone.made.built, alone.moves) == (5, 0)
+
+
+def test_replicas_spare_the_reindexing() -> None:
+    """Replication increases memory usage but decreases failover reindex cost and improves read availability."""
+    plan = FleetPlan(repos=8, nodes=4, replicas=1, headroom=3.0, ttl_s=5.0, window_s=5.0)
+    copied = run_fleet(replace(plan, drain=0, grow=0.0, commits=0.0))
+    assert copied.is_settled
+    assert copied.failover.repos > 0
+    assert copied.failover.max_s == 0.0                      # a replica answered all the while
