@@ -1,8 +1,10 @@
-"""The role `jobs`: holds shards of the job broker and answers for them over gRPC."""
+"""The role `jobs`: holds shards of the job broker and answers for them, over gRPC and, on the node's own port, HTTP."""
 
 import os
 from pathlib import Path
 from typing import Any
+
+import grpc  # type: ignore[import-untyped, unused-ignore]
 
 from argosy.app.roles import Process
 from argosy.app.stores import reach_store
@@ -17,7 +19,9 @@ from argosy.jobs.cluster.backends.tables import SlateShards
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.rpc.grpc import server_credentials
+from argosy.jobs.sdk.client import JobsClient
 from argosy.jobs.settings import JobsSettings
+from argosy.jobs.web.http import jobs_routes
 from argosy.ownership.http import ownership_routes
 from argosy.ownership.settings import OwnershipSettings
 
@@ -61,11 +65,27 @@ async def jobs(process: Process) -> None:
         metrics=process.metrics,
     )
     process.closing.push_async_callback(server.stop)
+    _add_routes(process, address, settings)
     process.lives.append(node)
     process.ready.append(node.is_ready)
     if process.node is None:
         process.routes += ownership_routes(node.ownership, admin_token=process.this.admin_token)
     log.info("jobs up", node=process.this.id, grpc=address)
+
+
+def _add_routes(process: Process, address: str, settings: JobsSettings) -> None:
+    """HTTP goes through a client of our own, which finds the node that has a tenant. Where clients must show a
+    certificate there is none: HTTP would let in those without."""
+    if settings.tls_client_ca is not None:
+        return
+    trusted = None if settings.tls_cert is None else channel_credentials(_read(settings.tls_cert))
+    client = JobsClient.connect(address, credentials=trusted, tracer=process.tracer)
+    process.closing.push_async_callback(client.close)
+    process.routes += jobs_routes(client)
+
+
+def channel_credentials(authority: bytes) -> Any:
+    return grpc.ssl_channel_credentials(root_certificates=authority)
 
 
 def tenant_keys(settings: JobsSettings) -> dict[str, str]:

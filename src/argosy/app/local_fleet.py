@@ -65,10 +65,9 @@ def _data_dir(loaded: Loaded) -> str:
 
 
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    """All leave at once, so nobody waits for a successor: the second signal says so."""
+    """All leave at once: with no member left in the fleet, nobody waits for a successor."""
     for process in processes:
-        for _ in range(2):
-            process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
     for process in processes:
         try:
             process.wait(LEAVE_S)

@@ -5,6 +5,7 @@
     report      the result as JSON for machines and as a table with ratios for people
     servers     a real Valkey and a real etcd on this machine, for benches and tests
     ownership   leases, auctions and a fleet on memory, Valkey and etcd
+    fleet       a front door and search nodes as processes: overhead, load, many repositories, losses
     registry    what the registry takes and how fast it is
     search      queries, building and memory beside the programs people search code with
 """

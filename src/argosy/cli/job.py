@@ -1,0 +1,295 @@
+"""`argosy job`: put jobs, look at them, and steer them."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from argosy.base.errors import ArgosyError, Invalid
+from argosy.cli.job_client import Reach, reach_options
+from argosy.cli.output import print_json, print_table, status
+
+if TYPE_CHECKING:
+    from argosy.jobs.sdk import JobInfo, JobsClient, NewJob
+
+STATUSES = ("scheduled", "running", "succeeded", "failed", "cancelled")
+LOOK_S = 0.25                           # how often a job that is watched is looked at
+LINES_MAX = 1_000_000                   # payloads of one `put --lines`
+FOUND_MAX = 1_000
+
+
+@click.group()
+def job() -> None:
+    """Durable jobs: put them, look at them, steer them."""
+
+
+@job.command()
+@click.argument("group")
+@click.argument("payload", required=False)
+@click.option("--lines", is_flag=True, help="Read one JSON payload a line from standard input: many jobs.")
+@click.option("--id", "id", default="", help="Its id; one that is taken is refused. By default one is made.")
+@click.option("--priority", type=click.IntRange(0, 99), default=50, help="0 goes first.")
+@click.option("--delay", "delay_s", type=click.FloatRange(0), default=0.0, help="Seconds until it may begin.")
+@click.option("--retries", type=click.IntRange(0), default=0, help="Further tries if it fails.")
+@click.option("--retry-interval", "interval_s", type=click.FloatRange(0), default=1.0, help="Seconds; doubles each try.")
+@click.option("--metadata", "-m", "metadata", multiple=True, metavar="KEY=VALUE", help="To find it by; repeatable.")
+@click.option("--unique-key", default="", help="One unfinished job per key: a second put gives the first one's id.")
+@click.option("--after", multiple=True, metavar="ID", help="A job that must have succeeded first; repeatable.")
+@click.option("--wait", "wait_s", type=click.FloatRange(0), help="Wait so many seconds for its result.")
+@reach_options
+def put(
+    reach: Reach, group: str, payload: str | None, lines: bool, wait_s: float | None, as_json: bool, **wished: Any
+) -> None:
+    """Put a job for the workers of GROUP. PAYLOAD is JSON; `-` reads it from standard input.
+
+    It is kept for good when the command returns.
+    """
+    if lines and (payload is not None or wait_s is not None or wished["id"]):
+        raise Invalid("--lines takes its payloads from standard input, and goes without --id and --wait")
+    payloads = _lines() if lines else [_payload(payload)]
+
+    async def enqueue(client: "JobsClient") -> tuple[list[str | ArgosyError], Any]:
+        jobs = [_new_job(client, group, each, wished) for each in payloads]
+        answers = await client.enqueue_many(jobs)
+        ids = [answer if isinstance(answer, ArgosyError) else answer.id for answer in answers]
+        if wait_s is None or isinstance(ids[0], ArgosyError):
+            return ids, None
+        with status(f"waiting for {ids[0]}"):
+            return ids, await client.result(ids[0], timeout_s=wait_s)
+
+    ids, result = reach.ask(enqueue)
+    refused = [each for each in ids if isinstance(each, ArgosyError)]
+    if refused and len(ids) == 1:
+        raise refused[0]
+    put_ids = [each for each in ids if not isinstance(each, ArgosyError)]
+    _print_put(put_ids, result, is_waited=wait_s is not None, as_json=as_json)
+    if refused:
+        raise type(refused[0])(f"{len(refused)} of {len(ids)} jobs were refused, the first because: {refused[0]}")
+
+
+def _print_put(ids: Sequence[str], result: Any, *, is_waited: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"ids": ids, **({"result": plain(result)} if is_waited else {})})
+    elif is_waited:
+        click.echo(json.dumps(plain(result), ensure_ascii=False))
+    else:
+        click.echo("\n".join(ids))
+
+
+@job.command()
+@click.argument("id")
+@click.option("--attempts", "with_attempts", is_flag=True, help="Show every try as well.")
+@reach_options
+def get(reach: Reach, id: str, with_attempts: bool, as_json: bool) -> None:
+    """Show one job."""
+    from argosy.jobs.web.showing import shown_job
+
+    info = reach.ask(lambda client: client.get(id, with_attempts=with_attempts))
+    shown = shown_job(info, with_attempts=with_attempts)
+    if as_json:
+        print_json(shown)
+        return
+    attempts = shown.pop("attempts", [])
+    rows = [(name, _cell(name, value)) for name, value in shown.items() if value not in (None, "", [], {})]
+    print_table(("field", "value"), rows, empty="")
+    if with_attempts:
+        columns = ("number", "status", "started_at_ms", "finished_at_ms", "error_code", "data")
+        print_table(columns, [[_cell(name, each.get(name)) for name in columns] for each in attempts], empty="no tries")
+
+
+@job.command("list")
+@click.option("--status", "status_name", type=click.Choice(STATUSES), help="Only those.")
+@click.option("--metadata", "-m", "metadata", metavar="KEY=VALUE", help="Only those with it.")
+@click.option("--dead", is_flag=True, help="Only those that have failed for good.")
+@click.option("--after", default="", metavar="ID", help="Go on after the job at which the page before ended.")
+@click.option("--limit", type=click.IntRange(1, FOUND_MAX), default=50, help="How many.")
+@reach_options
+def list_jobs(
+    reach: Reach, status_name: str | None, metadata: str | None, dead: bool, after: str, limit: int, as_json: bool
+) -> None:
+    """List jobs, the latest change first."""
+    from argosy.jobs.model import JobStatus
+    from argosy.jobs.web.showing import shown_job
+
+    found = reach.ask(
+        lambda client: client.find(
+            status=JobStatus[status_name.upper()] if status_name else None,
+            metadata=_pair(metadata) if metadata else None,
+            is_dead=dead,
+            after=after,
+            limit=limit,
+        )
+    )
+    if as_json:
+        print_json([shown_job(info) for info in found])
+        return
+    rows = [
+        (info.id, info.task_group, info.status.name.lower(), info.attempt, _time(info.changed_at_ms)) for info in found
+    ]
+    print_table(("job", "group", "status", "attempt", "changed"), rows, empty="no such jobs")
+
+
+@job.command()
+@click.argument("id")
+@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, help="Seconds to wait for it.")
+@reach_options
+def result(reach: Reach, id: str, wait_s: float, as_json: bool) -> None:
+    """Print a job's result as JSON; a job that failed, was cancelled or is not done yet is an error."""
+
+    async def asked(client: "JobsClient") -> Any:
+        with status(f"waiting for {id}"):
+            return await client.result(id, timeout_s=wait_s)
+
+    value = plain(reach.ask(asked))
+    if as_json:
+        print_json({"id": id, "result": value})
+    else:
+        click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def _steering(name: str, said: str, doc: str) -> click.Command:
+    @job.command(name, help=doc)
+    @click.argument("ids", nargs=-1, required=True, metavar="ID…")
+    @reach_options
+    def steer(reach: Reach, ids: tuple[str, ...], as_json: bool) -> None:
+        async def all_of_them(client: "JobsClient") -> None:
+            for id in ids:
+                await getattr(client, name)(id)
+
+        reach.ask(all_of_them)
+        if as_json:
+            print_json({"ids": ids})
+        else:
+            click.echo("\n".join(f"{id} {said}" for id in ids))
+
+    return steer
+
+
+cancel = _steering("cancel", "is to stop", "Cancel jobs: those that wait at once, those that run when their worker hears.")
+restart = _steering("restart", "begins anew", "Start jobs anew that have failed or were cancelled.")
+expedite = _steering("expedite", "may begin", "Let jobs that wait for their time begin now.")
+delete = _steering("delete", "is forgotten", "Forget jobs that are done.")
+
+
+@job.command()
+@click.argument("ids", nargs=-1, metavar="[ID…]")
+@click.option("--limit", type=click.IntRange(1, FOUND_MAX), default=100, help="How many, if none is named.")
+@reach_options
+def requeue(reach: Reach, ids: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Start dead letters anew: jobs that have used up their retries. Without an ID, the latest of them."""
+    told = reach.ask(lambda client: client.requeue(ids, limit=limit))
+    rows = [(id, "refused" if error else "begins anew", str(error) if error else "") for id, error in told.items()]
+    if as_json:
+        print_json([{"id": id, "error": why or None} for id, _, why in rows])
+    else:
+        print_table(("job", "state", "why"), rows, empty="there are no dead letters")
+    refused = [error for error in told.values() if error is not None]
+    if refused:
+        raise type(refused[0])(f"{len(refused)} of {len(told)} jobs were refused, the first because: {refused[0]}")
+
+
+@job.command()
+@click.argument("id")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0), default=3600.0, help="Seconds after which to give up.")
+@reach_options
+def watch(reach: Reach, id: str, timeout_s: float, as_json: bool) -> None:
+    """Follow a job until it is done: a line for each change of its status, try or progress."""
+
+    def tell(info: "JobInfo") -> None:
+        told = {"status": info.status.name.lower(), "attempt": info.attempt, "progress": plain(info.progress)}
+        if as_json:
+            click.echo(json.dumps({"id": id, **told}, ensure_ascii=False))
+        else:
+            shown = f"  {json.dumps(told['progress'], ensure_ascii=False)}" if info.progress is not None else ""
+            click.echo(f"{_time(info.changed_at_ms)}  {told['status']}  try {info.attempt}{shown}")
+
+    reach.ask(lambda client: _watch(client, id, timeout_s, tell))
+
+
+async def _watch(client: "JobsClient", id: str, timeout_s: float, tell: "Callable[[JobInfo], None]") -> None:
+    from argosy.jobs.sdk import NotDone
+
+    seen: tuple[object, ...] = ()
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                info = await client.get(id)
+                now = (info.status, info.attempt, info.progress_bytes)
+                if now != seen:
+                    tell(info)
+                    seen = now
+                if info.status.is_final:
+                    return
+                await asyncio.sleep(LOOK_S)
+    except TimeoutError:
+        raise NotDone(f"job {id} is not done after {timeout_s:g} s: watch it again") from None
+
+
+def _new_job(client: "JobsClient", group: str, payload: Any, wished: dict[str, Any]) -> "NewJob":
+    from argosy.jobs.sdk import RetryPolicy, new_job
+
+    start_at_ms = int((client.router.clock.wall() + wished["delay_s"]) * 1000) if wished["delay_s"] else 0
+    first_ms = int(wished["interval_s"] * 1000)
+    retry = RetryPolicy(wished["retries"], first_ms, 3_600_000, True) if wished["retries"] else None
+    return new_job(
+        group,
+        payload,
+        tenant=client.tenant,
+        id=wished["id"],
+        priority=wished["priority"],
+        start_at_ms=start_at_ms,
+        retry=retry,
+        metadata=dict(_pair(text) for text in wished["metadata"]),
+        unique_key=wished["unique_key"],
+        after=tuple(wished["after"]),
+    )
+
+
+def _payload(text: str | None) -> Any:
+    if text is None:
+        return None
+    return _parsed(sys.stdin.read() if text == "-" else text, "the payload")
+
+
+def _lines() -> list[Any]:
+    found = [_parsed(line, f"line {at}") for at, line in enumerate(sys.stdin, start=1) if line.strip()]
+    if len(found) > LINES_MAX:
+        raise Invalid(f"one command puts {LINES_MAX} jobs; got {len(found)}")
+    if not found:
+        raise Invalid("standard input has no payload: one JSON value a line is wanted")
+    return found
+
+
+def _parsed(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Invalid(f"{what} is no JSON ({error}): a text needs quotes, as in '\"hello\"'") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        raise Invalid(f"metadata is written KEY=VALUE; got {text!r}")
+    return key, value
+
+
+def plain(value: Any) -> Any:
+    """As JSON can say it."""
+    import msgspec
+
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _cell(name: str, value: object) -> object:
+    if name.endswith("_at_ms") and isinstance(value, int):
+        return _time(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds") if ms else "-"
