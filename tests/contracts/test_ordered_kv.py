@@ -1,9 +1,11 @@
 """The contract of OrderedKV, run on every implementation.
 
-To add one, put into `STORES` a function that opens an empty store each time it is called.
+To add one, put its name into `STORES`, and into the fixture `open_store` a function that opens an empty store each time
+it is called.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
@@ -12,17 +14,67 @@ from hypothesis import strategies as st
 from argosy.base import kv as kv_module
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.kv import KEY_BYTES_MAX, Batch, MemoryKV, OrderedKV
+from argosy.jobs.backends.memory import MemoryDisk
+from argosy.jobs.backends.opening import ShardStore
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.ledger.service import GroupLedger
+from tests.contracts.ledger_kv import LedgerKV
+from tests.servers.s3 import S3
 
 Open = Callable[[], Awaitable[OrderedKV]]
+
+QUICK = ("memory", "disk", "ledger", "slatedb-memory")
+SLOW = ("slatedb-file", "slatedb-s3")       # real disks and real sockets: fewer random examples
+STORES = (*QUICK, *SLOW)
+
+_names = count()
+
+
+@pytest.fixture(scope="module", params=STORES)
+def open_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Open:
+    match request.param:
+        case "memory":
+            return open_memory
+        case "disk":
+            return open_disk
+        case "ledger":
+            return open_ledger
+        case "slatedb-memory":
+            return opener("memory://", ShardStoreSettings())
+        case "slatedb-file":
+            return opener(f"file://{tmp_path_factory.mktemp('shards')}", ShardStoreSettings())
+        case _:
+            server: S3 = request.getfixturevalue("s3_server")
+            return opener(f"{server.url}/contract", server.settings())
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[S3]:
+    with S3() as server:
+        yield server
 
 
 async def open_memory() -> OrderedKV:
     return MemoryKV()
 
 
-STORES: dict[str, Open] = {"memory": open_memory}
+async def open_disk() -> OrderedKV:
+    return await MemoryDisk().open()
 
-pytestmark = pytest.mark.parametrize("open_store", list(STORES.values()), ids=list(STORES))
+
+async def open_ledger() -> OrderedKV:
+    return LedgerKV(GroupLedger(await MemoryDisk().open()))
+
+
+def opener(url: str, chosen: ShardStoreSettings) -> Open:
+    opened: list[ShardStore] = []
+
+    async def open_shard() -> OrderedKV:
+        if not opened:
+            opened.append(await ShardStore.open(url, chosen))
+        return await opened[0].shard(f"shard-{next(_names)}")
+
+    return open_shard
 
 
 async def filled(open_store: Open, *keys: bytes) -> OrderedKV:
@@ -200,10 +252,25 @@ some_scan = st.tuples(
 )
 
 
-@settings(max_examples=200, deadline=None)
-@given(steps=st.lists(st.one_of(some_batch, some_scan, some_key), max_size=20))
+some_steps = st.lists(st.one_of(some_batch, some_scan, some_key), max_size=20)
+
+
+@pytest.mark.parametrize("open_store", QUICK, indirect=True)
+@settings(max_examples=150, deadline=None)
+@given(steps=some_steps)
 async def test_a_store_answers_as_a_sorted_dict_would(open_store: Open, steps: list) -> None:
-    store, model = await open_store(), {}
+    assert await is_like_a_sorted_dict(await open_store(), steps)
+
+
+@pytest.mark.parametrize("open_store", SLOW, indirect=True)
+@settings(max_examples=5, deadline=None)
+@given(steps=some_steps)
+async def test_a_store_that_is_slow_answers_as_a_sorted_dict_would(open_store: Open, steps: list) -> None:
+    assert await is_like_a_sorted_dict(await open_store(), steps)
+
+
+async def is_like_a_sorted_dict(store: OrderedKV, steps: list) -> bool:
+    model: dict[bytes, bytes | None] = {}
     for step in steps:
         match step:
             case list():
@@ -216,8 +283,9 @@ async def test_a_store_answers_as_a_sorted_dict_would(open_store: Open, steps: l
                 got = [pair async for pair in store.scan(start, end, limit=limit, reverse=reverse)]
                 within = sorted((k, v) for k, v in model.items() if start <= k and (end is None or k < end))
                 assert got == (within[::-1] if reverse else within)[:limit]
-    assert [pair async for pair in store.scan(b"", None)] == sorted(model.items())
+    is_like = [pair async for pair in store.scan(b"", None)] == sorted(model.items())
     await store.close()
+    return is_like
 
 
 def batch_of(changes: list) -> Batch:

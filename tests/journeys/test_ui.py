@@ -285,6 +285,7 @@ async def test_the_program_shows_a_folder_and_stops_while_pages_are_open(browser
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 60) == 0
         await expect(page.locator("#live-word")).to_have_text("connecting again")
+        await page.close()
     finally:
         if process.returncode is None:
             process.kill()

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from argosy.base.settings import Loaded, load, setting
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.v1.settings import ApiSettings
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.settings import JobsSettings
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings
 from argosy.search.settings import FetchSettings, SearchSettings
@@ -69,6 +71,8 @@ SECTIONS: tuple[type, ...] = (
     FetchSettings,
     GatewaySettings,
     ApiSettings,
+    JobsSettings,
+    ShardStoreSettings,
     ThrottleSettings,
     LimitSettings,
     LogSettings,

@@ -28,6 +28,10 @@ class Ledger(Protocol):
         """Takes the changes in now; awaiting says that they are durable. Fenced once another writer has the store."""
         ...
 
+    async def room(self) -> None:
+        """Waits while more is staged than should be: back-pressure for whoever is about to stage."""
+        ...
+
     async def get(self, key: bytes) -> bytes | None:
         """Sees all that was staged before."""
         ...
@@ -84,7 +88,9 @@ class ShardCalls(Protocol):
         after: str = "",
         limit: int = 100,
     ) -> list[JobView]:
-        """Newest first by its latest change; `after` is the id at which the page before ended."""
+        """Newest first by its latest change, or by id where metadata is asked for.
+
+        `after` is the id at which the page before ended."""
         ...
 
     async def cancel(self, tenant: str, job: str) -> None: ...

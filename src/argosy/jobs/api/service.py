@@ -1,0 +1,253 @@
+"""The calls of `argosy.jobs.v1.Jobs`. A batch is taken apart by shard, and the answers are put in its order again.
+
+What a shard has no batch for is asked side by side, because changes that are staged together become durable together.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from argosy.base.errors import ArgosyError, Conflict, Invalid
+from argosy.jobs.api import argosy_jobs_pb2 as pb
+from argosy.jobs.api import codec
+from argosy.jobs.broker import Broker
+from argosy.jobs.model import JobStatus, JobView, LeasedRefresh, LeasedTask
+from argosy.jobs.ports import ShardCalls
+from argosy.jobs.rpc.asking import Asked, Tenancy
+from argosy.jobs.rpc.status import Code
+from argosy.jobs.silo import codec as silo
+from argosy.jobs.silo.calls import LEASED_MAX, check_group, check_worker
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+BATCH_MAX = 10_000                      # items of one call
+FOUND_DEFAULT = 100
+FOUND_MAX = 1_000
+WAIT_S_MAX = 60.0                       # of one poll
+BESIDE_MAX = 256                        # calls of one batch that are asked side by side
+ANSWER_S = 0.25                         # left of a caller's deadline, for the answer to reach it
+
+
+class ApiCalls:
+    """Nothing here knows of gRPC."""
+
+    def __init__(self, broker: Broker, tenancy: Tenancy) -> None:
+        self._broker = broker
+        self._tenancy = tenancy
+
+    async def enqueue_batch(self, request: pb.EnqueueBatchRequest, asked: Asked) -> pb.EnqueueBatchResponse:
+        check_batch(request.jobs)
+
+        def place(job: pb.NewJob) -> tuple[str, str]:
+            tenant = self._tenancy.tenant(asked, job.tenant)
+            return self._broker.shard_of(tenant), tenant
+
+        async def enqueue(shard: ShardCalls, jobs: list[tuple[pb.NewJob, str]]) -> list[pb.EnqueueResult | ArgosyError]:
+            new = [attempted(codec.from_new_job, job, tenant, asked.trace) for job, tenant in jobs]
+            good = [job for job in new if not isinstance(job, ArgosyError)]
+            ids = iter(await shard.enqueue(good) if good else ())
+            return [job if isinstance(job, ArgosyError) else _enqueued(next(ids)) for job in new]
+
+        answers = await self._by_shard(request.jobs, place, enqueue)
+        return pb.EnqueueBatchResponse(results=[
+            pb.EnqueueResult(error=codec.to_error(answer)) if isinstance(answer, ArgosyError) else answer
+            for answer in answers
+        ])  # fmt: skip
+
+    async def lease_tasks(self, request: pb.LeaseTasksRequest, asked: Asked) -> pb.LeaseTasksResponse:
+        """Waits as long as was asked for, unless the caller's deadline comes first."""
+        asked.caller.check_whole("lease tasks, which are of all tenants")
+        check_worker(request.worker_id)
+        check_group(request.task_group)
+        group, worker = request.task_group, request.worker_id
+        wanted = min(request.max_tasks or 1, LEASED_MAX)
+        wait_s = min(request.wait_ms / 1000, WAIT_S_MAX)
+        if asked.left_s is not None:
+            wait_s = max(0.0, min(wait_s, asked.left_s - ANSWER_S))
+        answer = pb.LeaseTasksResponse()
+        if request.HasField("shard"):
+            leased = await self._tenancy.shard(request.shard).lease(group, worker, wanted, wait_s=wait_s)
+            _add(answer, request.shard, *leased)
+        else:
+            for polled in await self._broker.lease(group, worker, wanted, wait_s=wait_s):
+                _add(answer, polled.shard_id, polled.tasks, polled.refreshes)
+        return answer
+
+    async def report_outcomes(self, request: pb.ReportOutcomesRequest, asked: Asked) -> pb.ReportOutcomesResponse:
+        asked.caller.check_whole("report outcomes")
+        check_batch(request.outcomes)
+
+        async def report(shard: ShardCalls, told: list[tuple[pb.TaskOutcome, str]]) -> list[ArgosyError | None]:
+            outcomes = [attempted(codec.from_outcome, each) for each, _ in told]
+            good = [
+                (each.task_id, outcome)
+                for (each, _), outcome in zip(told, outcomes, strict=True)
+                if not isinstance(outcome, ArgosyError)
+            ]
+            answers = iter(await shard.report(good, worker=request.worker_id) if good else ())
+            return [outcome if isinstance(outcome, ArgosyError) else next(answers) for outcome in outcomes]
+
+        answers = await self._by_shard(request.outcomes, _its_shard, report)
+        results = [pb.ReportResult(error=codec.to_error(answer) if answer else None) for answer in answers]
+        return pb.ReportOutcomesResponse(results=results)
+
+    async def heartbeats(self, request: pb.HeartbeatsRequest, asked: Asked) -> pb.HeartbeatsResponse:
+        asked.caller.check_whole("send heartbeats")
+        check_worker(request.worker_id)
+        check_batch(request.heartbeats)
+
+        async def beat(shard: ShardCalls, beats: list[tuple[pb.Heartbeat, str]]) -> list[int | ArgosyError]:
+            async def one(each: pb.Heartbeat) -> int:
+                progress = each.progress if each.HasField("progress") else None
+                return (await shard.heartbeat(request.worker_id, each.task_id, progress=progress)).cancelled_at
+
+            return await beside(one, [each for each, _ in beats])
+
+        answers = await self._by_shard(request.heartbeats, _its_shard, beat)
+        return pb.HeartbeatsResponse(results=[_beaten(answer) for answer in answers])
+
+    async def get_job(self, request: pb.GetJobRequest, asked: Asked) -> pb.Job:
+        tenant, shard = self._of(asked, request.tenant)
+        view = await shard.get(tenant, request.id, with_attempts=request.with_attempts)
+        if view.state.status == JobStatus.SUCCEEDED and not request.with_attempts:
+            view = await shard.get(tenant, request.id, with_attempts=True)      # the result lies with the last attempt
+        return codec.to_job(view, with_attempts=request.with_attempts)
+
+    async def find_jobs(self, request: pb.FindJobsRequest, asked: Asked) -> pb.FindJobsResponse:
+        tenant, shard = self._of(asked, request.tenant)
+        if request.HasField("status") and int(request.status) not in set(JobStatus):
+            raise Invalid(f"there is no status {request.status}")
+        found = await shard.find(
+            tenant,
+            status=JobStatus(request.status) if request.HasField("status") else None,
+            metadata=(request.metadata_key, request.metadata_value) if request.metadata_key else None,
+            is_dead=request.is_dead,
+            after=request.after,
+            limit=_limit(request.limit),
+        )
+        return pb.FindJobsResponse(jobs=[codec.to_job(view, with_attempts=False) for view in found])
+
+    async def requeue_dead(self, request: pb.RequeueDeadRequest, asked: Asked) -> pb.RequeueDeadResponse:
+        """Each is started anew by itself, whatever becomes of the others."""
+        tenant, shard = self._of(asked, request.tenant)
+        check_batch(request.ids)
+        ids: Sequence[str] = request.ids
+        if not ids:
+            ids = [view.job.id for view in await shard.find(tenant, is_dead=True, limit=_limit(request.limit))]
+
+        async def requeue(id: str) -> None:
+            _check_dead(await shard.get(tenant, id))
+            await shard.restart(tenant, id)
+
+        results = [pb.RequeueResult(id=id) for id in ids]
+        for result, answer in zip(results, await beside(requeue, ids), strict=True):
+            if answer is not None:
+                result.error.CopyFrom(codec.to_error(answer))
+        return pb.RequeueDeadResponse(results=results)
+
+    async def put_schedule(self, request: pb.PutScheduleRequest, asked: Asked) -> pb.PutScheduleResponse:
+        tenant, shard = self._of(asked, request.schedule.tenant)
+        await shard.put_schedule(codec.from_schedule(request.schedule, tenant))
+        return pb.PutScheduleResponse()
+
+    async def list_schedules(self, request: pb.ListSchedulesRequest, asked: Asked) -> pb.ListSchedulesResponse:
+        tenant, shard = self._of(asked, request.tenant)
+        found = await shard.schedules(tenant)
+        return pb.ListSchedulesResponse(schedules=[codec.to_schedule(schedule) for schedule in found])
+
+    async def delete_schedule(self, request: pb.DeleteScheduleRequest, asked: Asked) -> pb.DeleteScheduleResponse:
+        tenant, shard = self._of(asked, request.tenant)
+        await shard.delete_schedule(tenant, request.name)
+        return pb.DeleteScheduleResponse()
+
+    def _of(self, asked: Asked, given: str) -> tuple[str, ShardCalls]:
+        tenant = self._tenancy.tenant(asked, given)
+        return tenant, self._tenancy.shard(self._broker.shard_of(tenant))
+
+    async def _by_shard(
+        self,
+        items: Iterable[T],
+        place: Callable[[T], tuple[str, str]],
+        ask: Callable[[ShardCalls, list[tuple[T, str]]], Awaitable[Sequence[R | ArgosyError]]],
+    ) -> list[R | ArgosyError]:
+        """The answer to each item; what a shard raises is the answer to all that was for it."""
+        by_shard: dict[str, list[tuple[int, T, str]]] = {}
+        answers: dict[int, R | ArgosyError] = {}
+        for at, item in enumerate(items):
+            try:
+                shard_id, tenant = place(item)
+                by_shard.setdefault(shard_id, []).append((at, item, tenant))
+            except ArgosyError as error:
+                answers[at] = error
+
+        async def ask_one(shard_id: str) -> None:
+            entries = by_shard[shard_id]
+            told: Sequence[R | ArgosyError]
+            try:
+                told = await ask(self._tenancy.shard(shard_id), [(item, tenant) for _, item, tenant in entries])
+            except ArgosyError as error:
+                told = [error] * len(entries)
+            answers.update(zip((at for at, _, _ in entries), told, strict=True))
+
+        await beside(ask_one, list(by_shard))
+        return [answers[at] for at in range(len(answers))]
+
+
+async def beside(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R | ArgosyError]:
+    """The answers, or what was raised instead of each, in their order; so many are under way at a time."""
+    answers: list[R | ArgosyError] = []
+    for start in range(0, len(items), BESIDE_MAX):
+        asked = (ask(item) for item in items[start : start + BESIDE_MAX])
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, ArgosyError):
+                raise answer
+            answers.append(answer)
+    return answers
+
+
+def check_batch(items: Sequence[object]) -> None:
+    if len(items) > BATCH_MAX:
+        raise Invalid(f"one call may bring {BATCH_MAX} items; got {len(items)}")
+
+
+def attempted(make: Callable[..., T], *arguments: object) -> T | ArgosyError:
+    """A bad item of a batch is answered in its place."""
+    try:
+        return make(*arguments)
+    except ArgosyError as error:
+        return error
+
+
+def _its_shard(item: pb.TaskOutcome | pb.Heartbeat) -> tuple[str, str]:
+    return item.shard, ""
+
+
+def _add(
+    answer: pb.LeaseTasksResponse, shard_id: str, tasks: Sequence[LeasedTask], refreshes: Sequence[LeasedRefresh]
+) -> None:
+    answer.tasks.extend(codec.to_task(task, shard_id) for task in tasks)
+    answer.refresh_tasks.extend(silo.to_refresh(refresh, shard_id) for refresh in refreshes)
+
+
+def _enqueued(answer: str | ArgosyError) -> pb.EnqueueResult:
+    """What a shard says of one job; a Conflict of its own is an id that is taken."""
+    if not isinstance(answer, ArgosyError):
+        return pb.EnqueueResult(id=answer)
+    is_taken = isinstance(answer, Conflict)
+    return pb.EnqueueResult(error=codec.to_error(answer, Code.ALREADY_EXISTS if is_taken else None))
+
+
+def _beaten(answer: int | ArgosyError) -> pb.HeartbeatResult:
+    if isinstance(answer, ArgosyError):
+        return pb.HeartbeatResult(error=codec.to_error(answer))
+    return pb.HeartbeatResult(cancelled_at_ms=answer or None)
+
+
+def _limit(asked_for: int) -> int:
+    return min(asked_for or FOUND_DEFAULT, FOUND_MAX)
+
+
+def _check_dead(view: JobView) -> None:
+    if not view.state.is_dead:
+        raise Conflict(f"job {view.job.id} is no dead letter: it is {view.state.status.name.lower()}")

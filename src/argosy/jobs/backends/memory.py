@@ -1,0 +1,138 @@
+"""A disk in memory that can be slow, crash and change hands: for tests and for the simulated world.
+
+It does what SlateDB does with its write-ahead log, and loses what SlateDB would lose. Time comes from the event loop,
+which the simulator replaces.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from argosy.base.errors import ArgosyError, Fenced, Unavailable
+from argosy.base.kv import Batch, MemoryKV
+from argosy.jobs.ledger.ports import Changes
+
+
+async def at_once() -> None:
+    """The delay of a disk that has none."""
+
+
+def after(delay_s: Callable[[], float]) -> Callable[[], Awaitable[None]]:
+    """The delay of a disk that takes so long for each batch."""
+    return lambda: asyncio.sleep(delay_s())
+
+
+class MemoryDisk:
+    """What outlives a crash: the durable rows, and who is the writer."""
+
+    def __init__(self, *, delay: Callable[[], Awaitable[None]] = at_once) -> None:
+        self.delay = delay                  # awaited for each batch before it is durable
+        self.refusal: str | None = None     # set it, and the disk takes nothing more
+        self._rows = MemoryKV()
+        self._writer: DiskKV | None = None
+
+    async def open(self, *, may_serve: Callable[[], bool] = lambda: True) -> "DiskKV":
+        """Opens the disk as its one writer, with what was durable; the writer before is fenced."""
+        seen = MemoryKV()
+        await seen.write(_batch({key: value async for key, value in self._rows.scan(b"", None)}))
+        self._writer = DiskKV(self, seen, may_serve)
+        return self._writer
+
+    def crash(self) -> None:
+        """The process dies: what was not durable is gone, and its calls come to nothing."""
+        if self._writer is not None:
+            self._writer.fail(Unavailable("the process that had this disk has crashed: open it anew"))
+            self._writer = None
+
+    def check_writer(self, writer: "DiskKV") -> None:
+        if self._writer is not writer:
+            raise Fenced("another writer has opened this disk: this one must stop")
+
+    async def keep(self, writer: "DiskKV", batch: Batch) -> None:
+        self.check_writer(writer)
+        if self.refusal is not None:
+            raise Unavailable(self.refusal)
+        await self._rows.write(batch)
+
+
+class DiskKV:
+    """A writer's view of a disk: the durable rows and those on their way."""
+
+    def __init__(self, disk: MemoryDisk, seen: MemoryKV, may_serve: Callable[[], bool]) -> None:
+        self._disk = disk
+        self._seen = seen
+        self._may_serve = may_serve
+        self._failure: ArgosyError | None = None
+        self._under_way: dict[asyncio.Task[None], None] = {}
+        self._last: asyncio.Task[None] | None = None
+
+    async def get(self, key: bytes) -> bytes | None:
+        self.check_readable()
+        return await self._seen.get(key)
+
+    async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.check_readable()
+        return await self._seen.get_many(keys)
+
+    async def scan(
+        self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        self.check_readable()
+        async for pair in self._seen.scan(start, end, limit=limit, reverse=reverse):
+            yield pair
+
+    async def write(self, batch: Batch) -> None:
+        await asyncio.shield(await self.write_pipelined(dict(batch.ops())))
+
+    async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
+        self._check_open()
+        batch = _batch(changes)
+        await self._seen.write(batch)
+        self._last = asyncio.ensure_future(self._until_durable(batch, self._last))
+        self._under_way[self._last] = None
+        self._last.add_done_callback(self._settled)
+        return self._last
+
+    async def close(self) -> None:
+        if self._under_way:
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._seen.close()
+
+    def check_readable(self) -> None:
+        self._check_open()
+        if not self._may_serve():
+            raise Unavailable("the lease on this disk is not known to stand: ask again, or ask its new holder")
+
+    def fail(self, failure: ArgosyError) -> None:
+        if self._failure is None:
+            self._failure = failure
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise type(self._failure)(str(self._failure))
+
+    async def _until_durable(self, batch: Batch, before: "asyncio.Task[None] | None") -> None:
+        await self._disk.delay()
+        if before is not None:
+            await asyncio.wait([before])        # durable in order, whatever the delays
+        self._check_open()
+        try:
+            await self._disk.keep(self, batch)
+        except ArgosyError as failure:
+            self._failure = self._failure or failure
+            raise
+
+    def _settled(self, task: "asyncio.Task[None]") -> None:
+        self._under_way.pop(task, None)
+        with suppress(asyncio.CancelledError):
+            task.exception()            # the failure is kept; nobody has to await this one
+
+
+def _batch(changes: Changes) -> Batch:
+    batch = Batch()
+    for key, value in changes.items():
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+    return batch

@@ -1,0 +1,1 @@
+"""Where the map of shards is kept, and shards in memory."""

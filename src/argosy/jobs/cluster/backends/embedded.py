@@ -1,0 +1,110 @@
+"""The whole broker in one process, with no server: for one machine, for tests of applications, for a laptop.
+
+    async with embedded("file:///var/lib/app/jobs") as broker:
+        await broker.shard(broker.shard_of("-")).enqueue([NewJob("mail")])
+"""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from argosy.base.clock import SystemClock, system_random
+from argosy.base.errors import Conflict, Invalid, Unavailable
+from argosy.base.metrics import Metrics
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.cluster.backends.maps import maps_at
+from argosy.jobs.cluster.backends.tables import SlateShards
+from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.settings import EMBEDDED, SPACE, JobsSettings
+from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.model import Space
+from argosy.throttle.limits.backends.opening import open_limiter
+from argosy.throttle.limits.ports import RateLimiter
+
+SHARDS = 1                      # of a broker that begins embedded: one process gains nothing from more
+READY_S_MAX = 60.0
+POLL_S = 0.01
+
+
+@asynccontextmanager
+async def embedded(
+    url: str,
+    settings: JobsSettings | None = None,
+    stored: ShardStoreSettings | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    metrics: Metrics | None = None,
+) -> AsyncIterator[JobsNode]:
+    """A broker that serves all shards of a place, alone; Conflict if another process has the folder."""
+    settings = settings or JobsSettings(shards=SHARDS, handover_wait_s=0.0, quiesce_s=0.0)
+    stored, environ = stored or ShardStoreSettings(), environ or {}
+    with only_one(url):
+        store = await SlateShards.open(url, stored, environ=environ)
+        limiter = await limiter_of(settings, metrics=metrics)
+        clock, random = SystemClock(), system_random()
+        node = JobsNode(
+            MemoryStore(Space(SPACE, is_auctioned=False), clock=clock, random=random),
+            store,
+            maps_at(url, stored, environ),
+            limiter,
+            node_id=EMBEDDED,
+            address="",
+            settings=replace(settings, url=url),
+            metrics=metrics,
+        )
+        try:
+            await node.start()
+            running = asyncio.ensure_future(node.run())
+            try:
+                await _until_served(node, running)
+                yield node
+            finally:
+                await node.drain()
+                await running
+        finally:
+            await limiter.close()
+            await store.close()
+
+
+async def limiter_of(settings: JobsSettings, *, metrics: Metrics | None = None) -> RateLimiter:
+    """Who counts rate limits."""
+    url = "memory://" if settings.limits == EMBEDDED else settings.limits
+    return await open_limiter(url, clock=SystemClock(), metrics=metrics)
+
+
+@contextmanager
+def only_one(url: str) -> Iterator[None]:
+    """Two lone brokers on one folder would take the shards from each other for ever; the second is refused."""
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        yield
+        return
+    folder = Path(unquote(parts.path))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / ".alone", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Invalid(f"the folder {folder} cannot be used for jobs: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise Conflict(f"another process has the jobs in {folder}: ask it, or stop it first") from error
+    finally:
+        os.close(handle)
+
+
+async def _until_served(node: JobsNode, running: "asyncio.Future[None]") -> None:
+    try:
+        async with asyncio.timeout(READY_S_MAX):
+            while len(node.local()) < len(node.topology().shards):
+                if running.done():
+                    running.result()
+                await asyncio.sleep(POLL_S)
+    except TimeoutError as error:
+        raise Unavailable(f"the shards are not open after {READY_S_MAX:g} s: see the log for what fails") from error

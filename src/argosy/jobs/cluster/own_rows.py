@@ -1,0 +1,91 @@
+"""A shard's own rows among those it was copied with.
+
+The children of a split begin with all rows of their parent. Until what belongs to the sibling is deleted, nobody above
+the ledger may see it: a task of the sibling's must never be handed out here (JOB-2).
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Sequence
+
+import msgspec
+
+from argosy.base.kv import Batch
+from argosy.jobs import keys
+from argosy.jobs.cluster.ranges import HashRange
+from argosy.jobs.model import TaskLease
+from argosy.jobs.ports import Ledger
+
+_TASK_TENANT, _EXPIRY_TENANT = 5, 1     # which part of the key it is; everywhere else the first
+_OF_NO_TENANT = frozenset({keys.BUCKET, keys.META})
+_LEASE = msgspec.msgpack.Decoder(TaskLease)
+
+
+def tenant_of(key: bytes, value: bytes) -> str | None:
+    """Whose row it is; None if it is the shard's own."""
+    kind = key[0]
+    if kind in _OF_NO_TENANT:
+        return None
+    if kind == keys.LEASE:
+        return _LEASE.decode(value).task.tenant
+    at = {keys.TASK: _TASK_TENANT, keys.EXPIRY: _EXPIRY_TENANT}.get(kind, 0)
+    return str(keys.items(key)[at])
+
+
+class Owned:
+    """Tells a shard's rows from others'; most rows in a row are one tenant's, so the latest answers are kept."""
+
+    KEPT_MAX = 10_000
+
+    def __init__(self, range_: HashRange) -> None:
+        self._range = range_
+        self._known: dict[str, bool] = {}
+
+    def has(self, key: bytes, value: bytes) -> bool:
+        tenant = tenant_of(key, value)
+        return tenant is None or self.has_tenant(tenant)
+
+    def has_tenant(self, tenant: str) -> bool:
+        known = self._known.get(tenant)
+        if known is None:
+            if len(self._known) >= self.KEPT_MAX:
+                self._known.clear()
+            known = self._known[tenant] = self._range.has(tenant)
+        return known
+
+
+class OwnRows:
+    """A ledger that shows only the shard's own rows, until `is_clean`."""
+
+    def __init__(self, ledger: Ledger, owned: Owned, *, is_clean: bool) -> None:
+        self._ledger = ledger
+        self._owned = owned
+        self.is_clean = is_clean
+
+    def stage(self, batch: Batch) -> Awaitable[None]:
+        return self._ledger.stage(batch)
+
+    async def room(self) -> None:
+        await self._ledger.room()
+
+    async def get(self, key: bytes) -> bytes | None:
+        """Whoever names a key names its tenant, who has been looked at before."""
+        return await self._ledger.get(key)
+
+    async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return await self._ledger.get_many(keys)
+
+    async def scan(
+        self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        if self.is_clean:
+            async for pair in self._ledger.scan(start, end, limit=limit, reverse=reverse):
+                yield pair
+            return
+        left = limit
+        if left == 0:
+            return
+        async for key, value in self._ledger.scan(start, end, reverse=reverse):
+            if self._owned.has(key, value):
+                yield key, value
+                left = None if left is None else left - 1
+                if left == 0:
+                    return

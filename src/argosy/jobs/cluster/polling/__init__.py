@@ -1,0 +1,1 @@
+"""Workers that ask all shards of a node at once."""

@@ -1,0 +1,88 @@
+"""The seal: the last row of a shard that is being split, and how it is decided whether the split has happened.
+
+A split commits by adding the next version of the map. Its node may stand still at any moment, lose the shard's lease
+and wake up later; meanwhile another node has opened the shard and must not acknowledge a job that the children of a
+late commit would lack. So the splitter writes a seal, durably, before it copies anything, and whoever opens a sealed
+shard first *calls the split off*: it adds a version of the map in which the shard counts one more split undone. Of the
+two versions only one gets the number. If the split was first, the shard is no longer in the map and is not served; if
+the calling off was first, the splitter finds the count changed and gives up.
+"""
+
+import msgspec
+
+from argosy.base.errors import Conflict, Unavailable
+from argosy.base.kv import Batch
+from argosy.jobs import keys
+from argosy.jobs.cluster.ports import MapStore
+from argosy.jobs.cluster.shardmap import ShardMap
+from argosy.jobs.ports import Ledger
+
+TRIES_MAX = 20              # other shards' splits may take the next number first; each try reads what they wrote
+SEAL = keys.key(keys.META, "seal")
+
+
+class Seal(msgspec.Struct, frozen=True, array_like=True):
+    """What is written into a shard before it is copied."""
+
+    shard: str
+    undone: int                 # the shard's count in the map when the split began
+
+
+async def seal(ledger: Ledger, sealed: Seal) -> None:
+    """Ends the shard's writing; durable when this returns."""
+    await ledger.stage(Batch().put(SEAL, msgspec.msgpack.encode(sealed)))
+
+
+async def unseal(ledger: Ledger, shard_id: str, shards: ShardMap, maps: MapStore) -> ShardMap:
+    """Makes sure that a shard which is about to be served cannot be split by an earlier node.
+
+    Returns the newest map read; NotFound if the split has happened, so that the shard is none any more.
+    """
+    found = await ledger.get(SEAL)
+    if found is None:
+        return shards
+    left = msgspec.msgpack.decode(found, type=Seal)
+    if left.shard == shard_id:          # else it came along when the shard was copied from its parent
+        shards = await _called_off(left, await newest(maps, shards), maps)
+    await ledger.stage(Batch().delete(SEAL))
+    return shards
+
+
+async def committed(
+    shards: ShardMap, maps: MapStore, left: Seal, point: str, ids: tuple[str, str], now_ms: int
+) -> ShardMap:
+    """Makes the split count, and returns the map in which it does; Conflict if it was called off meanwhile."""
+    for _ in range(TRIES_MAX):
+        if ids[0] in shards.ids():
+            return shards
+        if left.shard not in shards.ids() or shards.by_id(left.shard).undone != left.undone:
+            raise Conflict(f"the split of shard {left.shard} was called off by a node that had opened it meanwhile")
+        wished = shards.after_split(left.shard, point, *ids, now_ms)
+        if await _is_added(wished, maps):
+            return wished
+        shards = await newest(maps, shards)
+    raise Unavailable(f"the map of shards changed {TRIES_MAX} times while shard {left.shard} was split: try again")
+
+
+async def newest(maps: MapStore, known: ShardMap) -> ShardMap:
+    return await maps.newest(known.version) or known
+
+
+async def _called_off(left: Seal, shards: ShardMap, maps: MapStore) -> ShardMap:
+    for _ in range(TRIES_MAX):
+        if shards.by_id(left.shard).undone > left.undone:
+            return shards
+        wished = shards.after_calling_off(left.shard)
+        if await _is_added(wished, maps):
+            return wished
+        shards = await newest(maps, shards)
+    raise Unavailable(f"the map of shards changed {TRIES_MAX} times while a split was called off: try again")
+
+
+async def _is_added(wished: ShardMap, maps: MapStore) -> bool:
+    """Whether this very version is known to count. If not, it may all the same: an answer can be lost."""
+    try:
+        await maps.add(wished)
+    except (Conflict, Unavailable):
+        return False
+    return True

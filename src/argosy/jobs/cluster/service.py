@@ -1,0 +1,316 @@
+"""A node of the job broker: holds shards on the ring, serves those it holds, and says who serves the others.
+
+    node = JobsNode(ownership_store, shard_store, map_store, limiter, node_id="n1", address="10.0.0.1:7450")
+    await node.start()
+    task = asyncio.create_task(node.run())
+    ...
+    await node.shard(node.shard_of("acme")).enqueue([NewJob("mail", tenant="acme")])
+    ...
+    await node.drain()
+
+No question is put to the ownership store or to the map while a caller waits: both are followed.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self
+
+from argosy.base.clock import Clock, Random, SystemClock, system_random
+from argosy.base.errors import Conflict, Forbidden, Invalid, NotOwner, Unavailable
+from argosy.base.kv import Batch
+from argosy.base.metrics import Metrics
+from argosy.base.tracing import NO_TRACER, Tracer
+from argosy.jobs import keys
+from argosy.jobs.broker import Member, Rows, ShardPlace, ShardStats, SplitStatus, StorageInfo, Topology
+from argosy.jobs.cluster.client import MapClient
+from argosy.jobs.cluster.counting import count
+from argosy.jobs.cluster.driver import Splitter
+from argosy.jobs.cluster.model import ShardLeases, Split
+from argosy.jobs.cluster.polling.service import Poller
+from argosy.jobs.cluster.ports import MapStore, ShardStore
+from argosy.jobs.cluster.ranges import check_tenant_name
+from argosy.jobs.cluster.worker import OpenShard, ShardWorker
+from argosy.jobs.ports import ShardCalls
+from argosy.jobs.settings import JobsSettings
+from argosy.jobs.teller import Teller
+from argosy.ownership.model import Unit
+from argosy.ownership.ports import OwnershipStore
+from argosy.ownership.ring import Ring
+from argosy.ownership.service import OwnershipNode
+from argosy.ownership.settings import OwnershipSettings
+from argosy.throttle.limits.ports import RateLimiter
+
+LOOK_S = 0.25                   # how often leases are compared with the map: in memory, and no store is asked
+ACQUIRING = "shard not ready: acquisition in progress"
+BARRIER = keys.key(keys.META, "flushed")
+
+
+def new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+class NoMemory:
+    """Ownership's memory probe for units that are placed by the ring alone."""
+
+    def free_bytes(self) -> int:
+        return 0
+
+
+class JobsNode:
+    """Implements `Broker`."""
+
+    def __init__(
+        self,
+        ownership: OwnershipStore,
+        store: ShardStore,
+        maps: MapStore,
+        limiter: RateLimiter,
+        *,
+        node_id: str,
+        address: str,
+        settings: JobsSettings | None = None,
+        shared: OwnershipSettings | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        new_id: Callable[[], str] = new_uuid,
+        metrics: Metrics | None = None,
+        tracer: Tracer = NO_TRACER,
+        capabilities: tuple[str, ...] = ("jobs",),
+    ) -> None:
+        self._settings = settings or JobsSettings()
+        self._clock, self._random = clock or SystemClock(), random or system_random()
+        self._new_id = new_id
+        self._store = store
+        self._address = address
+        self._ring = Ring(())
+        metrics = metrics or Metrics()
+        self._teller = Teller(metrics, node=node_id)
+        self._maps = MapClient(maps)
+        self._worker = ShardWorker(
+            store,
+            self._maps,
+            limiter,
+            self._teller,
+            options=self._settings.options(),
+            clock=self._clock,
+            random=self._random,
+            new_id=new_id,
+        )
+        self.ownership = OwnershipNode(
+            ownership,
+            self._maps,
+            self._worker,
+            NoMemory(),
+            node_id=node_id,
+            address=address,
+            settings=self._settings.ownership(shared or OwnershipSettings()),
+            clock=self._clock,
+            random=self._random,
+            metrics=metrics,
+            tracer=tracer,
+            capabilities=capabilities,
+        )
+        self._worker.join(holds=self.ownership.holds, check=self._check_held, give_up=self.ownership.release)
+        self._maps.observers.append(self.ownership.catalog_changed)
+        self._splitter = Splitter(
+            self._worker,
+            store,
+            self._maps,
+            self._teller,
+            clock=self._clock,
+            new_id=new_id,
+            check=self._check_held,
+            give_up=self.ownership.release,
+        )
+        self._poller = Poller(self._served, self._random, self._teller)
+        self._worker.observers.append(self._poller.changed)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> Self:
+        """Reads the map, or makes the first one."""
+        await self._maps.start(self._settings.shards, self._new_id, self._worker.now_ms())
+        return self
+
+    async def run(self) -> None:
+        """Takes part until `drain` has finished or this task is cancelled."""
+        looking = asyncio.ensure_future(self._look())
+        try:
+            await self.ownership.run()
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await self.close()
+
+    async def drain(self) -> None:
+        """Leaves in good order: the ring first, then, after a moment for calls in flight, the shards."""
+        await self.ownership.drain()
+
+    async def close(self) -> None:
+        """Closes all shards; what was acknowledged is durable."""
+        await self._splitter.close()
+        await self._worker.close()
+
+    def is_ready(self) -> bool:
+        return self.ownership.is_ready()
+
+    async def _look(self) -> None:
+        """A lease on a shard that the map lacks means that the map has changed."""
+        while True:
+            await self._clock.sleep(LOOK_S)
+            held = {lease.unit.name for lease in self.ownership.leases()}
+            try:
+                if not held <= self._maps.current.ids():
+                    await self._maps.refresh()
+            except Unavailable as why:
+                self._teller.map_away(why)
+            known = self._maps.current.ids()
+            self._teller.map(known=len(known), unowned=len(known - held))
+
+    # -- who serves what --------------------------------------------------------------------------------------------
+
+    @property
+    def is_tenanted(self) -> bool:
+        return self._settings.with_tenants
+
+    def shard(self, shard_id: str) -> ShardCalls:
+        return self._open(shard_id).calls
+
+    def local(self) -> list[tuple[str, ShardCalls]]:
+        return [(shard_id, opened.calls) for shard_id, opened in self._served().items()]
+
+    def shard_of(self, tenant: str) -> str:
+        check_tenant_name(tenant)
+        return self._maps.current.of_tenant(tenant).id
+
+    def rows(self, shard_id: str) -> Rows:
+        return self._open(shard_id).rows
+
+    def topology(self) -> Topology:
+        leases = {lease.unit.name: lease for lease in self.ownership.leases()}
+        shards = []
+        for spec in self._maps.current.shards:
+            lease = leases.get(spec.id)
+            node, address = (lease.node, lease.address) if lease is not None else ("", "")
+            shards.append(ShardPlace(spec.id, spec.range.start, spec.range.end, node, address))
+        members = sorted(self.ownership.members(), key=lambda member: member.node)
+        places = tuple(Member(member.node, member.address) for member in members)
+        return Topology(tuple(shards), places, self.ownership.node_id, self._address)
+
+    def _served(self) -> dict[str, OpenShard]:
+        return {
+            shard_id: opened
+            for shard_id, opened in self._worker.open.items()
+            if not opened.gate.is_closed and self.ownership.holds(Unit(shard_id))
+        }
+
+    def _open(self, shard_id: str) -> OpenShard:
+        _check_id(shard_id)
+        opened = self._worker.open.get(shard_id)
+        if opened is None:
+            self._check_held(Unit(shard_id))
+            raise Unavailable(ACQUIRING)
+        opened.gate.check()
+        return opened
+
+    def _check_held(self, unit: Unit) -> None:
+        """Raises unless this node holds the shard now: NotOwner with whom to ask, Unavailable if it comes here."""
+        if self.ownership.holds(unit):
+            return
+        lease = next((lease for lease in self.ownership.leases() if lease.unit == unit), None)
+        if lease is not None and lease.node != self.ownership.node_id:
+            raise NotOwner(f"shard {unit} is served by {lease.node}", hint=lease.address, node=lease.node)
+        if unit.name not in self._maps.current.ids():
+            raise NotOwner(f"the map has no shard {unit}: it may have been split, look at the map again")
+        if lease is not None or self._owner(unit.name) == self.ownership.node_id:
+            raise Unavailable(ACQUIRING)
+        raise NotOwner(f"shard {unit} is on its way to another node: try again shortly")
+
+    def _owner(self, shard_id: str) -> str | None:
+        names = frozenset(member.node for member in self.ownership.members())
+        if names != self._ring.nodes:
+            self._ring = Ring(names)
+        return self._ring.owner(shard_id)
+
+    # -- calls about all shards, or about the shard itself ------------------------------------------------------------
+
+    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> list[ShardLeases]:
+        if tasks_max < 1:
+            raise Invalid(f"tasks_max must be at least 1; got {tasks_max}")
+        return await self._poller.lease(task_group, worker, tasks_max, wait_s)
+
+    async def split(self, shard_id: str, point: str) -> SplitStatus:
+        """With an empty point, in the middle of the range."""
+        _check_id(shard_id)
+        try:
+            return self._told(self._splitter.begin(shard_id, point))
+        except NotOwner as why:
+            raise Conflict(f"shard {shard_id} is not served here ({why}): ask its owner to split it") from why
+
+    def split_status(self, shard_id: str) -> SplitStatus:
+        _check_id(shard_id)
+        split = self._splitter.status(shard_id)
+        return SplitStatus() if split is None else self._told(split)
+
+    async def stats(self, shard_id: str) -> ShardStats:
+        opened = self._open(shard_id)
+        live, done = await count(opened.rows, keys.LIVE), await count(opened.rows, keys.DONE)
+        progress = opened.progress
+        return ShardStats(live + done, done, progress.status, opened.spec.created_at, progress.done_at)
+
+    async def flush(self, shard_id: str) -> None:
+        await self._open(shard_id).ledger.stage(Batch().put(BARRIER, b""))
+
+    async def compact(self, shard_id: str) -> None:
+        self._open(shard_id)
+        await self._store.compact(shard_id)
+
+    async def storage(self, shard_id: str) -> StorageInfo:
+        self._open(shard_id)
+        return await self._store.storage(shard_id)
+
+    async def force_release(self, shard_id: str) -> bool:
+        """Lets go of a shard held here, which is then opened anew. A lease whose node is gone ends by itself."""
+        _check_id(shard_id)
+        is_held = any(lease.unit.name == shard_id for lease in self.ownership.held())
+        if is_held:
+            self.ownership.release(Unit(shard_id))
+        return is_held
+
+    def _told(self, split: Split) -> SplitStatus:
+        return SplitStatus(
+            split.phase, split.left, split.right, split.point, self.ownership.node_id, split.requested_at
+        )
+
+    async def reset(self) -> int:
+        if not self._settings.dev_mode:
+            raise Forbidden("jobs are forgotten in development only: set jobs.dev_mode")
+        served = self._served()
+        for shard_id, opened in served.items():
+            opened.gate.close(Unavailable(ACQUIRING))
+            await opened.shard.close()
+            await _forget_all(opened)
+            self.ownership.release(Unit(shard_id))
+        return len(served)
+
+
+RESET_ROWS = 1000               # forgotten in one step
+
+
+async def _forget_all(opened: OpenShard) -> None:
+    while True:
+        batch = Batch()
+        async for key, _ in opened.ledger.scan(b"\x01", None, limit=RESET_ROWS):
+            batch.delete(key)
+        if not len(batch):
+            return
+        await opened.ledger.stage(batch)
+
+
+def _check_id(shard_id: str) -> None:
+    with suppress(ValueError):
+        uuid.UUID(shard_id)
+        return
+    raise Invalid(f"invalid shard ID: {shard_id[:80]!r} is no UUID")

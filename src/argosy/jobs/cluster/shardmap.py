@@ -1,0 +1,98 @@
+"""The map of shards: what should exist. It is durable and changes only when a shard is split.
+
+Ids are made once and kept for ever, so the rows of a shard are found again after every restart. Ranges leave no gap and
+do not overlap; a map that breaks this is refused, whoever wrote it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+import msgspec
+
+from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.jobs.cluster.ranges import HashRange, evenly, hash_of
+
+SHARDS_MAX = 4096           # of one map; each is a database with threads and memory of its own
+FORMAT = 1
+
+
+class ShardSpec(msgspec.Struct, frozen=True):
+    """A shard that should be served."""
+
+    id: str
+    range: HashRange
+    created_at: int                     # milliseconds since the epoch
+    parent: str = ""                    # of which it is a part, if it came from a split
+    undone: int = 0                     # how many splits of it were called off; see `sealing`
+
+
+class ShardMap(msgspec.Struct, frozen=True):
+    """All shards, in the order of their ranges. `version` grows by one with each change."""
+
+    version: int
+    shards: tuple[ShardSpec, ...]
+    format: int = FORMAT
+
+    def by_id(self, shard_id: str) -> ShardSpec:
+        for spec in self.shards:
+            if spec.id == shard_id:
+                return spec
+        raise NotFound(f"the map has no shard {shard_id!r}")
+
+    def ids(self) -> frozenset[str]:
+        return frozenset(spec.id for spec in self.shards)
+
+    def of_tenant(self, tenant: str) -> ShardSpec:
+        at = bisect_right(self.shards, hash_of(tenant), key=lambda spec: spec.range.start)
+        spec = self.shards[at - 1]
+        assert spec.range.has(tenant), (tenant, spec)
+        return spec
+
+    def after_split(self, shard_id: str, point: str, left: str, right: str, now_ms: int) -> "ShardMap":
+        """The map in which two children stand where the shard stood."""
+        parent = self.by_id(shard_id)
+        if len(self.shards) >= SHARDS_MAX:
+            raise Conflict(f"there are {len(self.shards)} shards already, and {SHARDS_MAX} is the most")
+        before, after = parent.range.split(point)
+        children = [ShardSpec(left, before, now_ms, shard_id), ShardSpec(right, after, now_ms, shard_id)]
+        at = self.shards.index(parent)
+        return checked(ShardMap(self.version + 1, (*self.shards[:at], *children, *self.shards[at + 1 :])))
+
+    def after_calling_off(self, shard_id: str) -> "ShardMap":
+        """The map in which the shard stays, and no split of it that began before can still be committed."""
+        parent = self.by_id(shard_id)
+        stays = msgspec.structs.replace(parent, undone=parent.undone + 1)
+        return ShardMap(self.version + 1, tuple(stays if spec is parent else spec for spec in self.shards))
+
+
+def first_map(count: int, new_id: Callable[[], str], now_ms: int) -> ShardMap:
+    """The map of a cluster that begins."""
+    if not 1 <= count <= SHARDS_MAX:
+        raise Invalid(f"a cluster begins with 1 to {SHARDS_MAX} shards, not {count}")
+    return checked(ShardMap(1, tuple(ShardSpec(new_id(), part, now_ms) for part in evenly(count))))
+
+
+def checked(shards: ShardMap) -> ShardMap:
+    """The map itself, if it is whole."""
+    specs = shards.shards
+    ends = [spec.range.end for spec in specs]
+    is_whole = bool(specs) and ends[-1] == "" and [spec.range.start for spec in specs] == ["", *ends[:-1]]
+    is_rising = all(spec.range.start < spec.range.end for spec in specs[:-1])
+    if not is_whole or not is_rising or len(shards.ids()) != len(specs):
+        raise Invalid(f"version {shards.version} of the map of shards has gaps or overlaps: restore it from a copy")
+    return shards
+
+
+def encoded(shards: ShardMap) -> bytes:
+    """JSON, because an operator in need may have to read it."""
+    return msgspec.json.format(msgspec.json.encode(shards), indent=1) + b"\n"
+
+
+def decoded(text: bytes) -> ShardMap:
+    try:
+        shards = msgspec.json.decode(text, type=ShardMap)
+    except msgspec.DecodeError as error:
+        raise Invalid(f"the map of shards cannot be read: {error}; restore it from a copy") from error
+    if shards.format != FORMAT:
+        raise Invalid(f"the map of shards is of format {shards.format}, and this release reads {FORMAT} only")
+    return checked(shards)

@@ -1,0 +1,194 @@
+"""A shard that lives: it does what time brings, and lets workers wait for tasks.
+
+The clock of the records (`now_ms`) may be moved by hand, so no sleep is longer than `SLEEP_S_MAX`. The service stops at
+once when the shard is over; whoever waits is told so.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from argosy.base.clock import Random
+from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
+from argosy.jobs.ports import Ledger
+from argosy.jobs.shard.leasing import Leased
+from argosy.jobs.shard.options import ShardOptions
+from argosy.jobs.shard.shard import Shard
+from argosy.throttle.limits.ports import RateLimiter
+
+WAITERS_MAX = 10_000                    # workers that wait at a time
+WAIT_S_MAX = 300.0                      # of one call
+SLEEP_S_MAX = 1.0
+SLEEP_S_MIN = 0.001                     # what cannot be done at once does not take the processor for itself
+PAUSE_S = 0.25                          # after a store or limiter failed us for a moment
+
+
+class ShardService(Shard):
+    """Serves from `start` to `close`."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        now_ms: Callable[[], int],
+        new_id: Callable[[], str],
+        random: Random,
+        limiter: RateLimiter,
+        options: ShardOptions | None = None,
+    ) -> None:
+        super().__init__(ledger, now_ms=now_ms, new_id=new_id, random=random, limiter=limiter, options=options)
+        self._waiters: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting = 0
+        self._ticks = Alarm()
+        self._checks = Alarm()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.core.on_step = self._look
+
+    @property
+    def waiting(self) -> int:
+        """Workers that wait for a task."""
+        return self._waiting
+
+    async def start(self) -> None:
+        """Opens the shard and begins to tick."""
+        await self.open()
+        self._tasks = [asyncio.create_task(self._live(turn)) for turn in (self._tick, self._check)]
+
+    async def close(self) -> None:
+        """Stops at once; closing again does nothing."""
+        self.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def wait_over(self) -> None:
+        """Returns when the shard can serve no more; `core.over` says why."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> Leased:
+        """Due tasks; if there are none, the first to become due within `wait_s`."""
+        if not 0 <= wait_s <= WAIT_S_MAX:
+            raise Invalid(f"wait_s must lie between 0 and {WAIT_S_MAX}; got {wait_s}")
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        while True:
+            leased = await super().lease(task_group, worker, tasks_max)
+            if any(leased) or loop.time() >= until:
+                return leased
+            await self._wait(task_group, until)
+
+    # -- waiting for tasks --------------------------------------------------------------------------------------------
+
+    async def _wait(self, task_group: str, until: float) -> None:
+        """Returns when a task of the group may be due, or the time is up."""
+        if self._waiting >= WAITERS_MAX:
+            raise Throttled(f"{WAITERS_MAX} workers wait here already", retry_after_s=SLEEP_S_MAX)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters = self._waiters.setdefault(task_group, deque())
+        waiters.append(waiter)
+        self._waiting += 1
+        self._ticks.not_after(self._next_at(task_group))
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._wake(task_group)          # it was meant for us; somebody else shall have it
+            raise
+        finally:
+            self._waiting -= 1
+            if waiter.cancelled() or not waiter.done():         # else whoever woke it has taken it out
+                with suppress(ValueError):
+                    waiters.remove(waiter)
+            if not waiters and self._waiters.get(task_group) is waiters:
+                del self._waiters[task_group]
+
+    def _wake(self, task_group: str, tasks: int = 1) -> None:
+        waiters = self._waiters.get(task_group)
+        while waiters and tasks > 0:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                tasks -= 1
+
+    def _wake_due(self, group: str, tasks: int = 1) -> None:
+        """Wakes waiters of a group if it has something due; else sees that the clock does."""
+        at = self._next_at(group)
+        if at is not None and at <= self.core.now_ms():
+            self._wake(group, tasks)
+        self._ticks.not_after(at)
+
+    def _next_at(self, group: str) -> int | None:
+        memory = self.core.memory
+        refreshes = memory.refreshes.get(group)
+        times = (memory.tasks.next_at(group), refreshes.next_at() if refreshes is not None else None)
+        return min((at for at in times if at is not None), default=None)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """After a step: somebody may have something to do earlier than thought."""
+        if self.core.over is not None:
+            for group, waiters in list(self._waiters.items()):
+                self._wake(group, len(waiters))
+            self._ticks.ring()
+            self._checks.ring()
+            return
+        fresh = self.core.memory.tasks.fresh
+        for group in fresh.keys() & self._waiters.keys():
+            self._wake_due(group, max(1, fresh[group]))
+        fresh.clear()
+        self._ticks.not_after(self.deadline())
+        self._checks.not_after(self.core.memory.checks.next_at())
+
+    def _next_tick(self) -> int | None:
+        times = [self.deadline(), *(self._next_at(group) for group in self._waiters)]
+        return min((at for at in times if at is not None), default=None)
+
+    async def _tick(self) -> None:
+        await self.tick()
+        await self._ticks.wait(self._next_tick(), self.core.now_ms)
+        for group in list(self._waiters):
+            self._wake_due(group)
+
+    async def _check(self) -> None:
+        await self._checks.wait(self.core.memory.checks.next_at(), self.core.now_ms)
+        await self.check_rates()
+
+    async def _live(self, turn: Callable[[], Awaitable[None]]) -> None:
+        while self.core.over is None:
+            try:
+                await turn()
+            except ArgosyError:
+                if self.core.over is None:
+                    await asyncio.sleep(PAUSE_S)        # a read that failed; what is due stays due
+            except Exception as bug:
+                self.core.fail(Unavailable(f"the shard failed at its own work ({bug!r}): open it anew"))
+                raise
+
+
+class Alarm:
+    """Sleeps until a time of the records' clock that may be moved nearer meanwhile."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+        self._at: int | None = None
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    def not_after(self, at: int | None) -> None:
+        if at is not None and (self._at is None or at < self._at):
+            self._rung.set()
+
+    async def wait(self, at: int | None, now_ms: Callable[[], int]) -> None:
+        self._rung.clear()
+        self._at = at
+        wait_s = SLEEP_S_MAX if at is None else min(SLEEP_S_MAX, max(SLEEP_S_MIN, (at - now_ms()) / 1000))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._rung.wait()
+        self._at = 0                    # awake: nothing is nearer than now

@@ -1,0 +1,1 @@
+"""What `silo.v1.Silo` asks of the process it runs in."""

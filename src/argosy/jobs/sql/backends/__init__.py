@@ -1,0 +1,1 @@
+"""Encoders of results that need a library of their own."""

@@ -1,0 +1,238 @@
+"""The engine: SQLite in memory, one fresh database per statement, worked in a thread.
+
+An authorizer lets nothing through but SELECT on our tables, by functions that are named; a progress handler ends what
+takes too long or whose caller has gone.
+"""
+
+import asyncio
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from argosy.base.clock import Clock
+from argosy.base.errors import Invalid, Throttled
+from argosy.jobs.broker import Rows
+from argosy.jobs.sql.functions import BUILT_IN, FUNCTIONS
+from argosy.jobs.sql.loading import Loader
+from argosy.jobs.sql.model import Cell, OverTime, Result, SqlLimits, TooMuch, Value
+from argosy.jobs.sql.tables import MAP, TABLES
+from argosy.jobs.sql.wishes import wish_of
+
+STEPS_BETWEEN_LOOKS = 10_000            # of SQLite's machine: some tenths of a millisecond
+FETCHED_AT_ONCE = 500
+EXPRESSION_DEPTH_MAX = 200
+COMPOUND_SELECTS_MAX = 20
+RETRY_AFTER_S = 1.0
+
+_ALLOWED = {name for name, _, _ in FUNCTIONS} | BUILT_IN
+_ERRORS = (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError)
+
+
+class SqlEngine:
+    """Answers statements about shards, so many at a time on each."""
+
+    def __init__(self, clock: Clock, limits: SqlLimits | None = None) -> None:
+        self._clock = clock
+        self._limits = limits or SqlLimits()
+        self._under_way: Counter[str] = Counter()
+
+    async def query(
+        self, shard_id: str, rows: Rows, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
+    ) -> Result:
+        """`parameters` go by what follows the `$`; with a `tenant`, there is nothing but its rows.
+
+        Invalid for a wrong statement, OverTime, TooMuch, and Throttled while too many are under way.
+        """
+        if len(sql) > self._limits.statement_chars or len(parameters) > self._limits.parameters:
+            raise TooMuch(
+                f"a statement may have {self._limits.statement_chars} characters"
+                f" and {self._limits.parameters} parameters"
+            )
+        with self._counted(shard_id), closing(_Statement(sql, parameters, self._clock, self._limits)) as statement:
+            tables = await statement.prepare()
+            loader = Loader(
+                shard_id,
+                rows,
+                now_ms=int(self._clock.wall() * 1000),
+                tenant=tenant,
+                wish=wish_of(sql, parameters),
+                scanned_max=self._limits.scanned_rows,
+                pause=statement.pause,
+            )
+            for table in sorted(tables):
+                async for chunk in loader.load(table):
+                    await statement.insert(table, chunk)
+            return await statement.run(tables)
+
+    @contextmanager
+    def _counted(self, shard_id: str) -> Iterator[None]:
+        if self._under_way[shard_id] >= self._limits.concurrent:
+            raise Throttled(
+                f"{self._limits.concurrent} statements are under way on this shard: ask again shortly",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        self._under_way[shard_id] += 1
+        try:
+            yield
+        finally:
+            self._under_way[shard_id] -= 1
+
+
+class _Statement:
+    """One statement and its database. Its thread may outlive the caller, but not for long: see `close`."""
+
+    def __init__(self, sql: str, parameters: Mapping[str, Value], clock: Clock, limits: SqlLimits) -> None:
+        self._sql = sql
+        self._parameters = parameters
+        self._clock = clock
+        self._limits = limits
+        self._ends_at = clock.now() + limits.statement_s
+        self._is_over_time = False
+        self._is_abandoned = False
+        self._is_at_work = False
+        self._tables: set[str] = set()
+        self._denied = ""
+        self._base = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self._base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.result_bytes, 1 << 20))
+        self._base.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, EXPRESSION_DEPTH_MAX)
+        self._base.setlimit(sqlite3.SQLITE_LIMIT_COMPOUND_SELECT, COMPOUND_SELECTS_MAX)
+        self._base.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        for name, arguments, function in FUNCTIONS:
+            self._base.create_function(name, arguments, function, deterministic=True)
+        for table in TABLES.values():
+            self._base.execute(table.ddl)
+        self._base.set_progress_handler(self._look, STEPS_BETWEEN_LOOKS)
+
+    async def prepare(self) -> set[str]:
+        """The tables that the statement reads; Invalid if it is no SELECT on ours."""
+        await self._work(self._prepare)
+        return set(self._tables)
+
+    async def pause(self) -> None:
+        if self._clock.now() >= self._ends_at:
+            raise self._over_time()
+        await asyncio.sleep(0)
+
+    async def insert(self, table: str, rows: list[tuple[Value, ...]]) -> None:
+        await self.pause()
+        await self._work(lambda: self._base.executemany(TABLES[table].insert, rows))
+
+    async def run(self, tables: set[str]) -> Result:
+        names, rows = await self._work(self._select)
+        columns = tuple((name, _kind(name, tables, [row[at] for row in rows])) for at, name in enumerate(names))
+        maps = [at for at, (_, kind) in enumerate(columns) if kind == MAP]
+        return Result(columns, tuple(_with_maps(row, maps) for row in rows) if maps else tuple(rows))
+
+    def close(self) -> None:
+        """A thread that is still at work closes the database itself when the progress handler has stopped it."""
+        self._is_abandoned = True
+        if not self._is_at_work:
+            self._base.close()
+
+    async def _work(self, work: Any) -> Any:
+        def guarded() -> Any:
+            try:
+                return work()
+            except _ERRORS as error:
+                raise self._failure(error) from error
+            finally:
+                self._is_at_work = False
+                if self._is_abandoned:
+                    self._base.close()
+
+        self._is_at_work = True
+        return await asyncio.to_thread(guarded)
+
+    def _prepare(self) -> None:
+        self._base.set_authorizer(self._authorize)
+        try:
+            self._base.execute(f"EXPLAIN {self._sql}", self._parameters)
+        finally:
+            self._base.set_authorizer(None)
+
+    def _select(self) -> tuple[list[str], list[tuple[Any, ...]]]:
+        self._base.set_authorizer(self._authorize)
+        cursor = self._base.execute(self._sql, self._parameters)
+        names = [column[0] for column in cursor.description or ()]
+        rows: list[tuple[Any, ...]] = []
+        size_bytes = 0
+        while fetched := cursor.fetchmany(FETCHED_AT_ONCE):
+            rows += fetched
+            size_bytes += sum(_size_bytes(cell) for row in fetched for cell in row)
+            if size_bytes > self._limits.result_bytes:
+                raise TooMuch(f"the result has more than {self._limits.result_bytes} bytes: add a LIMIT")
+            if len(rows) > self._limits.result_rows:
+                raise TooMuch(f"the result has more than {self._limits.result_rows} rows: add a LIMIT")
+        return names, rows
+
+    def _authorize(self, action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
+        match action:
+            case sqlite3.SQLITE_SELECT:
+                return sqlite3.SQLITE_OK
+            case sqlite3.SQLITE_READ if first in TABLES:
+                self._tables.add(first)
+                return sqlite3.SQLITE_OK
+            case sqlite3.SQLITE_FUNCTION if second is not None and second.lower() in _ALLOWED:
+                return sqlite3.SQLITE_OK
+            case sqlite3.SQLITE_FUNCTION:
+                self._denied = f"function {second} is not offered"
+            case sqlite3.SQLITE_READ:
+                self._denied = f"there is no table {first}: the tables are {', '.join(TABLES)}"
+            case sqlite3.SQLITE_RECURSIVE:
+                self._denied = "recursive statements are not offered"
+            case _:
+                self._denied = "only SELECT is possible"
+        return sqlite3.SQLITE_DENY
+
+    def _look(self) -> bool:
+        """True stops the statement."""
+        self._is_over_time = self._clock.now() >= self._ends_at
+        return self._is_over_time or self._is_abandoned
+
+    def _failure(self, error: Exception) -> Invalid:
+        if self._is_over_time:
+            return self._over_time()
+        return Invalid(f"sql: {self._denied or error}")
+
+    def _over_time(self) -> OverTime:
+        return OverTime(f"the statement took longer than {self._limits.statement_s:g} s: ask for less")
+
+
+def _size_bytes(cell: Value) -> int:
+    return len(cell) if isinstance(cell, str | bytes) else 8
+
+
+def _kind(name: str, tables: set[str], cells: list[Value]) -> str:
+    """A column that is called like one of the tables has its type if the values fit; others go by their values."""
+    seen = {type(cell) for cell in cells if cell is not None}
+    by_value = {str: "Utf8", int: "Int64", float: "Float64", bytes: "Binary"}
+    of_values = {by_value[kind] for kind in seen}
+    declared = next((TABLES[table].columns[name] for table in sorted(tables) if name in TABLES[table].columns), None)
+    if declared is not None and of_values <= {_plain(declared)} and _fits(declared, cells):
+        return declared
+    if of_values == {"Int64", "Float64"}:
+        return "Float64"
+    return of_values.pop() if len(of_values) == 1 else ("Utf8" if of_values else "Null")
+
+
+def _fits(declared: str, cells: list[Value]) -> bool:
+    most = {"UInt8": 0xFF, "UInt32": 0xFFFF_FFFF}.get(declared)
+    return most is None or all(0 <= cell <= most for cell in cells if isinstance(cell, int))
+
+
+def _plain(declared: str) -> str:
+    return "Utf8" if declared in ("Utf8", MAP) else "Int64"
+
+
+def _with_maps(row: tuple[Value, ...], maps: list[int]) -> tuple[Cell, ...]:
+    cells: list[Cell] = list(row)
+    for at in maps:
+        text = row[at]
+        if isinstance(text, str):
+            with suppress(msgspec.DecodeError):         # something else that was named like a column of maps
+                cells[at] = msgspec.json.decode(text, type=dict[str, str])
+    return tuple(cells)

@@ -1,0 +1,81 @@
+"""The tables that can be asked about, and their columns with the names of their Arrow types."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MAP = "Map(Utf8, Utf8)"
+
+_SQLITE_TYPES = {
+    "Utf8": "TEXT", MAP: "TEXT", "Int64": "INTEGER", "UInt8": "INTEGER", "UInt32": "INTEGER",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    columns: Mapping[str, str]              # Arrow types by name
+
+    @property
+    def ddl(self) -> str:
+        columns = ", ".join(f"{name} {_SQLITE_TYPES[kind]}" for name, kind in self.columns.items())
+        return f"CREATE TABLE {self.name} ({columns})"
+
+    @property
+    def insert(self) -> str:
+        return f"INSERT INTO {self.name} VALUES ({', '.join('?' for _ in self.columns)})"
+
+
+JOBS = Table("jobs", {
+    "shard_id": "Utf8",
+    "tenant": "Utf8",
+    "id": "Utf8",
+    "priority": "UInt8",
+    "enqueue_time_ms": "Int64",
+    "payload": "Utf8",                      # JSON
+    "status_kind": "Utf8",
+    "status_changed_at_ms": "Int64",
+    "task_group": "Utf8",
+    "current_attempt": "UInt32",
+    "next_attempt_starts_after_ms": "Int64",
+    "metadata": MAP,
+    "limits": "Utf8",                       # JSON
+})  # fmt: skip
+QUEUES = Table("queues", {
+    "shard_id": "Utf8",
+    "tenant": "Utf8",
+    "queue_name": "Utf8",
+    "entry_type": "Utf8",                   # holder or requester
+    "task_id": "Utf8",
+    "job_id": "Utf8",
+    "priority": "UInt8",
+    "timestamp_ms": "Int64",                # when it was granted, or from when it waits
+})  # fmt: skip
+TENANT_COUNTS = Table("tenant_counts", {
+    "shard_id": "Utf8",
+    "tenant": "Utf8",
+    "status_kind": "Utf8",                  # a job that waits counts as scheduled here
+    "cnt": "Int64",
+})  # fmt: skip
+QUEUE_COUNTS = Table("queue_counts", {
+    "shard_id": "Utf8",
+    "tenant": "Utf8",
+    "queue_name": "Utf8",
+    "holders": "Int64",
+    "requesters": "Int64",
+    "max_concurrency": "UInt32",            # of a fixed limit it is known only while somebody waits
+    "limit_type": "Utf8",                   # concurrency or floating
+})  # fmt: skip
+TASKS = Table("tasks", {
+    "shard_id": "Utf8",
+    "tenant": "Utf8",
+    "task_group": "Utf8",
+    "start_time_ms": "Int64",
+    "priority": "UInt8",
+    "job_id": "Utf8",
+    "attempt": "UInt32",
+    "variant_type": "Utf8",
+    "task_id": "Utf8",
+    "held_queues": "Utf8",                  # JSON
+})  # fmt: skip
+
+TABLES = {table.name: table for table in (JOBS, QUEUES, TENANT_COUNTS, QUEUE_COUNTS, TASKS)}

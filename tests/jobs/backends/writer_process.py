@@ -1,0 +1,56 @@
+"""A process that writes to a shard until it is killed or cannot go on, and says on its output what was acknowledged.
+
+    python writer_process.py URL SHARD [FILE_BYTES_MAX]
+
+Each line is the number of a batch that is durable, or `end` and the kind of error that ended it. A greatest size for
+files makes a disk that is full.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+
+from argosy.base.errors import ArgosyError
+from argosy.base.kv import Batch
+from argosy.jobs.backends.opening import ShardStore
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.ledger.service import GroupLedger
+
+WRITERS = 4
+
+
+async def main(url: str, shard: str, file_bytes_max: int | None) -> None:
+    settings = ShardStoreSettings(**json.loads(os.environ.get("WRITER_SETTINGS", "{}")))
+    store = await ShardStore.open(url, settings)
+    ledger = GroupLedger(await store.shard(shard))
+    if file_bytes_max is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, resource.RLIM_INFINITY))
+    await asyncio.gather(*(write(ledger, number) for number in range(WRITERS)))
+    await ledger.close()
+
+
+async def write(ledger: GroupLedger, number: int) -> None:
+    size = 10
+    while True:
+        batch = Batch().put(b"row/%08d" % number, b"x" * size).put(b"twin/%08d" % number, b"x" * size)
+        try:
+            await ledger.stage(batch)
+        except ArgosyError as error:
+            say(f"end {type(error).__name__}")
+            return
+        say(str(number))
+        number += WRITERS
+        size = min(size * 2, 4000)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else None))

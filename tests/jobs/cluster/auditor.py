@@ -1,0 +1,48 @@
+"""Somebody who writes down what clients and workers saw, and afterwards says what should not have happened."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+
+@dataclass
+class Run:
+    """A worker's belief that it runs a job: from the answer to the lease until it reports, or its lease is over."""
+
+    job: str
+    task: str
+    began: float
+    until: float
+    limit: str = ""
+
+
+@dataclass
+class Auditor:
+    acknowledged: dict[str, str] = field(default_factory=dict)          # job -> tenant
+    runs: list[Run] = field(default_factory=list)
+
+    def twice_at_once(self) -> list[tuple[Run, Run]]:
+        """Runs of one job that overlap (JOB-2)."""
+        by_job: dict[str, list[Run]] = defaultdict(list)
+        for each in self.runs:
+            by_job[each.job].append(each)
+        found = []
+        for runs in by_job.values():
+            runs.sort(key=lambda each: each.began)
+            found += [(a, b) for a, b in pairwise(runs) if b.began < a.until]
+        return found
+
+    def most_at_once(self) -> dict[str, int]:
+        """For each limit, how many ran under it at the same time at most (JOB-3)."""
+        steps: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        for each in self.runs:
+            if each.limit and each.until > each.began:
+                steps[each.limit] += [(each.began, 1), (each.until, -1)]
+        most = {}
+        for limit, changes in steps.items():
+            running = high = 0
+            for _, change in sorted(changes):       # at one instant those who end come first
+                running += change
+                high = max(high, running)
+            most[limit] = high
+        return most

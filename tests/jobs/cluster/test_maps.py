@@ -1,0 +1,119 @@
+"""Where the map is kept: the same promises in memory, in a folder and in a real S3."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import ArgosyError, Conflict, Invalid, Unavailable
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.cluster.backends.maps import maps_at
+from argosy.jobs.cluster.client import MapClient
+from argosy.jobs.cluster.ports import MapStore
+from argosy.jobs.cluster.shardmap import ShardMap, first_map
+from tests.servers.s3 import S3
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    with S3() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
+def maps(request: pytest.FixtureRequest, tmp_path: Path) -> MapStore:
+    if request.param == "s3":
+        server: S3 = request.getfixturevalue("s3")
+        return maps_at(f"{server.url}/{tmp_path.name}", server.settings(), {})
+    return maps_at("memory://" if request.param == "memory" else f"file://{tmp_path}/new", ShardStoreSettings(), {})
+
+
+def map_of(version: int, name: str = "x") -> ShardMap:
+    return ShardMap(version, first_map(1, lambda: name, 0).shards)
+
+
+async def test_a_place_where_nothing_was_kept_has_no_map(maps: MapStore) -> None:
+    assert await maps.newest() is None
+
+
+async def test_the_newest_version_is_found_whatever_is_known(maps: MapStore) -> None:
+    for version in range(1, 12):
+        await maps.add(map_of(version, f"v{version}"))
+    for known in range(11):
+        assert await maps.newest(known) == map_of(11, "v11")
+    assert await maps.newest(11) is None
+
+
+async def test_a_version_is_written_once(maps: MapStore) -> None:
+    await maps.add(map_of(1, "first"))
+    with pytest.raises(Conflict, match="version 1"):
+        await maps.add(map_of(1, "second"))
+    assert await maps.newest() == map_of(1, "first")
+
+
+async def test_of_many_who_add_the_same_version_one_wins(maps: MapStore) -> None:
+    answers = await asyncio.gather(*(maps.add(map_of(1, f"n{n}")) for n in range(8)), return_exceptions=True)
+    winners = [f"n{number}" for number, answer in enumerate(answers) if answer is None]
+    assert len(winners) == 1
+    assert sum(isinstance(answer, Conflict) for answer in answers) == 7
+    assert await maps.newest() == map_of(1, winners[0])
+
+
+async def test_nodes_that_begin_together_agree_on_the_first_map(maps: MapStore) -> None:
+    ids = count(1)
+    made = await asyncio.gather(*(MapClient(maps).start(2, lambda: f"shard-{next(ids)}", 0) for _ in range(4)))
+    assert len({tuple(spec.id for spec in each.shards) for each in made}) == 1
+
+
+async def test_a_client_tells_when_the_map_has_changed(maps: MapStore) -> None:
+    client, told = MapClient(maps), []
+    client.observers.append(lambda: told.append(client.current.version))
+    with pytest.raises(Unavailable, match="not been read"):
+        _ = client.current
+    await client.start(1, lambda: "x", 0)
+    await maps.add(map_of(2, "y"))
+    assert [spec.name for spec in await client.units()] == ["y"]
+    await client.units()
+    assert told == [1, 2]
+
+
+async def test_a_map_that_cannot_be_read_does_not_end_a_node_that_knows_an_older_one(tmp_path: Path) -> None:
+    client = MapClient(maps_at(f"file://{tmp_path}", ShardStoreSettings(), {}))
+    known = await client.start(1, lambda: "x", 0)
+    (tmp_path / "shards-00000002.json").write_text('{"version": 2, "shards": [], "format": 9}')
+    with pytest.raises(Unavailable, match="format 9"):
+        await client.units()
+    assert client.current == known
+
+
+async def test_a_folder_keeps_the_map_without_leftovers(tmp_path: Path) -> None:
+    maps = maps_at(f"file://{tmp_path}", ShardStoreSettings(), {})
+    await maps.add(map_of(1))
+    with pytest.raises(Conflict):
+        await maps.add(map_of(1))
+    assert os.listdir(tmp_path) == ["shards-00000001.json"]
+
+
+async def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Unavailable, match="cannot be"):
+        await maps_at(f"file://{tmp_path}/file", ShardStoreSettings(), {}).add(map_of(1))
+
+
+async def test_an_s3_that_is_away_or_refuses_is_told(s3: S3) -> None:
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await maps_at("s3://bucket", replace(s3.settings(), s3_endpoint="http://127.0.0.1:9"), {}).newest()
+    missing = maps_at("s3://no-such-bucket", s3.settings(), {})
+    with pytest.raises(ArgosyError):
+        await missing.newest()
+    with pytest.raises(Unavailable, match="404"):
+        await missing.add(map_of(1))
+
+
+def test_a_url_that_names_no_place_is_refused() -> None:
+    with pytest.raises(Invalid, match="names no place"):
+        maps_at("ftp://x", ShardStoreSettings(), {})

@@ -1,0 +1,91 @@
+"""The map of shards is whole, whatever is done to it and whoever wrote it."""
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from argosy.base.errors import Invalid, NotFound
+from argosy.jobs.cluster.ranges import HashRange
+from argosy.jobs.cluster.shardmap import SHARDS_MAX, ShardMap, checked, decoded, encoded, first_map
+
+
+def new_map(shards: int = 2) -> ShardMap:
+    ids = count(1)
+    return first_map(shards, lambda: f"shard-{next(ids)}", 1000)
+
+
+def test_children_stand_where_their_parent_stood() -> None:
+    split = new_map().after_split("shard-1", "4000000000000000", "left", "right", 2000)
+    assert split.version == 2
+    assert [(spec.id, spec.range.start, spec.parent) for spec in split.shards] == [
+        ("left", "", "shard-1"), ("right", "4000000000000000", "shard-1"), ("shard-2", "8000000000000000", ""),
+    ]  # fmt: skip
+    assert split.by_id("left").created_at == 2000
+    with pytest.raises(NotFound):
+        split.by_id("shard-1")
+
+
+@given(st.text(min_size=1, max_size=20), st.lists(st.integers(0, 30), max_size=12))
+def test_after_any_splits_a_tenant_has_one_shard_and_it_is_a_descendant_of_its_first(
+    tenant: str, choices: list[int]
+) -> None:
+    shards, ids = new_map(), count(100)
+    first = shards.of_tenant(tenant).id
+    parents: dict[str, str] = {}
+    for choice in choices:
+        spec = shards.shards[choice % len(shards.shards)]
+        left, right = str(next(ids)), str(next(ids))
+        shards = shards.after_split(spec.id, spec.range.middle(), left, right, 0)
+        parents[left] = parents[right] = spec.id
+    at = shards.of_tenant(tenant).id
+    while at in parents:
+        at = parents[at]
+    assert at == first
+
+
+def test_calling_a_split_off_changes_nothing_but_the_count() -> None:
+    before = new_map()
+    after = before.after_calling_off("shard-2")
+    assert after.version == before.version + 1
+    assert [spec.undone for spec in after.shards] == [0, 1]
+    assert [replace(spec, undone=0) for spec in after.shards] == list(before.shards)
+
+
+def test_a_map_is_read_as_it_was_written() -> None:
+    shards = new_map(5).after_split("shard-3", "7000000000000000", "l", "r", 7)
+    assert decoded(encoded(shards)) == shards
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"version":1,"shards":[]}', b"\xff\xfe"])
+def test_what_is_no_map_is_refused(text: bytes) -> None:
+    with pytest.raises(Invalid):
+        decoded(text)
+
+
+def test_a_map_of_a_later_format_is_refused_rather_than_misread() -> None:
+    with pytest.raises(Invalid, match="format 2"):
+        decoded(encoded(replace(new_map(), format=2)))
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [HashRange("", "4000000000000000"), HashRange("8000000000000000", "")],
+        [HashRange("", "8000000000000000"), HashRange("4000000000000000", "")],
+        [HashRange("", "8000000000000000")],
+        [HashRange("", ""), HashRange("", "")],
+    ],
+)
+def test_gaps_and_overlaps_are_refused(ranges: list[HashRange]) -> None:
+    spec = new_map().shards[0]
+    with pytest.raises(Invalid, match="gaps or overlaps"):
+        checked(ShardMap(1, tuple(replace(spec, id=str(n), range=part) for n, part in enumerate(ranges))))
+
+
+@pytest.mark.parametrize("shards", [0, SHARDS_MAX + 1])
+def test_the_number_of_shards_has_bounds(shards: int) -> None:
+    with pytest.raises(Invalid, match=str(SHARDS_MAX)):
+        new_map(shards)

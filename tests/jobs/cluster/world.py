@@ -1,0 +1,292 @@
+"""A cluster of brokers in virtual time: nodes that can be killed, stopped and cut off, clients and workers that call
+them over a network of tasks, and an auditor who writes down what clients and workers saw."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeVar
+
+from argosy.base.clock import Random, seeded_random
+from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
+from argosy.base.metrics import Metrics
+from argosy.jobs.backends.memory import after
+from argosy.jobs.broker import Topology
+from argosy.jobs.cluster.backends.maps import MemoryMaps
+from argosy.jobs.cluster.backends.memory import MemoryShards
+from argosy.jobs.cluster.model import ShardLeases
+from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.model import ConcurrencyLimit, Failure, JobStatus, JobView, LeasedTask, NewJob, Outcome, Success
+from argosy.jobs.ports import ShardCalls
+from argosy.jobs.settings import JobsSettings
+from argosy.jobs.shard.checking import audit
+from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.events import Fact
+from argosy.ownership.model import Space
+from argosy.sim.clocks import SimClock
+from argosy.sim.loop import Process, SimLoop, run
+from argosy.throttle.limits.backends.memory import MemoryLimiter
+from tests.jobs.cluster.auditor import Auditor, Run
+
+T = TypeVar("T")
+
+CALL_S_MAX = 5.0            # a client gives up on an answer
+PATIENCE_S = 600.0          # of virtual time
+
+
+class Link:
+    """One node's way to the ownership store; it can be cut."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.is_cut = False
+        self.calls = 0
+
+    @property
+    def space(self) -> Space:
+        return self._store.space
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **named: Any) -> Any:
+            self.calls += 1
+            if self.is_cut:
+                raise Unavailable("the link is cut")
+            return await getattr(self._store, name)(*args, **named)
+
+        return call
+
+    async def watch(self) -> AsyncIterator[Fact]:
+        if self.is_cut:
+            raise Unavailable("the link is cut")
+        async for fact in self._store.watch():
+            if self.is_cut:
+                raise Unavailable("the link is cut")
+            yield fact
+
+
+@dataclass
+class SimNode:
+    node: JobsNode
+    process: Process
+    link: Link
+    running: "asyncio.Task[None]"
+
+
+class World:
+    def __init__(self, loop: SimLoop, seed: str = "1", **changes: Any) -> None:
+        self.loop = loop
+        self.random: Random = seeded_random(f"world {seed}")
+        self.settings = JobsSettings(**{"shards": 4, "with_tenants": True, "keep_ms": 0, **changes})
+        self.clock = SimClock(loop.time)
+        self.store = MemoryStore(
+            Space("shards", is_auctioned=False), clock=self.clock, random=seeded_random(f"store {seed}")
+        )
+        self.maps = MemoryMaps()
+        self.shards = MemoryShards(delay=after(lambda: self.random.uniform(0.001, 0.02)))
+        self.limiter = MemoryLimiter(clock=self.clock)
+        self.nodes: dict[str, SimNode] = {}
+        self.metrics: dict[str, Metrics] = {}
+        self.auditor = Auditor()
+        self._ids = count(1)
+        self._starts = count(1)
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    async def start(self, *names: str) -> None:
+        for name in names:
+            process, link = Process(name, self.loop), Link(self.store)
+            skew_s = self.random.uniform(-0.3, 0.3)
+            node = JobsNode(
+                link, self.shards, self.maps, self.limiter,
+                node_id=name, address=name, settings=self.settings,
+                clock=SimClock(self.loop.time, drift=self.random.uniform(-0.002, 0.002), wall_offset_s=skew_s),
+                random=seeded_random(f"{name} {next(self._starts)}"), new_id=self._new_id,
+                metrics=self.metrics.setdefault(name, Metrics()),
+            )  # fmt: skip
+            await process.spawn(node.start())
+            self.nodes[name] = SimNode(node, process, link, process.spawn(node.run()))
+
+    def kill(self, name: str) -> None:
+        self.nodes.pop(name).process.kill()
+
+    async def drain(self, name: str) -> None:
+        leaving = self.nodes.pop(name)
+        await leaving.process.spawn(leaving.node.drain())
+        await leaving.running
+
+    def stop(self, name: str) -> SimNode:
+        self.nodes[name].process.pause()
+        return self.nodes[name]
+
+    def cont(self, name: str) -> None:
+        self.nodes[name].process.resume()
+
+    async def call(self, name: str, coro: Coroutine[Any, Any, T]) -> T:
+        """As over a network: a node that is dead or stopped does not answer."""
+        at = self.nodes.get(name)
+        if at is None:
+            coro.close()
+            raise Unavailable(f"{name} cannot be reached")
+        task = at.process.spawn(coro)
+        done, _ = await asyncio.wait([task], timeout=CALL_S_MAX)
+        if not done:
+            task.add_done_callback(lambda late: late.cancelled() or late.exception())
+            raise Unavailable(f"{name} has not answered for {CALL_S_MAX} s")
+        return task.result()
+
+    def _new_id(self) -> str:
+        return f"00000000-0000-4000-8000-{next(self._ids):012x}"
+
+    # -- what can be seen from outside ------------------------------------------------------------------------------
+
+    async def until(
+        self, is_so: Callable[[], bool], what: str, *, within_s: float = PATIENCE_S, look_s: float = 0.05
+    ) -> float:
+        deadline = self.clock.now() + within_s
+        while not is_so():
+            assert self.clock.now() < deadline, f"not within {within_s} s: {what}"
+            await self.clock.sleep(look_s)
+        return self.clock.now()
+
+    def serving(self) -> dict[str, list[str]]:
+        """Shard to the nodes that would answer for it just now."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name, each in self.nodes.items():
+            if not each.process.is_paused:
+                for shard_id, _ in each.node.local():
+                    found[shard_id].append(name)
+        return found
+
+    def newest(self) -> JobsNode:
+        """The node that knows most: shards are only ever split."""
+        return max((each.node for each in self.nodes.values()), key=lambda node: len(node.topology().shards))
+
+    def all_served(self) -> bool:
+        return all(len(self.serving().get(place.id, ())) == 1 for place in self.newest().topology().shards)
+
+    def owner(self, shard_id: str) -> str:
+        return self.serving()[shard_id][0]
+
+    def any_node(self) -> str:
+        return self.random.choice(sorted(self.nodes))
+
+    async def topology(self, name: str) -> Topology:
+        async def ask() -> Topology:
+            return self.nodes[name].node.topology()
+
+        return await self.call(name, ask())
+
+    # -- clients ----------------------------------------------------------------------------------------------------
+
+    async def at_shard_of(self, tenant: str, do: Callable[[ShardCalls], Awaitable[T]]) -> T:
+        """Finds the shard as a client does: asks any node, follows hints, tries again."""
+        hint: str | None = None
+        deadline = self.clock.now() + PATIENCE_S
+        while True:
+            name = hint if hint in self.nodes else self.any_node()
+            hint = None
+            try:
+                return await self.call(name, self._ask(name, tenant, do))
+            except NotOwner as elsewhere:
+                hint = elsewhere.hint
+            except Unavailable:
+                pass
+            assert self.clock.now() < deadline, f"no answer for {tenant} within {PATIENCE_S} s"
+            await self.clock.sleep(self.random.uniform(0.05, 0.3))
+
+    async def _ask(self, name: str, tenant: str, do: Callable[[ShardCalls], Awaitable[T]]) -> T:
+        node = self.nodes[name].node
+        return await do(node.shard(node.shard_of(tenant)))
+
+    async def enqueue(self, job: NewJob) -> None:
+        async def put(shard: ShardCalls) -> None:
+            (answer,) = await shard.enqueue([job])
+            if isinstance(answer, ArgosyError) and not isinstance(answer, Conflict):
+                raise answer            # a Conflict is our own earlier try, whose answer was lost
+
+        await self.at_shard_of(job.tenant, put)
+        self.auditor.acknowledged[job.id] = job.tenant
+
+    async def view(self, job: str) -> JobView:
+        tenant = self.auditor.acknowledged[job]
+        return await self.at_shard_of(tenant, lambda shard: shard.get(tenant, job, with_attempts=True))
+
+    # -- workers ----------------------------------------------------------------------------------------------------
+
+    async def work(self, worker: str, *, group: str = "g", fails: float = 0.1, longest_s: float = 3.0) -> None:
+        while True:
+            name, asked_at = self.any_node(), self.clock.now()
+            try:
+                given = await self.call(name, self._poll(name, group, worker))
+            except (Unavailable, NotOwner):
+                await self.clock.sleep(self.random.uniform(0.05, 0.3))
+                continue
+            tasks = [task for each in given for task in each.tasks]
+            await asyncio.gather(*(self._run(worker, task, asked_at, fails, longest_s) for task in tasks))
+
+    async def _poll(self, name: str, group: str, worker: str) -> list[ShardLeases]:
+        return await self.nodes[name].node.lease(group, worker, 3, wait_s=2.0)
+
+    async def _run(self, worker: str, task: LeasedTask, asked_at: float, fails: float, longest_s: float) -> None:
+        limit = next((each.key for each in task.job.limits if isinstance(each, ConcurrencyLimit)), "")
+        now, over = self.clock.now(), asked_at + task.lease_ms / 1000
+        key = f"{task.job.tenant}/{limit}" if limit else ""
+        this = Run(task.job.id, task.task.id, now, over, key)
+        self.auditor.runs.append(this)
+        await self.clock.sleep(self.random.uniform(0.05, longest_s))
+        if self.random.random() < 0.02:
+            return                          # the worker has crashed
+        outcome: Outcome = Failure("X") if self.random.random() < fails else Success(b"ok")
+        # From here on the worker does nothing more for the job, whether the broker hears of it or not.
+        this.until = min(this.until, self.clock.now())
+
+        async def tell(shard: ShardCalls) -> None:
+            (answer,) = await shard.report([(task.task.id, outcome)], worker=worker)
+            if isinstance(answer, Unavailable | NotOwner):
+                raise answer
+
+        await self.at_shard_of(task.job.tenant, tell)
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    async def all_final(self) -> dict[str, JobStatus]:
+        """The status of every acknowledged job, once all are final."""
+        found: dict[str, JobStatus] = {}
+        for job in self.auditor.acknowledged:
+            deadline = self.clock.now() + PATIENCE_S
+            while not (view := await self.view(job)).state.status.is_final:
+                assert self.clock.now() < deadline, f"job {job} is still {view.state}"
+                await self.clock.sleep(0.5)
+            found[job] = view.state.status
+        return found
+
+    async def wrongs(self) -> list[str]:
+        """What the shards' own audit finds."""
+        found: list[str] = []
+        for name, each in self.nodes.items():
+            for opened in list(each.node._worker.open.values()):
+                found += await self.call(name, audit(opened.shard))
+        return found
+
+
+def in_virtual_time(
+    seed: str = "1", **changes: Any
+) -> Callable[[Callable[[World], Coroutine[Any, Any, None]]], Callable[[], None]]:
+    """Makes a test of an `async def test_…(world)`: the whole story runs on the simulator's loop."""
+
+    def made(story: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        def test() -> None:
+            run_story(story, seed, **changes)
+
+        test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__
+        return test
+
+    return made
+
+
+def run_story(story: Callable[[World], Coroutine[Any, Any, None]], seed: str, **changes: Any) -> None:
+    async def main(loop: SimLoop) -> None:
+        await story(World(loop, seed, **changes))
+
+    run(main)

@@ -1,0 +1,19 @@
+"""A node behind a server, without tenants and with."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.jobs.rpc.stage import Stage, staged
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    async with staged() as made:
+        yield made
+
+
+@pytest.fixture
+async def tenanted() -> AsyncIterator[Stage]:
+    async with staged(with_tenants=True) as made:
+        yield made

@@ -1,0 +1,79 @@
+"""The audit sees what it is there to see: each planted fault is named."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from argosy.jobs import keys
+from argosy.jobs.model import ConcurrencyLimit, JobStatus, State
+from argosy.jobs.shard import audit
+from argosy.jobs.shard.rows import decode_state, encode
+from tests.jobs.shard.making import Ledger, T, World
+
+
+def first(ledger: Ledger, kind: int) -> bytes:
+    found: bytes = next(key for key in ledger.seen if key[0] == kind)
+    return found
+
+
+def lose(kind: int) -> Callable[[World], None]:
+    return lambda world: world.ledger.seen.pop(first(world.ledger, kind))
+
+
+def turn(kind: int, **changes: object) -> Callable[[World], None]:
+    def plant(world: World) -> None:
+        key = first(world.ledger, kind)
+        state: State = decode_state(world.ledger.seen[key])
+        world.ledger.seen[key] = encode(replace(state, **changes))  # type: ignore[arg-type]
+
+    return plant
+
+
+def double_lease(world: World) -> None:
+    key = first(world.ledger, keys.LEASE)
+    lease = world.shard.core.memory.leases.by_task[str(keys.items(key)[0])].lease
+    twin = replace(lease, task=replace(lease.task, id="twin"))  # type: ignore[type-var]
+    world.ledger.seen[keys.key(keys.LEASE, "twin")] = encode(twin)
+
+
+def second_holder(world: World) -> None:
+    queued = next(iter(world.shard.core.memory.slots.waiting.values())).first()
+    assert queued is not None
+    world.ledger.seen[keys.key(keys.HOLDER, T, "one", queued.task_id)] = encode(1)
+
+
+def idle_holder(world: World) -> None:
+    world.ledger.seen[keys.key(keys.HOLDER, T, "one", "nobody")] = encode(1)
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [
+        (lose(keys.JOB), "everyJobHasOneState"),
+        (lose(keys.LEASE), "leaseJobMustBeRunning"),
+        (lose(keys.LEASE), "noZombieAttempts"),
+        (lose(keys.ATTEMPT), "runningJobHasRunningAttempt"),
+        (lose(keys.REQUEST), "restartedJobIsScheduledWithTask"),
+        (lose(keys.TASK), "memoryIsWhatRowsSay"),
+        (lose(keys.STATUS), "indexesAgree"),
+        (lose(keys.HOLDER), "memoryIsWhatRowsSay"),
+        (turn(keys.LIVE, status=JobStatus.FAILED), "noLeasesForTerminal"),
+        (turn(keys.LIVE, status=JobStatus.SUCCEEDED), "validTransitions"),
+        (double_lease, "oneLeasePerJob"),
+        (second_holder, "queueLimitEnforced"),
+        (second_holder, "grantedMeansNoRequest"),
+        (idle_holder, "holdersRequireActiveTask"),
+    ],
+)
+async def test_a_planted_fault_is_named(plant: Callable[[World], None], name: str) -> None:
+    world = World()
+    await world.shard.open()
+    limits = (ConcurrencyLimit("one", 1),)
+    await world.put(id="a-runs", limits=limits)
+    await world.lease_one()
+    await world.put(id="b-parked", limits=limits)
+    await world.put(id="c-waits")
+    assert await audit(world.shard) == []
+    plant(world)
+    assert any(line.startswith(f"{name}:") for line in await audit(world.shard))

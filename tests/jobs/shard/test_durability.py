@@ -1,0 +1,189 @@
+"""Answers only after durability; crashes; races between calls about one job."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argosy.base.errors import Conflict, Fenced, Unavailable
+from argosy.jobs.model import Cancelled, ConcurrencyLimit, Failure, JobStatus, RetryPolicy, Success
+from argosy.jobs.shard import audit
+from tests.jobs.shard.making import T, World, new_job, turns
+
+
+async def begun(call: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    task = asyncio.ensure_future(call)
+    await turns()
+    return task
+
+
+async def test_nothing_is_answered_before_it_is_durable(world: World) -> None:
+    world.ledger.is_manual = True
+    enqueued = await begun(world.put(id="a"))
+    leased = await begun(world.lease_one())
+    assert world.ledger.staged == 2
+    assert not enqueued.done()
+    assert not leased.done()
+    world.ledger.flush(1)
+    assert await enqueued == "a"
+    assert not leased.done()
+    world.ledger.flush()
+    assert (await leased).job.id == "a"
+
+
+async def test_a_refusal_waits_until_what_it_is_about_is_durable(world: World) -> None:
+    world.ledger.is_manual = True
+    first = await begun(world.put(id="a", unique_key="u"))
+    refused = await begun(world.shard.enqueue([new_job(id="a")]))
+    claimed = await begun(world.put(unique_key="u"))
+    seen = await begun(world.view("a"))
+    assert not refused.done()
+    assert not claimed.done()
+    assert not seen.done()
+    world.ledger.is_manual = False
+    world.ledger.flush()
+    await first
+    assert isinstance((await refused)[0], Conflict)
+    assert await claimed == "a"
+    assert (await seen).job.id == "a"
+
+
+async def test_a_shard_that_was_fenced_serves_no_more() -> None:
+    world = World()
+    await world.shard.open()
+    world.ledger.is_manual = True
+    enqueued = await begun(world.put())
+    world.ledger.fail(Fenced("another has it"))
+    with pytest.raises(Fenced):
+        await enqueued
+    for call in (world.put(), world.lease(), world.view("a"), world.shard.cancel(T, "a"), world.shard.tick()):
+        with pytest.raises(Fenced):
+            await call
+
+
+async def test_a_ledger_that_refuses_a_stage_ends_the_shard() -> None:
+    world = World()
+    await world.shard.open()
+    world.ledger.failure = Unavailable("full")
+    with pytest.raises(Unavailable):
+        await world.put()
+    world.ledger.failure = None
+    with pytest.raises(Unavailable, match="full"):
+        await world.put()
+
+
+async def test_a_lease_that_is_called_off_leaves_its_tasks_to_others(world: World) -> None:
+    await world.put(id="a")
+    call = asyncio.ensure_future(world.lease())
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert [each.job.id for each in await world.lease()] == ["a"]
+
+
+@pytest.mark.parametrize("head_start", range(4))
+async def test_a_job_is_either_leased_or_cancelled_whoever_reads_first(world: World, head_start: int) -> None:
+    await world.put(id="a")
+    cancelling = asyncio.ensure_future(world.shard.cancel(T, "a"))
+    await turns(head_start)
+    leased = await world.lease()
+    await cancelling
+    status = await world.status("a")
+    assert (len(leased), status) in ((0, JobStatus.CANCELLED), (1, JobStatus.RUNNING))
+
+
+async def test_of_many_who_enqueue_one_id_at_once_one_wins(world: World) -> None:
+    answers = await asyncio.gather(*(world.shard.enqueue([new_job(id="a", payload=bytes([n]))]) for n in range(20)))
+    assert sum(answer == ["a"] for answer in answers) == 1
+    assert sum(isinstance(answer[0], Conflict) for answer in answers) == 19
+
+
+async def test_of_many_who_change_one_job_at_once_each_sees_what_the_others_did(world: World) -> None:
+    await world.put(id="a")
+    calls = [world.shard.cancel(T, "a") for _ in range(5)] + [world.shard.restart(T, "a") for _ in range(3)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(answer) for answer in answers} <= {type(None), Conflict}
+    cancelled, restarted = (sum(answer is None for answer in some) for some in (answers[:5], answers[5:]))
+    is_cancelled = await world.status("a") == JobStatus.CANCELLED
+    assert cancelled - restarted == is_cancelled
+
+
+async def test_two_who_lease_at_once_never_get_the_same_task(world: World) -> None:
+    for _ in range(50):
+        await world.put()
+    answers = await asyncio.gather(*(world.lease(7, worker=f"w{n}") for n in range(10)))
+    ids = [each.task.id for answer in answers for each in answer]
+    assert len(ids) == len(set(ids)) == 50      # JOB-2
+
+
+ONE = ConcurrencyLimit("one", 1)
+RETRY = RetryPolicy(retry_count=1)
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_whatever_was_answered_before_a_crash_is_there_after_it(data: st.DataObject) -> None:
+    """JOB-1, JOB-2 and JOB-3 over crashes that lose any tail of what was staged."""
+    asyncio.run(_check_crashes(data))
+
+
+async def _check_crashes(data: st.DataObject) -> None:
+    world = World()
+    await world.shard.open()
+    acknowledged: set[str] = set()
+    finished: dict[str, JobStatus] = {}
+    for life in range(3):
+        world.ledger.is_manual = True
+        calls: list[asyncio.Task[Any]] = []
+        for number in range(data.draw(st.integers(1, 12))):
+            calls.append(await begun(_some_call(world, data, f"{life}-{number}", acknowledged, finished)))
+            if data.draw(st.booleans()):
+                world.ledger.flush(data.draw(st.integers(1, 3)))
+                await turns()
+        world.ledger.flush(data.draw(st.integers(0, world.ledger.staged)))
+        await turns()
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await world.reopen()
+        assert await audit(world.shard) == []
+        there = {view.job.id: view.state.status for view in await world.shard.find(T, limit=1_000)}
+        assert acknowledged <= there.keys()                             # JOB-1
+        assert {job: there[job] for job in finished} == finished
+        assert world.shard.core.memory.slots.count((T, "one")) <= 1     # JOB-3
+
+
+async def _some_call(
+    world: World, data: st.DataObject, id: str, acknowledged: set[str], finished: dict[str, JobStatus]
+) -> None:
+    shard = world.shard
+    match data.draw(st.sampled_from(["put", "put", "lease", "lease", "cancel", "report", "expire"])):
+        case "put":
+            limits = (ONE,) if data.draw(st.booleans()) else ()
+            answers = await shard.enqueue([new_job(id=f"{id}{n}", limits=limits, retry=RETRY) for n in range(2)])
+            acknowledged.update(answer for answer in answers if isinstance(answer, str))
+        case "lease":
+            await world.lease(2)
+        case "cancel":
+            if acknowledged:
+                job = data.draw(st.sampled_from(sorted(acknowledged)))
+                try:
+                    await shard.cancel(T, job)
+                except Conflict:
+                    return
+                if (await shard.get(T, job)).state.status == JobStatus.CANCELLED:
+                    finished[job] = JobStatus.CANCELLED
+        case "report":
+            running = {task_id: each.job.id for task_id, each in shard.core.memory.leases.by_task.items() if each.job}
+            outcome = data.draw(st.sampled_from([Success(), Failure("E"), Cancelled()]))
+            if running:
+                task_id = data.draw(st.sampled_from(sorted(running)))
+                if await shard.report([(task_id, outcome)]) == [None] and isinstance(outcome, Success):
+                    finished[running[task_id]] = JobStatus.SUCCEEDED
+        case "expire":
+            world.now += data.draw(st.sampled_from([1, 20_000]))
+            await shard.tick()

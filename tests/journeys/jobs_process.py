@@ -1,0 +1,13 @@
+"""One process of the job broker, started by the journeys with settings in its environment."""
+
+import os
+
+from argosy.app.roles import Role, run
+from argosy.app.settings import SECTIONS, default_data_dir, with_data_dir
+from argosy.base.settings import load
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.settings import JobsSettings
+
+if __name__ == "__main__":
+    sections = tuple(dict.fromkeys((*SECTIONS, JobsSettings, ShardStoreSettings)))
+    run(with_data_dir(load(sections, path=None, environ=os.environ), default_data_dir()), [Role.JOBS])
