@@ -228,7 +228,8 @@ def shown_default(option: click.Option) -> str:
 def import_everything() -> None:
     """Declarations are known once their module is loaded."""
     for module in pkgutil.walk_packages(argosy.__path__, "argosy."):
-        if not module.name.endswith("__main__"):
+        # Contenders of a bench run in an environment of their own.
+        if not module.name.endswith("__main__") and ".contenders." not in module.name:
             import_module(module.name)
 
 

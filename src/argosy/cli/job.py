@@ -35,7 +35,7 @@ def job() -> None:
 @click.option("--priority", type=click.IntRange(0, 99), default=50, help="0 goes first.")
 @click.option("--delay", "delay_s", type=click.FloatRange(0), default=0.0, help="Seconds until it may begin.")
 @click.option("--retries", type=click.IntRange(0), default=0, help="Further tries if it fails.")
-@click.option("--retry-interval", "interval_s", type=click.FloatRange(0), default=1.0, help="Seconds; doubles each try.")
+@click.option("--retry-interval", "interval_s", type=click.FloatRange(0), default=1.0, help="Seconds, doubling.")
 @click.option("--metadata", "-m", "metadata", multiple=True, metavar="KEY=VALUE", help="To find it by; repeatable.")
 @click.option("--unique-key", default="", help="One unfinished job per key: a second put gives the first one's id.")
 @click.option("--after", multiple=True, metavar="ID", help="A job that must have succeeded first; repeatable.")
@@ -67,8 +67,13 @@ def put(
         raise refused[0]
     put_ids = [each for each in ids if not isinstance(each, ArgosyError)]
     _print_put(put_ids, result, is_waited=wait_s is not None, as_json=as_json)
+    _fail_if_any(refused, len(ids))
+
+
+def _fail_if_any(refused: Sequence[ArgosyError], count: int) -> None:
     if refused:
-        raise type(refused[0])(f"{len(refused)} of {len(ids)} jobs were refused, the first because: {refused[0]}")
+        click.echo(f"{len(refused)} of {count} jobs were refused; the first because:", err=True)
+        raise refused[0]
 
 
 def _print_put(ids: Sequence[str], result: Any, *, is_waited: bool, as_json: bool) -> None:
@@ -169,7 +174,7 @@ def _steering(name: str, said: str, doc: str) -> click.Command:
     return steer
 
 
-cancel = _steering("cancel", "is to stop", "Cancel jobs: those that wait at once, those that run when their worker hears.")
+cancel = _steering("cancel", "is to stop", "Cancel jobs: at once if they wait; a running one is told to stop.")
 restart = _steering("restart", "begins anew", "Start jobs anew that have failed or were cancelled.")
 expedite = _steering("expedite", "may begin", "Let jobs that wait for their time begin now.")
 delete = _steering("delete", "is forgotten", "Forget jobs that are done.")
@@ -187,14 +192,12 @@ def requeue(reach: Reach, ids: tuple[str, ...], limit: int, as_json: bool) -> No
         print_json([{"id": id, "error": why or None} for id, _, why in rows])
     else:
         print_table(("job", "state", "why"), rows, empty="there are no dead letters")
-    refused = [error for error in told.values() if error is not None]
-    if refused:
-        raise type(refused[0])(f"{len(refused)} of {len(told)} jobs were refused, the first because: {refused[0]}")
+    _fail_if_any([error for error in told.values() if error is not None], len(told))
 
 
 @job.command()
 @click.argument("id")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0), default=3600.0, help="Seconds after which to give up.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0), default=3600.0, help="Seconds until it gives up.")
 @reach_options
 def watch(reach: Reach, id: str, timeout_s: float, as_json: bool) -> None:
     """Follow a job until it is done: a line for each change of its status, try or progress."""

@@ -61,8 +61,9 @@ async def _until_done(client: "JobsClient", began: "SplitStatus", wait_s: float)
     halves = {began.left, began.right}
     try:
         async with asyncio.timeout(wait_s):
-            while not halves <= {place.id for place in await client.shards() if place.node}:
+            while True:
+                if halves <= {place.id for place in await client.shards() if place.node}:
+                    return True
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
         raise Unavailable(f"the split is not done after {wait_s:g} s: `argosy shard list` shows when it is") from None
-    return True

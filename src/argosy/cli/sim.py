@@ -146,6 +146,21 @@ def throttle(seeds: int, first_seed: int, instances: int, jobs: int | None, as_j
     _tell_chaos(report, as_json)
 
 
+@sim.command()
+@click.option("--seeds", type=COUNT, default=50, help="Worlds to run, each with its own faults.")
+@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="The seed of the first world.")
+@click.option("--jobs", type=COUNT, help="Processes to run in; by default one per core.")
+@json_option
+def jobs(seeds: int, first_seed: int, jobs: int | None, as_json: bool) -> None:
+    """Job brokers with clients, workers and limits, through crashes, partitions and splits; JOB-1, JOB-2 and JOB-3 are
+    watched."""
+    from argosy.sim.jobs_chaos import run_jobs_chaos
+
+    with progress("jobs") as told:
+        report = run_jobs_chaos(first_seed, seeds, jobs=jobs or os.cpu_count() or 1, progress=told)
+    _tell_chaos(report, as_json)
+
+
 def _tell_chaos(report: "ChaosReport", as_json: bool) -> None:
     if as_json:
         click.echo(report.to_json())

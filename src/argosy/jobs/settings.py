@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from argosy.base.settings import setting
 from argosy.jobs.cluster.shardmap import SHARDS_MAX
 from argosy.jobs.model import LEASE_MS
-from argosy.jobs.shard.options import ShardOptions
 from argosy.ownership.settings import OwnershipSettings
+
+if TYPE_CHECKING:
+    from argosy.jobs.shard.options import ShardOptions
 
 SPACE = "shards"            # of ownership: the units are shards
 EMBEDDED = "embedded"
@@ -87,5 +89,7 @@ class JobsSettings:
             catalog_s=self.map_s,
         )
 
-    def options(self) -> ShardOptions:
+    def options(self) -> "ShardOptions":
+        from argosy.jobs.shard.options import ShardOptions  # with the whole shard, which commands need not load
+
         return ShardOptions(lease_ms=self.lease_ms, keep_ms=self.keep_ms)

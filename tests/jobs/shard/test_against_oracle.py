@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from argosy.base.errors import Conflict
+from argosy.jobs.backends.opening import ShardStore
+from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.model import (
     LEASE_MS,
     Cancelled,
@@ -28,6 +30,7 @@ from argosy.jobs.shard import audit
 from argosy.throttle.limits.model import RateLimitResponse, Status
 from tests.jobs.shard.making import World, new_job
 from tests.jobs.shard.oracle import CHECK, READY, TICKET, OneJob, Oracle
+from tests.jobs.shard.slate_world import SlateWorld
 
 R = TypeVar("R")
 
@@ -38,6 +41,7 @@ CHAINS: list[tuple[Limit, ...]] = [
     (), (), (ConcurrencyLimit("one", 1),), (ConcurrencyLimit("two", 2),), (RATE,), (ConcurrencyLimit("one", 1), RATE),
 ]  # fmt: skip
 TENANTS = ["a", "b"]
+SETTINGS = ShardStoreSettings(cache_bytes=0)
 
 
 class ShardMachine(RuleBasedStateMachine):
@@ -46,11 +50,14 @@ class ShardMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.world = World()
+        self.world = self.made_world()
         self.oracle = Oracle()
         self.leases: dict[tuple[str, str], LeasedTask] = {}
         self.is_under = True
         self.numbers = 0
+
+    def made_world(self) -> World:
+        return World()
 
     def run(self, call: Coroutine[Any, Any, R]) -> R:
         return self.loop.run_until_complete(call)
@@ -218,3 +225,26 @@ class ShardMachine(RuleBasedStateMachine):
 
 TestShardAgainstOracle = ShardMachine.TestCase
 TestShardAgainstOracle.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+class SlateMachine(ShardMachine):
+    """The same on SlateDB, through the ledger that the broker has: every opening fences the one before."""
+
+    def made_world(self) -> World:
+        self.store = self.run(ShardStore.open("memory://", SETTINGS))
+        return SlateWorld(self.store)
+
+    @initialize()
+    def open(self) -> None:
+        assert isinstance(self.world, SlateWorld)
+        self.run(self.world.open())
+
+    def teardown(self) -> None:
+        assert isinstance(self.world, SlateWorld)
+        self.run(self.world.close())
+        self.run(self.store.close())
+        super().teardown()
+
+
+TestShardOnSlateDBAgainstOracle = SlateMachine.TestCase
+TestShardOnSlateDBAgainstOracle.settings = settings(max_examples=4, stateful_step_count=20, deadline=None)

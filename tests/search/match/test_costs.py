@@ -73,7 +73,7 @@ class Late:
 async def test_waiting_for_a_thread_is_told_apart_from_the_work() -> None:
     shelf = Shelf([built(FILES)], clock=Late())
     try:
-        waited = await shelf.search(tree_of("needle"), Options(wall_time_s=0.0))
+        waited = await shelf.search(tree_of("needl."), Options(wall_time_s=0.0))      # no plain word: it needs a thread
         at_once = shelf.search_now(tree_of("needle"), Options(wall_time_s=0.0))
     finally:
         shelf.close()

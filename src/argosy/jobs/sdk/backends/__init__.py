@@ -1,0 +1,1 @@
+"""What moves the SDK's questions: links, batches, threads."""

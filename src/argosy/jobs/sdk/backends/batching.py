@@ -1,0 +1,60 @@
+"""Many small questions as few large ones: what comes while an answer is awaited goes out together with the next."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TOGETHER_MAX = 1_000                    # items in one flush
+UNDER_WAY_MAX = 2                       # flushes at once
+WAITING_MAX = 10_000                    # further callers wait before their item is taken
+
+
+class Batcher(Generic[T, R]):
+    """`flush` answers each item in its place. Nothing waits on a timer: the first item goes at once."""
+
+    def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]]) -> None:
+        self._flush = flush
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._room = asyncio.Semaphore(WAITING_MAX)
+        self._under_way = 0
+        self._tasks: set[asyncio.Task[None]] = set()        # kept, so that they are not collected while they run
+
+    async def add(self, item: T) -> R:
+        """The answer to this item; what it was answered with if that was an error is raised."""
+        async with self._room:
+            answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+            self._waiting.append((item, answer))
+            if self._under_way < UNDER_WAY_MAX:
+                self._under_way += 1
+                task = asyncio.ensure_future(self._run())
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            return await answer
+
+    async def _run(self) -> None:
+        try:
+            await asyncio.sleep(0)      # whoever is ready now comes along
+            while self._waiting:
+                await self._flush_some()
+        finally:
+            # In the same step as the last look at what waits: an item that comes now starts another run.
+            self._under_way -= 1
+
+    async def _flush_some(self) -> None:
+        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), TOGETHER_MAX))]
+        answers: Sequence[R | Exception]
+        try:
+            answers = await self._flush([item for item, _ in taken])
+        except Exception as error:
+            answers = [error] * len(taken)
+        for (_, future), answer in zip(taken, answers, strict=True):
+            if future.done():
+                continue                # its caller has gone
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)

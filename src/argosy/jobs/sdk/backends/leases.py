@@ -1,0 +1,109 @@
+"""What a worker asks of the cluster: tasks from a node, and heartbeats and outcomes to wherever the tasks are by now.
+
+A task is found by its tenant, so it is found after its shard has moved or was split, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from argosy.base.errors import ArgosyError, Unavailable
+from argosy.jobs.api import argosy_jobs_pb2 as pb
+from argosy.jobs.broker import ShardPlace
+from argosy.jobs.model import Failure, Outcome, Success
+from argosy.jobs.sdk import calls
+from argosy.jobs.sdk.backends.router import BATCH_BYTES_MAX, Router
+from argosy.jobs.sdk.errors import told_item
+
+ITEM_BYTES = 512                        # of an item on the wire besides its data, at a guess
+ANSWER_S = 10.0                         # for the answer to a poll, beyond its wait; and to heartbeats
+BEATS_TOGETHER = 32                     # heartbeats in one call
+SLICE_S = 0.25                          # of a wait for tasks, at one node after the other
+
+
+@dataclass(frozen=True)
+class Held:
+    """A task in a worker's hands, as far as the cluster needs to know."""
+
+    task_id: str
+    tenant: str
+
+
+class Leases:
+    """On behalf of one worker."""
+
+    def __init__(self, router: Router, worker: str) -> None:
+        self._router = router
+        self._worker = worker
+
+    async def lease(self, address: str, group: str, tasks_max: int, *, wait_s: float) -> pb.LeaseTasksResponse:
+        """From all shards of one node; asked once, because a lease whose answer is lost cannot be asked for again."""
+        request = pb.LeaseTasksRequest(
+            worker_id=self._worker, task_group=group, max_tasks=tasks_max, wait_ms=int(wait_s * 1000)
+        )
+        told: pb.LeaseTasksResponse = await self._router.call(
+            address, calls.LEASE, request, timeout_s=wait_s + ANSWER_S
+        )
+        return told
+
+    async def lease_anywhere(self, group: str, tasks_max: int, *, wait_s: float) -> pb.LeaseTasksResponse:
+        """From the first node that has any, for callers who poll now and then; nodes that are away are passed over."""
+        clock = self._router.clock
+        ends = clock.now() + wait_s
+        while True:
+            failure, addresses = Unavailable("no node serves shards just now"), (await self._router.read()).addresses()
+            answered = 0
+            for address in addresses:
+                left_s = max(0.0, ends - clock.now())
+                slice_s = left_s if len(addresses) == 1 else min(SLICE_S, left_s)
+                try:
+                    told = await self.lease(address, group, tasks_max, wait_s=slice_s)
+                except Unavailable as error:
+                    failure = error
+                    continue
+                answered += 1
+                if told.tasks or told.refresh_tasks:
+                    return told
+            if not answered:
+                raise failure
+            if clock.now() >= ends:
+                return pb.LeaseTasksResponse()
+
+    async def beat(self, held: Sequence[tuple[Held, bytes | None]]) -> list[int | ArgosyError]:
+        """With what progress there is to tell; answers with when each was cancelled, if it was. Tried once."""
+
+        async def send(
+            address: str, batch: Sequence[tuple[tuple[Held, bytes | None], ShardPlace]]
+        ) -> list[int | ArgosyError]:
+            beats = [
+                pb.Heartbeat(shard=place.id, task_id=each.task_id, progress=progress)
+                for (each, progress), place in batch
+            ]
+            request = pb.HeartbeatsRequest(worker_id=self._worker, heartbeats=beats)
+            told = await self._router.call(address, calls.HEARTBEATS, request, timeout_s=ANSWER_S)
+            return [told_item(each.error) if each.HasField("error") else each.cancelled_at_ms for each in told.results]
+
+        return await self._router.spread(
+            held, lambda each: each[0].tenant, lambda _: BATCH_BYTES_MAX // BEATS_TOGETHER, send, attempts_max=1
+        )
+
+    async def report(self, outcomes: Sequence[tuple[Held, Outcome]]) -> list[ArgosyError | None]:
+        async def send(
+            address: str, batch: Sequence[tuple[tuple[Held, Outcome], ShardPlace]]
+        ) -> list[ArgosyError | None]:
+            items = [to_outcome(outcome, held.task_id, place.id) for (held, outcome), place in batch]
+            request = pb.ReportOutcomesRequest(worker_id=self._worker, outcomes=items)
+            told = await self._router.call(address, calls.REPORT, request)
+            return [told_item(result.error) if result.HasField("error") else None for result in told.results]
+
+        return await self._router.spread(
+            outcomes, lambda each: each[0].tenant, lambda each: len(getattr(each[1], "data", b"")) + ITEM_BYTES, send
+        )
+
+
+def to_outcome(outcome: Outcome, task_id: str, shard_id: str) -> pb.TaskOutcome:
+    match outcome:
+        case Success(data):
+            return pb.TaskOutcome(shard=shard_id, task_id=task_id, success=data)
+        case Failure(code, data):
+            return pb.TaskOutcome(shard=shard_id, task_id=task_id, failure=pb.Failure(code=code, data=data))
+    return pb.TaskOutcome(shard=shard_id, task_id=task_id, cancelled=pb.Cancelled())

@@ -1,0 +1,55 @@
+"""Links to a node in this very process: the same calls as over the wire, without one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from argosy.base.clock import SystemClock
+from argosy.jobs.api.grpc import api_service
+from argosy.jobs.broker import Broker
+from argosy.jobs.rpc.access import Access
+from argosy.jobs.rpc.asking import Asked, Tenancy, traceparent
+from argosy.jobs.rpc.status import OWNER_ADDRESS, Refusal
+from argosy.jobs.sdk.calls import Call
+from argosy.jobs.sdk.errors import told
+from argosy.jobs.sdk.ports import Link, Links
+from argosy.jobs.silo.backends.diagnostics import ProcessDiagnostics
+from argosy.jobs.silo.grpc import silo_service
+from argosy.jobs.sql.service import SqlEngine
+
+
+class LocalLink:
+    """Asks a broker directly; whoever asks must still show who they are."""
+
+    def __init__(self, broker: Broker, *, with_tenants: bool = False, access: Access | None = None) -> None:
+        tenancy = Tenancy(broker, is_on=with_tenants)
+        silo = silo_service(
+            broker, tenancy, engine=SqlEngine(SystemClock()), arrow=None, diagnostics=ProcessDiagnostics()
+        )
+        self._services = {service.name: service.methods for service in (silo, api_service(broker, tenancy))}
+        self._access = access or Access()
+
+    async def call(self, call: Call, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any:
+        caller = self._access.admit(headers.get("authorization"))
+        asked = Asked(caller, traceparent(headers.get("traceparent")), timeout_s)
+        try:
+            return await self._services[call.service][call.method].call(request, asked)
+        except Refusal as error:
+            raise told(error.code, error.details, dict(error.trailing).get(OWNER_ADDRESS, "")) from error
+
+
+class LocalLinks:
+    """What is for this node stays here; the rest goes to the others, if there may be any."""
+
+    def __init__(self, local: LocalLink, address: str = "", others: Links | None = None) -> None:
+        self._local = local
+        self._address = address
+        self._others = others
+
+    def link(self, address: str) -> Link:
+        if self._others is None or address == self._address:
+            return self._local
+        return self._others.link(address)
+
+    async def close(self) -> None:
+        if self._others is not None:
+            await self._others.close()

@@ -1,0 +1,226 @@
+"""Puts each question to the node that can answer it: learns the map, follows hints, and tries again within bounds.
+
+A question may be asked again after an Unavailable, which leaves open whether it took effect: so what is asked through
+here must bear that, as enqueueing does by naming each job itself.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, TypeVar
+
+from argosy.base.clock import Clock, Random
+from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled, Unavailable
+from argosy.base.retry import Backoff
+from argosy.jobs.broker import ShardPlace
+from argosy.jobs.sdk.calls import CLUSTER, Call
+from argosy.jobs.sdk.errors import is_passing
+from argosy.jobs.sdk.ports import Links
+from argosy.jobs.sdk.routing import ShardMap
+from argosy.jobs.silo import silo_pb2 as silo
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TIMEOUT_S = 30.0                        # of one call
+BACKOFF = Backoff(first_s=0.1, ceiling_s=5.0, attempts_max=9)   # about 16 s: a crashed node's shards have moved by then
+HINTS_MAX = 2                           # followed at once; after that it waits like the rest
+BATCH_ITEMS_MAX = 1_000                 # of one call
+BATCH_BYTES_MAX = 8 << 20
+SENDS_MAX = 8                           # batches of one question under way at once
+
+Send = Callable[[str, Sequence[tuple[T, ShardPlace]]], Awaitable[Sequence[R | ArgosyError]]]
+
+
+class Known:
+    """What all callers of one client share: the links and the newest map."""
+
+    def __init__(self, links: Links, seeds: Sequence[str]) -> None:
+        if not seeds:
+            raise Invalid("a client needs the address of at least one node")
+        self.links = links
+        self.seeds = tuple(seeds)
+        self.map: ShardMap | None = None
+        self.reading = asyncio.Lock()
+
+
+class Router:
+    """Asks on behalf of one caller, whose headers go with every call."""
+
+    def __init__(
+        self,
+        known: Known,
+        *,
+        clock: Clock,
+        random: Random,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = TIMEOUT_S,
+        backoff: Backoff = BACKOFF,
+    ) -> None:
+        self.known = known
+        self.clock = clock
+        self.random = random
+        self._headers = dict(headers or {})
+        self._timeout_s = timeout_s
+        self._backoff = backoff
+
+    def saying(self, headers: Mapping[str, str]) -> "Router":
+        """The same for another caller."""
+        other = copy(self)
+        other._headers = dict(headers)
+        return other
+
+    async def map(self) -> ShardMap:
+        return self.known.map or await self.refresh()
+
+    async def refresh(self) -> ShardMap:
+        """A newer map; those who want one at the same time get the same."""
+        before = self.known.map
+        async with self.known.reading:
+            if self.known.map is not None and self.known.map is not before:
+                return self.known.map
+            return await self.read()
+
+    async def read(self) -> ShardMap:
+        """The map as the first node that answers tells it to this very caller."""
+        known, failure = self.known, Unavailable("no node of the cluster is known")
+        members = [member.address for member in known.map.members] if known.map else []
+        for address in dict.fromkeys([*members, *known.seeds]):
+            try:
+                told = await self.call(address, CLUSTER, silo.GetClusterInfoRequest())
+            except Unavailable as error:
+                failure = error
+                continue
+            known.map = ShardMap.read(told)
+            return known.map
+        raise failure
+
+    async def call(self, address: str, call: Call, request: Any, *, timeout_s: float | None = None) -> Any:
+        """Asks one node, once."""
+        link = self.known.links.link(address)
+        return await link.call(call, request, timeout_s=timeout_s or self._timeout_s, headers=self._headers)
+
+    async def ask(
+        self,
+        place: Callable[[ShardMap], ShardPlace],
+        call: Call,
+        request: Callable[[ShardPlace], Any],
+        *,
+        attempts_max: int | None = None,
+    ) -> Any:
+        """Asks whoever has the shard, again and again while that may help."""
+        failures, hints = 0, 0
+        while True:
+            here: ShardPlace | None = None
+            try:
+                here = place(await self.map())
+                return await self.call(here.address, call, request(here))
+            except ArgosyError as error:
+                if not is_passing(error):
+                    raise
+                if self._follow(here, error) and (hints := hints + 1) <= HINTS_MAX:
+                    continue
+                failures += 1
+                if failures >= (attempts_max or self._backoff.attempts_max):
+                    raise
+                await self._pause(failures, error)
+
+    async def spread(
+        self,
+        items: Sequence[T],
+        tenant_of: Callable[[T], str],
+        size_of: Callable[[T], int],
+        send: "Send[T, R]",
+        *,
+        attempts_max: int | None = None,
+    ) -> list[R | ArgosyError]:
+        """Asks each node for its part of the items; those that were answered with a passing error are asked again."""
+        answers: list[R | ArgosyError] = [Unavailable("it was not asked")] * len(items)
+        waiting, failures, hints = list(range(len(items))), 0, 0
+        while waiting:
+            is_hinted = await self._round(items, waiting, tenant_of, size_of, send, answers)
+            waiting = [at for at in waiting if is_passing(_error(answers[at]))]
+            if not waiting or (is_hinted and (hints := hints + 1) <= HINTS_MAX):
+                continue
+            failures += 1
+            if failures >= (attempts_max or self._backoff.attempts_max):
+                break
+            await self._pause(failures, _error(answers[waiting[0]]))
+        return answers
+
+    async def _round(
+        self,
+        items: Sequence[T],
+        waiting: Sequence[int],
+        tenant_of: Callable[[T], str],
+        size_of: Callable[[T], int],
+        send: "Send[T, R]",
+        answers: list[R | ArgosyError],
+    ) -> bool:
+        """Fills in the answers; says whether a hint was learnt."""
+        try:
+            shards = await self.map()
+            placed = [(at, shards.place(tenant_of(items[at]))) for at in waiting]
+        except Unavailable as error:
+            for at in waiting:
+                answers[at] = error
+            return False
+        is_hinted = False
+        bound = asyncio.Semaphore(SENDS_MAX)
+
+        async def one(batch: Sequence[tuple[int, ShardPlace]]) -> None:
+            nonlocal is_hinted
+            async with bound:
+                try:
+                    told = await send(batch[0][1].address, [(items[at], place) for at, place in batch])
+                except ArgosyError as error:
+                    told = [error] * len(batch)
+            for (at, place), answer in zip(batch, told, strict=True):
+                answers[at] = answer
+                is_hinted |= self._follow(place, _error(answer))
+
+        await asyncio.gather(*(one(batch) for batch in _batches(placed, lambda at: size_of(items[at]))))
+        return is_hinted
+
+    def _follow(self, place: ShardPlace | None, error: BaseException | None) -> bool:
+        """Remembers where another node says that the shard is."""
+        if place is None or not isinstance(error, NotOwner) or not error.hint or self.known.map is None:
+            return False
+        self.known.map = self.known.map.moved(place.id, error.hint)
+        return error.hint != place.address
+
+    async def _pause(self, failures: int, error: BaseException | None) -> None:
+        wait_s = self._backoff.delay(failures, self.random)
+        if isinstance(error, Throttled):
+            wait_s = max(wait_s, min(error.retry_after_s, self._backoff.ceiling_s))
+        await self.clock.sleep(wait_s)
+        try:
+            await self.refresh()
+        except Unavailable:
+            pass                        # the next attempt says so itself
+
+
+def _error(answer: object) -> ArgosyError | None:
+    return answer if isinstance(answer, ArgosyError) else None
+
+
+def _batches(
+    placed: Sequence[tuple[int, ShardPlace]], size_of: Callable[[int], int]
+) -> list[list[tuple[int, ShardPlace]]]:
+    """By node, in order, none larger than the bounds."""
+    by_address: dict[str, list[tuple[int, ShardPlace]]] = {}
+    for each in placed:
+        by_address.setdefault(each[1].address, []).append(each)
+    batches: list[list[tuple[int, ShardPlace]]] = []
+    for entries in by_address.values():
+        batch: list[tuple[int, ShardPlace]] = []
+        size_bytes = 0
+        for each in entries:
+            more_bytes = size_of(each[0])
+            if batch and (len(batch) >= BATCH_ITEMS_MAX or size_bytes + more_bytes > BATCH_BYTES_MAX):
+                batches.append(batch)
+                batch, size_bytes = [], 0
+            batch.append(each)
+            size_bytes += more_bytes
+        batches.append(batch)
+    return batches

@@ -1,0 +1,71 @@
+"""One task in a worker's hands: its handler at work, and how that ended."""
+
+import asyncio
+from typing import Any
+
+from argosy.base.tracing import Tracer
+from argosy.jobs.model import Cancelled, Failure, Outcome, Success
+from argosy.jobs.sdk.backends.threads import in_thread
+from argosy.jobs.sdk.context import Context
+from argosy.jobs.sdk.handlers import WORKER_STOPPED, Handler, failure_of
+from argosy.jobs.sdk.packing import pack
+
+
+class RunningTask:
+    """Cancelled from outside: by the broker, because its lease is lost, or because the worker has to go."""
+
+    def __init__(self, handler: Handler, context: Context, tracer: Tracer) -> None:
+        self.context = context
+        self.is_lost = False                # somebody else may have it by now: nothing is reported
+        self._is_given_back = False
+        self._handler = handler
+        self._tracer = tracer
+        self._work: asyncio.Task[Any] | None = None
+
+    def cancel(self) -> None:
+        """An async handler is cancelled; another sees it in its context."""
+        self.context.cancel()
+        if self._handler.is_async and self._work is not None:
+            self._work.cancel()
+
+    def lose(self) -> None:
+        self.is_lost = True
+        self.cancel()
+
+    def give_back(self) -> None:
+        """Ends it whatever its handler does; a thread that does not look is left behind."""
+        self._is_given_back = True
+        self.context.cancel()
+        if self._work is not None:
+            self._work.cancel()
+
+    async def outcome(self) -> Outcome:
+        context = self.context
+        headers = {"traceparent": context.trace} if context.trace else {}
+        span = self._tracer.span("job", job=context.job_id, group=context.task_group, attempt=context.attempt)
+        with self._tracer.continued(headers), span:
+            self._work = asyncio.ensure_future(self._call())
+            try:
+                await asyncio.wait([self._work])
+            except asyncio.CancelledError:
+                self._work.cancel()
+                raise
+        return self._read(self._work)
+
+    async def _call(self) -> Any:
+        handler, context = self._handler, self.context
+        arguments = (context.payload, context) if handler.wants_context else (context.payload,)
+        if not handler.is_async:
+            return pack(await in_thread(handler.function, *arguments, name=f"job {context.job_id}"))
+        try:
+            return pack(await handler.function(*arguments))
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise RuntimeError(f"the handler ended with {type(error).__name__}") from error
+
+    def _read(self, work: "asyncio.Task[Any]") -> Outcome:
+        error = asyncio.CancelledError("the handler cancelled itself") if work.cancelled() else work.exception()
+        if error is None:
+            return Success(work.result())
+        if self._is_given_back:
+            return Failure(WORKER_STOPPED, pack({"message": "the worker had to stop before the job was done"}))
+        return Cancelled() if self.context.is_cancelled else failure_of(error)

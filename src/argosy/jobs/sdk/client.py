@@ -1,0 +1,394 @@
+"""`JobsClient`: put jobs, look at them, await their results, from any process.
+
+    async with JobsClient.connect("127.0.0.1:7450") as client:
+        handle = await client.enqueue("mail", {"to": "ada"})
+        print(await handle.result(timeout_s=60))
+
+It may be given any node of the cluster and finds the others itself. Every job is named by the client before it is sent,
+so that a call which is tried again enqueues it once. Without a server, `JobsClient.embedded(folder)` is the same.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypedDict, Unpack
+from uuid import uuid4
+
+import grpc  # type: ignore[import-untyped, unused-ignore]
+import msgspec
+
+from argosy.base.clock import Clock, Random, SystemClock, system_random
+from argosy.base.errors import ArgosyError, Conflict, Invalid
+from argosy.base.retry import Backoff
+from argosy.base.tracing import NO_TRACER, Tracer
+from argosy.jobs.api import argosy_jobs_pb2 as pb
+from argosy.jobs.api import codec
+from argosy.jobs.broker import ShardPlace, SplitStatus
+from argosy.jobs.cluster.backends.embedded import embedded
+from argosy.jobs.model import NO_TENANT, JobStatus, Limit, NewJob, RetryPolicy, Schedule
+from argosy.jobs.sdk import calls
+from argosy.jobs.sdk.backends.batching import Batcher
+from argosy.jobs.sdk.backends.leases import ITEM_BYTES
+from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
+from argosy.jobs.sdk.backends.router import TIMEOUT_S, Known, Router
+from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, told_item
+from argosy.jobs.sdk.grpc import GrpcLinks
+from argosy.jobs.sdk.info import JobInfo, read_job
+from argosy.jobs.sdk.packing import pack, unpack
+from argosy.jobs.sdk.ports import Links
+from argosy.jobs.silo import silo_pb2 as silo
+from argosy.jobs.silo.codec import to_status
+
+LOOK = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)     # how often a result is looked for
+
+
+class JobOptions(TypedDict, total=False):
+    """What may be said of a job besides its group and payload; see `NewJob`."""
+
+    id: str
+    priority: int
+    start_at_ms: int
+    retry: RetryPolicy | None
+    limits: tuple[Limit, ...]
+    metadata: Mapping[str, str]
+    unique_key: str
+    unique_for_ms: int
+    after: tuple[str, ...]
+    keep_ms: int
+    trace: str
+
+
+@dataclass(frozen=True)
+class JobHandle:
+    """A job that was enqueued."""
+
+    client: "JobsClient"
+    id: str
+    tenant: str
+
+    async def info(self, *, with_attempts: bool = False) -> JobInfo:
+        return await self.client.get(self.id, tenant=self.tenant, with_attempts=with_attempts)
+
+    async def result(self, timeout_s: float | None = None) -> Any:
+        return await self.client.result(self.id, tenant=self.tenant, timeout_s=timeout_s)
+
+    async def cancel(self) -> None:
+        await self.client.cancel(self.id, tenant=self.tenant)
+
+
+class JobsClient:
+    """One for a process is enough: it may be used by many tasks at once."""
+
+    def __init__(
+        self,
+        router: Router,
+        *,
+        tenant: str = NO_TENANT,
+        tracer: Tracer = NO_TRACER,
+        with_coalescing: bool = False,
+    ) -> None:
+        self.router = router
+        self.tenant = tenant
+        self._tracer = tracer
+        self._together: Batcher[NewJob, str] | None = Batcher(self._enqueue) if with_coalescing else None
+
+    @classmethod
+    def connect(
+        cls,
+        *addresses: str,
+        tenant: str = NO_TENANT,
+        token: str | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        timeout_s: float = TIMEOUT_S,
+        tracer: Tracer = NO_TRACER,
+        with_coalescing: bool = False,
+    ) -> "JobsClient":
+        """Of a cluster, given some of its nodes as host:port. With coalescing, single jobs that are enqueued at the
+        same time share a call."""
+        links = GrpcLinks(credentials)
+        return cls.over(
+            links, addresses, tenant=tenant, token=token, timeout_s=timeout_s, tracer=tracer,
+            with_coalescing=with_coalescing,
+        )  # fmt: skip
+
+    @classmethod
+    def over(
+        cls,
+        links: Links,
+        addresses: Sequence[str] = ("",),
+        *,
+        tenant: str = NO_TENANT,
+        token: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        tracer: Tracer = NO_TRACER,
+        with_coalescing: bool = False,
+    ) -> "JobsClient":
+        """Of whatever the links lead to."""
+        router = Router(
+            Known(links, addresses),
+            clock=clock or SystemClock(),
+            random=random or system_random(),
+            headers=_headers(token),
+            timeout_s=timeout_s,
+        )
+        return cls(router, tenant=tenant, tracer=tracer, with_coalescing=with_coalescing)
+
+    @classmethod
+    @asynccontextmanager
+    async def embedded(
+        cls, folder: str | Path, *, tenant: str = NO_TENANT, tracer: Tracer = NO_TRACER
+    ) -> AsyncIterator["JobsClient"]:
+        """The whole broker in this process, its jobs in a folder (or at a URL); Conflict if another process has it."""
+        async with embedded(url_of(folder)) as node:
+            yield cls.over(LocalLinks(LocalLink(node, with_tenants=tenant != NO_TENANT)), tenant=tenant, tracer=tracer)
+
+    def caller(self, headers: Mapping[str, str], *, tenant: str = NO_TENANT) -> "JobsClient":
+        """The same client on behalf of somebody else, whose headers it passes on."""
+        return JobsClient(self.router.saying(headers), tenant=tenant, tracer=self._tracer)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.router.known.links.close()
+
+    async def enqueue(
+        self,
+        task_group: str,
+        payload: object = None,
+        *,
+        tenant: str | None = None,
+        delay_s: float = 0.0,
+        **options: Unpack[JobOptions],
+    ) -> JobHandle:
+        """Returns when the job is durable. Conflict if its id is taken; a taken `unique_key` gives who has it."""
+        job = NewJob(task_group, pack(payload), tenant or self.tenant, **options)
+        if delay_s:
+            job = msgspec.structs.replace(job, start_at_ms=int((self.router.clock.wall() + delay_s) * 1000))
+        if self._together is not None:
+            return JobHandle(self, await self._together.add(job), job.tenant)
+        [answer] = await self.enqueue_many([job])
+        if isinstance(answer, ArgosyError):
+            raise answer
+        return answer
+
+    async def enqueue_many(self, jobs: Sequence[NewJob]) -> list[JobHandle | ArgosyError]:
+        """Any number at once, each answered in its place; see `new_job` for one whose payload is yet to be packed."""
+        answers = await self._enqueue(jobs)
+        return [
+            answer if isinstance(answer, ArgosyError) else JobHandle(self, answer, job.tenant)
+            for job, answer in zip(jobs, answers, strict=True)
+        ]
+
+    async def _enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
+        trace = self._tracer.carried().get("traceparent", "")
+        named = [(_named(job, trace), not job.id) for job in jobs]
+
+        async def send(
+            address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardPlace]]
+        ) -> list[str | ArgosyError]:
+            request = pb.EnqueueBatchRequest(jobs=[codec.to_new_job(job) for (job, _), _ in batch])
+            told = await self.router.call(address, calls.ENQUEUE, request)
+            return [
+                _enqueued(job, is_ours, result)
+                for ((job, is_ours), _), result in zip(batch, told.results, strict=True)
+            ]
+
+        return await self.router.spread(
+            named, lambda each: each[0].tenant, lambda each: len(each[0].payload) + ITEM_BYTES, send
+        )
+
+    async def get(self, id: str, *, tenant: str | None = None, with_attempts: bool = False) -> JobInfo:
+        tenant = tenant or self.tenant
+        request = pb.GetJobRequest(tenant=_told(tenant), id=id, with_attempts=with_attempts)
+        return read_job(await self._of(tenant, calls.GET, request))
+
+    async def result(self, id: str, *, tenant: str | None = None, timeout_s: float | None = None) -> Any:
+        """What the job came to, as soon as it is done: JobFailed, JobCancelled, or NotDone when the time is over."""
+        clock = self.router.clock
+        ends = None if timeout_s is None else clock.now() + timeout_s
+        for looks in range(1, LOOK.attempts_max):
+            info = await self.get(id, tenant=tenant)
+            if info.status.is_final:
+                return await self._outcome(info)
+            wait_s = LOOK.delay(looks, self.router.random)
+            if ends is not None and clock.now() + wait_s >= ends:
+                raise NotDone(f"job {id} is {info.status.name.lower()} after {timeout_s:g} s: ask again later")
+            await clock.sleep(wait_s)
+        raise NotDone(f"job {id} is not done: ask again later")
+
+    async def _outcome(self, info: JobInfo) -> Any:
+        if info.status == JobStatus.CANCELLED:
+            raise JobCancelled(f"job {info.id} was cancelled")
+        if info.status == JobStatus.FAILED:
+            info = await self.get(info.id, tenant=info.tenant, with_attempts=True)
+            last = info.attempts[-1] if info.attempts else None
+            raise JobFailed(info.id, last.error_code if last else "", unpack(last.data) if last else None)
+        return info.result
+
+    async def find(
+        self,
+        *,
+        tenant: str | None = None,
+        status: JobStatus | None = None,
+        metadata: tuple[str, str] | None = None,
+        is_dead: bool = False,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[JobInfo]:
+        """Jobs, latest change first; `after` is the id at which the page before ended."""
+        tenant = tenant or self.tenant
+        key, value = metadata or ("", "")
+        request = pb.FindJobsRequest(
+            tenant=_told(tenant), metadata_key=key, metadata_value=value, is_dead=is_dead, after=after, limit=limit
+        )
+        if status is not None:
+            request.status = to_status(status)
+        return [read_job(job) for job in (await self._of(tenant, calls.FIND, request)).jobs]
+
+    async def cancel(self, id: str, *, tenant: str | None = None) -> None:
+        """A job that waits is cancelled at once; one that runs is told to stop."""
+        await self._control(calls.CANCEL, silo.CancelJobRequest, id, tenant)
+
+    async def restart(self, id: str, *, tenant: str | None = None) -> None:
+        """A job that has failed or was cancelled begins anew."""
+        await self._control(calls.RESTART, silo.RestartJobRequest, id, tenant)
+
+    async def expedite(self, id: str, *, tenant: str | None = None) -> None:
+        """A job that waits for its time need not."""
+        await self._control(calls.EXPEDITE, silo.ExpediteJobRequest, id, tenant)
+
+    async def delete(self, id: str, *, tenant: str | None = None) -> None:
+        """Forgets a job that is done; one that is not there is no error."""
+        await self._control(calls.DELETE, silo.DeleteJobRequest, id, tenant)
+
+    async def _control(self, call: calls.Call, request: Any, id: str, tenant: str | None) -> None:
+        tenant = tenant or self.tenant
+        await self.router.ask(
+            lambda shards: shards.place(tenant),
+            call,
+            lambda place: request(shard=place.id, id=id, tenant=_told(tenant) or None),
+        )
+
+    async def requeue(
+        self, ids: Sequence[str] = (), *, tenant: str | None = None, limit: int = 100
+    ) -> dict[str, ArgosyError | None]:
+        """Starts dead letters anew: those named, or the latest; says of each what was wrong, if anything."""
+        tenant = tenant or self.tenant
+        request = pb.RequeueDeadRequest(tenant=_told(tenant), ids=ids, limit=limit)
+        told = await self._of(tenant, calls.REQUEUE, request)
+        return {each.id: told_item(each.error) if each.HasField("error") else None for each in told.results}
+
+    async def put_schedule(
+        self,
+        name: str,
+        cron: str,
+        task_group: str,
+        payload: object = None,
+        *,
+        timezone: str = codec.DEFAULT_TIMEZONE,
+        is_paused: bool = False,
+        tenant: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> None:
+        """Each time `cron` comes round a job like this is enqueued; a schedule of that name is replaced."""
+        job = NewJob(task_group, pack(payload), tenant or self.tenant, **options)
+        await self.put_schedule_of(name, cron, job, timezone=timezone, is_paused=is_paused)
+
+    async def put_schedule_of(
+        self, name: str, cron: str, job: NewJob, *, timezone: str = codec.DEFAULT_TIMEZONE, is_paused: bool = False
+    ) -> None:
+        """The same for a job that was made before."""
+        tenant = job.tenant
+        schedule = Schedule(name, tenant, cron, timezone, job, next_at=0, is_paused=is_paused)
+        await self._of(tenant, calls.PUT_SCHEDULE, pb.PutScheduleRequest(schedule=codec.to_schedule(schedule)))
+
+    async def schedules(self, *, tenant: str | None = None) -> list[Schedule]:
+        tenant = tenant or self.tenant
+        told = await self._of(tenant, calls.SCHEDULES, pb.ListSchedulesRequest(tenant=_told(tenant)))
+        found = [(each, codec.from_schedule(each, tenant)) for each in told.schedules]
+        return [msgspec.structs.replace(schedule, next_at=each.next_at_ms) for each, schedule in found]
+
+    async def delete_schedule(self, name: str, *, tenant: str | None = None) -> None:
+        tenant = tenant or self.tenant
+        await self._of(tenant, calls.DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_told(tenant), name=name))
+
+    async def shards(self) -> list[ShardPlace]:
+        """All shards as the cluster knows them now, in the order of their ranges."""
+        return (await self.router.read()).places
+
+    async def split(self, shard_id: str, point: str = "") -> SplitStatus:
+        """Begins to split a shard; without a point (16 hexadecimal digits), in the middle of its range."""
+        place = (await self.router.refresh()).named(shard_id)
+        point = point or middle(place)
+        request = silo.RequestSplitRequest(shard_id=shard_id, split_point=point)
+        told = await self.router.call(place.address, calls.SPLIT, request)
+        return SplitStatus(told.phase, told.left_child_id, told.right_child_id, point)
+
+    async def split_status(self, shard_id: str) -> SplitStatus:
+        """Asked of whoever serves the shard, or of any node once it is gone."""
+        shards = await self.router.refresh()
+        served = [place.address for place in shards.places if place.id == shard_id]
+        told = await self.router.call(
+            (served or shards.addresses())[0], calls.SPLIT_STATUS, silo.GetSplitStatusRequest(shard_id=shard_id)
+        )
+        return SplitStatus(
+            told.phase, told.left_child_id, told.right_child_id, told.split_point, told.initiator_node_id,
+            told.requested_at_ms,
+        )  # fmt: skip
+
+    async def _of(self, tenant: str, call: calls.Call, request: Any) -> Any:
+        return await self.router.ask(lambda shards: shards.place(tenant), call, lambda _: request)
+
+
+def new_job(
+    task_group: str, payload: object = None, *, tenant: str = NO_TENANT, **options: Unpack[JobOptions]
+) -> NewJob:
+    """A job for `enqueue_many`."""
+    return NewJob(task_group, pack(payload), tenant, **options)
+
+
+def url_of(folder: str | Path) -> str:
+    """What names a place is left as it is."""
+    return str(folder) if "://" in str(folder) else Path(folder).absolute().as_uri()
+
+
+def middle(place: ShardPlace) -> str:
+    """Half-way through the range of a shard."""
+    start, end = int(place.range_start or "0", 16), int(place.range_end or "1" + "0" * 16, 16)
+    if end - start < 2:
+        raise Invalid(f"shard {place.id} has one hash only: it cannot be split")
+    return f"{(start + end) // 2:016x}"
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def _told(tenant: str) -> str:
+    """On the wire, a broker without tenants is told of none."""
+    return "" if tenant == NO_TENANT else tenant
+
+
+def _named(job: NewJob, trace: str) -> NewJob:
+    if job.id and (job.trace or not trace):
+        return job
+    return msgspec.structs.replace(job, id=job.id or str(uuid4()), trace=job.trace or trace)
+
+
+def _enqueued(job: NewJob, is_ours: bool, result: pb.EnqueueResult) -> str | ArgosyError:
+    if result.WhichOneof("result") == "id":
+        return result.id
+    error = told_item(result.error)
+    # An id that we made ourselves is taken only by an earlier try of the same call, whose answer was lost. That it is
+    # the id, and not the tenant, that is in conflict, is seen by its being named.
+    return job.id if is_ours and isinstance(error, Conflict) and job.id in str(error) else error

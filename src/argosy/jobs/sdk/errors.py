@@ -1,0 +1,72 @@
+"""What a caller of the SDK is told: errors by remedy, made from what the wire says, and what became of a job."""
+
+from typing import Any
+
+from argosy.base.errors import (
+    ArgosyError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    NotOwner,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
+from argosy.jobs.api import argosy_jobs_pb2 as pb
+from argosy.jobs.rpc.status import SHARD_NOT_FOUND, Code
+
+STALE_MAP = "refresh topology and retry"        # how a node says that the tenant lies in another shard by now
+THROTTLED_S = 1.0                               # the wire does not say when to come back
+
+_KINDS: dict[str, type[ArgosyError]] = {
+    Code.INVALID_ARGUMENT: Invalid,
+    Code.UNIMPLEMENTED: Invalid,
+    Code.UNAUTHENTICATED: Unauthorized,
+    Code.PERMISSION_DENIED: Forbidden,
+    Code.NOT_FOUND: NotFound,
+    Code.ALREADY_EXISTS: Conflict,
+    Code.FAILED_PRECONDITION: Conflict,
+}
+
+
+class JobFailed(ArgosyError):
+    """The job has used up its retries; `code` and `data` are what its last worker told."""
+
+    status = 409
+
+    def __init__(self, job: str, code: str, data: Any) -> None:
+        told = data.get("message", "") if isinstance(data, dict) else data if isinstance(data, str) else ""
+        super().__init__(f"job {job} failed with {code}{f': {told}' if told else ''}")
+        self.job = job
+        self.code = code
+        self.data = data
+
+
+class JobCancelled(ArgosyError):
+    """The job was cancelled, so it has no result."""
+
+    status = 409
+
+
+class NotDone(Unavailable):
+    """The job is not done yet: ask again later."""
+
+
+def told(code: str, message: str, owner_address: str = "") -> ArgosyError:
+    """The error behind a code of gRPC; what is not known to be the caller's fault may be tried again."""
+    if (code == Code.NOT_FOUND and SHARD_NOT_FOUND in message) or message.endswith(STALE_MAP):
+        return NotOwner(message, hint=owner_address or None)
+    if code == Code.RESOURCE_EXHAUSTED:
+        return Throttled(message, retry_after_s=THROTTLED_S)
+    return _KINDS.get(code, Unavailable)(message)
+
+
+def told_item(error: pb.Error) -> ArgosyError:
+    """The error of one item in a batch."""
+    return told(error.code, error.message, error.owner_address)
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Whether the same question may be answered when it is asked again."""
+    return isinstance(error, NotOwner | Unavailable | Throttled) and not isinstance(error, NotDone)

@@ -1,0 +1,86 @@
+"""Links over gRPC: one channel a node, kept, with what the other side's errors mean here."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import grpc  # type: ignore[import-untyped, unused-ignore]
+
+from argosy.base.errors import ArgosyError, Unavailable
+from argosy.jobs.rpc.grpc import MESSAGE_BYTES_MAX
+from argosy.jobs.rpc.status import OWNER_ADDRESS
+from argosy.jobs.sdk.calls import Call
+from argosy.jobs.sdk.errors import told
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_time_ms", 20_000),             # a node that is cut off is noticed by a poll that waits
+    ("grpc.keepalive_timeout_ms", 5_000),
+    # A node that comes back is found within moments; gRPC's own back-off goes up to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+]
+
+
+class GrpcLink:
+    def __init__(self, channel: Any, address: str) -> None:
+        self._channel = channel
+        self._address = address
+        self._methods: dict[str, Any] = {}
+
+    async def call(self, call: Call, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any:
+        method = self._methods.get(call.path)
+        if method is None:
+            encode = type(request).SerializeToString
+            method = self._methods[call.path] = self._channel.unary_unary(call.path, encode, call.answer.FromString)
+        try:
+            return await method(request, timeout=timeout_s, metadata=tuple(headers.items()))
+        except grpc.aio.AioRpcError as error:
+            raise self._read(call, error) from None
+        except asyncio.CancelledError:
+            if self._channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN:
+                raise Unavailable(f"the link to {self._address} was closed") from None
+            raise
+
+    def _read(self, call: Call, error: grpc.aio.AioRpcError) -> ArgosyError:
+        trailing = dict(error.trailing_metadata() or ())
+        read = told(error.code().name, error.details() or "", trailing.get(OWNER_ADDRESS, ""))
+        if isinstance(read, Unavailable):
+            return Unavailable(f"{self._address} did not answer {call.method}: {error.code().name} {read}")
+        return read
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+class GrpcLinks:
+    """Channels are opened when they are first needed, encrypted if there are credentials."""
+
+    def __init__(self, credentials: grpc.ChannelCredentials | None = None) -> None:
+        self._credentials = credentials
+        self._links: dict[str, GrpcLink] = {}
+
+    def link(self, address: str) -> GrpcLink:
+        if not address:
+            raise Unavailable("no node serves this shard just now: try again shortly")
+        if address not in self._links:
+            if self._credentials is None:
+                channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            else:
+                channel = grpc.aio.secure_channel(address, self._credentials, options=_OPTIONS)
+            self._links[address] = GrpcLink(channel, address)
+        return self._links[address]
+
+    async def close(self) -> None:
+        links, self._links = self._links, {}
+        for link in links.values():
+            await link.close()
+
+
+def channel_credentials(
+    *, ca: bytes | None = None, cert: bytes | None = None, key: bytes | None = None
+) -> grpc.ChannelCredentials:
+    """PEM texts: the authority of the nodes (by default the machine's), and who we are where they want to know."""
+    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)

@@ -1,0 +1,104 @@
+"""A job as its owner sees it, read from the wire."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from argosy.jobs.api import argosy_jobs_pb2 as pb
+from argosy.jobs.model import NO_TENANT, AttemptStatus, JobStatus, Limit, RetryPolicy
+from argosy.jobs.sdk.packing import unpack
+from argosy.jobs.silo import codec as silo
+from argosy.jobs.silo import silo_pb2
+
+
+@dataclass(frozen=True)
+class AttemptInfo:
+    """One try. `data` is the result, or what the worker told of its failure."""
+
+    number: int
+    status: AttemptStatus
+    started_at_ms: int
+    finished_at_ms: int
+    error_code: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class JobInfo:
+    """All that can be seen of a job; what clients and workers packed is unpacked when it is asked for."""
+
+    id: str
+    tenant: str
+    task_group: str
+    status: JobStatus
+    priority: int
+    enqueued_at_ms: int
+    changed_at_ms: int
+    next_start_at_ms: int                   # 0 unless it waits
+    attempt: int
+    is_dead: bool                           # failed for good: `requeue` starts it anew
+    cancelled_at_ms: int                    # not 0: it was told to stop
+    metadata: Mapping[str, str]
+    payload_bytes: bytes
+    progress_bytes: bytes
+    result_bytes: bytes | None              # of one that has succeeded
+    retry: RetryPolicy | None
+    limits: tuple[Limit, ...]
+    waiting_for: tuple[str, ...]
+    after: tuple[str, ...]
+    unique_key: str
+    schedule: str
+    trace: str
+    attempts: tuple[AttemptInfo, ...] = ()  # oldest first, if they were asked for
+
+    @property
+    def payload(self) -> Any:
+        return unpack(self.payload_bytes)
+
+    @property
+    def progress(self) -> Any:
+        return unpack(self.progress_bytes)
+
+    @property
+    def result(self) -> Any:
+        return unpack(self.result_bytes or b"")
+
+
+def read_job(told: pb.Job) -> JobInfo:
+    job = told.job
+    return JobInfo(
+        id=job.id,
+        tenant=told.tenant or NO_TENANT,
+        task_group=job.task_group,
+        status=JobStatus(job.status),
+        priority=job.priority,
+        enqueued_at_ms=job.enqueue_time_ms,
+        changed_at_ms=job.status_changed_at_ms,
+        next_start_at_ms=job.next_attempt_starts_after_ms,
+        attempt=told.attempt,
+        is_dead=told.is_dead,
+        cancelled_at_ms=told.cancelled_at_ms,
+        metadata=dict(job.metadata),
+        payload_bytes=job.payload.msgpack,
+        progress_bytes=told.progress,
+        result_bytes=job.result.msgpack if job.HasField("result") else None,
+        retry=silo.from_retry(job.retry_policy) if job.HasField("retry_policy") else None,
+        limits=tuple([silo.from_limit(limit) for limit in job.limits]),
+        waiting_for=tuple(told.waiting_for),
+        after=tuple(told.after),
+        unique_key=told.unique_key,
+        schedule=told.schedule,
+        trace=told.trace,
+        attempts=tuple([_read_attempt(attempt) for attempt in job.attempts]),
+    )
+
+
+def _read_attempt(told: silo_pb2.JobAttempt) -> AttemptInfo:
+    return AttemptInfo(
+        number=told.attempt_number,
+        status=AttemptStatus(told.status),
+        started_at_ms=told.started_at_ms,
+        finished_at_ms=told.finished_at_ms,
+        error_code=told.error_code,
+        data=told.error_data.msgpack if told.HasField("error_data") else told.result.msgpack,
+    )

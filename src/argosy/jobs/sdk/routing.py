@@ -1,0 +1,51 @@
+"""Which node has a tenant's jobs, as far as a client knows: the map of shards, mended by hints between two readings."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import replace
+
+from argosy.base.errors import NotFound, Unavailable
+from argosy.base.hashing import hash64
+from argosy.jobs.broker import Member, ShardPlace
+from argosy.jobs.silo import silo_pb2 as silo
+
+
+class ShardMap:
+    """Never changed; `moved` makes another."""
+
+    def __init__(self, places: Iterable[ShardPlace], members: Iterable[Member]) -> None:
+        self.places = sorted(places, key=lambda place: place.range_start)
+        self.members = tuple(members)
+        self._starts = [place.range_start for place in self.places]
+
+    @classmethod
+    def read(cls, told: silo.GetClusterInfoResponse) -> "ShardMap":
+        return cls(
+            [
+                ShardPlace(owner.shard_id, owner.range_start, owner.range_end, owner.node_id, owner.grpc_addr)
+                for owner in told.shard_owners
+            ],
+            [Member(member.node_id, member.grpc_addr) for member in told.members],
+        )
+
+    def place(self, tenant: str) -> ShardPlace:
+        """The shard that has the tenant."""
+        at = bisect_right(self._starts, f"{hash64(tenant):016x}") - 1
+        if at < 0:
+            raise Unavailable("the cluster has no shards yet: try again shortly")
+        return self.places[at]
+
+    def named(self, shard_id: str) -> ShardPlace:
+        found = next((place for place in self.places if place.id == shard_id), None)
+        if found is None:
+            raise NotFound(f"the cluster has no shard {shard_id}: `argosy shard list` shows those it has")
+        return found
+
+    def moved(self, shard_id: str, address: str) -> "ShardMap":
+        """As a node has hinted."""
+        places = [replace(place, address=address) if place.id == shard_id else place for place in self.places]
+        return ShardMap(places, self.members)
+
+    def addresses(self) -> list[str]:
+        """Where shards are served; each once."""
+        return list(dict.fromkeys(place.address for place in self.places if place.node or place.address))

@@ -1,0 +1,346 @@
+"""`Worker`: leases tasks, calls handlers, says that they live, and reports what became of them.
+
+    worker = Worker(JobsClient.connect("127.0.0.1:7450"))
+
+    @worker.handler("mail")
+    async def send_mail(payload): ...
+
+    worker.run_until_told()
+
+It asks every node of the cluster with polls that wait. A task is in its hands from the lease until the outcome is
+durable, and counts against `concurrency` for as long; heartbeats go on meanwhile, all of them in one call a node.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from argosy.base import logs
+from argosy.base.errors import ArgosyError, Invalid
+from argosy.base.tracing import NO_TRACER, Tracer
+from argosy.jobs.api import argosy_jobs_pb2 as pb
+from argosy.jobs.broker import ShardPlace
+from argosy.jobs.model import LEASE_MS, NO_TENANT, Outcome
+from argosy.jobs.sdk import calls
+from argosy.jobs.sdk.backends.batching import Batcher
+from argosy.jobs.sdk.backends.leases import ANSWER_S, ITEM_BYTES, Held, Leases
+from argosy.jobs.sdk.backends.router import BACKOFF
+from argosy.jobs.sdk.backends.slots import Slots
+from argosy.jobs.sdk.backends.tasks import RunningTask
+from argosy.jobs.sdk.backends.threads import in_thread
+from argosy.jobs.sdk.client import JobsClient
+from argosy.jobs.sdk.context import Context
+from argosy.jobs.sdk.errors import is_passing
+from argosy.jobs.sdk.handlers import Handler, handler_of, marked
+from argosy.jobs.silo import silo_pb2 as silo
+
+F = TypeVar("F", bound=Callable[..., Any])
+Refresher = Callable[[str, int, Mapping[str, str]], int | Awaitable[int]]
+
+CONCURRENCY = 16
+CONCURRENCY_MAX = 1_000
+POLL_S = 2.0                            # how long a poll waits; one that stops lets it end, so that no lease is lost
+ROTATION_S = 0.25                       # … where there are more polls than slots, and they must take turns
+STOP_S = 30.0
+GIVE_BACK_S = 10.0                      # for what is given back to be reported
+MAP_S = 5.0                             # how often the nodes are looked for
+BEATS_A_LEASE = 3
+BEAT_S_MIN = 0.1                        # between two, however often progress is told
+AGAIN_S = 0.5                           # after heartbeats that could not be told
+NO_REFRESHER = "NO_REFRESHER"
+
+_log = logs.get("jobs.worker")
+
+
+class Worker:
+    """One for a process; `run` returns when it was told to stop and nothing is in its hands."""
+
+    def __init__(
+        self,
+        client: JobsClient,
+        *,
+        concurrency: int = CONCURRENCY,
+        name: str = "",
+        poll_s: float = POLL_S,
+        stop_s: float = STOP_S,
+        tracer: Tracer = NO_TRACER,
+    ) -> None:
+        if not 1 <= concurrency <= CONCURRENCY_MAX:
+            raise Invalid(f"a worker may have 1 to {CONCURRENCY_MAX} tasks at once; got {concurrency}")
+        self.client = client
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._router = client.router
+        self._poll_s = poll_s
+        self._stop_s = stop_s
+        self._tracer = tracer
+        self._handlers: dict[str, Handler] = {}
+        self._refresh: Refresher | None = None
+        self._slots = Slots(concurrency)
+        self._running: dict[str, RunningTask] = {}
+        self._works: set[asyncio.Task[None]] = set()
+        self._wanted: set[tuple[str, str]] = set()              # groups and addresses that are to be polled
+        self._pollers: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._leases = Leases(client.router, self.name)
+        self._reports: Batcher[tuple[Held, Outcome], None] = Batcher(self._leases.report)
+        self._stopping = asyncio.Event()
+        self._beat_now = asyncio.Event()
+        self._changed = asyncio.Event()
+
+    def handler(self, task_group: str) -> Callable[[F], F]:
+        """Makes a function the handler of a group."""
+
+        def register(function: F) -> F:
+            self._add(handler_of(task_group, function))
+            return function
+
+        return register
+
+    def add(self, things: Iterable[object]) -> list[str]:
+        """Registers those that the decorator `job` has marked; returns their groups."""
+        handlers = marked(things)
+        for each in handlers:
+            self._add(each)
+        return [each.task_group for each in handlers]
+
+    def refresher(self, function: Refresher) -> Refresher:
+        """Makes a function the one that is asked how high floating limits should be: (key, now, metadata) -> height."""
+        self._refresh = function
+        return function
+
+    def _add(self, handler: Handler) -> None:
+        known = self._handlers.get(handler.task_group)
+        if known is not None and known.function is not handler.function:
+            raise Invalid(f"the group {handler.task_group!r} has a handler already: it can have one only")
+        self._handlers[handler.task_group] = handler
+
+    @property
+    def tasks(self) -> int:
+        """How many are in its hands."""
+        return len(self._running)
+
+    def stop(self) -> None:
+        """No more tasks are taken; those under way may end within `stop_s`, and are given back then."""
+        self._stopping.set()
+        self._slots.close()
+        self._changed.set()
+
+    def run_until_told(self) -> None:
+        """Runs in this thread until SIGINT or SIGTERM, which stop it in good order; a second one ends it at once."""
+        async def run() -> None:
+            async with self.client:
+                await self.run_until_signal()
+
+        with suppress(asyncio.CancelledError):
+            asyncio.run(run())
+
+    async def run_until_signal(self) -> None:
+        """The same within a loop; raises CancelledError if it was ended at once."""
+        running = asyncio.ensure_future(self.run())
+
+        def told() -> None:
+            if self._stopping.is_set():
+                running.cancel()
+            self.stop()
+
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, told)
+        try:
+            await running
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    async def run(self) -> None:
+        """Until `stop`. Raises what cannot be mended by trying again, such as a token that is not taken."""
+        if not self._handlers:
+            raise Invalid("a worker needs a handler: @worker.handler(\"group\")")
+        self._loop = asyncio.get_running_loop()
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            await self._supervise()
+            await self._finish()
+        finally:
+            left = [beating, *self._pollers.values(), *self._works]
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+    async def _supervise(self) -> None:
+        """One poll for each group at each node; nodes come and go."""
+        while not self._stopping.is_set():
+            self._changed.clear()
+            try:
+                addresses = (await self._router.refresh()).addresses()
+                self._wanted = {(group, address) for group in self._handlers for address in addresses}
+            except ArgosyError as error:
+                if not is_passing(error):
+                    raise
+                _log.warning("no node answers", why=str(error))
+            for key, poller in list(self._pollers.items()):
+                if poller.done():
+                    del self._pollers[key]
+                    poller.result()
+            for key in self._wanted - set(self._pollers):
+                self._pollers[key] = self._spawn(self._poll(*key))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MAP_S):
+                    await self._changed.wait()
+
+    def _spawn(self, poll: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.ensure_future(poll)
+        task.add_done_callback(lambda _: self._changed.set())
+        return task
+
+    async def _poll(self, group: str, address: str) -> None:
+        """Until the node is no longer among those that serve shards."""
+        failures, was_empty = 0, True
+        while (group, address) in self._wanted:
+            # Where nothing was to be had last time, one slot listens and the others are left to the rest.
+            is_alone = len(self._pollers) == 1
+            taken = await self._slots.take(1 if was_empty and not is_alone else self._slots.count)
+            if not taken:
+                return
+            try:
+                told = await self._leases.lease(address, group, taken, wait_s=self._wait_s())
+            except ArgosyError as error:
+                self._slots.give(taken)
+                if not is_passing(error):
+                    raise
+                failures += 1
+                _log.warning("poll failed", group=group, address=address, why=str(error))
+                self._changed.set()
+                await self._pause(BACKOFF.delay(failures, self._router.random))
+                continue
+            except BaseException:
+                self._slots.give(taken)
+                raise
+            failures, was_empty = 0, not told.tasks
+            self._begin(group, told, taken)
+
+    def _wait_s(self) -> float:
+        return self._poll_s if len(self._pollers) <= self._slots.count else min(ROTATION_S, self._poll_s)
+
+    async def _pause(self, seconds: float) -> None:
+        """Shorter if the worker is told to stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+    def _begin(self, group: str, told: pb.LeaseTasksResponse, taken: int) -> None:
+        # One that is in our hands already was told twice; it goes on as it is.
+        new = [leased for leased in told.tasks if leased.task.id not in self._running]
+        assert len(new) <= taken, f"{taken} tasks were asked for and {len(new)} leased"
+        self._slots.give(taken - len(new))
+        for leased in new:
+            context = Context(leased, self._wake)
+            running = self._running[context.task_id] = RunningTask(self._handlers[group], context, self._tracer)
+            self._keep(self._work(running))
+        for refresh in told.refresh_tasks:
+            self._keep(self._refreshed(refresh))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+
+    def _wake(self) -> None:
+        with suppress(RuntimeError):        # a thread that was left behind after the loop has ended
+            self._loop.call_soon_threadsafe(self._beat_now.set)
+
+    async def _work(self, running: RunningTask) -> None:
+        context = running.context
+        try:
+            outcome = await running.outcome()
+            if not running.is_lost:
+                await self._reports.add((_held(context), outcome))
+        except ArgosyError as error:
+            _log.warning("outcome not taken", job=context.job_id, task=context.task_id, why=str(error))
+        finally:
+            del self._running[context.task_id]
+            self._slots.give(1)
+
+    async def _beat(self) -> None:
+        """As often as the shortest lease wants it, and when there is progress to tell; bounded below."""
+        while True:
+            await self._router.clock.sleep(BEAT_S_MIN)
+            lease_ms = min([each.context.lease_ms or LEASE_MS for each in self._running.values()], default=LEASE_MS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(BEAT_S_MIN, lease_ms / 1000 / BEATS_A_LEASE - BEAT_S_MIN)):
+                    await self._beat_now.wait()
+            self._beat_now.clear()
+            if self._running and not await self._beat_once(list(self._running.values())):
+                self._changed.set()         # look at the map again, and beat again soon
+                await self._pause(AGAIN_S)
+                self._beat_now.set()
+
+    async def _beat_once(self, tasks: Sequence[RunningTask]) -> bool:
+        """Whether all could be told."""
+        progress = [each.context.take_progress() for each in tasks]
+        held = [_held(each.context) for each in tasks]
+        answers = await self._leases.beat(list(zip(held, progress, strict=True)))
+        for running, answer, told in zip(tasks, answers, progress, strict=True):
+            self._heard(running, answer, told)
+        return not any(is_passing(answer) for answer in answers if isinstance(answer, ArgosyError))
+
+    def _heard(self, running: RunningTask, answer: int | ArgosyError, progress: bytes | None) -> None:
+        context = running.context
+        if context.task_id not in self._running:
+            return                          # it has ended meanwhile
+        if not isinstance(answer, ArgosyError):
+            if answer and not context.is_cancelled:
+                running.cancel()
+        elif is_passing(answer):
+            context.keep_progress(progress)
+        else:
+            _log.warning("lease lost", job=context.job_id, task=context.task_id, why=str(answer))
+            running.lose()
+
+    async def _refreshed(self, task: silo.RefreshFloatingLimitTask) -> None:
+        """Finds out how high a floating limit should be, and says so."""
+        report = silo.ReportRefreshOutcomeRequest(task_id=task.id, tenant_id=task.tenant_id or None)
+        try:
+            report.success.new_max_concurrency = await self._asked(task)
+        except Exception as error:
+            code = NO_REFRESHER if self._refresh is None else type(error).__name__
+            report.failure.CopyFrom(silo.RefreshFailure(code=code, message=str(error)[:ITEM_BYTES]))
+
+        def placed(place: ShardPlace) -> silo.ReportRefreshOutcomeRequest:
+            report.shard = place.id
+            return report
+
+        try:
+            tenant = task.tenant_id or NO_TENANT
+            await self._router.ask(lambda shards: shards.place(tenant), calls.REPORT_REFRESH, placed)
+        except ArgosyError as error:
+            _log.warning("height of a limit not taken", key=task.queue_key, why=str(error))
+
+    async def _asked(self, task: silo.RefreshFloatingLimitTask) -> int:
+        if self._refresh is None:
+            raise Invalid("this worker has no refresher")
+        arguments = (task.queue_key, task.current_max_concurrency, dict(task.metadata))
+        height = await in_thread(self._refresh, *arguments, name=f"limit {task.queue_key}")
+        return int(await height if asyncio.iscoroutine(height) else height)
+
+    async def _finish(self) -> None:
+        """Lets polls end, then tasks; what is not done by then is given back."""
+        clock = self._router.clock
+        ends = clock.now() + self._stop_s
+        if self._pollers:
+            await asyncio.wait(self._pollers.values(), timeout=self._poll_s + ANSWER_S)
+        if self._works:
+            await asyncio.wait(self._works, timeout=max(0.0, ends - clock.now()))
+        for running in self._running.values():
+            running.give_back()
+        if self._works:
+            await asyncio.wait(self._works, timeout=GIVE_BACK_S)
+
+
+def _held(context: Context) -> Held:
+    return Held(context.task_id, context.tenant)

@@ -1,0 +1,246 @@
+"""The routes. Any node may be asked: what is another's is asked there, with the caller's own token.
+
+The tenant is named by the header `x-argosy-tenant` or by `?tenant=`.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from argosy.base.errors import ArgosyError, Invalid
+from argosy.base.http import error_response, json_response, read_body
+from argosy.jobs.model import NO_TENANT, PAYLOAD_BYTES_MAX, JobStatus
+from argosy.jobs.sdk.backends.leases import Held, Leases
+from argosy.jobs.sdk.client import JobHandle, JobsClient
+from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
+from argosy.jobs.sdk.packing import pack
+from argosy.jobs.web import showing, wishes
+
+BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX          # one payload of the largest size fits, in base64 and with the rest
+TENANT_HEADER = "x-argosy-tenant"
+_PASSED_ON = ("authorization", "traceparent")
+_NO_WORDS = {"0", "false", "no", ""}
+
+Answer = Callable[[Request, JobsClient], Awaitable[Response]]
+
+
+def jobs_routes(client: JobsClient) -> list[BaseRoute]:
+    """To be mounted by a process; `client` is one that reaches all nodes."""
+
+    def route(path: str, answer: Answer, method: str) -> Route:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await answer(request, _on_behalf(client, request))
+            except ArgosyError as error:
+                return error_response(error)
+
+        return Route(path, endpoint, methods=[method])
+
+    controls = [
+        route("/v1/jobs/{id:path}/" + name, _control(name), "POST") for name in ("cancel", "restart", "expedite")
+    ]
+    return [
+        route("/v1/jobs", _put, "POST"),
+        route("/v1/jobs", _find, "GET"),
+        route("/v1/jobs/requeue", _requeue, "POST"),
+        *controls,
+        route("/v1/jobs/{id:path}/requeue", _requeue_one, "POST"),
+        route("/v1/jobs/{id:path}/result", _result, "GET"),
+        route("/v1/jobs/{id:path}", _get, "GET"),
+        route("/v1/jobs/{id:path}", _delete, "DELETE"),
+        route("/v1/tasks/lease", _lease, "POST"),
+        route("/v1/tasks/heartbeat", _beat, "POST"),
+        route("/v1/tasks/report", _report, "POST"),
+        route("/v1/schedules", _schedules, "GET"),
+        route("/v1/schedules/{name:path}", _put_schedule, "PUT"),
+        route("/v1/schedules/{name:path}", _delete_schedule, "DELETE"),
+        route("/v1/shards", _shards, "GET"),
+    ]
+
+
+def _on_behalf(client: JobsClient, request: Request) -> JobsClient:
+    headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+    tenant = request.headers.get(TENANT_HEADER) or request.query_params.get("tenant")
+    return client.caller(headers, tenant=tenant or NO_TENANT)
+
+
+async def _body(request: Request) -> bytes:
+    return await read_body(request, bytes_max=BODY_BYTES_MAX)
+
+
+async def _put(request: Request, client: JobsClient) -> Response:
+    """201 and the id of one; 200 and a result for each of many."""
+    jobs, are_many = wishes.read_jobs(await _body(request), client.tenant)
+    answers = await client.enqueue_many(jobs)
+    if are_many:
+        return json_response({"results": [_enqueued(answer) for answer in answers]})
+    if isinstance(answers[0], ArgosyError):
+        raise answers[0]
+    return json_response(_enqueued(answers[0]), 201)
+
+
+def _enqueued(answer: JobHandle | ArgosyError) -> object:
+    return {"error": showing.shown_error(answer)} if isinstance(answer, ArgosyError) else {"id": answer.id}
+
+
+async def _get(request: Request, client: JobsClient) -> Response:
+    with_attempts = _flag(request, "attempts")
+    info = await client.get(request.path_params["id"], with_attempts=with_attempts)
+    return json_response(showing.shown_job(info, with_attempts=with_attempts))
+
+
+async def _result(request: Request, client: JobsClient) -> Response:
+    """200 when the job is done, however it went; 202 while it is not. `?wait_s=` waits for it."""
+    id = request.path_params["id"]
+    wait_s = min(_number(request, "wait_s", 0.0), wishes.WAIT_S_MAX)
+    try:
+        await client.result(id, timeout_s=wait_s)
+    except JobFailed as failure:
+        error = {"code": failure.code, **showing.shown_bytes("data", pack(failure.data))}
+        return json_response({"id": id, "status": "failed", "error": error})
+    except JobCancelled:
+        return json_response({"id": id, "status": "cancelled"})
+    except NotDone:
+        return json_response({"id": id, "status": (await client.get(id)).status.name.lower()}, 202)
+    info = await client.get(id)
+    return json_response({"id": id, "status": "succeeded", **showing.shown_bytes("result", info.result_bytes or b"")})
+
+
+async def _find(request: Request, client: JobsClient) -> Response:
+    asked = request.query_params
+    found = await client.find(
+        status=_status(asked.get("status")),
+        metadata=_pair(asked.get("metadata")),
+        is_dead=_flag(request, "dead"),
+        after=asked.get("after", ""),
+        limit=int(_number(request, "limit", 100)),
+    )
+    return json_response({"jobs": [showing.shown_job(info) for info in found]})
+
+
+def _control(name: str) -> Answer:
+    async def answer(request: Request, client: JobsClient) -> Response:
+        id = request.path_params["id"]
+        await getattr(client, name)(id)
+        return json_response({"id": id})
+
+    return answer
+
+
+async def _requeue_one(request: Request, client: JobsClient) -> Response:
+    id = request.path_params["id"]
+    error = (await client.requeue([id]))[id]
+    if error is not None:
+        raise error
+    return json_response({"id": id})
+
+
+async def _requeue(request: Request, client: JobsClient) -> Response:
+    wish = wishes.read(await _body(request), wishes.RequeueWish)
+    wishes.check_batch(len(wish.ids))
+    told = await client.requeue(wish.ids, limit=wish.limit)
+    return json_response({"results": [_item(id, error) for id, error in told.items()]})
+
+
+async def _delete(request: Request, client: JobsClient) -> Response:
+    await client.delete(request.path_params["id"])
+    return Response(status_code=204)
+
+
+async def _lease(request: Request, client: JobsClient) -> Response:
+    """Tasks of all tenants, so a tenant's key is refused. Limits are not refreshed over HTTP."""
+    wish = wishes.read(await _body(request), wishes.LeaseWish)
+    if not (1 <= wish.max_tasks <= wishes.TASKS_MAX and 0 <= wish.wait_s <= wishes.WAIT_S_MAX):
+        raise Invalid(f"max_tasks is 1 to {wishes.TASKS_MAX} and wait_s 0 to {wishes.WAIT_S_MAX:g}")
+    leases = Leases(client.router, wish.worker)
+    told = await leases.lease_anywhere(wish.task_group, wish.max_tasks, wait_s=wish.wait_s)
+    return json_response({"tasks": [showing.shown_task(task) for task in told.tasks]})
+
+
+async def _beat(request: Request, client: JobsClient) -> Response:
+    wish = wishes.read(await _body(request), wishes.BeatsWish)
+    wishes.check_batch(len(wish.tasks))
+    held = [
+        (Held(each.task, each.tenant or client.tenant), None if each.progress is None else pack(each.progress))
+        for each in wish.tasks
+    ]
+    told = await Leases(client.router, wish.worker).beat(held)
+    beaten = [_beaten(each.task, answer) for each, answer in zip(wish.tasks, told, strict=True)]
+    return json_response({"results": beaten})
+
+
+async def _report(request: Request, client: JobsClient) -> Response:
+    wish = wishes.read(await _body(request), wishes.OutcomesWish)
+    wishes.check_batch(len(wish.outcomes))
+    outcomes = [(Held(each.task, each.tenant or client.tenant), each.outcome()) for each in wish.outcomes]
+    told = await Leases(client.router, wish.worker).report(outcomes)
+    return json_response(
+        {"results": [_item(each.task, error) for each, error in zip(wish.outcomes, told, strict=True)]}
+    )
+
+
+async def _schedules(_: Request, client: JobsClient) -> Response:
+    return json_response({"schedules": [showing.shown_schedule(each) for each in await client.schedules()]})
+
+
+async def _put_schedule(request: Request, client: JobsClient) -> Response:
+    wish = wishes.read(await _body(request), wishes.ScheduleWish)
+    name = request.path_params["name"]
+    await client.put_schedule_of(
+        name, wish.cron, wish.job.job(client.tenant), timezone=wish.timezone, is_paused=wish.is_paused
+    )
+    return json_response({"name": name})
+
+
+async def _delete_schedule(request: Request, client: JobsClient) -> Response:
+    await client.delete_schedule(request.path_params["name"])
+    return Response(status_code=204)
+
+
+async def _shards(_: Request, client: JobsClient) -> Response:
+    return json_response({"shards": [showing.shown_shard(place) for place in await client.shards()]})
+
+
+def _item(id: str, error: ArgosyError | None) -> dict[str, object]:
+    return {"id": id} if error is None else {"id": id, "error": showing.shown_error(error)}
+
+
+def _beaten(id: str, answer: int | ArgosyError) -> dict[str, object]:
+    return _item(id, answer) if isinstance(answer, ArgosyError) else {"id": id, "cancelled_at_ms": answer or None}
+
+
+def _flag(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "").lower() not in _NO_WORDS
+
+
+def _number(request: Request, name: str, default: float) -> float:
+    text = request.query_params.get(name)
+    try:
+        number = default if text is None else float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1e9:
+        raise Invalid(f"{name} must be a number, not below 0; got {text!r}")
+    return number
+
+
+def _status(text: str | None) -> JobStatus | None:
+    if text is None:
+        return None
+    try:
+        return JobStatus[text.upper()]
+    except KeyError:
+        known = ", ".join(status.name.lower() for status in JobStatus)
+        raise Invalid(f"there is no status {text!r}; there are {known}") from None
+
+
+def _pair(text: str | None) -> tuple[str, str] | None:
+    """`key:value`; the value may hold colons, a key may not."""
+    if text is None:
+        return None
+    key, colon, value = text.partition(":")
+    if not (key and colon):
+        raise Invalid(f"metadata is asked for as key:value; got {text!r}")
+    return key, value

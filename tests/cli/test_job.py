@@ -1,0 +1,202 @@
+"""`argosy job`, `argosy shard` and `argosy worker` against a real server, and against a folder."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from argosy.cli import root
+from argosy.jobs.rpc.access import Access
+from argosy.jobs.sdk.backends.router import Router
+from tests.jobs.rpc.stage import HERE, Stage
+from tests.jobs.sdk.serving import served
+
+HANDLERS = """
+from argosy.jobs.sdk import job
+
+@job("greet")
+async def greet(payload, context):
+    context.progress("greeting")
+    return f"hello {payload}"
+
+@job("double")
+def double(payload):
+    return payload * 2
+
+pair = [greet, double]
+nothing = []
+"""
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with served() as made:
+        yield made
+
+
+@pytest.fixture
+def run(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Run:
+    for name in ("job", "shard", "worker"):
+        monkeypatch.setitem(root.COMMANDS, name, (f"argosy.cli.{name}:{name}", ""))
+
+    def invoke(*arguments: str, stdin: str = "", address: str = stage.address) -> Result:
+        group, command, *rest = arguments
+        return CliRunner().invoke(root.cli, [group, command, "-a", address, *rest], input=stdin)
+
+    return invoke
+
+
+def told(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_job_is_put_shown_and_listed(run: Run) -> None:
+    put = run("job", "put", "mail", '{"to": "ada"}', "--id", "j-1", "-m", "kind=news", "--retries", "3")
+    assert (put.exit_code, put.stdout) == (0, "j-1\n")
+    shown = told(run("job", "get", "j-1", "--json", "--attempts"))
+    assert (shown["payload"], shown["status"], shown["attempts"]) == ({"to": "ada"}, "scheduled", [])
+    assert "scheduled" in run("job", "get", "j-1", "--attempts").stdout
+    assert "j-1" in run("job", "list", "-m", "kind=news").stdout
+    assert run("job", "list", "--status", "failed").stdout == "no such jobs\n"
+    assert [each["id"] for each in told(run("job", "list", "--json", "--status", "scheduled"))] == ["j-1"]
+
+
+def test_payloads_come_from_standard_input_too(run: Run) -> None:
+    one = run("job", "put", "mail", "-", "--json", stdin="[1, 2]")
+    assert told(run("job", "get", told(one)["ids"][0], "--json"))["payload"] == [1, 2]
+    many = told(run("job", "put", "mail", "--lines", "--json", stdin='1\n"two"\n\n{"three": 3}\n'))
+    assert len(set(many["ids"])) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("mail", "no json"), "is no JSON"),
+        (("mail", "--lines"), "no payload"),
+        (("mail", "1", "--lines"), "goes without"),
+        (("mail", "-m", "nothing"), "KEY=VALUE"),
+    ],
+)
+def test_a_bad_put_is_said(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    answer = run("job", "put", *arguments)
+    assert answer.exit_code == 2
+    assert said in answer.stderr
+
+
+def test_an_id_that_is_taken_is_an_error(run: Run) -> None:
+    run("job", "put", "mail", "--id", "mine")
+    answer = run("job", "put", "mail", "--id", "mine", "--json")
+    assert (answer.exit_code, json.loads(answer.stderr)["error"]["kind"]) == (1, "Conflict")
+
+
+def test_jobs_are_steered(run: Run) -> None:
+    run("job", "put", "mail", "--id", "j", "--delay", "3600")
+    assert run("job", "expedite", "j").stdout == "j may begin\n"
+    assert run("job", "cancel", "j").stdout == "j is to stop\n"
+    assert "already cancelled" in run("job", "cancel", "j").stderr
+    assert run("job", "restart", "j").stdout == "j begins anew\n"
+    result = run("job", "result", "j")
+    assert (result.exit_code, "scheduled" in result.stderr) == (1, True)
+    run("job", "cancel", "j")
+    assert told(run("job", "delete", "j", "--json")) == {"ids": ["j"]}
+    assert "job not found" in run("job", "get", "j").stderr
+    assert run("job", "requeue").stdout == "there are no dead letters\n"
+    answer = run("job", "requeue", "nothing")
+    assert (answer.exit_code, "1 of 1 jobs were refused" in answer.stderr) == (1, True)
+
+
+def test_shards_are_listed_and_split(run: Run) -> None:
+    shards = told(run("shard", "list", "--json"))
+    assert shards[0]["id"] == HERE
+    assert HERE in run("shard", "list").stdout
+    split = told(run("shard", "split", HERE, "--json"))
+    assert (split["point"], split["is_done"]) == ("4" + "0" * 15, False)
+    assert "being split" in run("shard", "split", HERE, "--at", "1" * 16).stdout
+    late = run("shard", "split", HERE, "--wait", "0.01")
+    assert (late.exit_code, "not done after 0.01 s" in late.stderr) == (1, True)
+
+
+def test_a_node_that_is_not_there_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_pause(*_: object) -> None:
+        """Tries again at once."""
+
+    monkeypatch.setattr(Router, "_pause", no_pause)
+    answer = run("job", "get", "x", address="127.0.0.1:9")
+    assert answer.exit_code == 1
+    assert answer.stderr.startswith("error: 127.0.0.1:9 did not answer")
+
+
+def test_the_address_and_the_token_are_taken_from_the_settings(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    with served(access=Access(["a-good-secret"])) as guarded:
+        refused = run("job", "list", address=guarded.address)
+        assert (refused.exit_code, "missing authorization" in refused.stderr) == (1, True)
+        host, _, port = guarded.address.rpartition(":")
+        monkeypatch.setenv("ARGOSY_JOBS_GRPC_HOST", host)
+        monkeypatch.setenv("ARGOSY_JOBS_GRPC_PORT", port)
+        monkeypatch.setenv("ARGOSY_JOBS_TOKENS", "a-good-secret")
+        answer = CliRunner().invoke(root.cli, ["job", "put", "mail", "--id", "j"])
+        assert (answer.exit_code, answer.output) == (0, "j\n")
+
+
+def test_a_folder_is_a_broker(run: Run, tmp_path: Path) -> None:
+    url = (tmp_path / "jobs").as_uri()
+    assert run("job", "put", "mail", "7", "--id", "kept", address=url).exit_code == 0
+    assert told(run("job", "get", "kept", "--json", address=url))["payload"] == 7
+
+
+def test_watch_tells_every_change_until_the_end(run: Run, stage: Stage) -> None:
+    run("job", "put", "mail", "--id", "j")
+    late = run("job", "watch", "j", "--timeout", "0.01")
+    assert (late.exit_code, "not done after" in late.stderr) == (1, True)
+    run("job", "cancel", "j")
+    lines = [json.loads(line) for line in run("job", "watch", "j", "--json").stdout.splitlines()]
+    assert [line["status"] for line in lines] == ["cancelled"]
+
+
+def worker_process(folder: Path, address: str, *options: str) -> "subprocess.Popen[str]":
+    code = "from argosy.cli.worker import worker; worker()"
+    command = [sys.executable, "-c", code, "run", "-a", address, *options]
+    return subprocess.Popen(command, cwd=folder, env=dict(os.environ), stdout=subprocess.PIPE, text=True)
+
+
+def test_a_worker_does_the_jobs_of_a_module_and_stops_when_told(run: Run, stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    with worker_process(tmp_path, stage.address, "handlers:pair", "--name", "w") as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "w does greet, double\n"
+        assert told(run("job", "put", "greet", '"ada"', "--wait", "60", "--json"))["result"] == "hello ada"
+        assert run("job", "put", "double", "21", "--wait", "60").stdout == "42\n"
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+    [done] = [each for each in told(run("job", "list", "--json")) if each["task_group"] == "greet"]
+    assert told(run("job", "result", done["id"], "--json"))["result"] == "hello ada"
+    assert "succeeded  try 1" in run("job", "watch", done["id"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("handlers:nothing", "has no handlers"),
+        ("handlers:missing", "has no 'missing'"),
+        ("no_such_module_here", "there is no module"),
+    ],
+)
+def test_a_target_without_handlers_is_said(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, said: str
+) -> None:
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "handlers", raising=False)
+    answer = run("worker", "run", target)
+    assert answer.exit_code in (1, 2)
+    assert said in answer.stderr

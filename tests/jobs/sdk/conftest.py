@@ -1,0 +1,20 @@
+"""A node behind a real server, and clients of it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from argosy.jobs.sdk import JobsClient
+from tests.jobs.rpc.stage import Stage, staged
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    async with staged() as made:
+        yield made
+
+
+@pytest.fixture
+async def client(stage: Stage) -> AsyncIterator[JobsClient]:
+    async with JobsClient.connect(stage.address) as made:
+        yield made

@@ -1,0 +1,284 @@
+"""The client against real servers: routing, retries, results, errors."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound, NotOwner, Unauthorized, Unavailable
+from argosy.base.retry import Backoff
+from argosy.jobs.model import Failure, JobStatus, RetryPolicy, Success
+from argosy.jobs.rpc.access import Access
+from argosy.jobs.rpc.grpc import REQUESTS, server_credentials
+from argosy.jobs.sdk import JobCancelled, JobFailed, JobHandle, JobsClient, NotDone, new_job
+from argosy.jobs.sdk.backends.router import Known, Router
+from argosy.jobs.sdk.grpc import GrpcLinks, channel_credentials
+from tests.jobs.rpc.stage import ACQUIRING, HERE, Stage, staged
+from tests.jobs.sdk.serving import until
+from tests.throttle.limits.test_tls import Authority
+
+QUICK = Backoff(first_s=0.01, ceiling_s=0.02, attempts_max=4)
+SECRET = "a-good-secret"
+GROUP = "mail"
+
+
+def quick_client(*addresses: str) -> JobsClient:
+    """One that does not wait long before it tries again."""
+    known = Known(GrpcLinks(), addresses)
+    return JobsClient(Router(known, clock=SystemClock(), random=seeded_random(1), backoff=QUICK))
+
+
+def calls_of(stage: Stage, method: str, status: str = "OK") -> float:
+    return stage.metrics.value(REQUESTS, service="argosy.jobs.v1.Jobs", method=method, status=status)
+
+
+async def finish(stage: Stage, *, code: str = "", data: bytes = b"") -> None:
+    """Does what is due, as a worker would."""
+    shard = stage.node.shards[HERE]
+    tasks, _ = await shard.lease(GROUP, "w", 100)
+    await shard.report([(leased.task.id, Failure(code, data) if code else Success(data)) for leased in tasks])
+
+
+async def test_a_job_that_was_put_can_be_looked_at(client: JobsClient) -> None:
+    handle = await client.enqueue(
+        GROUP, {"to": "ada"}, id="j-1", priority=7, metadata={"k": "v"}, retry=RetryPolicy(2, 10, 20)
+    )
+    info = await handle.info()
+    assert (info.id, info.status, info.payload, info.priority) == ("j-1", JobStatus.SCHEDULED, {"to": "ada"}, 7)
+    assert (info.metadata, info.retry) == ({"k": "v"}, RetryPolicy(2, 10, 20))
+
+
+async def test_results_come_back_as_they_were_given(stage: Stage, client: JobsClient) -> None:
+    handle = await client.enqueue(GROUP)
+    waiting = asyncio.ensure_future(handle.result(timeout_s=20))
+    await finish(stage, data=b"\x81\xa1n\x01")
+    assert await waiting == {"n": 1}
+
+
+async def test_a_failed_job_raises_what_its_worker_told(stage: Stage, client: JobsClient) -> None:
+    handle = await client.enqueue(GROUP)
+    await finish(stage, code="BAD", data=b"\xa4oops")
+    with pytest.raises(JobFailed, match="failed with BAD: oops") as raised:
+        await handle.result()
+    assert (raised.value.code, raised.value.data) == ("BAD", "oops")
+
+
+async def test_a_cancelled_job_and_one_that_is_not_done_have_no_result(client: JobsClient) -> None:
+    handle = await client.enqueue(GROUP)
+    with pytest.raises(NotDone, match="scheduled after 0 s"):
+        await handle.result(timeout_s=0)
+    await handle.cancel()
+    with pytest.raises(JobCancelled):
+        await handle.result()
+
+
+async def test_an_id_that_is_taken_is_a_conflict_for_whoever_chose_it(client: JobsClient) -> None:
+    await client.enqueue(GROUP, id="mine")
+    with pytest.raises(Conflict):
+        await client.enqueue(GROUP, id="mine")
+    answers = await client.enqueue_many([new_job(GROUP, id="other"), new_job(GROUP, id="mine"), new_job("")])
+    assert isinstance(answers[0], JobHandle)
+    assert [type(answer) for answer in answers[1:]] == [Conflict, Invalid]
+
+
+async def test_a_unique_key_gives_whoever_has_it(client: JobsClient) -> None:
+    first = await client.enqueue(GROUP, unique_key="once")
+    second = await client.enqueue(GROUP, unique_key="once")
+    assert first.id == second.id
+
+
+async def test_many_jobs_go_in_few_calls_and_answer_in_their_places(stage: Stage, client: JobsClient) -> None:
+    answers = await client.enqueue_many([new_job(GROUP, at, id=f"j-{at}") for at in range(2_500)])
+    assert [answer.id for answer in answers if isinstance(answer, JobHandle)] == [f"j-{at}" for at in range(2_500)]
+    assert calls_of(stage, "EnqueueBatch") == 3
+
+
+async def test_a_batch_is_never_larger_than_a_message_may_be(stage: Stage, client: JobsClient) -> None:
+    answers = await client.enqueue_many([new_job(GROUP, bytes(5 << 20)) for _ in range(3)])
+    assert not [answer for answer in answers if isinstance(answer, ArgosyError)]
+    assert calls_of(stage, "EnqueueBatch") == 3
+
+
+async def test_coalescing_shares_calls_among_those_who_enqueue_at_once(stage: Stage) -> None:
+    async with JobsClient.connect(stage.address, with_coalescing=True) as client:
+        handles = await asyncio.gather(*(client.enqueue(GROUP, id=f"j-{at}") for at in range(100)))
+        assert [handle.id for handle in handles] == [f"j-{at}" for at in range(100)]
+        assert calls_of(stage, "EnqueueBatch") <= 5
+        with pytest.raises(Conflict):
+            await client.enqueue(GROUP, id="j-7")
+
+
+async def test_jobs_are_found_page_by_page_by_status_and_metadata(client: JobsClient) -> None:
+    for at in range(5):
+        await client.enqueue(GROUP, id=f"j-{at}", metadata={"parity": str(at % 2)})
+    await client.cancel("j-0")
+    cancelled = await client.find(status=JobStatus.CANCELLED)
+    odd = await client.find(metadata=("parity", "1"))
+    first = await client.find(status=JobStatus.SCHEDULED, limit=3)
+    rest = await client.find(status=JobStatus.SCHEDULED, after=first[-1].id)
+    assert [info.id for info in cancelled] == ["j-0"]
+    assert {info.id for info in odd} == {"j-1", "j-3"}
+    assert {info.id for info in first + rest} == {"j-1", "j-2", "j-3", "j-4"}
+
+
+async def test_jobs_are_steered(stage: Stage, client: JobsClient) -> None:
+    handle = await client.enqueue(GROUP, delay_s=3600)
+    assert (await handle.info()).next_start_at_ms > 0
+    await client.expedite(handle.id)
+    assert (await handle.info()).next_start_at_ms <= stage.node.now
+    await client.cancel(handle.id)
+    await client.restart(handle.id)
+    assert (await handle.info()).status == JobStatus.SCHEDULED
+    await client.cancel(handle.id)
+    await client.delete(handle.id)
+    with pytest.raises(NotFound):
+        await handle.info()
+    await client.delete(handle.id)
+
+
+async def test_dead_letters_are_requeued(stage: Stage, client: JobsClient) -> None:
+    dead, alive = await client.enqueue(GROUP), await client.enqueue("other")
+    await finish(stage, code="BAD")
+    assert [info.id for info in await client.find(is_dead=True)] == [dead.id]
+    told = await client.requeue([dead.id, alive.id])
+    assert told[dead.id] is None
+    assert isinstance(told[alive.id], Conflict)
+    assert (await dead.info()).status == JobStatus.SCHEDULED
+
+
+async def test_schedules_are_put_listed_and_deleted(client: JobsClient) -> None:
+    await client.put_schedule("nightly", "0 3 * * *", GROUP, {"n": 1}, timezone="Europe/Berlin")
+    [schedule] = await client.schedules()
+    assert (schedule.name, schedule.cron, schedule.timezone) == ("nightly", "0 3 * * *", "Europe/Berlin")
+    assert schedule.next_at > 0
+    await client.delete_schedule("nightly")
+    assert await client.schedules() == []
+    with pytest.raises(Invalid):
+        await client.put_schedule("bad", "whenever", GROUP)
+
+
+async def test_a_shard_that_moved_is_followed_by_its_hint() -> None:
+    async with staged() as old, staged() as new, JobsClient.connect(old.address) as client:
+        await client.shards()
+        old.node.failures[HERE] = NotOwner("it left", hint=new.address, node="node-2")
+        handle = await client.enqueue(GROUP, id="moved")
+        [batch] = await client.enqueue_many([new_job(GROUP, id="too")])
+        assert isinstance(batch, JobHandle)
+        assert (await handle.info()).id == "moved"
+        assert {view.job.id for view in await new.node.shards[HERE].find("-")} == {"moved", "too"}
+        assert calls_of(new, "EnqueueBatch") == 2           # the second went there at once
+
+
+async def test_a_shard_without_a_hint_is_looked_for_in_the_map(stage: Stage) -> None:
+    async with quick_client(stage.address) as client:
+        await client.shards()
+        stage.node.failures[HERE] = NotOwner("it left")
+        with pytest.raises(NotOwner):
+            await client.enqueue(GROUP)
+        assert calls_of(stage, "EnqueueBatch") == QUICK.attempts_max
+
+
+async def test_what_is_away_for_a_moment_is_asked_again(stage: Stage) -> None:
+    async with quick_client(stage.address) as client:
+        stage.node.failures[HERE] = ACQUIRING
+        enqueued = asyncio.ensure_future(client.enqueue(GROUP))
+        await until(lambda: calls_of(stage, "EnqueueBatch") > 0)
+        del stage.node.failures[HERE]
+        assert (await (await enqueued).info()).status == JobStatus.SCHEDULED
+
+
+async def test_a_try_whose_answer_was_lost_enqueues_once(stage: Stage) -> None:
+    """The first answer never comes; the second says that the id is taken, by us."""
+    shard = stage.node.shards[HERE]
+    enqueue, lost = shard.enqueue, [True]
+
+    async def losing(jobs):  # type: ignore[no-untyped-def]
+        answers = await enqueue(jobs)
+        if lost:
+            lost.clear()
+            raise Unavailable("gone while answering")
+        return answers
+
+    shard.enqueue = losing  # type: ignore[method-assign]
+    async with quick_client(stage.address) as client:
+        handle = await client.enqueue(GROUP)
+        assert [view.job.id for view in await shard.find("-")] == [handle.id]
+
+
+async def test_tries_are_bounded_and_a_node_that_is_not_there_is_said() -> None:
+    async with quick_client("127.0.0.1:9") as client:
+        with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9 did not answer GetClusterInfo"):
+            await client.get("x")
+        [answer] = await client.enqueue_many([new_job(GROUP)])
+        assert isinstance(answer, Unavailable)
+
+
+async def test_one_seed_that_answers_is_enough(stage: Stage) -> None:
+    async with quick_client("127.0.0.1:9", stage.address) as client:
+        assert (await client.enqueue(GROUP, id="j")).id == "j"
+
+
+async def test_tenants_and_tokens() -> None:
+    access = Access([SECRET], {"key-of-tenant-0": "tenant-0"})
+    async with staged(with_tenants=True, access=access) as stage:
+        async with JobsClient.connect(stage.address, tenant="tenant-0", token="wrong-secret") as stranger:
+            with pytest.raises(Unauthorized):
+                await stranger.enqueue(GROUP)
+        async with JobsClient.connect(stage.address, tenant="tenant-0", token="key-of-tenant-0") as client:
+            handle = await client.enqueue(GROUP)
+            assert (await handle.info()).tenant == "tenant-0"
+            assert [info.id for info in await client.find()] == [handle.id]
+            with pytest.raises(ArgosyError, match="another tenant"):
+                await client.enqueue(GROUP, tenant="customer-123")
+
+
+async def test_shards_are_listed_and_split(stage: Stage, client: JobsClient) -> None:
+    places = await client.shards()
+    assert [place.range_start for place in places] == ["", "8" + "0" * 15, "c" + "0" * 15]
+    began = await client.split(HERE)
+    assert began.point == "4" + "0" * 15
+    assert (await client.split_status(HERE)).phase == "SplitRequested"
+    with pytest.raises(NotFound, match="argosy shard list"):
+        await client.split("nowhere")
+
+
+@pytest.fixture
+async def alone(tmp_path: Path) -> AsyncIterator[JobsClient]:
+    async with JobsClient.embedded(tmp_path / "a folder") as client:
+        yield client
+
+
+async def test_a_folder_is_a_broker_and_remembers(tmp_path: Path) -> None:
+    async with JobsClient.embedded(tmp_path) as client:
+        await client.enqueue(GROUP, {"n": 1}, id="kept")
+        with pytest.raises(Conflict, match="another process has the jobs"):
+            async with JobsClient.embedded(tmp_path):
+                pass
+    async with JobsClient.embedded(tmp_path) as client:
+        assert (await client.get("kept")).payload == {"n": 1}
+
+
+async def test_errors_are_the_same_without_a_network(alone: JobsClient) -> None:
+    with pytest.raises(NotFound, match="job not found"):
+        await alone.get("nothing")
+    await alone.enqueue(GROUP, id="taken")
+    with pytest.raises(Conflict):
+        await alone.enqueue(GROUP, id="taken")
+    with pytest.raises(Conflict, match="tenant must not be provided"):
+        await alone.enqueue(GROUP, tenant="somebody")
+
+
+async def test_over_mutual_tls_both_sides_know_each_other() -> None:
+    authority = Authority("ours")
+    chain, key = authority.signed()
+    own_chain, own_key = authority.signed()
+    server = server_credentials(chain=chain, key=key, client_ca=authority.pem)
+    known = channel_credentials(ca=authority.pem, cert=own_chain, key=own_key)
+    async with staged(credentials=server, channel=known) as stage:
+        async with JobsClient.connect(stage.address, credentials=known) as client:
+            assert (await client.enqueue(GROUP, id="j")).id == "j"
+        async with quick_client(stage.address) as stranger:
+            with pytest.raises(Unavailable):
+                await stranger.enqueue(GROUP)

@@ -1,0 +1,217 @@
+"""The small parts of the SDK: packing, the map, slots, batches, handlers."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Throttled, Unauthorized, Unavailable
+from argosy.jobs.broker import Member, ShardPlace
+from argosy.jobs.model import PAYLOAD_BYTES_MAX
+from argosy.jobs.sdk.backends.batching import TOGETHER_MAX, UNDER_WAY_MAX, Batcher
+from argosy.jobs.sdk.backends.slots import Slots
+from argosy.jobs.sdk.client import middle, url_of
+from argosy.jobs.sdk.errors import is_passing, told
+from argosy.jobs.sdk.handlers import (
+    HANDLER_ERROR,
+    MESSAGE_CHARS_MAX,
+    TRACEBACK_CHARS_MAX,
+    failure_of,
+    handler_of,
+    job,
+    marked,
+)
+from argosy.jobs.sdk.packing import pack, unpack
+from argosy.jobs.sdk.routing import ShardMap
+
+HALF = "8" + "0" * 15
+
+
+@pytest.mark.parametrize("value", [{"a": [1, 2.5, None, "ü"]}, 0, "", [], -1, True])
+def test_what_is_packed_comes_back(value: object) -> None:
+    assert unpack(pack(value)) == value
+
+
+def test_bytes_are_left_as_they_are_and_nothing_is_nothing() -> None:
+    assert pack(b"\xc1 raw") == b"\xc1 raw"
+    assert unpack(b"\xc1 raw") == b"\xc1 raw"
+    assert pack(None) == b""
+    assert unpack(b"") is None
+
+
+def test_what_msgpack_cannot_say_and_what_is_too_large_is_refused() -> None:
+    with pytest.raises(Invalid, match="cannot be packed"):
+        pack(object())
+    with pytest.raises(Invalid, match=str(PAYLOAD_BYTES_MAX)):
+        pack(b"x" * (PAYLOAD_BYTES_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        ("INVALID_ARGUMENT", "no", Invalid),
+        ("UNIMPLEMENTED", "no", Invalid),
+        ("UNAUTHENTICATED", "who", Unauthorized),
+        ("PERMISSION_DENIED", "no", Forbidden),
+        ("NOT_FOUND", "job not found", NotFound),
+        ("NOT_FOUND", "shard not found", NotOwner),
+        ("ALREADY_EXISTS", "taken", Conflict),
+        ("FAILED_PRECONDITION", "done", Conflict),
+        ("FAILED_PRECONDITION", "tenant 'x' is elsewhere; refresh topology and retry", NotOwner),
+        ("RESOURCE_EXHAUSTED", "slower", Throttled),
+        ("UNAVAILABLE", "away", Unavailable),
+        ("DEADLINE_EXCEEDED", "late", Unavailable),
+        ("INTERNAL", "RST_STREAM", Unavailable),
+    ],
+)
+def test_a_code_of_the_wire_is_an_error_by_remedy(code: str, message: str, kind: type[Exception]) -> None:
+    error = told(code, message)
+    assert type(error) is kind
+    assert is_passing(error) == (kind in (NotOwner, Throttled, Unavailable))
+
+
+def two_shards() -> ShardMap:
+    places = [ShardPlace("right", HALF, "", "n2", "b:1"), ShardPlace("left", "", HALF, "n1", "a:1")]
+    return ShardMap(places, [Member("n1", "a:1"), Member("n2", "b:1")])
+
+
+def test_a_tenant_lies_where_its_hash_does() -> None:
+    shards = two_shards()
+    assert shards.place("-").id == "left"                   # 7a16…
+    assert shards.place("").id == "right"                   # ef46…
+    assert shards.addresses() == ["a:1", "b:1"]
+
+
+def test_a_hint_moves_one_shard_and_leaves_the_old_map_as_it_was() -> None:
+    before = two_shards()
+    after = before.moved("left", "c:1")
+    assert after.named("left").address == "c:1"
+    assert after.named("right") == before.named("right")
+    assert before.named("left").address == "a:1"
+
+
+def test_what_the_map_does_not_have_is_said() -> None:
+    with pytest.raises(NotFound, match="no shard nowhere"):
+        two_shards().named("nowhere")
+    with pytest.raises(Unavailable, match="no shards yet"):
+        ShardMap([], []).place("-")
+
+
+def test_a_shard_is_split_in_the_middle_unless_it_has_one_hash() -> None:
+    assert middle(ShardPlace("all")) == HALF
+    assert middle(ShardPlace("left", "", HALF)) == "4" + "0" * 15
+    with pytest.raises(Invalid, match="one hash only"):
+        middle(ShardPlace("thin", "0" * 16, "0" * 15 + "1"))
+
+
+def test_a_folder_becomes_a_url_and_a_url_stays_one() -> None:
+    assert url_of("/a b") == "file:///a%20b"
+    assert url_of("memory://") == "memory://"
+
+
+async def test_slots_are_handed_to_whoever_waits_longest() -> None:
+    slots = Slots(2)
+    assert await slots.take(5) == 2
+    first, second = asyncio.ensure_future(slots.take(5)), asyncio.ensure_future(slots.take(1))
+    await asyncio.sleep(0)
+    slots.give(1)
+    assert await first == 1
+    assert not second.done()
+    slots.give(1)
+    assert await second == 1
+    assert slots.taken == 2
+
+
+async def test_a_slot_that_was_handed_to_one_who_went_is_not_lost() -> None:
+    slots = Slots(1)
+    await slots.take(1)
+    gone, next_one = asyncio.ensure_future(slots.take(1)), asyncio.ensure_future(slots.take(1))
+    await asyncio.sleep(0)
+    slots.give(1)
+    gone.cancel()                       # in the moment between being handed it and running
+    assert await next_one == 1
+
+
+async def test_slots_that_are_closed_send_everybody_away() -> None:
+    slots = Slots(1)
+    await slots.take(1)
+    waiting = asyncio.ensure_future(slots.take(1))
+    await asyncio.sleep(0)
+    slots.close()
+    assert await waiting == 0
+    slots.give(1)
+    assert (await slots.take(1), slots.taken) == (0, 0)
+
+
+async def test_what_comes_together_goes_together_and_each_gets_its_own_answer() -> None:
+    flushes: list[int] = []
+
+    async def flush(items: Sequence[int]) -> list[int | Exception]:
+        flushes.append(len(items))
+        return [Conflict(f"{item} is odd") if item % 2 else item * 10 for item in items]
+
+    batcher: Batcher[int, int] = Batcher(flush)
+    answers = await asyncio.gather(*(batcher.add(item) for item in range(TOGETHER_MAX + 4)), return_exceptions=True)
+    assert answers[:1] + answers[2:3] == [0, 20]
+    assert isinstance(answers[3], Conflict)
+    assert sum(flushes) == TOGETHER_MAX + 4
+    assert len(flushes) <= 5
+
+
+async def test_an_item_that_comes_as_the_last_answer_is_given_does_not_wait_for_another() -> None:
+    """A run that counted itself a step too long would leave alone whoever goes on in the step in which it ends."""
+
+    async def flush(items: Sequence[int]) -> list[int | Exception]:
+        return list(items)
+
+    batcher: Batcher[int, int] = Batcher(flush)
+
+    async def one_after_the_other(count: int) -> int:
+        return sum([await batcher.add(1) for _ in range(count)])
+
+    async with asyncio.timeout(20):
+        assert await asyncio.gather(*(one_after_the_other(50) for _ in range(UNDER_WAY_MAX))) == [50] * UNDER_WAY_MAX
+
+
+async def test_a_flush_that_fails_fails_all_that_was_in_it_and_nothing_after() -> None:
+    failures = [Unavailable("away")]
+
+    async def flush(items: Sequence[int]) -> list[int | Exception]:
+        if failures:
+            raise failures.pop()
+        return list(items)
+
+    batcher: Batcher[int, int] = Batcher(flush)
+    with pytest.raises(Unavailable):
+        await batcher.add(1)
+    assert await batcher.add(2) == 2
+
+
+def test_a_handler_is_known_by_its_signature() -> None:
+    async def asynchronous(payload: object) -> None: ...
+
+    def ordinary(payload: object, context: object) -> None: ...
+
+    first, second = handler_of("a", asynchronous), handler_of("b", ordinary)
+    assert (first.is_async, first.wants_context) == (True, False)
+    assert (second.is_async, second.wants_context) == (False, True)
+    with pytest.raises(Invalid, match="takes 0 arguments"):
+        handler_of("c", lambda: None)
+
+
+def test_the_decorator_marks_and_leaves_the_function_as_it_is() -> None:
+    @job("mail")
+    def mail(payload: int) -> int:
+        return payload + 1
+
+    assert mail(1) == 2
+    assert [handler.task_group for handler in marked([mail, len, "mail", None])] == ["mail"]
+
+
+def test_what_is_told_of_an_exception_is_bounded() -> None:
+    failure = failure_of(ValueError("x" * 100_000))
+    data = msgspec.msgpack.decode(failure.data)
+    assert (failure.code, data["type"]) == (HANDLER_ERROR, "ValueError")
+    assert len(data["message"]) == MESSAGE_CHARS_MAX
+    assert len(data["traceback"]) <= TRACEBACK_CHARS_MAX

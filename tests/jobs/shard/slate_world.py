@@ -1,0 +1,35 @@
+"""The world of the shard's tests with its rows in SlateDB: the same calls, through the ledger the broker has."""
+
+import asyncio
+from itertools import count
+
+from argosy.jobs.backends.opening import ShardStore
+from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.shard import Shard
+from tests.jobs.shard.making import World
+
+_names = count(1)
+
+
+class SlateWorld(World):
+    """`reopen` closes nothing: the shard is opened anew by another writer, as after a crash."""
+
+    def __init__(self, store: ShardStore) -> None:
+        super().__init__()
+        self._store = store
+        self._name = f"shard-{next(_names)}"
+        self._ledgers: list[GroupLedger] = []
+
+    async def open(self) -> Shard:
+        ledger = GroupLedger(await self._store.shard(self._name))
+        self._ledgers.append(ledger)
+        self.ledger = ledger  # type: ignore[assignment]
+        self.shard = self._made(Shard)
+        await self.shard.open()
+        return self.shard
+
+    async def reopen(self) -> Shard:
+        return await self.open()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(ledger.close() for ledger in self._ledgers), return_exceptions=True)
