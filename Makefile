@@ -8,8 +8,8 @@ WORKERS ?= 2
 # What is passed on: `make test ARGS=tests/house`, `make bench NAME=ownership ARGS=--quick`, `make run ARGS="--config my.toml"`.
 ARGS ?=
 NAME ?= ownership
-LOCK := .venv/boot/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
-	pyproject.toml --extra all --no-emit-package argosy
+PIN := .venv/boot/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11
+LOCK := $(PIN) pyproject.toml --extra all --no-emit-package argosy
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint types bench docs lock clean
@@ -40,9 +40,10 @@ bench: setup  ## one benchmark, beside its peers
 docs: setup  ## the generated pages under docs/reference
 	@$(BIN)/python tools/docs.py
 
-lock: setup  ## new pins in requirements/, from pyproject.toml
+lock: setup  ## new pins in requirements/, from pyproject.toml and peers.in
 	@$(LOCK) -o requirements/run.txt
 	@$(LOCK) --group dev -o requirements/dev.txt
+	@$(PIN) requirements/peers.in -o requirements/peers.txt
 
 clean:  ## back to a fresh clone
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,99 @@
+"""One shard in a process of its own, so that its memory and its opening can be told from everything else.
+
+    python -m argosy.bench.jobs.shard_program fill|open FOLDER COUNT
+
+`fill` puts so many jobs; `open` opens what is there, leases so many one at a time, and prints what it took as JSON.
+"""
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from argosy.base.clock import SystemClock, system_random
+from argosy.jobs.backends.opening import ShardStore
+from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.model import NewJob
+from argosy.jobs.shard.service import ShardService
+from argosy.throttle.limits.backends.opening import open_limiter
+
+SHARD = "bench"
+GROUP = "bench"
+TENANTS = 100
+BATCH = 1_000
+CALLERS = 2                             # one batch is made while another goes to the disk
+PAYLOAD = b"x" * 100
+
+
+@asynccontextmanager
+async def opened(folder: str) -> AsyncIterator[tuple[ShardService, float, int]]:
+    """The shard, how long it took to open, and by how many bytes this process has grown meanwhile."""
+    clock = SystemClock()
+    store = await ShardStore.open(f"file://{folder}")
+    limiter = await open_limiter("memory://", clock=clock)
+    before_bytes, began = resident_bytes(), time.monotonic()
+    ledger = GroupLedger(await store.shard(SHARD))
+    shard = ShardService(
+        ledger,
+        now_ms=lambda: int(clock.wall() * 1000),
+        new_id=lambda: str(uuid4()),
+        random=system_random(),
+        limiter=limiter,
+    )
+    await shard.start()
+    took_s = time.monotonic() - began
+    try:
+        yield shard, took_s, resident_bytes() - before_bytes
+    finally:
+        await shard.close()
+        await ledger.close()
+        await limiter.close()
+        await store.close()
+
+
+async def fill(folder: str, count: int) -> dict[str, float]:
+    async with opened(folder) as (shard, _, _):
+        begins = iter(range(0, count, BATCH))
+
+        async def put() -> None:
+            for begin in begins:
+                numbers = range(begin, min(begin + BATCH, count))
+                jobs = [NewJob(GROUP, PAYLOAD, f"tenant-{number % TENANTS}", str(uuid4())) for number in numbers]
+                for answer in await shard.enqueue(jobs):
+                    if isinstance(answer, Exception):
+                        raise answer
+
+        began = time.monotonic()
+        await asyncio.gather(*(put() for _ in range(CALLERS)))
+        return {"fill_s": time.monotonic() - began}
+
+
+async def open_and_lease(folder: str, leases: int) -> dict[str, float]:
+    async with opened(folder) as (shard, took_s, grown_bytes):
+        took: list[float] = []
+        waiting = shard.core.memory.tasks.waiting
+        for _ in range(leases):
+            began = time.monotonic()
+            tasks, _ = await shard.lease(GROUP, "bench", 1)
+            took.append(time.monotonic() - began)
+            assert len(tasks) == 1, "a job that waits was not leased"
+        return {
+            "open_s": took_s, "grown_bytes": grown_bytes, "waiting": waiting, "lease_ms": statistics.median(took) * 1e3
+        }  # fmt: skip
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    what, folder, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    told = asyncio.run(fill(folder, count) if what == "fill" else open_and_lease(folder, count))
+    sys.stdout.write(json.dumps(told) + "\n")
