@@ -22,7 +22,8 @@ def serve(
     """Run one process of a fleet until it is told to stop.
 
     search bids for repositories, indexes them in memory and answers for them; gateway is the front door over all
-    search nodes; jobs serves shards of the job broker; hold takes part with nothing but leases. SIGTERM drains: what is held goes to others first.
+    search nodes; jobs serves shards of the job broker; hold takes part with nothing but leases. SIGTERM drains: what
+    is held goes to others first.
     """
     from argosy.app.roles import Role, run
     from argosy.app.settings import NodeSettings

@@ -227,29 +227,39 @@ def run_chaos(
     progress: Callable[[float, str], None] = lambda fraction, text: None,
 ) -> ChaosReport:
     """Runs `seeds` worlds, `jobs` at a time, and gathers what broke."""
+    return hunt(judge_seed, "argosy sim chaos", first_seed, seeds, jobs=jobs, progress=progress)
+
+
+def judge_seed(seed: int) -> Outcome:
+    return judged(run_seed, seed)
+
+
+# -- for any kind of world --------------------------------------------------------------------------------------------
+
+
+def hunt(
+    judge: Callable[[int], Outcome],
+    command: str,
+    first_seed: int,
+    seeds: int,
+    *,
+    jobs: int,
+    progress: Callable[[float, str], None],
+) -> ChaosReport:
+    """Judges so many seeds; `command` replays one of them."""
     if not (first_seed >= 0 and 1 <= seeds <= SEEDS_MAX and jobs >= 1):
         raise Invalid(f"chaos needs seeds from 1 to {SEEDS_MAX} and at least one job; got {seeds} and {jobs}")
     chosen = range(first_seed, first_seed + seeds)
     outcomes: list[Outcome] = []
     broken = 0
-    for outcome in _outcomes(chosen, jobs):
+    for outcome in _outcomes(judge, chosen, jobs):
         outcomes.append(outcome)
         broken += bool(outcome.violations)
         progress(len(outcomes) / seeds, f"{len(outcomes)} of {seeds} worlds, {broken} with violations")
-    return _report(first_seed, outcomes)
+    return _report(command, first_seed, outcomes)
 
 
-def _outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
-    """In the order of the seeds, whoever is done first."""
-    if jobs == 1:
-        yield from map(judge_seed, seeds)
-        return
-    # Fresh interpreters: a world must not depend on what its parent has already imported, hashed or run.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(judge_seed, seeds, chunksize=CHUNK)
-
-
-def judge_seed(seed: int) -> Outcome:
+def judged(run_seed: Callable[[int], Outcome], seed: int) -> Outcome:
     """Runs a seed, some seeds twice. An error that escapes is a violation too: the search goes on."""
     try:
         outcome = run_seed(seed)
@@ -261,9 +271,19 @@ def judge_seed(seed: int) -> Outcome:
         return Outcome(seed, (Violation("BUG", 0.0, f"{type(bug).__name__}: {bug}"),), "", None)
 
 
-def _report(first_seed: int, outcomes: list[Outcome]) -> ChaosReport:
+def _outcomes(judge: Callable[[int], Outcome], seeds: range, jobs: int) -> Iterator[Outcome]:
+    """In the order of the seeds, whoever is done first."""
+    if jobs == 1:
+        yield from map(judge, seeds)
+        return
+    # Fresh interpreters: a world must not depend on what its parent has already imported, hashed or run.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(judge, seeds, chunksize=CHUNK)
+
+
+def _report(command: str, first_seed: int, outcomes: list[Outcome]) -> ChaosReport:
     trouble = [
-        SeedViolations(o.seed, tuple(map(str, o.violations)), f"argosy sim chaos --first-seed {o.seed} --seeds 1")
+        SeedViolations(o.seed, tuple(map(str, o.violations)), f"{command} --first-seed {o.seed} --seeds 1")
         for o in outcomes
         if o.violations
     ]

@@ -49,13 +49,14 @@ class World:
     def start_node(self, name: str) -> None:
         """A machine that runs already is left alone."""
         if name not in self.nodes:
-            node = self.nodes[name] = SimNode(
-                name, self.plan, self.spaces, self._loop, self._dice, self.nodes.get
-            )
-            node.on_trouble = self._on_trouble
+            self.nodes[name] = self._machine(name)
+            self.nodes[name].on_trouble = self._on_trouble
         if not self.nodes[name].is_running:
             self.trace.add(f"{name} starts")
             self.nodes[name].start()
+
+    def _machine(self, name: str) -> SimNode:
+        return SimNode(name, self.plan, self.spaces, self._loop, self._dice, self.nodes.get)
 
     def kill_node(self, name: str) -> None:
         self.trace.add(f"{name} dies")

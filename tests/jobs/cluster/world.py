@@ -1,5 +1,5 @@
-"""A cluster of brokers in virtual time: nodes that can be killed, stopped and cut off, clients and workers that call
-them over a network of tasks, and an auditor who writes down what clients and workers saw."""
+"""A cluster of brokers in virtual time: nodes that can be killed, stopped and cut off, and clients that call them over
+a network of tasks. For one story at a time; everything at once, with workers, is `argosy sim jobs`."""
 
 import asyncio
 from collections import defaultdict
@@ -12,12 +12,10 @@ from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.jobs.backends.memory import after
-from argosy.jobs.broker import Topology
 from argosy.jobs.cluster.backends.maps import MemoryMaps
 from argosy.jobs.cluster.backends.memory import MemoryShards
-from argosy.jobs.cluster.model import ShardLeases
 from argosy.jobs.cluster.service import JobsNode
-from argosy.jobs.model import ConcurrencyLimit, Failure, JobStatus, JobView, LeasedTask, NewJob, Outcome, Success
+from argosy.jobs.model import JobView, NewJob
 from argosy.jobs.ports import ShardCalls
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.shard.checking import audit
@@ -27,7 +25,7 @@ from argosy.ownership.model import Space
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import Process, SimLoop, run
 from argosy.throttle.limits.backends.memory import MemoryLimiter
-from tests.jobs.cluster.auditor import Auditor, Run
+from tests.jobs.cluster.auditor import Auditor
 
 T = TypeVar("T")
 
@@ -171,12 +169,6 @@ class World:
     def any_node(self) -> str:
         return self.random.choice(sorted(self.nodes))
 
-    async def topology(self, name: str) -> Topology:
-        async def ask() -> Topology:
-            return self.nodes[name].node.topology()
-
-        return await self.call(name, ask())
-
     # -- clients ----------------------------------------------------------------------------------------------------
 
     async def at_shard_of(self, tenant: str, do: Callable[[ShardCalls], Awaitable[T]]) -> T:
@@ -212,54 +204,7 @@ class World:
         tenant = self.auditor.acknowledged[job]
         return await self.at_shard_of(tenant, lambda shard: shard.get(tenant, job, with_attempts=True))
 
-    # -- workers ----------------------------------------------------------------------------------------------------
-
-    async def work(self, worker: str, *, group: str = "g", fails: float = 0.1, longest_s: float = 3.0) -> None:
-        while True:
-            name, asked_at = self.any_node(), self.clock.now()
-            try:
-                given = await self.call(name, self._poll(name, group, worker))
-            except (Unavailable, NotOwner):
-                await self.clock.sleep(self.random.uniform(0.05, 0.3))
-                continue
-            tasks = [task for each in given for task in each.tasks]
-            await asyncio.gather(*(self._run(worker, task, asked_at, fails, longest_s) for task in tasks))
-
-    async def _poll(self, name: str, group: str, worker: str) -> list[ShardLeases]:
-        return await self.nodes[name].node.lease(group, worker, 3, wait_s=2.0)
-
-    async def _run(self, worker: str, task: LeasedTask, asked_at: float, fails: float, longest_s: float) -> None:
-        limit = next((each.key for each in task.job.limits if isinstance(each, ConcurrencyLimit)), "")
-        now, over = self.clock.now(), asked_at + task.lease_ms / 1000
-        key = f"{task.job.tenant}/{limit}" if limit else ""
-        this = Run(task.job.id, task.task.id, now, over, key)
-        self.auditor.runs.append(this)
-        await self.clock.sleep(self.random.uniform(0.05, longest_s))
-        if self.random.random() < 0.02:
-            return                          # the worker has crashed
-        outcome: Outcome = Failure("X") if self.random.random() < fails else Success(b"ok")
-        # From here on the worker does nothing more for the job, whether the broker hears of it or not.
-        this.until = min(this.until, self.clock.now())
-
-        async def tell(shard: ShardCalls) -> None:
-            (answer,) = await shard.report([(task.task.id, outcome)], worker=worker)
-            if isinstance(answer, Unavailable | NotOwner):
-                raise answer
-
-        await self.at_shard_of(task.job.tenant, tell)
-
     # -- the end ----------------------------------------------------------------------------------------------------
-
-    async def all_final(self) -> dict[str, JobStatus]:
-        """The status of every acknowledged job, once all are final."""
-        found: dict[str, JobStatus] = {}
-        for job in self.auditor.acknowledged:
-            deadline = self.clock.now() + PATIENCE_S
-            while not (view := await self.view(job)).state.status.is_final:
-                assert self.clock.now() < deadline, f"job {job} is still {view.state}"
-                await self.clock.sleep(0.5)
-            found[job] = view.state.status
-        return found
 
     async def wrongs(self) -> list[str]:
         """What the shards' own audit finds."""

@@ -247,4 +247,4 @@ class SlateMachine(ShardMachine):
 
 
 TestShardOnSlateDBAgainstOracle = SlateMachine.TestCase
-TestShardOnSlateDBAgainstOracle.settings = settings(max_examples=4, stateful_step_count=20, deadline=None)
+TestShardOnSlateDBAgainstOracle.settings = settings(max_examples=6, stateful_step_count=30, deadline=None)

@@ -1,0 +1,109 @@
+"""Many small worlds of job brokers, in search of a job that is lost, run twice or over its limit."""
+
+import asyncio
+from collections.abc import Callable
+
+from argosy.base.clock import seeded_random
+from argosy.jobs.settings import JobsSettings
+from argosy.ownership.settings import OwnershipSettings
+from argosy.sim.chaos import ChaosReport, Outcome, hunt, judged
+from argosy.sim.faults import ClockSkew, draw_schedule
+from argosy.sim.jobs_load import HEIGHTS, JobsLoad, LoadPlan
+from argosy.sim.jobs_world import DiskFault, JobsPlan, JobsWorld
+from argosy.sim.link import LinkQuality
+from argosy.sim.loop import SimLoop, run
+from argosy.sim.plan import SpacePlan, WorldPlan
+
+TTL_S, RENEW_S = 4.0, 1.0
+LEASE_MS = 3_000                    # short beside the faults, so that leases end while nodes are away
+HORIZON_S = 40.0                    # the last fault is over by then
+LATE_S_MAX = 2 * TTL_S
+CALM_S = LATE_S_MAX + 2 * TTL_S + 20.0
+FINAL_S = 120.0                     # then for all jobs that still wait, run or are tried again
+
+
+def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
+    """A small world in which much goes wrong."""
+    random = seeded_random(f"jobs chaos {seed}")
+    nodes = tuple(f"n{i}" for i in range(1, random.randrange(2, 5) + 1))
+    newcomers = tuple(f"x{i}" for i in range(random.randrange(0, 2)))
+    settings = JobsSettings(
+        shards=random.randrange(1, 4), with_tenants=True, keep_ms=0, lease_ms=LEASE_MS, ttl_s=TTL_S, renew_s=RENEW_S,
+        handover_wait_s=0.3, quiesce_s=0.3, reopen_s=0.5, map_s=1.0,
+    )  # fmt: skip
+    shared = OwnershipSettings(claim_retry_s=0.5, claim_jitter_s=0.1, drain_timeout_s=1.5 * TTL_S, sweep_s=1.0)
+    faults = draw_schedule(random, nodes, newcomers, faults=random.randrange(4, 11), horizon_s=HORIZON_S, ttl_s=TTL_S)
+    world = WorldPlan(
+        seed=seed,
+        nodes=nodes,
+        spaces=(SpacePlan(settings.ownership(shared), (), {}),),
+        node_bytes=0,
+        index_bytes_per_s=1.0,
+        quality=LinkQuality(
+            latency_s=0.001,
+            jitter_s=random.choice([0.002, 0.02]),
+            loss_chance=random.choice([0.0, 0.02, 0.05]),
+            late_chance=random.choice([0.0, 0.03]),
+            late_s_max=LATE_S_MAX,
+            keepalive_s=random.choice([1.0, 3.0]),
+        ),
+        call_timeout_s=2 * RENEW_S,
+        # Task leases go by the wall clock of the node that gave them: a step of it shortens them, and is not drawn.
+        faults=tuple(fault for fault in faults if not isinstance(fault, ClockSkew)),
+    )
+    splits = tuple(sorted(random.uniform(3.0, HORIZON_S) for _ in range(random.randrange(0, 4))))
+    disks = tuple(
+        DiskFault(random.uniform(1.0, HORIZON_S - 3.0), random.uniform(0.05, 2.0))
+        for _ in range(random.randrange(0, 3))
+    )
+    load = LoadPlan(
+        jobs=random.randrange(30, 60), tenants=random.randrange(2, 7), workers=random.randrange(4, 9),
+        mean_s=0.5, longest_s=random.choice([1.0, 3.0, 8.0]),
+    )  # fmt: skip
+    return JobsPlan(world, settings, HEIGHTS, splits, disks), load
+
+
+def run_seed(seed: int, *, keeps_story: bool = False) -> Outcome:
+    """Runs one world until every job is done."""
+
+    async def main(loop: SimLoop) -> Outcome:
+        plan, load_plan = draw_plan(seed)
+        world = JobsWorld(loop, plan, keeps_story=keeps_story)
+        load = JobsLoad(world, load_plan, seeded_random(f"{seed} load"))
+        world.start()
+        probing = asyncio.ensure_future(world.keep_probing(0.25))
+        workers = [asyncio.ensure_future(load.work(f"w{number}")) for number in range(load_plan.workers)]
+        enqueueing = asyncio.ensure_future(load.enqueue_all())
+        await asyncio.sleep(HORIZON_S)
+        world.calm()
+        settled_after_s = await world.settle(CALM_S)
+        if settled_after_s is not None:
+            await enqueueing
+            if await load.all_final(FINAL_S):
+                await world.audit()
+        for gone in [worker for worker in workers if worker.done()]:
+            world.findings.add("LIVE", f"a worker gave up: {gone.exception()}")
+        for task in (probing, enqueueing, *workers):
+            task.cancel()
+        await asyncio.gather(probing, enqueueing, *workers, return_exceptions=True)
+        world.trace.add(f"{len(world.checker.acknowledged)} jobs, {world.checker.runs} runs, {world.splits} splits")
+        violations = tuple(world.findings.violations)
+        story = tuple(world.trace.story()) if violations or keeps_story else ()
+        return Outcome(seed, violations, world.trace.fingerprint(), settled_after_s, story)
+
+    return run(main)
+
+
+def judge_seed(seed: int) -> Outcome:
+    return judged(run_seed, seed)
+
+
+def run_jobs_chaos(
+    first_seed: int = 1,
+    seeds: int = 50,
+    *,
+    jobs: int = 2,
+    progress: Callable[[float, str], None] = lambda fraction, text: None,
+) -> ChaosReport:
+    """Runs `seeds` worlds, `jobs` at a time, and gathers what broke."""
+    return hunt(judge_seed, "argosy sim jobs", first_seed, seeds, jobs=jobs, progress=progress)

@@ -1,0 +1,172 @@
+"""`argosy sim jobs`: job brokers through crashes, partitions and splits; no job is lost, doubled or over its limit."""
+
+import os
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from argosy.base.kv import Batch
+from argosy.jobs import keys
+from argosy.jobs.model import JobStatus, RunAttempt, TaskLease
+from argosy.jobs.shard.rows import encode
+from argosy.sim.chaos import ChaosReport
+from argosy.sim.checkers import Findings
+from argosy.sim.checkers.jobs import JobsChecker, Run
+from argosy.sim.faults import ClockSkew, Crash, Drain, Join, Outage, Partition, Pause
+from argosy.sim.jobs_chaos import draw_plan, run_jobs_chaos, run_seed
+
+SEEDS = 4
+JOB, OTHER = ("t", "j"), ("t", "k")
+
+
+def test_no_job_is_lost_doubled_or_over_its_limit_in_many_worlds() -> None:
+    report = run_jobs_chaos(1, SEEDS, jobs=2)
+    assert report.violations == ()
+    assert report.seeds == SEEDS
+    assert msgspec.json.decode(report.to_json(), type=ChaosReport) == report
+
+
+def test_a_seed_leaves_the_same_trace_whatever_the_hash_seed() -> None:
+    program = "from argosy.sim.jobs_chaos import run_seed; print([run_seed(seed).fingerprint for seed in (1, 2)])"
+    outputs = set()
+    for hash_seed in ("0", "99"):
+        environ = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, check=True)
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
+
+
+def test_a_world_tells_its_story() -> None:
+    story = run_seed(3, keeps_story=True).story
+    for event in ("is acknowledged", " runs t", "ends ", "keeps ", "ServingStarted"):
+        assert any(event in line for line in story), event
+
+
+def test_worlds_are_varied_and_see_every_kind_of_trouble() -> None:
+    plans = [draw_plan(seed)[0] for seed in range(40)]
+    kinds = {type(fault) for plan in plans for fault in plan.world.faults}
+    assert kinds >= {Crash, Drain, Join, Outage, Partition, Pause}
+    assert ClockSkew not in kinds
+    assert {len(plan.splits) for plan in plans} == {0, 1, 2, 3}
+    assert any(plan.disks for plan in plans)
+    assert {plan.settings.shards for plan in plans} == {1, 2, 3}
+
+
+# -- the checker ------------------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """A checker with a clock to turn."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.findings = Findings(lambda: self.now)
+        self.checker = JobsChecker(self.findings, {"two": 2})
+
+    def found(self) -> list[str]:
+        return [violation.invariant for violation in self.findings.violations]
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+def run_of(job: tuple[str, str], task: str, until: float = 5.0, *, slot: bool = False) -> Run:
+    return Run(job, task, "w", until, ("t", "two") if slot else None)
+
+
+def kept(watch: Watch, *puts: tuple[bytes, bytes], shard: str = "s", gone: tuple[bytes, ...] = ()) -> None:
+    batch = Batch()
+    for key, value in puts:
+        batch.put(key, value)
+    for key in gone:
+        batch.delete(key)
+    watch.checker.kept(shard, batch.ops())
+
+
+def lease_row(task: str, job: str) -> tuple[bytes, bytes]:
+    return keys.key(keys.LEASE, task), encode(TaskLease("w", RunAttempt(task, "t", job, 1, 1), "g", 0, 10))
+
+
+def test_a_job_that_is_acknowledged_and_not_durable_is_seen(watch: Watch) -> None:
+    kept(watch, (keys.key(keys.JOB, *JOB), b""))
+    watch.checker.enqueued(JOB)
+    assert watch.found() == []
+    watch.checker.enqueued(OTHER)
+    assert watch.found() == ["JOB-1"]
+
+
+def test_a_job_may_leave_a_disk_as_long_as_another_has_it(watch: Watch) -> None:
+    row = (keys.key(keys.JOB, *JOB), b"")
+    kept(watch, row, shard="parent")
+    kept(watch, row, shard="child")
+    watch.checker.enqueued(JOB)
+    watch.checker.removed("parent")
+    assert watch.found() == []
+    kept(watch, shard="child", gone=(row[0],))
+    assert watch.found() == ["JOB-1"]
+
+
+def test_an_acknowledged_job_that_nobody_knows_is_seen(watch: Watch) -> None:
+    watch.checker.not_found(JOB)
+    assert watch.found() == ["JOB-1"]
+
+
+def test_a_success_that_was_acknowledged_stands(watch: Watch) -> None:
+    kept(watch, lease_row("1", "j"))
+    watch.checker.reported(JOB)
+    watch.checker.seen(JOB, JobStatus.SUCCEEDED)
+    assert watch.found() == []
+    watch.checker.seen(JOB, JobStatus.FAILED)
+    watch.checker.began(run_of(JOB, "1"))
+    assert watch.found() == ["JOB-1", "JOB-1"]
+
+
+def test_a_job_runs_again_only_after_its_lease_or_its_worker_ended(watch: Watch) -> None:
+    for number in range(1, 5):
+        kept(watch, lease_row(f"{number}", "j"), shard=f"s{number}")
+    first = run_of(JOB, "1", until=5.0)
+    watch.checker.began(first)
+    watch.now = 5.0
+    second = run_of(JOB, "2", until=10.0)
+    watch.checker.began(second)
+    watch.checker.ended(second)
+    watch.checker.began(run_of(JOB, "3", until=10.0))
+    assert watch.found() == []
+    watch.checker.began(run_of(JOB, "4", until=10.0))
+    assert watch.found() == ["JOB-2"]
+
+
+def test_a_lease_that_is_handed_out_before_it_is_durable_is_seen(watch: Watch) -> None:
+    watch.checker.began(run_of(JOB, "1"))
+    assert watch.found() == ["JOB-2"]
+
+
+def test_two_leases_of_one_job_on_a_disk_are_seen(watch: Watch) -> None:
+    kept(watch, lease_row("1", "j"), lease_row("2", "k"))
+    kept(watch, lease_row("3", "j"), gone=(lease_row("1", "j")[0],))
+    assert watch.found() == []
+    kept(watch, lease_row("4", "j"))
+    assert watch.found() == ["JOB-2"]
+
+
+def test_more_runs_than_a_limit_allows_are_seen(watch: Watch) -> None:
+    kept(watch, *(lease_row(f"{number}", f"j{number}") for number in range(3)))
+    for number in range(2):
+        watch.checker.began(run_of(("t", f"j{number}"), f"{number}", slot=True))
+    assert watch.found() == []
+    assert watch.checker.most == {("t", "two"): 2}
+    watch.checker.began(run_of(("t", "j2"), "2", slot=True))
+    assert watch.found() == ["JOB-3"]
+
+
+def test_more_holders_than_a_limit_allows_are_seen(watch: Watch) -> None:
+    rows = [(keys.key(keys.HOLDER, "t", "two", f"{number}"), b"") for number in range(4)]
+    kept(watch, *rows[:2])
+    kept(watch, rows[2], gone=(rows[0][0],))
+    assert watch.found() == []
+    kept(watch, rows[3])
+    assert watch.found() == ["JOB-3"]
