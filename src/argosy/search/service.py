@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 ALONE_BYTES = 4 << 20           # less text than this is faster looked at than shared out: about 1 ms
 BRIEF_S = 0.006                 # of CPU: so long the event loop may be held up by a search that usually takes a sixth
 BRIEF_CHARACTERS_MIN = 3        # fewer are in nearly every file
-BRIEF_SKIPS = 8                 # after one that was not brief, so many are not even tried
+BRIEF_SKIPS = 2                 # after one that was not brief although it looked so, so many are not even tried
 
 
 class Shelf:
@@ -120,12 +120,13 @@ class Shelf:
         began = budget.now()
         search, outcome = Search(query, options, budget), Outcome(options)
         tasks = [task for index in indexes for task in search.tasks(index, outcome)]
-        if not _is_worth_sharing(tasks):
-            for task in tasks:
-                outcome.merge(task.run())
-            answer = outcome.answer(began, budget)
-            if Reached.CANCELLED not in answer.reached and budget.reached is None:
-                return answer
+        if sum(task.cost_bytes for task in tasks) > ALONE_BYTES:
+            return None
+        for task in tasks:
+            outcome.merge(task.run())
+        answer = outcome.answer(began, budget)
+        if Reached.CANCELLED not in answer.reached and budget.reached is None:
+            return answer
         self._not_brief = BRIEF_SKIPS
         return None
 

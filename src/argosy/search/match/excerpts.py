@@ -1,7 +1,6 @@
 """Excerpts of one document: the lines of matches with their context, and what of an overlong line is shown."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -25,8 +24,7 @@ class Match(NamedTuple):
     is_long: int = 0                    # one of its lines is longer than is shown
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(NamedTuple):
     """Whole lines of a document and the matches in them; if one is overlong, it stands alone."""
 
     start: int

@@ -11,6 +11,8 @@ from argosy.search.model import Chunk, Fragment, Line, Location, Options, Range,
 SymbolOf = Callable[[int], SymbolInfo]
 Explain = Callable[[Match], str]
 
+NEAR_BYTES = 512                # so close to the line's beginning, to look at all before the match is the quickest
+
 _NEWLINE = b"\n"
 _line_start = attrgetter("line_start")
 _points = attrgetter("points")
@@ -36,13 +38,16 @@ def _chunk(told: Told, excerpt: Excerpt, columns: Columns, options: Options) -> 
     start, end, first = excerpt.start, excerpt.end, excerpt.matches[0]
     if excerpt.is_long:
         start, end = window(told.text, start, end, first.start, options.line_bytes_max)
-    if start < first.line_start:
+    if start == first.line_start:
+        begin = Location(start - told.start, first.line, 1)
+    elif start < first.line_start:
         begin = Location(start - told.start, first.line - bytes(told.text[start : first.line_start]).count(_NEWLINE), 1)
     else:
         begin = Location(start - told.start, first.line, columns.column(first.line_start, start))
-    ranges = tuple(_range(told, match, columns) for match in excerpt.matches)
-    symbols = tuple(_symbol(told, match) for match in excerpt.matches)
-    best = max(excerpt.matches, key=_points)
+    matches = excerpt.matches
+    ranges = tuple([_range(told, match, columns) for match in matches])
+    symbols = tuple([_symbol(told, match) for match in matches])
+    best = first if len(matches) == 1 else max(matches, key=_points)
     return Chunk(
         content=bytes(told.text[start:end]),
         start=begin,
@@ -56,6 +61,13 @@ def _chunk(told: Told, excerpt: Excerpt, columns: Columns, options: Options) -> 
 
 
 def _range(told: Told, match: Match, columns: Columns) -> Range:
+    line_start, base = match.line_start, told.start
+    is_near = match.last_start == line_start and match.end - line_start <= NEAR_BYTES
+    if is_near and told.text[line_start : match.end].tobytes().isascii():
+        return Range(
+            Location(match.start - base, match.line, match.start - line_start + 1),
+            Location(match.end - base, match.line, match.end - line_start + 1),
+        )
     start = Location(match.start - told.start, match.line, columns.column(match.line_start, match.start))
     return Range(start, Location(match.end - told.start, match.last_line, columns.column(match.last_start, match.end)))
 
