@@ -48,6 +48,29 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+class SteadyWall:
+    """Wall time without jumps, for spans that must be kept on records others read.
+
+    A step of the machine's clock is made up for slowly: what is told runs at most a tenth faster or slower than time
+    does until it agrees again, so that no span is cut short by more than that.
+    """
+
+    SLEW = 0.1
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at = clock.now()
+        self._told = clock.wall()
+
+    def wall(self) -> float:
+        now = self._clock.now()
+        passed = max(0.0, now - self._at)
+        self._at = max(now, self._at)
+        ahead = self._clock.wall() - (self._told + passed)
+        self._told += passed + min(max(ahead, -self.SLEW * passed), self.SLEW * passed)
+        return self._told
+
+
 def system_random() -> Random:
     """Randomness seeded by the operating system."""
     return random.Random()

@@ -7,7 +7,7 @@ from argosy.base.clock import seeded_random
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.settings import OwnershipSettings
 from argosy.sim.chaos import ChaosReport, Outcome, hunt, judged
-from argosy.sim.faults import ClockSkew, draw_schedule
+from argosy.sim.faults import draw_schedule
 from argosy.sim.jobs_load import HEIGHTS, JobsLoad, LoadPlan
 from argosy.sim.jobs_world import DiskFault, JobsPlan, JobsWorld
 from argosy.sim.link import LinkQuality
@@ -48,8 +48,7 @@ def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
             keepalive_s=random.choice([1.0, 3.0]),
         ),
         call_timeout_s=2 * RENEW_S,
-        # Task leases go by the wall clock of the node that gave them: a step of it shortens them, and is not drawn.
-        faults=tuple(fault for fault in faults if not isinstance(fault, ClockSkew)),
+        faults=faults,
     )
     splits = tuple(sorted(random.uniform(3.0, HORIZON_S) for _ in range(random.randrange(0, 4))))
     disks = tuple(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from argosy.base.clock import Clock, Random
+from argosy.base.clock import Clock, Random, SteadyWall
 from argosy.base.errors import ArgosyError, Fenced, NotFound, Unavailable
 from argosy.jobs.cluster.cleaning import Progress, clean_some, progress_of
 from argosy.jobs.cluster.client import MapClient
@@ -85,6 +85,7 @@ class ShardWorker:
         self._teller = teller
         self._options = options
         self._clock = clock
+        self._wall = SteadyWall(clock)
         self._random = random
         self._new_id = new_id
         self._closing: dict[asyncio.Task[None], None] = {}
@@ -99,7 +100,8 @@ class ShardWorker:
         self._holds, self._check, self._give_up = holds, check, give_up
 
     def now_ms(self) -> int:
-        return int(self._clock.wall() * 1000)
+        """Task leases go by this: a step of the machine's clock must not end them."""
+        return int(self._wall.wall() * 1000)
 
     async def warm(self, lease: Lease) -> int:
         shard_id, began = lease.unit.name, self._clock.now()
