@@ -69,3 +69,20 @@ def test_a_segment_with_letters_that_fold_oddly_is_left_to_the_tree() -> None:
 def test_what_is_no_literal_is_left_to_the_tree() -> None:
     for query in (Substring("ab"), Substring("a\nb"), Substring("needle", scope=Scope.FILE_NAME)):
         assert Plain.of(query, Atoms(query), unbounded(), counts_only=True) is None
+
+
+KELVIN, LONG_S = "\u212a".encode(), "\u017f".encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (KELVIN + b"malloc_foobar", 1),         # the sign for kelvin is a k in small and capital letters alike
+        (b"KMALLOC_FOOBAR " + KELVIN, 1),
+        (KELVIN + b"malloc foo_bar", 0),        # what surrounds the letter is not all there
+        (LONG_S + b" elsewhere", 0),
+    ],
+)
+def test_letters_beyond_ascii_are_letters_where_all_that_surrounds_them_is(text: bytes, found: int) -> None:
+    files: dict[str | bytes, bytes] = {"odd.c": text + b"\n", "plain.c": b"a kmalloc_foobar here\n", "other.c": b"x\n"}
+    assert ask(built(files), "content:kmalloc_foobar").stats.files == 1 + found

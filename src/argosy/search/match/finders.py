@@ -4,6 +4,7 @@ A finder is made once per query and used on every segment by several threads; it
 postings say which blocks could hold a match (`candidates`), then those blocks are looked at (`find`).
 """
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, Self
@@ -11,15 +12,16 @@ from typing import Protocol, Self
 import numpy as np
 
 from argosy.search.index.segment import I64, U8, U32, Segment, Text, Trait, frozen
+from argosy.search.kernels.classes import keys_of
 from argosy.search.kernels.scan import ranges_of, tally_byte
 from argosy.search.kernels.selecting import blocks_within, mark_documents
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
-from argosy.search.match.needle import Needle
+from argosy.search.match.needle import Needle, blocks_with_all
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 
-_FOLDED_BEYOND_ASCII = frozenset(b"ks")         # U+212A folds to k, U+017F to s
+_BEYOND_ASCII = re.compile(rb"[ks]")            # U+212A folds to k, U+017F to s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +92,7 @@ class LiteralFinder:
 
     def __init__(self, text: bytes, *, is_folded: bool) -> None:
         self.needle = Needle(text, is_folded=is_folded)
-        self._meets_odd_folds = is_folded and not _FOLDED_BEYOND_ASCII.isdisjoint(self.needle.text)
+        self._meets_odd_folds = is_folded and _BEYOND_ASCII.search(self.needle.text) is not None
         self.odd_traits = Trait.ODD_FOLD if self._meets_odd_folds else 0       # of documents its bytes do not decide
 
     @cached_property
@@ -105,11 +107,26 @@ class LiteralFinder:
         blocks = self.needle.blocks(segment.postings, segment.content.blocks)
         if not segment.traits & self.odd_traits:
             return Candidates(blocks, NOTHING)
+        odd = self.odd_documents(segment)
+        plain = blocks[~np.isin(segment.content.block_docs[blocks], odd)] if len(odd) else blocks
+        return Candidates(plain, odd)
+
+    def odd_documents(self, segment: Segment) -> U32:
+        """The documents whose letters beyond ASCII may be its letters: where all that surrounds those letters is."""
         odd = segment.table.traits & (Trait.ODD_FOLD | Trait.INVALID_UTF8) == Trait.ODD_FOLD
         if not odd.any():
-            return Candidates(blocks, NOTHING)
-        plain = blocks[~odd[segment.content.block_docs[blocks]]]
-        return Candidates(plain, np.flatnonzero(odd).astype(np.uint32))
+            return NOTHING
+        if len(self._sure_keys) == 0:
+            return np.flatnonzero(odd).astype(np.uint32)
+        owners = segment.content.block_docs[blocks_with_all(self._sure_keys, segment.postings, segment.content.blocks)]
+        found: U32 = np.unique(owners[odd[owners]])
+        return found
+
+    @cached_property
+    def _sure_keys(self) -> I64:
+        """Of the parts between letters that have a form beyond ASCII."""
+        parts = [keys_of(part) for part in _BEYOND_ASCII.split(self.needle.text) if len(part) >= 3]
+        return frozen(np.unique(np.concatenate(parts))) if parts else np.empty(0, np.int64)
 
     def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
         text = segment.content

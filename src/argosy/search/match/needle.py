@@ -61,9 +61,7 @@ class Needle:
     def blocks(self, postings: Postings, blocks: int) -> U32:
         """The blocks that may hold it, ascending."""
         if len(self.text) >= 3:
-            out = np.empty(blocks, np.uint32)
-            count = intersect(self.keys, bitmap_length(blocks), *_arrays(postings), out)
-            return out[:count]
+            return blocks_with_all(self.keys, postings, blocks)
         if len(self.text) == 2:
             return blocks_with_any(self.pair_keys, postings, blocks)
         return np.arange(blocks, dtype=np.uint32)
@@ -111,6 +109,12 @@ def collected(
         count, at, position = resume(at, position, out)
         found.append(out[:count])
     return found[0].copy() if len(found) == 1 else np.concatenate([NOTHING, *found])
+
+
+def blocks_with_all(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32:
+    """The blocks that hold every one of these keys, ascending."""
+    out = np.empty(blocks, np.uint32)
+    return out[: intersect(keys, bitmap_length(blocks), *_arrays(postings), out)]
 
 
 def blocks_with_any(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32:

@@ -48,7 +48,8 @@ class Plain:
         `scratch` has room for the blocks of any segment.
         """
         segment = part.segment
-        if segment.traits & self._care:
+        care = segment.traits & self._care
+        if care and (care & Trait.ODD_NAME or len(self.finder.odd_documents(segment))):
             return True
         postings, content = segment.postings, segment.content
         count, documents, size, entries = choose(
