@@ -4,6 +4,7 @@ can be had answer all the while."""
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -54,6 +55,11 @@ class Harbour:
         repo = self.made(name, files or {"ship.py": f"def {name}(anchor): ...\n".encode()})
         self.server.shares(repo, f"{name}.git")
         return repo
+
+    def is_untroubled(self, name: str) -> bool:
+        """The node serves first and notes it in the catalog afterwards."""
+        told = self.fleet.repository(name)
+        return (told["reason"], told["failures"]) == ("", 0)
 
     def wish(self, name: str, *branches: str, server: GitServer | None = None) -> None:
         wish = {"url": (server or self.server).url(f"{name}.git"), "name": name, "branches": branches}
@@ -178,7 +184,7 @@ def see_the_mended_ones_answer(harbour: Harbour) -> None:
     harbour.wait_for("the mended ones are ready", **dict.fromkeys(mended, "ready"))
     for name in mended:
         assert harbour.found(f"def.{name}") == [f"{name}/ship.py"]
-        assert (harbour.fleet.repository(name)["reason"], harbour.fleet.repository(name)["failures"]) == ("", 0)
+        eventually(partial(harbour.is_untroubled, name), within_s=PATIENCE_S, what=f"{name}'s failures are forgotten")
 
 
 def see_one_rewritten(harbour: Harbour) -> None:

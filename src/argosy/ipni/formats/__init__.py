@@ -1,0 +1,1 @@
+"""The bytes of the content index, exactly as every other implementation writes and reads them."""

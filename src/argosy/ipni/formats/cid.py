@@ -1,0 +1,84 @@
+"""Content identifiers: a multihash, and the codec of what was hashed."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import multihash, varint
+from argosy.ipni.formats.bases import base32, base58, from_base32, from_base58
+
+RAW = 0x55
+DAG_PB = 0x70
+DAG_CBOR = 0x71
+LIBP2P_KEY = 0x72
+DAG_JSON = 0x0129
+TEXT_CHARS_MAX = 512
+
+
+@dataclass(frozen=True)
+class Cid:
+    """`str(cid)` is the usual text, `cid.bytes` the binary form. Version 0 is a bare sha2-256 of dag-pb."""
+
+    codec: int
+    multihash: bytes
+    version: int = 1
+
+    @cached_property
+    def bytes(self) -> bytes:
+        if self.version == 0:
+            return self.multihash
+        return b"\x01" + varint.encode(self.codec) + self.multihash
+
+    @cached_property
+    def _text(self) -> str:
+        return base58(self.multihash) if self.version == 0 else "b" + base32(self.bytes)
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def of(data: bytes, codec: int = RAW, code: int = multihash.SHA2_256) -> Cid:
+    """The CID of the data."""
+    return Cid(codec, multihash.of(data, code))
+
+
+def decode(data: bytes) -> Cid:
+    """From the binary form, whole."""
+    if len(data) == 34 and data[:2] == b"\x12\x20":
+        return Cid(DAG_PB, data, 0)
+    version, at = varint.decode(data)
+    if version != 1:
+        raise Invalid(f"CID version {version} is not known: 0 and 1 are")
+    codec, at = varint.decode(data, at)
+    multihash.split(data[at:])
+    return Cid(codec, data[at:])
+
+
+def parse(text: str) -> Cid:
+    """From text: base58 for version 0, base32 or base58 with its multibase letter for version 1."""
+    if len(text) > TEXT_CHARS_MAX:
+        raise Invalid(f"a CID of {len(text)} characters is longer than {TEXT_CHARS_MAX}")
+    if len(text) == 46 and text.startswith("Qm"):
+        return decode(from_base58(text))
+    match text[:1]:
+        case "b" | "B":
+            cid = decode(from_base32(text[1:]))
+        case "z":
+            cid = decode(from_base58(text[1:]))
+        case "f" | "F":
+            cid = decode(_from_hex(text[1:]))
+        case _:
+            raise Invalid(f"{text[:80]!r} is not a CID: it begins with Qm, b, z or f")
+    if cid.version == 0:
+        raise Invalid(f"{text[:80]!r}: a version 0 CID has no multibase letter")
+    return cid
+
+
+def _from_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise Invalid(f"{text[:80]!r} is not hexadecimal text") from None
+
+
+NO_ENTRIES = parse("bafkreehdwdcefgh4dqkjv67uzcmw7oje")     # what an advertisement links to that has none
