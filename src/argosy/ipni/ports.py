@@ -39,6 +39,18 @@ class IndexStore(Protocol):
         """What each leads to, in the order asked."""
         ...
 
+    async def find_second(self, digests: Sequence[bytes]) -> list[bytes | None]:
+        """The multihash whose second hash (of double-hashed lookups) has this digest; only if the store keeps them."""
+        ...
+
+    async def find_value(self, value_key_hash: bytes) -> Value | None:
+        """The value by sha2-256 of its value key: the provider's id as bytes, then the context."""
+        ...
+
+    async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
+        """Some of those under a context, in order of their digests, from `start` (a digest or its beginning) on."""
+        ...
+
     async def context_size(self, provider: str, context: bytes) -> int:
         """How many multihashes lie under it; one that was put twice may count twice."""
         ...
@@ -59,8 +71,8 @@ class IndexStore(Protocol):
 class Source(Protocol):
     """One publisher's chain, read over the network. Whatever it returns has been checked against its name.
 
-    NotFound: the publisher does not have it. Invalid: it lies or breaks a bound, asking again is no use. Unavailable: it
-    cannot be reached now.
+    NotFound: the publisher does not have it. Invalid: it lies or breaks a bound, asking again is no use. Unavailable:
+    it cannot be reached now.
     """
 
     async def head(self) -> SignedHead | None:
