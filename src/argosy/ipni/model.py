@@ -1,7 +1,7 @@
 """What an indexer knows: which provider has which content, in which context, and what it knows of the provider.
 
-Peer ids are texts in their usual form (`12D3KooW…`), multiaddrs are texts, multihashes and context ids are bytes. A time
-is in seconds since 1970.
+Peer ids are texts in their usual form (`12D3KooW…`), multiaddrs are texts, multihashes and context ids are bytes. A
+time is in seconds since 1970.
 """
 
 from collections.abc import Mapping
