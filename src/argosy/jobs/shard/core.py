@@ -46,8 +46,6 @@ class Core:
         self.over: ArgosyError | None = None                    # why the shard can serve no more
         self._staged = 0
         self._durable = 0
-        # A ledger with a bound on what is staged says when it takes more; one without takes all.
-        self._room: Callable[[], Awaitable[None]] | None = getattr(ledger, "room", None)
 
     def check_open(self) -> None:
         if self.over is not None:
@@ -56,8 +54,7 @@ class Core:
     async def room(self) -> None:
         """Waits until the ledger takes more: asked by calls that bring much, before they read anything."""
         self.check_open()
-        if self._room is not None:
-            await self._room()
+        await self.ledger.room()
 
     @contextmanager
     def step(self) -> Iterator[Step]:
