@@ -37,6 +37,9 @@ class Ledger:
             self.flush()
         return durable
 
+    async def room(self) -> None:
+        """Memory takes all."""
+
     def flush(self, stages: int | None = None) -> None:
         """The first so many stages become durable."""
         for _ in range(len(self._staged) if stages is None else min(stages, len(self._staged))):

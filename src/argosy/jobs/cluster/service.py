@@ -15,8 +15,10 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from typing import Self
 
+from argosy.base.backends.ids import new_uuid
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotOwner, Unavailable
 from argosy.base.kv import Batch
@@ -43,12 +45,9 @@ from argosy.ownership.settings import OwnershipSettings
 from argosy.throttle.limits.ports import RateLimiter
 
 LOOK_S = 0.25                   # how often leases are compared with the map: in memory, and no store is asked
+SHARD_IDS_KEPT = 1024           # found to be well formed; every call names one
 ACQUIRING = "shard not ready: acquisition in progress"
 BARRIER = keys.key(keys.META, "flushed")
-
-
-def new_uuid() -> str:
-    return str(uuid.uuid4())
 
 
 class NoMemory:
@@ -309,6 +308,7 @@ async def _forget_all(opened: OpenShard) -> None:
         await opened.ledger.stage(batch)
 
 
+@lru_cache(SHARD_IDS_KEPT)
 def _check_id(shard_id: str) -> None:
     with suppress(ValueError):
         uuid.UUID(shard_id)

@@ -5,6 +5,7 @@ The rules of tenancy are here: with tenants every request names one, which must 
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from argosy.base.errors import Conflict, Invalid, NotFound, NotOwner
 from argosy.base.hashing import hash64
@@ -14,6 +15,7 @@ from argosy.jobs.ports import ShardCalls
 from argosy.jobs.rpc.access import ANYBODY, Caller
 
 NO_TENANTS = "tenant must not be provided: this broker knows no tenants"
+SHARD_IDS_KEPT = 1024       # found to be well formed; every call names one
 _SHARD_ID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -89,6 +91,7 @@ class Tenancy:
         )
 
 
+@lru_cache(SHARD_IDS_KEPT)
 def check_shard_id(shard_id: str) -> None:
     if not _SHARD_ID.fullmatch(shard_id):
         raise Invalid(f"invalid shard ID: {shard_id[:64]!r} is no UUID")

@@ -102,37 +102,36 @@ class _Passage:
         self._method = method
 
     async def answer(self, message: bytes, context: Any) -> bytes:
-        began, status = self._door.now(), "CANCELLED"
+        began = self._door.now()
         try:
-            asked = self._door.asked(context)
-            reply = await self._method.call(self._read(message), asked)
+            reply = await self._method.call(self._read(message), self._door.asked(context))
             encoded: bytes = reply.SerializeToString()
             if len(encoded) > MESSAGE_BYTES_MAX:
                 raise Refusal(Code.RESOURCE_EXHAUSTED, f"the answer has {len(encoded)} bytes: ask for less")
-            status = "OK"
-            return encoded
-        except Exception as error:
-            told = self._told(error)
-            status = told.code
-            await _abort(context, told)
+        except BaseException as error:
+            await self._end(error, context, began)
             raise
-        finally:
-            self._door.tell(self._service, self._name, status, began)
+        self._door.tell(self._service, self._name, "OK", began)
+        return encoded
 
     async def stream(self, message: bytes, context: Any) -> AsyncIterator[bytes]:
-        began, status = self._door.now(), "CANCELLED"
+        began = self._door.now()
         try:
-            asked = self._door.asked(context)
-            async for reply in self._method.call(self._read(message), asked):
+            async for reply in self._method.call(self._read(message), self._door.asked(context)):
                 yield reply.SerializeToString()
-            status = "OK"
-        except Exception as error:
-            told = self._told(error)
-            status = told.code
-            await _abort(context, told)
+        except BaseException as error:
+            await self._end(error, context, began)
             raise
-        finally:
-            self._door.tell(self._service, self._name, status, began)
+        self._door.tell(self._service, self._name, "OK", began)
+
+    async def _end(self, error: BaseException, context: Any, began: float) -> None:
+        """Counts the call before its caller hears of the end; a caller that went away hears nothing."""
+        if not isinstance(error, Exception):
+            self._door.tell(self._service, self._name, "CANCELLED", began)
+            return
+        told = self._told(error)
+        self._door.tell(self._service, self._name, told.code, began)
+        await _abort(context, told)
 
     def _read(self, message: bytes) -> Any:
         try:

@@ -6,12 +6,14 @@ once when the shard is over; whoever waits is told so.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
+from argosy.jobs.model import NewJob
 from argosy.jobs.ports import Ledger
+from argosy.jobs.shard.driver import Together
 from argosy.jobs.shard.leasing import Leased
 from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.shard import Shard
@@ -43,6 +45,7 @@ class ShardService(Shard):
         self._ticks = Alarm()
         self._checks = Alarm()
         self._tasks: list[asyncio.Task[None]] = []
+        self._enqueue_one = Together(super().enqueue)
         self.core.on_step = self._look
 
     @property
@@ -66,6 +69,11 @@ class ShardService(Shard):
         """Returns when the shard can serve no more; `core.over` says why."""
         if self._tasks:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
+        if len(jobs) == 1:
+            return [await self._enqueue_one(jobs[0])]
+        return await super().enqueue(jobs)
 
     async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> Leased:
         """Due tasks; if there are none, the first to become due within `wait_s`."""
