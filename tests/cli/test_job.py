@@ -200,3 +200,26 @@ def test_a_target_without_handlers_is_said(
     answer = run("worker", "run", target)
     assert answer.exit_code in (1, 2)
     assert said in answer.stderr
+
+
+def test_schedules_are_put_listed_and_forgotten(stage: Stage) -> None:
+    def invoke(*arguments: str) -> Result:
+        command, *rest = arguments
+        return CliRunner().invoke(root.cli, ["job", "schedule", command, "-a", stage.address, *rest])
+
+    put = invoke("put", "nightly", "0 3 * * *", "mail", '{"to": "all"}', "--timezone", "Europe/Rome", "--priority", "7")
+    assert put.stdout == "nightly comes round\n"
+    assert invoke("put", "weekly", "0 4 * * 1", "mail", "--paused").stdout == "weekly is kept, paused\n"
+    nightly, weekly = told(invoke("list", "--json"))
+    assert nightly.pop("next_at_ms") > 0
+    assert nightly == {
+        "name": "nightly", "cron": "0 3 * * *", "timezone": "Europe/Rome", "task_group": "mail", "priority": 7,
+        "is_paused": False,
+    }  # fmt: skip
+    assert weekly["is_paused"]
+    assert "Europe/Rome" in invoke("list").stdout
+    assert invoke("delete", "nightly").stdout == "nightly is forgotten\n"
+    assert [each["name"] for each in told(invoke("list", "--json"))] == ["weekly"]
+    bad = invoke("put", "never", "61 * * * *", "mail")
+    assert bad.exit_code != 0
+    assert "61" in bad.stderr

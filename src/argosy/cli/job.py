@@ -4,13 +4,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.cli.job_client import Reach, reach_options
+from argosy.cli.job_schedule import schedule
+from argosy.cli.job_text import parsed, parsed_payload, told_time
 from argosy.cli.output import print_json, print_table, status
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ FOUND_MAX = 1_000
 def job() -> None:
     """Durable jobs: put them, look at them, steer them."""
 
+
+job.add_command(schedule)
 
 @job.command()
 @click.argument("group")
@@ -50,7 +53,7 @@ def put(
     """
     if lines and (payload is not None or wait_s is not None or wished["id"]):
         raise Invalid("--lines takes its payloads from standard input, and goes without --id and --wait")
-    payloads = _lines() if lines else [_payload(payload)]
+    payloads = _lines() if lines else [parsed_payload(payload)]
 
     async def enqueue(client: "JobsClient") -> tuple[list[str | ArgosyError], Any]:
         jobs = [_new_job(client, group, each, wished) for each in payloads]
@@ -133,7 +136,8 @@ def list_jobs(
         print_json([shown_job(info) for info in found])
         return
     rows = [
-        (info.id, info.task_group, info.status.name.lower(), info.attempt, _time(info.changed_at_ms)) for info in found
+        (info.id, info.task_group, info.status.name.lower(), info.attempt, told_time(info.changed_at_ms))
+        for info in found
     ]
     print_table(("job", "group", "status", "attempt", "changed"), rows, empty="no such jobs")
 
@@ -208,7 +212,7 @@ def watch(reach: Reach, id: str, timeout_s: float, as_json: bool) -> None:
             click.echo(json.dumps({"id": id, **told}, ensure_ascii=False))
         else:
             shown = f"  {json.dumps(told['progress'], ensure_ascii=False)}" if info.progress is not None else ""
-            click.echo(f"{_time(info.changed_at_ms)}  {told['status']}  try {info.attempt}{shown}")
+            click.echo(f"{told_time(info.changed_at_ms)}  {told['status']}  try {info.attempt}{shown}")
 
     reach.ask(lambda client: _watch(client, id, timeout_s, tell))
 
@@ -252,26 +256,15 @@ def _new_job(client: "JobsClient", group: str, payload: Any, wished: dict[str, A
     )
 
 
-def _payload(text: str | None) -> Any:
-    if text is None:
-        return None
-    return _parsed(sys.stdin.read() if text == "-" else text, "the payload")
-
 
 def _lines() -> list[Any]:
-    found = [_parsed(line, f"line {at}") for at, line in enumerate(sys.stdin, start=1) if line.strip()]
+    found = [parsed(line, f"line {at}") for at, line in enumerate(sys.stdin, start=1) if line.strip()]
     if len(found) > LINES_MAX:
         raise Invalid(f"one command puts {LINES_MAX} jobs; got {len(found)}")
     if not found:
         raise Invalid("standard input has no payload: one JSON value a line is wanted")
     return found
 
-
-def _parsed(text: str, what: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise Invalid(f"{what} is no JSON ({error}): a text needs quotes, as in '\"hello\"'") from None
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -290,9 +283,5 @@ def plain(value: Any) -> Any:
 
 def _cell(name: str, value: object) -> object:
     if name.endswith("_at_ms") and isinstance(value, int):
-        return _time(value)
+        return told_time(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds") if ms else "-"

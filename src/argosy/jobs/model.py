@@ -324,8 +324,13 @@ class Cancelled(msgspec.Struct, frozen=True):
     """The worker stopped because the job was cancelled."""
 
 
-Outcome: TypeAlias = Success | Failure | Cancelled
+class GivenBack(msgspec.Struct, frozen=True):
+    """The worker has to stop: somebody else shall do the job, and it costs no retry."""
 
+
+Outcome: TypeAlias = Success | Failure | Cancelled | GivenBack
+
+WORKER_STOPPED = "WORKER_STOPPED"       # the code of an attempt that was given back
 WORKER_CRASHED = "WORKER_CRASHED"       # the code of an attempt whose lease ran out
 RATE_LIMITED = "RATE_LIMITED"           # of a job that gave up waiting for its rate
 AFTER_FAILED = "AFTER_FAILED"           # of a job that was to run after one that did not succeed

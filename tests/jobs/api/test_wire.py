@@ -21,7 +21,8 @@ EnqueueBatchResponse: 1 results
 LeaseTasksRequest: 1 shard, 2 worker_id, 3 task_group, 4 max_tasks, 5 wait_ms
 LeasedTask: 1 task, 2 trace, 3 schedule
 LeaseTasksResponse: 1 tasks, 2 refresh_tasks
-TaskOutcome: 1 shard, 2 task_id, 3 success, 4 failure, 5 cancelled
+TaskOutcome: 1 shard, 2 task_id, 3 success, 4 failure, 5 cancelled, 6 given_back
+GivenBack:
 Failure: 1 code, 2 data
 Cancelled:
 ReportOutcomesRequest: 1 worker_id, 2 outcomes

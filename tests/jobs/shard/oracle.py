@@ -67,6 +67,15 @@ class Oracle:
             self.begin(job, now)
         self.grant(now)
 
+    def give_back(self, job: OneJob, now: int) -> None:
+        if job.is_cancelled:
+            self.end(job, JobStatus.CANCELLED)
+        else:
+            job.held = []
+            job.attempt, job.start = job.attempt + 1, now
+            self.begin(job, now)
+        self.grant(now)
+
     def cancel(self, job: OneJob, now: int) -> None:
         if job.status == JobStatus.RUNNING:
             job.is_cancelled = True

@@ -18,9 +18,11 @@ from argosy.jobs.model import (
     Cancelled,
     ConcurrencyLimit,
     Failure,
+    GivenBack,
     JobStatus,
     LeasedTask,
     Limit,
+    Outcome,
     RateLimit,
     RateLimitRetry,
     RetryPolicy,
@@ -119,8 +121,8 @@ class ShardMachine(RuleBasedStateMachine):
         assert len(starved) < 2 or abs(got["a"] - got["b"]) <= 1
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), outcome=st.sampled_from([Success(b"ok"), Failure("E"), Cancelled()]))
-    def report(self, data: st.DataObject, outcome: Success | Failure | Cancelled) -> None:
+    @rule(data=st.data(), outcome=st.sampled_from([Success(b"ok"), Failure("E"), Cancelled(), GivenBack()]))
+    def report(self, data: st.DataObject, outcome: Outcome) -> None:
         place = data.draw(st.sampled_from(sorted(self.leases)))
         leased, job = self.leases.pop(place), self.oracle.jobs[place]
         self.run(self.world.report(leased, outcome))
@@ -129,6 +131,8 @@ class ShardMachine(RuleBasedStateMachine):
                 self.oracle.succeed(job, self.world.now)
             case Failure():
                 self.oracle.fail(job, self.world.now)
+            case GivenBack():
+                self.oracle.give_back(job, self.world.now)
             case Cancelled():
                 self.oracle.end(job, JobStatus.CANCELLED)
                 self.oracle.grant(self.world.now)

@@ -6,11 +6,13 @@ from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.jobs.model import (
     LEASE_MS,
     WORKER_CRASHED,
+    WORKER_STOPPED,
     AttemptStatus,
     Cancelled,
     ConcurrencyLimit,
     Failure,
     FloatingLimit,
+    GivenBack,
     JobStatus,
     RateLimit,
     RetryPolicy,
@@ -58,6 +60,18 @@ async def test_retries_wait_longer_each_time_and_then_the_job_fails(world: World
     await world.report(leased, Failure("E"))
     assert await world.status(job) == JobStatus.FAILED
     assert [each.number for each in (await world.view(job)).attempts] == [1, 2, 3]
+
+
+async def test_a_task_that_is_given_back_is_tried_at_once_and_keeps_its_retries(world: World) -> None:
+    job = await world.put()
+    await world.report(await world.lease_one(), GivenBack())
+    view = await world.view(job)
+    assert (view.state.status, view.state.attempt, view.state.relative_attempt) == (JobStatus.SCHEDULED, 2, 1)
+    assert (view.attempts[0].status, view.attempts[0].error_code) == (AttemptStatus.FAILED, WORKER_STOPPED)
+    again = await world.lease_one()
+    assert again.is_last_attempt
+    await world.report(again, Success())
+    assert await world.status(job) == JobStatus.SUCCEEDED
 
 
 async def test_a_worker_that_is_not_heard_of_has_crashed(world: World) -> None:

@@ -109,18 +109,24 @@ class LeaseTasksResponse(_message.Message):
     def __init__(self, tasks: _Optional[_Iterable[_Union[LeasedTask, _Mapping]]] = ..., refresh_tasks: _Optional[_Iterable[_Union[_silo_pb2.RefreshFloatingLimitTask, _Mapping]]] = ...) -> None: ...
 
 class TaskOutcome(_message.Message):
-    __slots__ = ("shard", "task_id", "success", "failure", "cancelled")
+    __slots__ = ("shard", "task_id", "success", "failure", "cancelled", "given_back")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_BACK_FIELD_NUMBER: _ClassVar[int]
     shard: str
     task_id: str
     success: bytes
     failure: Failure
     cancelled: Cancelled
-    def __init__(self, shard: _Optional[str] = ..., task_id: _Optional[str] = ..., success: _Optional[bytes] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancelled: _Optional[_Union[Cancelled, _Mapping]] = ...) -> None: ...
+    given_back: GivenBack
+    def __init__(self, shard: _Optional[str] = ..., task_id: _Optional[str] = ..., success: _Optional[bytes] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancelled: _Optional[_Union[Cancelled, _Mapping]] = ..., given_back: _Optional[_Union[GivenBack, _Mapping]] = ...) -> None: ...
+
+class GivenBack(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("code", "data")

@@ -6,6 +6,7 @@ from argosy.jobs.model import (
     PRIORITY_DEFAULT,
     Cancelled,
     Failure,
+    GivenBack,
     JobView,
     LeasedTask,
     NewJob,
@@ -94,7 +95,9 @@ def from_outcome(outcome: pb.TaskOutcome) -> Outcome:
             return Failure(outcome.failure.code, outcome.failure.data)
         case "cancelled":
             return Cancelled()
-    raise Invalid("an outcome is required: success, failure or cancelled")
+        case "given_back":
+            return GivenBack()
+    raise Invalid("an outcome is required: success, failure, cancelled or given_back")
 
 
 def from_schedule(schedule: pb.Schedule, tenant: str) -> Schedule:

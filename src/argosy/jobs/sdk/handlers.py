@@ -19,7 +19,6 @@ from argosy.jobs.sdk.packing import pack
 F = TypeVar("F", bound=Callable[..., Any])
 
 HANDLER_ERROR = "HANDLER_ERROR"         # the code of a failure that was an exception
-WORKER_STOPPED = "WORKER_STOPPED"       # of a task that was given back
 MESSAGE_CHARS_MAX = 2_000
 TRACEBACK_CHARS_MAX = 8_000             # its end, where the cause is
 _MARK = "_argosy_task_group"

@@ -13,10 +13,12 @@ from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
 from argosy.jobs.model import (
     WORKER_CRASHED,
+    WORKER_STOPPED,
     Attempt,
     AttemptStatus,
     Cancelled,
     Failure,
+    GivenBack,
     JobStatus,
     Outcome,
     RefreshLimit,
@@ -96,6 +98,12 @@ def finish(step: Step, task_id: str, outcome: Outcome, random: Random) -> None:
         end(step, job, was, replace(
             state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or step.now
         ))  # fmt: skip
+    elif isinstance(outcome, GivenBack):
+        again = rescheduled(
+            state, now=step.now, start_at=step.now, attempt=task.attempt + 1, relative_attempt=task.relative_attempt
+        )
+        step.put_state(job.tenant, job.id, was, again)
+        begin(step, job, again)
     elif (delay := delay_ms(job.retry, task.relative_attempt, random)) is None:
         end(step, job, was, replace(state, status=JobStatus.FAILED, is_dead=True))
     else:
@@ -144,10 +152,12 @@ def _attempt(running: Running, task: RunAttempt, outcome: Outcome, now: int) -> 
             return replace(begun, status=AttemptStatus.FAILED, error_code=code, error_data=data)
         case Cancelled():
             return replace(begun, status=AttemptStatus.CANCELLED)
+        case GivenBack():
+            return replace(begun, status=AttemptStatus.FAILED, error_code=WORKER_STOPPED)
 
 
 def _size(outcome: Outcome) -> int:
-    return 0 if isinstance(outcome, Cancelled) else len(outcome.data)
+    return 0 if isinstance(outcome, Cancelled | GivenBack) else len(outcome.data)
 
 
 def _check(outcome: Outcome) -> None:

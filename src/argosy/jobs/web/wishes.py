@@ -12,6 +12,7 @@ from argosy.jobs.model import (
     ConcurrencyLimit,
     Failure,
     FloatingLimit,
+    GivenBack,
     Limit,
     NewJob,
     Outcome,
@@ -146,19 +147,22 @@ class FailureWish(Wish):
 
 
 class OutcomeWish(Wish):
-    """One of success (with any result, null too), failure and cancelled; `tenant` as for a heartbeat."""
+    """One of success (with any result, null too), failure, cancelled and given_back; `tenant` as for a heartbeat."""
 
     task: str
     tenant: str | None = None
     success: Any = msgspec.UNSET
     failure: FailureWish | None = None
     cancelled: bool = False
+    given_back: bool = False
 
     def outcome(self) -> Outcome:
-        if (self.success is not msgspec.UNSET) + (self.failure is not None) + self.cancelled != 1:
-            raise Invalid(f"the outcome of task {self.task} must be one of success, failure, cancelled")
+        if (self.success is not msgspec.UNSET) + (self.failure is not None) + self.cancelled + self.given_back != 1:
+            raise Invalid(f"the outcome of task {self.task} must be one of success, failure, cancelled, given_back")
         if self.failure is not None:
             return Failure(self.failure.code, pack(self.failure.data))
+        if self.given_back:
+            return GivenBack()
         return Cancelled() if self.cancelled else Success(pack(self.success))
 
 

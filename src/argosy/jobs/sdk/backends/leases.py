@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.broker import ShardPlace
-from argosy.jobs.model import Failure, Outcome, Success
+from argosy.jobs.model import Failure, GivenBack, Outcome, Success
 from argosy.jobs.sdk import calls
 from argosy.jobs.sdk.backends.router import BATCH_BYTES_MAX, Router
 from argosy.jobs.sdk.errors import told_item
@@ -106,4 +106,6 @@ def to_outcome(outcome: Outcome, task_id: str, shard_id: str) -> pb.TaskOutcome:
             return pb.TaskOutcome(shard=shard_id, task_id=task_id, success=data)
         case Failure(code, data):
             return pb.TaskOutcome(shard=shard_id, task_id=task_id, failure=pb.Failure(code=code, data=data))
+        case GivenBack():
+            return pb.TaskOutcome(shard=shard_id, task_id=task_id, given_back=pb.GivenBack())
     return pb.TaskOutcome(shard=shard_id, task_id=task_id, cancelled=pb.Cancelled())

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from argosy.base.tracing import Tracer
-from argosy.jobs.model import Cancelled, Failure, Outcome, Success
+from argosy.jobs.model import Cancelled, GivenBack, Outcome, Success
 from argosy.jobs.sdk.backends.threads import in_thread
 from argosy.jobs.sdk.context import Context
-from argosy.jobs.sdk.handlers import WORKER_STOPPED, Handler, failure_of
+from argosy.jobs.sdk.handlers import Handler, failure_of
 from argosy.jobs.sdk.packing import pack
 
 
@@ -67,5 +67,5 @@ class RunningTask:
         if error is None:
             return Success(work.result())
         if self._is_given_back:
-            return Failure(WORKER_STOPPED, pack({"message": "the worker had to stop before the job was done"}))
+            return GivenBack()
         return Cancelled() if self.context.is_cancelled else failure_of(error)
