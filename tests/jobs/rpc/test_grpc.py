@@ -25,7 +25,7 @@ from argosy.jobs.rpc.grpc import (
 from argosy.jobs.rpc.status import Code, refusal
 from argosy.jobs.silo import silo_pb2 as pb
 from tests.jobs.rpc.stage import HERE, HOST, PATIENCE_S, Client, Stage, refused, staged, told
-from tests.throttle.limits.test_tls import Authority
+from tests.servers.authority import Authority
 
 TOKEN, KEY = "token-of-all", "key-of-tenant-0"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

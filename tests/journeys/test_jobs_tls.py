@@ -1,0 +1,80 @@
+"""A broker that speaks mutual TLS, and the command line that shows its papers."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+
+from argosy.jobs.silo import silo_pb2 as silo
+from tests.journeys.fleet import eventually
+from tests.journeys.jobs_node import Node
+from tests.servers.authority import Authority
+
+START_S = 60.0
+CALL_S = 10.0
+
+
+@dataclass
+class Guarded:
+    """A running broker, and where the papers lie."""
+
+    node: Node
+    papers: Path
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    tmp_path = tmp_path_factory.mktemp("guarded")
+    ours, theirs = Authority("ours"), Authority("theirs")
+    (tmp_path / "ca.pem").write_bytes(ours.pem)
+    for name, (certificate, key) in {"server": ours.signed(), "client": ours.signed(), "no": theirs.signed()}.items():
+        (tmp_path / f"{name}.pem").write_bytes(certificate)
+        (tmp_path / f"{name}.key").write_bytes(key)
+    settings = {
+        "jobs_url": f"file://{tmp_path}/jobs", "jobs_shards": "1", "jobs_grpc_port": "0", "node_port": "0",
+        "log_format": "json", "jobs_tls_cert": f"{tmp_path}/server.pem", "jobs_tls_key": f"{tmp_path}/server.key",
+        "jobs_tls_client_ca": f"{tmp_path}/ca.pem",
+    }  # fmt: skip
+    node = Node("guarded", tmp_path, settings)
+    try:
+        eventually(lambda: node.address() is not None, within_s=START_S, what="the broker is up")
+        yield Guarded(node, tmp_path)
+    finally:
+        node.kill()
+
+
+def asked(guarded: Guarded, credentials: grpc.ChannelCredentials | None) -> str:
+    """The code with which a call ends."""
+    address = guarded.node.address() or ""
+    made = grpc.insecure_channel(address) if credentials is None else grpc.secure_channel(address, credentials)
+    with made as channel:
+        call = channel.unary_unary(
+            "/silo.v1.Silo/GetClusterInfo", request_serializer=silo.GetClusterInfoRequest.SerializeToString
+        )
+        try:
+            call(silo.GetClusterInfoRequest(), timeout=CALL_S)
+        except grpc.RpcError as error:
+            return str(error.code().name)
+        return "OK"
+
+
+def test_who_shows_a_certificate_of_the_authority_is_served_and_nobody_else(guarded: Guarded) -> None:
+    ca, client, no = ((guarded.papers / f"{name}.pem").read_bytes() for name in ("ca", "client", "no"))
+    client_key, no_key = ((guarded.papers / f"{name}.key").read_bytes() for name in ("client", "no"))
+    assert asked(guarded, grpc.ssl_channel_credentials(ca, client_key, client)) == "OK"
+    assert asked(guarded, grpc.ssl_channel_credentials(ca)) == "UNAVAILABLE"
+    assert asked(guarded, grpc.ssl_channel_credentials(ca, no_key, no)) == "UNAVAILABLE"
+    assert asked(guarded, None) == "UNAVAILABLE"
+
+
+def test_the_command_line_shows_its_papers(guarded: Guarded) -> None:
+    options = ("--ca", "ca.pem", "--cert", "client.pem", "--key", "client.key")
+    command = [sys.executable, "-m", "argosy.cli", "job", "put", "-a", guarded.node.address() or "", *options]
+    put = subprocess.run(
+        [*command, "mail", "--id", "kept"], cwd=guarded.papers, capture_output=True, text=True, timeout=START_S
+    )
+    assert (put.returncode, put.stdout) == (0, "kept\n"), put.stderr
