@@ -12,7 +12,7 @@ PIN := .venv/boot/bin/uv pip compile -q --universal --generate-hashes --no-heade
 LOCK := $(PIN) pyproject.toml --extra all --no-emit-package argosy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types bench docs lock clean
+.PHONY: help setup run test fuzz lint types bench docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -26,6 +26,9 @@ run:  ## everything in one process, this repository indexed: argosy up .
 
 test: setup  ## all tests, with a real Valkey and a real etcd
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+fuzz: setup  ## the decoders of the content index, fed with noise for FUZZ_SECONDS (60)
+	@$(BIN)/python -m tests.fuzz
 
 lint: setup types  ## ruff, mypy, and the import contract
 	@$(BIN)/ruff check

@@ -15,8 +15,9 @@ Rows = Mapping[bytes, bytes | None]
 class IndexStore(Protocol):
     """Multihashes to values, and the rows that say how far the indexer has come.
 
-    Every call is one batch: all of it counts, or none. What was written first is there if what was written later is,
-    whatever crashes; with `is_durable` it is on disk before the call returns.
+    Every call is one step: all of it counts, or none. What was written first is there if what was written later is,
+    whatever crashes; with `is_durable` it is on disk before the call returns. Only a large put that is cut off may
+    leave some of its multihashes under a context that was there before: its rows are not written, so it is put again.
     """
 
     async def put(

@@ -1,8 +1,28 @@
-"""Advertisements: the links of a publisher's chain, each saying what a provider has, has changed, or has no more."""
+"""Advertisements: the links of a publisher's chain, each saying what a provider has, has changed, or has no more.
 
-from dataclasses import dataclass
+The signature covers everything but the context and the extended providers; these have signatures of their own, over
+the context too. The context of an advertisement without extended providers is kept by the chain of CIDs up to the
+signed head alone.
+"""
 
-from argosy.ipni.formats.cid import Cid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import dag, envelope, fields, multihash, varint
+from argosy.ipni.formats.cid import DAG_JSON, Cid
+from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.node import Node
+from argosy.ipni.formats.peer import parse_peer
+from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX
+
+DOMAIN = "indexer"
+SIGNATURE_KIND = b"/indexer/ingest/adSignature"
+EXTENDED_SIGNATURE_KIND = b"/indexer/ingest/extendedProviderSignature"
+ADDRESSES_MAX = 1000
+EXTENDED_PEERS_MAX = 256        # each costs the check of a signature
+SIGNATURE_BYTES_MAX = 16384     # the largest key and the largest signature fit well; a legacy one may hold more text
 
 
 @dataclass(frozen=True)
@@ -13,6 +33,7 @@ class AdvertPeer:
     addresses: tuple[str, ...]
     metadata: bytes
     signature: bytes = b""
+    id_text: str = ""           # the id as the block spells it, where that is not its normal form
 
 
 @dataclass(frozen=True)
@@ -34,3 +55,176 @@ class Advert:
     previous: Cid | None = None
     extension: AdvertExtension | None = None
     signature: bytes = b""
+    provider_text: str = ""     # the id as the block spells it, where that is not its normal form: it is signed so
+
+
+def encode(advert: Advert, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
+    """The block and its name; Invalid for what no reader would take."""
+    node: dict[str, Node] = {
+        "Provider": advert.provider_text or advert.provider,
+        "Addresses": list(advert.addresses),
+        "Entries": advert.entries,
+        "ContextID": advert.context,
+        "Metadata": advert.metadata,
+        "IsRm": advert.is_removal,
+        "Signature": advert.signature,
+    }
+    if advert.previous is not None:
+        node["PreviousID"] = advert.previous
+    if advert.extension is not None:
+        peers: list[Node] = [_peer_node(each) for each in advert.extension.peers]
+        node["ExtendedProvider"] = {"Providers": peers, "Override": advert.extension.is_override}
+    _advert(node)
+    return dag.encode(node, codec)
+
+
+def _peer_node(each: AdvertPeer) -> Node:
+    return {
+        "ID": each.id_text or each.id,
+        "Addresses": list(each.addresses),
+        "Metadata": each.metadata,
+        "Signature": each.signature,
+    }
+
+
+def is_advert(node: Node) -> bool:
+    """Whether a block of a chain is an advertisement, not entries."""
+    return isinstance(node, dict) and "Signature" in node
+
+
+def decode(cid: Cid, data: bytes) -> Advert:
+    """The fields; who signed it is another question (`signer`)."""
+    return _advert(dag.decode_map(cid, data))
+
+
+def _advert(node: fields.Fields) -> Advert:
+    text = fields.text(node, "Provider")
+    id, id_text = _id(text)
+    return Advert(
+        provider=id,
+        addresses=fields.texts(node, "Addresses", ADDRESSES_MAX),
+        entries=fields.link(node, "Entries"),
+        context=fields.content(node, "ContextID", CONTEXT_BYTES_MAX),
+        metadata=fields.content(node, "Metadata", METADATA_BYTES_MAX),
+        is_removal=fields.flag(node, "IsRm"),
+        previous=fields.optional_link(node, "PreviousID"),
+        extension=_extension(node["ExtendedProvider"]) if "ExtendedProvider" in node else None,
+        signature=fields.content(node, "Signature", SIGNATURE_BYTES_MAX),
+        provider_text=id_text,
+    )
+
+
+def _id(text: str) -> tuple[str, str]:
+    id = parse_peer(text)
+    return id, "" if id == text else text
+
+
+def _extension(value: Node) -> AdvertExtension:
+    node = fields.mapping(value, "ExtendedProvider")
+    peers = fields.items(node, "Providers")
+    if len(peers) > EXTENDED_PEERS_MAX:
+        raise Invalid(f"there are {len(peers)} extended providers: up to {EXTENDED_PEERS_MAX} are taken")
+    return AdvertExtension(tuple(_peer(each) for each in peers), fields.flag(node, "Override"))
+
+
+def _peer(value: Node) -> AdvertPeer:
+    node = fields.mapping(value, "Providers")
+    id, id_text = _id(fields.text(node, "ID"))
+    return AdvertPeer(
+        id=id,
+        addresses=fields.texts(node, "Addresses", ADDRESSES_MAX),
+        # The specification calls it optional, the schema in use does not: both are read.
+        metadata=fields.content(node, "Metadata", METADATA_BYTES_MAX) if "Metadata" in node else b"",
+        signature=fields.content(node, "Signature", SIGNATURE_BYTES_MAX),
+        id_text=id_text,
+    )
+
+
+def sign(advert: Advert, key: PrivateKey, extended_keys: Sequence[PrivateKey] = ()) -> Advert:
+    """Signed by the key, and every extended provider's part by that provider's key, which must be among the keys."""
+    extension = advert.extension
+    if extension is not None:
+        _check_extension(advert)
+        keys = {each.peer_id: each for each in (key, *extended_keys)}
+        missing = [each.id for each in extension.peers if each.id not in keys]
+        if missing:
+            raise Invalid(f"the keys of extended providers are missing: {', '.join(missing)}")
+        peers = tuple(_signed_peer(advert, each, keys[each.id]) for each in extension.peers)
+        extension = replace(extension, peers=peers)
+    payload = _hashed(b"".join(_signable(advert)))
+    signature = envelope.seal(payload, kind=SIGNATURE_KIND, domain=DOMAIN, key=key)
+    return replace(advert, extension=extension, signature=signature)
+
+
+def _signed_peer(advert: Advert, each: AdvertPeer, key: PrivateKey) -> AdvertPeer:
+    payload = _hashed(b"".join(_signable_peer(advert, each)))
+    return replace(
+        each, signature=envelope.seal(payload, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN, key=key)
+    )
+
+
+def signer(advert: Advert) -> str:
+    """The peer that signed it; Invalid if any signature in it is wrong, or an extended provider's is another's.
+
+    Whether this peer may speak for the provider is for the policy to say.
+    """
+    opened = envelope.unseal(advert.signature, kind=SIGNATURE_KIND, domain=DOMAIN)
+    _check_payload(opened.payload, b"".join(_signable(advert)), f"the advertisement of {advert.provider}")
+    if advert.extension is not None:
+        _check_extension(advert)
+        for each in advert.extension.peers:
+            _check_peer(advert, each)
+    return opened.signer
+
+
+def _check_extension(advert: Advert) -> None:
+    assert advert.extension is not None
+    ids = {each.id for each in advert.extension.peers}
+    if ids and advert.provider not in ids:
+        raise Invalid(f"the provider {advert.provider} is not among its own extended providers")
+
+
+def _check_peer(advert: Advert, each: AdvertPeer) -> None:
+    opened = envelope.unseal(each.signature, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN)
+    if opened.signer != each.id:
+        raise Invalid(f"the extended provider {each.id} is signed by {opened.signer}")
+    _check_payload(opened.payload, b"".join(_signable_peer(advert, each)), f"the extended provider {each.id}")
+
+
+def _check_payload(payload: bytes, signable: bytes, what: str) -> None:
+    """The payload is a hash; in old chains it is the text itself in the clothes of one."""
+    hashed = _hashed(signable)
+    expected = hashed if len(payload) == len(hashed) else varint.encode(multihash.SHA2_256) + varint.prefixed(signable)
+    if payload != expected:
+        raise Invalid(f"what was signed is not {what}")
+
+
+def _hashed(signable: bytes) -> bytes:
+    return multihash.wrap(multihash.SHA2_256, sha256(signable).digest())
+
+
+def _signable(advert: Advert) -> Iterator[bytes]:
+    if advert.previous is not None:
+        yield advert.previous.bytes
+    yield advert.entries.bytes
+    yield (advert.provider_text or advert.provider).encode()
+    yield from (address.encode() for address in advert.addresses)
+    yield advert.metadata
+    yield _flag(advert.is_removal)
+
+
+def _signable_peer(advert: Advert, each: AdvertPeer) -> Iterator[bytes]:
+    assert advert.extension is not None
+    if advert.previous is not None:
+        yield advert.previous.bytes
+    yield advert.entries.bytes
+    yield (advert.provider_text or advert.provider).encode()
+    yield advert.context
+    yield (each.id_text or each.id).encode()
+    yield from (address.encode() for address in each.addresses)
+    yield each.metadata
+    yield _flag(advert.extension.is_override)
+
+
+def _flag(value: bool) -> bytes:
+    return b"\x01" if value else b"\x00"

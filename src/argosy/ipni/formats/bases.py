@@ -1,33 +1,43 @@
-"""Bytes as text: the base58 and base32 of CIDs and peer ids."""
+"""Bytes as text: the base58 and base32 of CIDs and peer ids, and base64 in its one form without padding."""
 
-from base64 import b32decode, b32encode
-from binascii import Error
+import re
+from base64 import b32encode
+from binascii import Error, a2b_base64, b2a_base64
+from operator import mul
 
 from argosy.base.errors import Invalid
 
-_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_VALUES = {sign: value for value, sign in enumerate(_ALPHABET)}
+_SIGNS = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_PAIRS = [f"{first:c}{second:c}" for first in _SIGNS for second in _SIGNS]
+_NO_SIGN = 255
+_VALUES = bytes(_SIGNS.index(byte) if byte in _SIGNS else _NO_SIGN for byte in range(256))
 BASE58_CHARS_MAX = 512      # decoding is quadratic; no id or hash in use is near this
+_POWERS = [58**place for place in range(BASE58_CHARS_MAX)]
+
+_BASE32 = re.compile("[A-Za-z2-7]*", re.ASCII)
+# Python reads numbers of base 32 at once, in other signs: 0 to 9 and a to v.
+_BASE32_DIGITS = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghijklmnopqrstuv")
+_BASE32_RESTS = {0, 2, 4, 5, 7}     # characters beyond whole groups of 8 that whole bytes can leave
 
 
 def base58(data: bytes) -> str:
     zeros = len(data) - len(data.lstrip(b"\0"))
     number = int.from_bytes(data, "big")
-    signs = []
+    pairs = []
     while number:
-        number, rest = divmod(number, 58)
-        signs.append(_ALPHABET[rest])
-    return "1" * zeros + "".join(reversed(signs))
+        number, rest = divmod(number, len(_PAIRS))
+        pairs.append(_PAIRS[rest])
+    pairs.reverse()
+    return "1" * zeros + "".join(pairs).lstrip("1")     # the first pair may begin with a zero of its own
 
 
 def from_base58(text: str) -> bytes:
     if len(text) > BASE58_CHARS_MAX:
         raise Invalid(f"base58 text of {len(text)} characters is longer than {BASE58_CHARS_MAX}")
-    number = 0
-    for sign in text:
-        if sign not in _VALUES:
-            raise Invalid(f"{sign!r} is not a base58 character")
-        number = number * 58 + _VALUES[sign]
+    values = text.encode(errors="replace").translate(_VALUES)
+    if _NO_SIGN in values:
+        raise Invalid(f"{text[:80]!r} is not base58 text")
+    number: int = sum(map(mul, reversed(values), _POWERS))
     zeros = len(text) - len(text.lstrip("1"))
     return b"\0" * zeros + number.to_bytes((number.bit_length() + 7) // 8, "big")
 
@@ -37,8 +47,46 @@ def base32(data: bytes) -> str:
 
 
 def from_base32(text: str) -> bytes:
-    """Lower or upper case, without padding."""
+    """Lower or upper case, without padding; the bits beyond the last byte must be zero."""
+    size, rest = divmod(len(text) * 5, 8)
+    if len(text) % 8 not in _BASE32_RESTS or not _BASE32.fullmatch(text):
+        raise Invalid(f"{text[:80]!r} is not base32 text")
+    number = int(text.upper().translate(_BASE32_DIGITS), 32) if text else 0
+    if number & ((1 << rest) - 1):
+        raise Invalid(f"{text[:80]!r} is not base32 text in its one form")
+    return (number >> rest).to_bytes(size, "big")
+
+
+def base64(data: bytes) -> str:
+    """Without padding."""
+    return padded_base64(data).rstrip("=")
+
+
+def padded_base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode()
+
+
+def from_base64(text: str) -> bytes:
+    """With padding or without; the bits beyond the last byte must be zero, so that one value has one text."""
+    bare = text.rstrip("=")
+    if len(text) - len(bare) not in (0, -len(bare) % 4):
+        raise Invalid("the padding of base64 text is wrong")
     try:
-        return b32decode(text.upper() + "=" * (-len(text) % 8))
+        data = a2b_base64(bare.encode("ascii") + b"=" * (-len(bare) % 4), strict_mode=True)
     except (Error, ValueError):
-        raise Invalid(f"{text[:80]!r} is not base32 text") from None
+        raise Invalid(f"{text[:80]!r} is not base64 text") from None
+    if base64(data) != bare:
+        raise Invalid(f"{text[:80]!r} is not base64 text in its one form")
+    return data
+
+
+_URL_SIGNS = str.maketrans("+/", "-_")
+_USUAL_SIGNS = str.maketrans("-_+/", "+/!!")
+
+
+def base64url(data: bytes) -> str:
+    return base64(data).translate(_URL_SIGNS)
+
+
+def from_base64url(text: str) -> bytes:
+    return from_base64(text.translate(_USUAL_SIGNS))

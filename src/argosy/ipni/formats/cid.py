@@ -1,7 +1,7 @@
 """Content identifiers: a multihash, and the codec of what was hashed."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash, varint
@@ -13,6 +13,7 @@ DAG_CBOR = 0x71
 LIBP2P_KEY = 0x72
 DAG_JSON = 0x0129
 TEXT_CHARS_MAX = 512
+CACHED_TEXTS = 4096
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,27 @@ def of(data: bytes, codec: int = RAW, code: int = multihash.SHA2_256) -> Cid:
 
 def decode(data: bytes) -> Cid:
     """From the binary form, whole."""
-    if len(data) == 34 and data[:2] == b"\x12\x20":
-        return Cid(DAG_PB, data, 0)
-    version, at = varint.decode(data)
+    cid, end = take(data, 0)
+    if end != len(data):
+        raise Invalid(f"{len(data) - end} bytes follow the CID")
+    return cid
+
+
+def take(data: bytes, at: int) -> tuple[Cid, int]:
+    """The CID that begins at `at`, and where it ends."""
+    if data[at : at + 2] == b"\x12\x20" and at + 34 <= len(data):
+        return Cid(DAG_PB, data[at : at + 34], 0), at + 34
+    version, at = varint.decode(data, at)
     if version != 1:
         raise Invalid(f"CID version {version} is not known: 0 and 1 are")
-    codec, at = varint.decode(data, at)
-    multihash.split(data[at:])
-    return Cid(codec, data[at:])
+    codec, start = varint.decode(data, at)
+    _, at = varint.decode(data, start)
+    _, end = varint.take(data, at)
+    multihash.split(data[start:end])
+    return Cid(codec, data[start:end]), end
 
 
+@lru_cache(CACHED_TEXTS)
 def parse(text: str) -> Cid:
     """From text: base58 for version 0, base32 or base58 with its multibase letter for version 1."""
     if len(text) > TEXT_CHARS_MAX:

@@ -41,6 +41,17 @@ def split(multihash: bytes) -> tuple[int, bytes]:
     return code, digest
 
 
+def is_whole(data: bytes) -> bool:
+    """Whether it is one whole multihash."""
+    if len(data) == 34 and data.startswith(b"\x12\x20"):
+        return True         # what nearly all are
+    try:
+        split(data)
+    except Invalid:
+        return False
+    return True
+
+
 def is_of(multihash: bytes, data: bytes) -> bool:
     """Whether the data has this hash, be it truncated; Invalid for a function that this program does not know."""
     code, digest = split(multihash)

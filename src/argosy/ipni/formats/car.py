@@ -1,0 +1,101 @@
+"""CAR files, version 1: blocks one behind another, each with its CID, after a header that names the roots.
+
+A mirror keeps one file per advertisement: the advertisement, which is the root, then its chunks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import cid as cids
+from argosy.ipni.formats import dag, dag_cbor, fields, varint
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.node import Node
+
+HEADER_BYTES_MAX = 65536
+SECTION_BYTES_MAX = 8 << 20         # twice the largest block that publishers are asked to make
+ROOTS_MAX = 1024
+
+Read = Callable[[int], bytes]       # up to so many bytes; none at the end
+
+
+def header(roots: Sequence[Cid]) -> bytes:
+    links: list[Node] = list(roots)
+    return varint.prefixed(dag_cbor.encode({"roots": links, "version": 1}))
+
+
+def section(cid: Cid, data: bytes) -> bytes:
+    return varint.prefixed(cid.bytes + data)
+
+
+def encode(roots: Sequence[Cid], blocks: Iterable[tuple[Cid, bytes]]) -> bytes:
+    return b"".join((header(roots), *(section(cid, data) for cid, data in blocks)))
+
+
+class Reader:
+    """Reads a CAR piece by piece; never holds more than one section."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        data = self._prefixed(HEADER_BYTES_MAX, "the header")
+        if data is None:
+            raise Invalid("the CAR is empty: it begins with a header")
+        self.roots = _roots(data)
+
+    def __iter__(self) -> Iterator[tuple[Cid, bytes]]:
+        """Every block; its hash is checked."""
+        while (data := self._prefixed(SECTION_BYTES_MAX, "a section")) is not None:
+            cid, end = cids.take(data, 0)
+            block = data[end:]
+            dag.check(cid, block)
+            yield cid, block
+
+    def _prefixed(self, size_max: int, what: str) -> bytes | None:
+        prefix = b""
+        while True:
+            byte = self._read(1)
+            if not byte and not prefix:
+                return None
+            if not byte:
+                raise Invalid(f"the CAR ends in the middle of the length of {what}")
+            prefix += byte
+            if byte[0] < 0x80 or len(prefix) > varint.VARINT_BYTES_MAX:
+                break
+        size, _ = varint.decode(prefix)
+        if not 0 < size <= size_max:
+            raise Invalid(f"{what} of a CAR has 1 to {size_max} bytes, not {size}")
+        return self._exactly(size, what)
+
+    def _exactly(self, size: int, what: str) -> bytes:
+        parts: list[bytes] = []
+        left = size
+        while left:
+            part = self._read(left)
+            if not part:
+                raise Invalid(f"the CAR ends {left} bytes before the end of {what}")
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+
+def _roots(data: bytes) -> tuple[Cid, ...]:
+    node = fields.mapping(dag_cbor.decode(data), "header")
+    if (version := fields.number(node, "version")) != 1:
+        raise Invalid(f"version {version} of CAR is not read here: 1 is")
+    roots = fields.items(node, "roots")
+    if len(roots) > ROOTS_MAX or not all(isinstance(each, Cid) for each in roots):
+        raise Invalid(f"the roots of a CAR are links, up to {ROOTS_MAX}")
+    return tuple(each for each in roots if isinstance(each, Cid))
+
+
+def decode(data: bytes) -> tuple[tuple[Cid, ...], list[tuple[Cid, bytes]]]:
+    """A whole CAR in memory: roots and blocks."""
+    at = 0
+
+    def read(size: int) -> bytes:
+        nonlocal at
+        part = data[at : at + size]
+        at += len(part)
+        return part
+
+    reader = Reader(read)
+    return reader.roots, list(reader)

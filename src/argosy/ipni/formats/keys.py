@@ -1,0 +1,231 @@
+"""The keys that publishers sign with: Ed25519, RSA, secp256k1 and ECDSA, in the protobuf form of libp2p.
+
+Signatures: Ed25519 plain; RSA PKCS#1 v1.5, secp256k1 and ECDSA in DER, these three over SHA-256.
+"""
+
+from functools import cached_property, lru_cache
+from typing import Literal, assert_never
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_der_private_key,
+    load_der_public_key,
+)
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import peer, protobuf
+
+Kind = Literal["ed25519", "rsa", "secp256k1", "ecdsa"]
+_KINDS: tuple[Kind, ...] = ("rsa", "ed25519", "secp256k1", "ecdsa")      # by their number on the wire
+RSA_BITS_MIN = 2048
+RSA_BITS_MAX = 8192             # checking a signature takes time with the square of it
+KEY_BYTES_MAX = 8192
+CACHED_KEYS = 1024              # a chain is checked against the same key again and again
+_SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+_Public = Ed25519PublicKey | rsa.RSAPublicKey | ec.EllipticCurvePublicKey
+_Private = Ed25519PrivateKey | rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+
+class PublicKey:
+    """Checks signatures; equal if its message is."""
+
+    def __init__(self, key: _Public) -> None:
+        self._key = key
+
+    @staticmethod
+    def from_protobuf(data: bytes) -> "PublicKey":
+        return _public_key(data)
+
+    @cached_property
+    def kind(self) -> Kind:
+        return _kind(self._key)
+
+    def to_protobuf(self) -> bytes:
+        return self._message
+
+    @cached_property
+    def _message(self) -> bytes:
+        return _message(self.kind, self._raw())
+
+    def _raw(self) -> bytes:
+        match self._key:
+            case Ed25519PublicKey():
+                return self._key.public_bytes_raw()
+            case ec.EllipticCurvePublicKey() if self.kind == "secp256k1":
+                return self._key.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
+            case _:
+                return self._key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+    def verify(self, data: bytes, signature: bytes) -> bool:
+        try:
+            match self._key:
+                case Ed25519PublicKey():
+                    self._key.verify(signature, data)
+                case rsa.RSAPublicKey():
+                    self._key.verify(signature, data, padding.PKCS1v15(), SHA256())
+                case ec.EllipticCurvePublicKey():
+                    self._key.verify(signature, data, ec.ECDSA(SHA256()))
+        except InvalidSignature:
+            return False
+        return True
+
+    @cached_property
+    def peer_id(self) -> str:
+        return peer.peer_id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublicKey) and self._message == other._message
+
+    def __hash__(self) -> int:
+        return hash(self._message)
+
+
+class PrivateKey:
+    """Signs. Shown, it says only whose it is."""
+
+    def __init__(self, key: _Private) -> None:
+        self._key = key
+
+    @staticmethod
+    def generate(kind: Kind = "ed25519", random_bytes: bytes | None = None) -> "PrivateKey":
+        """A new key, from the system's randomness; or from 32 bytes, the same ones giving the same key."""
+        if random_bytes is not None:
+            return _private_of(kind, random_bytes)
+        match kind:
+            case "ed25519":
+                return PrivateKey(Ed25519PrivateKey.generate())
+            case "rsa":
+                return PrivateKey(rsa.generate_private_key(65537, RSA_BITS_MIN))
+            case "secp256k1":
+                return PrivateKey(ec.generate_private_key(ec.SECP256K1()))
+            case "ecdsa":
+                return PrivateKey(ec.generate_private_key(ec.SECP256R1()))
+            case _:
+                assert_never(kind)
+
+    @staticmethod
+    def from_protobuf(data: bytes) -> "PrivateKey":
+        kind, raw = _split(data)
+        try:
+            if kind in ("rsa", "ecdsa"):
+                return PrivateKey(_checked_private(load_der_private_key(raw, None), kind))
+            # An old form of Ed25519 keys repeats the public half at the end.
+            return _private_of(kind, raw[:32] if kind == "ed25519" and len(raw) in (64, 96) else raw)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise Invalid(f"this is not a private key of kind {kind}") from None
+
+    def to_protobuf(self) -> bytes:
+        match self._key:
+            case Ed25519PrivateKey():
+                raw = self._key.private_bytes_raw() + self._key.public_key().public_bytes_raw()
+            case ec.EllipticCurvePrivateKey() if self.public.kind == "secp256k1":
+                raw = self._key.private_numbers().private_value.to_bytes(32, "big")
+            case _:
+                raw = self._key.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+        return _message(self.public.kind, raw)
+
+    @cached_property
+    def public(self) -> PublicKey:
+        return PublicKey(self._key.public_key())
+
+    @property
+    def peer_id(self) -> str:
+        return self.public.peer_id
+
+    def sign(self, data: bytes) -> bytes:
+        match self._key:
+            case Ed25519PrivateKey():
+                return self._key.sign(data)
+            case rsa.RSAPrivateKey():
+                return self._key.sign(data, padding.PKCS1v15(), SHA256())
+            case ec.EllipticCurvePrivateKey():
+                signature = self._key.sign(data, ec.ECDSA(SHA256()))
+                return _with_low_s(signature) if self.public.kind == "secp256k1" else signature
+
+    def __repr__(self) -> str:
+        return f"<private key of {self.peer_id}>"
+
+
+def _with_low_s(signature: bytes) -> bytes:
+    """Of the two valid signatures the one that all verifiers take: some refuse the other as malleable."""
+    r, s = decode_dss_signature(signature)
+    return encode_dss_signature(r, min(s, _SECP256K1_ORDER - s))
+
+
+def _kind(key: object) -> Kind:
+    match key:
+        case Ed25519PublicKey() | Ed25519PrivateKey():
+            return "ed25519"
+        case rsa.RSAPublicKey() | rsa.RSAPrivateKey() if RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX:
+            return "rsa"
+        case rsa.RSAPublicKey() | rsa.RSAPrivateKey():
+            raise Invalid(f"an RSA key of {key.key_size} bits is refused: {RSA_BITS_MIN} to {RSA_BITS_MAX} are taken")
+        case ec.EllipticCurvePublicKey() | ec.EllipticCurvePrivateKey():
+            return "secp256k1" if isinstance(key.curve, ec.SECP256K1) else "ecdsa"
+    raise Invalid(f"a key of kind {type(key).__name__} is not used here")
+
+
+def _message(kind: Kind, raw: bytes) -> bytes:
+    return protobuf.encode([(1, _KINDS.index(kind)), (2, raw)])
+
+
+def _split(data: bytes) -> tuple[Kind, bytes]:
+    if len(data) > KEY_BYTES_MAX:
+        raise Invalid(f"a key of {len(data)} bytes is longer than {KEY_BYTES_MAX}")
+    found = protobuf.last_fields(data)
+    number = protobuf.number(found, 1, "the kind of a key")
+    if number >= len(_KINDS):
+        raise Invalid(f"keys of kind {number} are not known: 0 to {len(_KINDS) - 1} are")
+    return _KINDS[number], protobuf.content(found, 2, "a key")
+
+
+@lru_cache(CACHED_KEYS)
+def _public_key(data: bytes) -> PublicKey:
+    kind, raw = _split(data)
+    key: object
+    try:
+        match kind:
+            case "ed25519":
+                key = Ed25519PublicKey.from_public_bytes(raw)
+            case "secp256k1":
+                key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256K1(), raw)
+            case _:
+                key = load_der_public_key(raw)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise Invalid(f"this is not a public key of kind {kind}") from None
+    if _kind(key) != kind:
+        raise Invalid(f"the key says that it is of kind {kind} and is not")
+    assert isinstance(key, Ed25519PublicKey | rsa.RSAPublicKey | ec.EllipticCurvePublicKey)
+    return PublicKey(key)
+
+
+def _checked_private(key: object, kind: Kind) -> _Private:
+    if _kind(key) != kind:
+        raise Invalid(f"the key says that it is of kind {kind} and is not")
+    assert isinstance(key, Ed25519PrivateKey | rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey)
+    return key
+
+
+def _private_of(kind: Kind, secret: bytes) -> PrivateKey:
+    if len(secret) != 32:
+        raise Invalid(f"the secret of a key of kind {kind} has 32 bytes, not {len(secret)}")
+    match kind:
+        case "ed25519":
+            return PrivateKey(Ed25519PrivateKey.from_private_bytes(secret))
+        case "secp256k1":
+            return PrivateKey(ec.derive_private_key(int.from_bytes(secret, "big"), ec.SECP256K1()))
+        case "ecdsa":
+            return PrivateKey(ec.derive_private_key(int.from_bytes(secret, "big"), ec.SECP256R1()))
+        case "rsa":
+            raise Invalid("an RSA key is not made from given bytes: leave them out")
+        case _:
+            assert_never(kind)

@@ -1,0 +1,1 @@
+"""Being a publisher: a signed chain of advertisements, kept, served and announced."""

@@ -1,0 +1,1 @@
+"""Chains in memory and on disk, and the files that are published."""

@@ -1,0 +1,138 @@
+"""Files to publish: found beneath what was named, and hashed whole with sha2-256.
+
+A link is followed only to a file that lies beneath what was named too, so that a folder never publishes what is
+elsewhere on the machine; links to folders are not followed at all, so there are no loops. What cannot be read is told
+and passed over.
+"""
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from argosy.base.errors import NotFound
+from argosy.ipni.formats.multihash import SHA2_256, wrap
+
+MULTIHASH_BYTES = 34            # of sha2-256
+SPOOL_BYTES_MAX = 8 << 20       # of multihashes in memory; more of them wait in a temporary file
+READ_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """A file that will be published."""
+
+    path: Path
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Something that is not published, and why."""
+
+    path: Path
+    reason: str
+
+
+Note: TypeAlias = Hashed | Skipped
+
+
+class Hashes:
+    """The multihashes of one folder or file in a settled order, with a digest that changes whenever they do."""
+
+    def __init__(self, spool: BinaryIO, digest: str, count: int, size_bytes: int) -> None:
+        self.digest = digest
+        self.count = count
+        self.size_bytes = size_bytes
+        self._spool = spool
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._spool.seek(0)
+        while piece := self._spool.read(MULTIHASH_BYTES):
+            yield piece
+
+
+@contextmanager
+def hashed(path: Path, note: Callable[[Note], None]) -> Iterator[Hashes]:
+    """Hashes everything beneath the path; NotFound if there is nothing there."""
+    if not path.exists():
+        raise NotFound(f"there is no file or folder {path}")
+    digest = hashlib.sha256()
+    count = size_bytes = 0
+    with tempfile.SpooledTemporaryFile(SPOOL_BYTES_MAX) as spool:
+        for file in _files(path, note):
+            try:
+                content, size = _hash(file)
+            except OSError as error:
+                note(Skipped(file, f"it cannot be read: {error.strerror}"))
+                continue
+            multihash = wrap(SHA2_256, content)
+            digest.update(multihash)
+            spool.write(multihash)
+            count += 1
+            size_bytes += size
+            note(Hashed(file, size))
+        yield Hashes(spool, digest.hexdigest(), count, size_bytes)     # type: ignore[arg-type]
+
+
+def _files(path: Path, note: Callable[[Note], None]) -> Iterator[Path]:
+    """Those beneath it in the order of their names; the path itself may be a link, as it was named."""
+    if not path.is_dir():
+        if path.is_file():
+            yield path
+        else:
+            note(Skipped(path, "it is no regular file"))
+        return
+    root = path.resolve()
+    waiting = [path]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            note(Skipped(folder, f"it cannot be read: {error.strerror}"))
+            continue
+        for entry in entries:
+            here = folder / entry.name
+            if entry.is_symlink():
+                if reason := _refusal(here, root):
+                    note(Skipped(here, reason))
+                else:
+                    yield here
+            elif entry.is_file():
+                yield here
+            elif not entry.is_dir():
+                note(Skipped(here, "it is no regular file"))
+        waiting.extend(folder / entry.name for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+
+
+def _refusal(link: Path, root: Path) -> str:
+    """Why a link is not followed; empty if it is."""
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return "it is a link that leads nowhere"
+    if not target.is_relative_to(root):
+        return "it is a link that leads out of what is published"
+    return "" if target.is_file() else "it is a link, and not to a file"
+
+
+def _hash(path: Path) -> tuple[bytes, int]:
+    """The sha2-256 of what the file holds, and how much that is."""
+    # Without waiting: a file may have become a pipe since it was found, and nobody may be writing to it.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(0, "it is no regular file")
+        digest = hashlib.sha256()
+        size = 0
+        while piece := file.read(READ_BYTES):
+            digest.update(piece)
+            size += len(piece)
+        return digest.digest(), size

@@ -1,0 +1,64 @@
+"""A chain in memory: for embedding where the chain may end with the process, and for tests."""
+
+from collections.abc import Sequence
+
+from argosy.base.errors import Conflict
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.publish.ports import Link, Offer
+
+
+class MemoryChain:
+    """ChainStore without a disk."""
+
+    def __init__(self) -> None:
+        self._publisher: str | None = None
+        self._head: Cid | None = None
+        self._adverts: dict[Cid, bytes] = {}
+        self._entries: dict[Cid, bytes] = {}
+        self._offers: dict[tuple[str, bytes], Offer] = {}
+        self._needed: dict[tuple[str, bytes], set[Cid]] = {}
+
+    async def claim(self, publisher: str) -> None:
+        if self._publisher not in (None, publisher):
+            raise Conflict(f"this chain is {self._publisher}'s, not {publisher}'s: use its key, or another chain")
+        self._publisher = publisher
+
+    async def head(self) -> Cid | None:
+        return self._head
+
+    async def block(self, cid: Cid) -> bytes | None:
+        return self._adverts.get(cid) or self._entries.get(cid)
+
+    async def stage(self, cid: Cid, data: bytes) -> None:
+        self._entries[cid] = data
+
+    async def append(self, links: Sequence[Link]) -> None:
+        for link in links:
+            self._adverts[link.cid] = link.data
+            self._head = link.cid
+            if link.offer is None:
+                continue
+            key = (link.offer.provider, link.offer.context)
+            if link.is_over:
+                self._offers.pop(key, None)
+                self._needed.pop(key, None)
+            else:
+                self._offers[key] = link.offer
+                self._needed.setdefault(key, set()).update(link.entries)
+
+    async def offer(self, provider: str, context: bytes) -> Offer | None:
+        return self._offers.get((provider, context))
+
+    async def offers(self, provider: str, beginning: bytes = b"") -> list[Offer]:
+        found = [offer for (who, context), offer in self._offers.items() if who == provider]
+        return sorted((o for o in found if o.context.startswith(beginning)), key=lambda offer: offer.context)
+
+    async def sweep(self, blocks_max: int) -> int:
+        needed = set().union(*self._needed.values())
+        swept = [cid for cid in self._entries if cid not in needed][:blocks_max]
+        for cid in swept:
+            del self._entries[cid]
+        return len(swept)
+
+    async def close(self) -> None:
+        pass

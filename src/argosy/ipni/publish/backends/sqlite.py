@@ -1,0 +1,172 @@
+"""A chain on disk, in one SQLite file: every change is one transaction, and is on disk before it is answered.
+
+One process at a time holds the file: two publishers that went on from the same head would fork the chain, and whoever
+follows one half would never see the other.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from argosy.base.errors import Conflict, Unavailable
+from argosy.ipni.formats import cid as cids
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.publish.ports import Link, Offer
+
+SCHEMA = (Path(__file__).parent / "sql" / "chain.sql").read_text(encoding="utf-8")
+PAGE_BYTES = 16384              # blocks of entries are large
+VACUUM_PAGES_MAX = 1 << 16      # given back to the disk at a time: 1 GiB
+BUSY_S = 2.0                    # how long a process that ends may still hold the file
+
+_T = TypeVar("_T")
+
+_OFFER = "SELECT provider, context, metadata, advert, multihashes FROM offers WHERE provider = ?"
+_PUT_OFFER = """
+INSERT INTO offers (provider, context, metadata, advert, multihashes) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (provider, context) DO UPDATE
+SET metadata = excluded.metadata, advert = excluded.advert, multihashes = excluded.multihashes
+RETURNING id
+"""
+_SWEEP = """
+DELETE FROM blocks WHERE cid IN (
+    SELECT cid FROM blocks WHERE is_advert = 0 AND cid NOT IN (SELECT cid FROM entries) LIMIT ?
+)
+"""
+
+
+class SqliteChain:
+    """ChainStore in a file. Its calls are made one after another, in a thread of its own."""
+
+    def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path) -> None:
+        self._connection = connection
+        self._thread = thread
+        self._path = path
+
+    @classmethod
+    async def open(cls, path: Path) -> "SqliteChain":
+        """Makes the file if there is none. Conflict if another process has it open."""
+        thread = ThreadPoolExecutor(1, thread_name_prefix="ipni-chain")
+        try:
+            connection = await asyncio.get_running_loop().run_in_executor(thread, _connect, path)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+        return cls(connection, thread, path)
+
+    async def claim(self, publisher: str) -> None:
+        found = await self._run(lambda db: _claim(db, publisher), is_durable=True)
+        if found != publisher:
+            raise Conflict(f"the chain in {self._path} is {found}'s, not {publisher}'s: use its key, or another file")
+
+    async def head(self) -> Cid | None:
+        row = await self._run(lambda db: db.execute("SELECT value FROM state WHERE name = 'head'").fetchone())
+        return cids.decode(row[0]) if row else None
+
+    async def block(self, cid: Cid) -> bytes | None:
+        row = await self._run(lambda db: db.execute("SELECT data FROM blocks WHERE cid = ?", (cid.bytes,)).fetchone())
+        return bytes(row[0]) if row else None
+
+    async def stage(self, cid: Cid, data: bytes) -> None:
+        await self._run(lambda db: _put_block(db, cid, data, is_advert=False))
+
+    async def append(self, links: Sequence[Link]) -> None:
+        def change(db: sqlite3.Connection) -> None:
+            for link in links:
+                _append(db, link)
+
+        await self._run(change, is_durable=True)
+
+    async def offer(self, provider: str, context: bytes) -> Offer | None:
+        query = f"{_OFFER} AND context = ?"
+        row = await self._run(lambda db: db.execute(query, (provider, context)).fetchone())
+        return _offer(row) if row else None
+
+    async def offers(self, provider: str, beginning: bytes = b"") -> list[Offer]:
+        query = f"{_OFFER} AND context >= ? AND (? OR context < ?) ORDER BY context"
+        end = _after(beginning)
+        values = (provider, beginning, end is None, end)
+        return [_offer(row) for row in await self._run(lambda db: db.execute(query, values).fetchall())]
+
+    async def sweep(self, blocks_max: int) -> int:
+        swept = await self._run(lambda db: db.execute(_SWEEP, (blocks_max,)).rowcount)
+        if swept:
+            # It frees a page with each step, and only a script is stepped to its end by Python.
+            await self._run(lambda db: db.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES_MAX})"))
+        return swept
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, work: Callable[[sqlite3.Connection], _T], *, is_durable: bool = False) -> _T:
+        """In one transaction; it takes place as a whole even if whoever asked has gone.
+
+        What is not durable itself becomes so with the next change that is: that one waits for the whole log.
+        """
+
+        def transaction() -> _T:
+            try:
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
+                with self._connection:
+                    return work(self._connection)
+            except sqlite3.OperationalError as error:
+                raise Unavailable(f"the chain in {self._path} cannot be used now: {error}") from error
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, transaction)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_S)
+    try:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.executescript(SCHEMA)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if "locked" in str(error):
+            raise Conflict(f"another process publishes the chain in {path}: stop it, or use another file") from None
+        raise Unavailable(f"the chain in {path} cannot be opened: {error}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _claim(db: sqlite3.Connection, publisher: str) -> str:
+    db.execute("INSERT OR IGNORE INTO state VALUES ('publisher', ?)", (publisher,))
+    return str(db.execute("SELECT value FROM state WHERE name = 'publisher'").fetchone()[0])
+
+
+def _after(beginning: bytes) -> bytes | None:
+    """The first of all texts that do not begin so and come after those that do; None if there is none."""
+    kept = beginning.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def _put_block(db: sqlite3.Connection, cid: Cid, data: bytes, *, is_advert: bool) -> None:
+    db.execute("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", (cid.bytes, is_advert, data))
+
+
+def _append(db: sqlite3.Connection, link: Link) -> None:
+    _put_block(db, link.cid, link.data, is_advert=True)
+    db.execute("INSERT OR REPLACE INTO state VALUES ('head', ?)", (link.cid.bytes,))
+    offer = link.offer
+    if offer is None:
+        return
+    if link.is_over:
+        db.execute("DELETE FROM offers WHERE provider = ? AND context = ?", (offer.provider, offer.context))
+        return
+    row = (offer.provider, offer.context, offer.metadata, offer.advert.bytes, offer.multihashes)
+    (number,) = db.execute(_PUT_OFFER, row).fetchone()
+    db.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", [(cid.bytes, number) for cid in link.entries])
+
+
+def _offer(row: tuple[str, bytes, bytes, bytes, int]) -> Offer:
+    provider, context, metadata, advert, multihashes = row
+    return Offer(provider, context, metadata, cids.decode(advert), multihashes)

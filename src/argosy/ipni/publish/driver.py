@@ -1,0 +1,107 @@
+"""Publishes files and folders: each path that is named becomes one context, whose version is the digest of its files.
+
+What has not changed since it was last published makes no advertisement; what has changed takes the place of what was
+published before. So the same command may be run again and again over the same folders.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
+
+from argosy.ipni.formats import metadata as metadatas
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.publish.backends.files import Hashes, Note, hashed
+from argosy.ipni.publish.contexts import beginning_of, context_of
+from argosy.ipni.publish.service import Publisher
+
+MARK_CHARS = 8                  # of the hash of the whole path: folders of the same name are kept apart
+
+
+@dataclass(frozen=True)
+class Published:
+    """A path and what it is published as; without an advertisement it had not changed, or holds no file."""
+
+    path: Path
+    context: bytes
+    advert: Cid | None
+    files: int
+    size_bytes: int
+
+
+Event: TypeAlias = Note | Published
+
+
+class _Stopped(Exception):
+    """Nobody waits for the hashes any more: the thread ends with the file it is at."""
+
+
+async def publish_paths(
+    paths: Sequence[Path],
+    publisher: Publisher,
+    *,
+    metadata: bytes | None = None,
+    progress: Callable[[Event], None] = lambda _: None,
+) -> list[Published]:
+    """Hashes and publishes each path in turn; `progress` is told of every file. By default files are had over HTTP."""
+    done = []
+    for path in paths:
+        published = await _publish(path, publisher, metadata or metadatas.http(), progress)
+        progress(published)
+        done.append(published)
+    return done
+
+
+async def withdraw_paths(paths: Sequence[Path], publisher: Publisher) -> list[Cid]:
+    """Takes back what is published of the paths, whatever is there now; the advertisements that say so."""
+    return [
+        await publisher.remove(offer.context)
+        for path in paths
+        for offer in await publisher.offers(beginning_of(name_of(path)))
+    ]
+
+
+def name_of(path: Path) -> str:
+    """The same for one place whenever it is named; it tells nobody where on this machine that is."""
+    whole = path.absolute()
+    mark = sha256(bytes(whole)).hexdigest()[:MARK_CHARS]
+    return f"{whole.name or 'root'}-{mark}"
+
+
+async def _publish(
+    path: Path, publisher: Publisher, metadata: bytes, progress: Callable[[Event], None]
+) -> Published:
+    loop = asyncio.get_running_loop()
+    is_stopped = False
+
+    def note(event: Note) -> None:
+        if is_stopped:
+            raise _Stopped
+        loop.call_soon_threadsafe(progress, event)
+
+    holder = hashed(path, note)
+    try:
+        hashes = await asyncio.to_thread(holder.__enter__)
+    except asyncio.CancelledError:
+        is_stopped = True
+        raise
+    try:
+        return await _publish_hashes(path, hashes, publisher, metadata)
+    finally:
+        holder.__exit__(None, None, None)
+
+
+async def _publish_hashes(path: Path, hashes: Hashes, publisher: Publisher, metadata: bytes) -> Published:
+    name = name_of(path)
+    context = context_of(name, hashes.digest)
+    before = [offer.context for offer in await publisher.offers(beginning_of(name))]
+    advert: Cid | None = None
+    if hashes.count == 0:
+        for old in before:
+            advert = await publisher.remove(old)
+    elif before != [context]:
+        superseded = [old for old in before if old != context]
+        advert = await publisher.publish(context, metadata, hashes, supersedes=superseded)
+    return Published(path, context, advert, hashes.count, hashes.size_bytes)

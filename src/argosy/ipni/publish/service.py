@@ -1,0 +1,300 @@
+"""A publisher: says what a provider has, in a chain of signed advertisements that only grows.
+
+Multihashes are streamed: a chunk is kept as soon as it is full and the next one links to it, so the chunk that was
+written last is the one that an advertisement names, and no more than one is in memory. Nothing of it counts until the
+advertisements are appended, all at once: a crash before that leaves blocks that nobody leads to, which are swept.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from argosy.base.errors import Invalid, NotFound
+from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import entries
+from argosy.ipni.formats import head as heads
+from argosy.ipni.formats.advert import Advert, AdvertExtension, AdvertPeer
+from argosy.ipni.formats.cid import DAG_JSON, NO_ENTRIES, Cid
+from argosy.ipni.formats.head import TOPIC
+from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPeer, Peer
+from argosy.ipni.publish.ports import ChainStore, Link, Offer
+
+CHUNK_MULTIHASHES = 16384       # what other publishers take; about 1 MiB as dag-json
+CHUNKS_PER_ADVERT_MAX = 400     # the specification's advice; what has more becomes several advertisements
+SWEEP_BLOCKS_MAX = 4096         # freed at the start, and after one change
+
+Multihashes: TypeAlias = Iterable[bytes] | AsyncIterable[bytes]
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """Entries that are kept and not yet advertised."""
+
+    first: Cid
+    cids: tuple[Cid, ...]
+    multihashes: int
+
+
+class Publisher:
+    """Signs and keeps the chain of one key. The provider is the publisher itself unless another one is named.
+
+    `open` it; changes are made one at a time, in the order in which they were asked for.
+    """
+
+    def __init__(
+        self, key: PrivateKey, store: ChainStore, head: Cid | None, *, addresses: Sequence[str], codec: int,
+        chunk_multihashes: int, frees_removed: bool,
+    ) -> None:  # fmt: skip
+        self._key = key
+        self._store = store
+        self._head = head
+        self._self = Peer(key.peer_id, tuple(addresses))
+        self._codec = codec
+        self._chunk_multihashes = chunk_multihashes
+        self._frees_removed = frees_removed
+        self._turn = asyncio.Lock()
+        self._grown = asyncio.Event()
+        self._signed: tuple[Cid, bytes] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        key: PrivateKey,
+        store: ChainStore,
+        *,
+        addresses: Sequence[str] = (),
+        codec: int = DAG_JSON,
+        chunk_multihashes: int = CHUNK_MULTIHASHES,
+        frees_removed: bool = True,
+    ) -> "Publisher":
+        """Goes on where the chain ended. `addresses` are where the content can be had from this provider.
+
+        With `frees_removed`, entries that no offer needs any more are deleted: whoever reads the chain later finds them
+        missing, and the removal after them.
+        """
+        if not 1 <= chunk_multihashes <= CHUNK_MULTIHASHES:
+            raise Invalid(f"a chunk has 1 to {CHUNK_MULTIHASHES} multihashes, not {chunk_multihashes}")
+        await store.claim(key.peer_id)
+        head = await store.head()
+        if frees_removed:
+            await store.sweep(SWEEP_BLOCKS_MAX)         # what a broken off publication left
+        return cls(
+            key, store, head, addresses=addresses, codec=codec, chunk_multihashes=chunk_multihashes,
+            frees_removed=frees_removed,
+        )  # fmt: skip
+
+    @property
+    def id(self) -> str:
+        return self._self.id
+
+    @property
+    def head(self) -> Cid | None:
+        return self._head
+
+    async def grown(self, seen: Cid | None) -> Cid:
+        """The head, as soon as it is another one than was seen."""
+        while self._head is None or self._head == seen:
+            await self._grown.wait()
+        return self._head
+
+    def signed_head(self) -> bytes | None:
+        if self._head is None:
+            return None
+        if self._signed is None or self._signed[0] != self._head:
+            self._signed = (self._head, heads.sign(self._head, self._key, TOPIC))
+        return self._signed[1]
+
+    async def block(self, cid: Cid) -> bytes | None:
+        return await self._store.block(cid)
+
+    async def offer(self, context: bytes, *, provider: str | None = None) -> Offer | None:
+        return await self._store.offer(provider or self.id, context)
+
+    async def offers(self, beginning: bytes = b"", *, provider: str | None = None) -> list[Offer]:
+        """What is published now, under contexts that begin so."""
+        return await self._store.offers(provider or self.id, beginning)
+
+    async def publish(
+        self,
+        context: bytes,
+        metadata: bytes,
+        multihashes: Multihashes,
+        *,
+        provider: Peer | None = None,
+        supersedes: Sequence[bytes] = (),
+    ) -> Cid:
+        """Adds the multihashes under the context, then removes the contexts that it takes the place of.
+
+        Whoever reads the chain in order finds the content all the while. All of it counts, or nothing does.
+        """
+        _check(context, metadata)
+        if not metadata:
+            raise Invalid("entries need metadata, which says how they can be had: give some")
+        async with self._turn:
+            peer = provider or self._self
+            growth = _Growth(self, peer, await self._store.offer(peer.id, context))
+            async for chunks in self._kept(multihashes):
+                growth.add(context, metadata, chunks)
+            if not growth.links:
+                growth.add(context, metadata, None)
+            for old in supersedes:
+                if old != context and await self._store.offer(peer.id, old) is not None:
+                    growth.remove(old)
+            return await self._append(growth.links)
+
+    async def remove(self, context: bytes, *, provider: Peer | None = None) -> Cid:
+        """Takes back everything under the context; NotFound if it is not published."""
+        async with self._turn:
+            peer = provider or self._self
+            growth = _Growth(self, peer, await self._known(peer, context))
+            growth.remove(context)
+            return await self._append(growth.links)
+
+    async def update_metadata(self, context: bytes, metadata: bytes, *, provider: Peer | None = None) -> Cid:
+        """New metadata for all that is already under the context; NotFound if it is not published."""
+        _check(context, metadata)
+        if not metadata:
+            raise Invalid("empty metadata would change nothing: give some, or remove the context")
+        async with self._turn:
+            peer = provider or self._self
+            growth = _Growth(self, peer, await self._known(peer, context))
+            growth.add(context, metadata, None)
+            return await self._append(growth.links)
+
+    async def update_addresses(self, addresses: Sequence[str], *, provider: Peer | None = None) -> Cid:
+        """Where the content can be had from now on."""
+        async with self._turn:
+            peer = Peer(provider.id if provider else self.id, tuple(addresses))
+            cid = await self._append([self._link(Advert(peer.id, peer.addresses, NO_ENTRIES, b"", b""))])
+            if peer.id == self.id:
+                self._self = peer
+            return cid
+
+    async def extend(
+        self,
+        peers: Sequence[tuple[ExtendedPeer, PrivateKey]],
+        *,
+        context: bytes = b"",
+        metadata: bytes = b"",
+        is_override: bool = False,
+    ) -> Cid:
+        """Other providers of the same content, each signing with its own key: of all, or of one context.
+
+        They take the place of all that were named before; none at all takes them back. This publisher itself is added
+        where the wire wants it named.
+        """
+        _check(context, metadata)
+        if is_override and not context:
+            raise Invalid("an override hides the chain's own providers for one context: name the context")
+        named = list(peers)
+        if named and self.id not in {peer.id for peer, _ in named}:
+            named.insert(0, (ExtendedPeer(self.id, self._self.addresses), self._key))
+        extension = AdvertExtension(
+            tuple(AdvertPeer(peer.id, peer.addresses, peer.metadata) for peer, _ in named), is_override
+        )
+        draft = Advert(self.id, self._self.addresses, NO_ENTRIES, context, metadata, extension=extension)
+        async with self._turn:
+            link = self._link(draft, extended_keys=tuple(key for _, key in named))
+            if context and metadata:
+                before = await self._store.offer(self.id, context)
+                offer = Offer(self.id, context, metadata, link.cid, before.multihashes if before else 0)
+                link = replace(link, offer=offer)
+            return await self._append([link])
+
+    def _link(self, draft: Advert, *, extended_keys: Sequence[PrivateKey] = (), previous: Cid | None = None) -> Link:
+        linked = replace(draft, previous=previous or self._head)
+        cid, data = adverts.encode(adverts.sign(linked, self._key, extended_keys), self._codec)
+        return Link(cid, data)
+
+    async def _known(self, peer: Peer, context: bytes) -> Offer:
+        offer = await self._store.offer(peer.id, context)
+        if offer is None:
+            raise NotFound(f"nothing is published under context {context.hex()} of {peer.id}: list what is")
+        return offer
+
+    async def _append(self, links: Sequence[Link]) -> Cid:
+        """A change that has begun is finished, whoever has gone: else the head here and that on disk would differ."""
+        change = asyncio.ensure_future(self._append_whole(links))
+        try:
+            await asyncio.shield(change)
+        except asyncio.CancelledError:
+            await asyncio.wait([change])        # still in turn
+            raise
+        return links[-1].cid
+
+    async def _append_whole(self, links: Sequence[Link]) -> None:
+        await self._store.append(links)
+        self._head = links[-1].cid
+        self._grown.set()
+        self._grown = asyncio.Event()
+        if self._frees_removed and any(link.is_over for link in links):
+            await self._store.sweep(SWEEP_BLOCKS_MAX)
+
+    async def _kept(self, multihashes: Multihashes) -> AsyncIterator[_Chunks]:
+        """Stages chunk after chunk, and yields as many as one advertisement leads to."""
+        cids: list[Cid] = []
+        count = 0
+        async for batch in _batches(multihashes, self._chunk_multihashes):
+            following = cids[-1] if cids else None
+            cid, data = await asyncio.to_thread(entries.encode_chunk, batch, following, self._codec)
+            await self._store.stage(cid, data)
+            cids.append(cid)
+            count += len(batch)
+            if len(cids) == CHUNKS_PER_ADVERT_MAX:
+                yield _Chunks(cid, tuple(cids), count)
+                cids, count = [], 0
+        if cids:
+            yield _Chunks(cids[-1], tuple(cids), count)
+
+
+class _Growth:
+    """The advertisements of one change, each linked to the one before."""
+
+    def __init__(self, publisher: Publisher, peer: Peer, offer: Offer | None) -> None:
+        self.links: list[Link] = []
+        self._publisher = publisher
+        self._peer = peer
+        self._multihashes = offer.multihashes if offer else 0
+
+    def add(self, context: bytes, metadata: bytes, chunks: _Chunks | None) -> None:
+        link = self._next(Advert(
+            self._peer.id, self._peer.addresses, chunks.first if chunks else NO_ENTRIES, context, metadata
+        ))  # fmt: skip
+        self._multihashes += chunks.multihashes if chunks else 0
+        offer = Offer(self._peer.id, context, metadata, link.cid, self._multihashes)
+        self.links.append(replace(link, offer=offer, entries=chunks.cids if chunks else ()))
+
+    def remove(self, context: bytes) -> None:
+        link = self._next(Advert(self._peer.id, self._peer.addresses, NO_ENTRIES, context, b"", is_removal=True))
+        offer = Offer(self._peer.id, context, b"", link.cid)
+        self.links.append(replace(link, offer=offer, is_over=True))
+
+    def _next(self, draft: Advert) -> Link:
+        return self._publisher._link(draft, previous=self.links[-1].cid if self.links else None)
+
+
+def _check(context: bytes, metadata: bytes) -> None:
+    if len(context) > CONTEXT_BYTES_MAX:
+        raise Invalid(f"a context of {len(context)} bytes is longer than {CONTEXT_BYTES_MAX}: shorten or hash it")
+    if len(metadata) > METADATA_BYTES_MAX:
+        raise Invalid(f"metadata of {len(metadata)} bytes is longer than {METADATA_BYTES_MAX}: shorten it")
+
+
+async def _batches(multihashes: Multihashes, size: int) -> AsyncIterator[list[bytes]]:
+    batch: list[bytes] = []
+    if isinstance(multihashes, AsyncIterable):
+        async for multihash in multihashes:
+            batch.append(multihash)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    else:
+        for multihash in multihashes:
+            batch.append(multihash)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    if batch:
+        yield batch

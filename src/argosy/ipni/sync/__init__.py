@@ -1,0 +1,1 @@
+"""Reading publishers' chains over HTTP, and trusting nothing of what they say."""

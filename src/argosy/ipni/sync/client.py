@@ -1,0 +1,114 @@
+"""Publishers at a distance: the Source port over HTTP.
+
+A publisher is asked at its addresses in turn: at the next one when the transport fails or the host is in trouble, never
+because of what it answered. A block counts only if it has the hash it is named by, a head only if the publisher itself
+has signed it; content types are not looked at.
+"""
+
+from collections.abc import Mapping
+
+from argosy.base.errors import Invalid, NotFound, Unavailable
+from argosy.ipni.formats import head as heads
+from argosy.ipni.formats import multihash
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import SignedHead
+from argosy.ipni.formats.multiaddr import is_private_ip
+from argosy.ipni.model import Peer
+from argosy.ipni.sync.http import Fetched, Fetcher, Reset
+from argosy.ipni.sync.places import Judge, bases
+from argosy.ipni.sync.settings import SyncSettings
+
+PREFIX = "/ipni/v1/ad"
+SCHEMA_HEADER = "Ipni-Cid-Schema-Type"      # a hint to publishers that keep kinds apart
+_MISSING = (404, 410)
+_NO_CONTENT = 204
+
+
+class BadStatus(Unavailable):
+    """The publisher answered, and said that it cannot: `code` is how."""
+
+    def __init__(self, message: str, *, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class HttpSources:
+    """All publishers, behind one pool of connections. Belongs to the event loop it is first used in."""
+
+    def __init__(self, settings: SyncSettings | None = None, *, private: Judge = is_private_ip) -> None:
+        self._settings = settings or SyncSettings()
+        self._fetcher = Fetcher(self._settings, private=private)
+
+    def open(self, publisher: Peer) -> "HttpSource":
+        """Invalid if none of its addresses is one of http or https that may be read."""
+        return HttpSource(publisher.id, bases(publisher, self._fetcher.judge), self._fetcher, self._settings)
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+
+
+class HttpSource:
+    """One publisher. Remembers which of its addresses answers, and which form of paths it has."""
+
+    def __init__(self, publisher: str, bases: tuple[str, ...], fetcher: Fetcher, settings: SyncSettings) -> None:
+        self._publisher = publisher
+        self._bases = list(bases)
+        self._fetcher = fetcher
+        self._settings = settings
+        self._prefix: dict[str, str] = {}
+
+    async def head(self) -> SignedHead | None:
+        found = await self._ask("head", self._settings.head_bytes_max, {})
+        if found.status == _NO_CONTENT:
+            return None
+        signed = heads.decode(found.body)
+        if signed.signer != self._publisher:
+            raise Invalid(f"the head of publisher {self._publisher} is signed by {signed.signer}: it is not taken")
+        return signed
+
+    async def block(self, cid: Cid, *, is_entries: bool) -> bytes:
+        kind = "EntryChunk" if is_entries else "Advertisement"
+        bytes_max = self._settings.entries_bytes_max if is_entries else self._settings.advert_bytes_max
+        found = await self._ask(str(cid), bytes_max, {SCHEMA_HEADER: kind})
+        if found.status == _NO_CONTENT or not multihash.is_of(cid.multihash, found.body):
+            raise Invalid(f"publisher {self._publisher} served something else for {cid}: its hash differs")
+        return found.body
+
+    async def _ask(self, name: str, bytes_max: int, headers: Mapping[str, str]) -> Fetched:
+        """From the first address that answers, which is then the first to be asked."""
+        failure: Unavailable | None = None
+        for base in tuple(self._bases):
+            try:
+                found = await self._ask_base(base, name, bytes_max, headers)
+            except Unavailable as error:
+                failure = failure or error
+                continue
+            if base != self._bases[0]:
+                self._bases.remove(base)
+                self._bases.insert(0, base)
+            return found
+        assert failure is not None      # there is at least one base
+        raise failure
+
+    async def _ask_base(self, base: str, name: str, bytes_max: int, headers: Mapping[str, str]) -> Fetched:
+        """In the form of paths that this address is known to have, or in both: the older one has no prefix."""
+        known = self._prefix.get(base)
+        forms = (PREFIX, "") if known is None else (known,)
+        is_missing = False
+        for prefix in forms:
+            found = await self._get(f"{base}{prefix}/{name}", bytes_max, headers)
+            if found.status in (200, _NO_CONTENT):
+                self._prefix[base] = prefix
+                return found
+            is_missing = is_missing or found.status in _MISSING
+            if found.status not in (*_MISSING, 403):
+                raise BadStatus(f"{base} answers {found.status} for {name}: ask again later", code=found.status)
+        if is_missing:
+            raise NotFound(f"{base} answers {found.status} for {name}: the publisher does not have it")
+        raise BadStatus(f"{base} answers {found.status} for {name}: it may not be read", code=found.status)
+
+    async def _get(self, url: str, bytes_max: int, headers: Mapping[str, str]) -> Fetched:
+        try:
+            return await self._fetcher.get(url, bytes_max=bytes_max, headers=headers)
+        except Reset:
+            return await self._fetcher.get(url, bytes_max=bytes_max, headers=headers)

@@ -1,0 +1,189 @@
+"""One bounded question to a host that may be hostile: size, time, redirects and network addresses all have an end.
+
+The time an answer may take grows with what has come of it: the grace, and then as long as the smallest rate allows. So
+a slow drip ends by itself, and a large block over a slow line does not. What is packed is counted as it unpacks, and
+never unpacked further than the bound.
+"""
+
+import asyncio
+import socket
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from argosy.base.errors import Invalid, Unavailable
+from argosy.ipni.formats.multiaddr import is_private_ip
+from argosy.ipni.sync.places import Judge, check_url, judged, redirected
+from argosy.ipni.sync.settings import SyncSettings
+
+REDIRECTS_MAX = 3
+PIECE_BYTES = 64 << 10
+KEEP_ALIVE_S = 4.0              # less than the 5 s after which common servers close what is idle
+USER_AGENT = "argosy-ipni"
+_REDIRECTS = {301, 302, 303, 307, 308}
+_GZIP = 16 + zlib.MAX_WBITS     # zlib's way to say that a gzip header is expected
+_BROKEN = (aiohttp.ClientError, OSError, UnicodeError)      # the last: a name that no name service can be asked for
+
+
+class Reset(Unavailable):
+    """The connection ended under the question: the one failure worth asking the same host again for."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """An answer; the body of one that is no success is left unread."""
+
+    status: int
+    body: bytes = b""
+
+
+class Fetcher:
+    """Asks with GET, behind one bounded pool of connections. Belongs to the event loop it is first used in."""
+
+    def __init__(self, settings: SyncSettings, *, private: Judge = is_private_ip) -> None:
+        self.judge: Judge | None = None if settings.allow_private else private
+        self._settings = settings
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, url: str, *, bytes_max: int, headers: Mapping[str, str]) -> Fetched:
+        """Follows redirects. Invalid if a bound is broken, Unavailable if no whole answer comes in time."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout_at(began + self._settings.grace_s) as limit:
+
+                def extend(received_bytes: int) -> None:
+                    rate = self._settings.rate_bytes_s_min
+                    limit.reschedule(began + self._settings.grace_s + received_bytes / rate)
+
+                body = _Body(url, bytes_max, extend)
+                return await self._follow(url, body, headers)
+        except TimeoutError:
+            raise Unavailable(
+                f"{url} is too slow: after {loop.time() - began:.1f} s it had not come at "
+                f"{self._settings.rate_bytes_s_min} bytes/s"
+            ) from None
+        except _BROKEN as error:
+            is_reset = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError | aiohttp.ClientOSError)
+            is_reset = is_reset and not isinstance(error, aiohttp.ClientConnectorError)
+            kind = Reset if is_reset or isinstance(error, aiohttp.ClientPayloadError) else Unavailable
+            raise kind(f"{url} cannot be read ({type(error).__name__}): it will be tried again") from None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _follow(self, url: str, body: "_Body", headers: Mapping[str, str]) -> Fetched:
+        here = url
+        for _ in range(REDIRECTS_MAX + 1):
+            target = check_url(here, self.judge)
+            async with self._opened().get(target, headers=headers, allow_redirects=False) as answer:
+                location = answer.headers.get("location", "") if answer.status in _REDIRECTS else ""
+                if not location:
+                    is_success = answer.status == 200
+                    return Fetched(answer.status, await body.read(answer) if is_success else b"")
+            here = redirected(here, location, self.judge)
+        raise Invalid(f"{url} redirects more than {REDIRECTS_MAX} times: announce the address it leads to")
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=self._settings.connections_max,
+                limit_per_host=self._settings.connections_per_host_max,
+                keepalive_timeout=KEEP_ALIVE_S,
+                use_dns_cache=False,                # it would keep every name that was ever announced
+                resolver=_Names(self.judge),
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=None),          # `get` has its own, which grows
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"accept-encoding": "gzip", "user-agent": USER_AGENT},
+            )
+        return self._session
+
+
+class _Body:
+    """Reads one answer within its bound."""
+
+    def __init__(self, url: str, bytes_max: int, extend: Callable[[int], None]) -> None:
+        self._url = url
+        self._bytes_max = bytes_max
+        self._extend = extend
+
+    async def read(self, answer: aiohttp.ClientResponse) -> bytes:
+        packing = answer.headers.get("content-encoding", "identity").strip().lower()
+        if packing not in ("gzip", "x-gzip", "identity", ""):
+            raise Invalid(f"{self._url} is packed with {packing[:40]!r}: only gzip was asked for")
+        unpack = _Gzip(self._url) if "gzip" in packing else None
+        whole = bytearray()
+        received = 0
+        async for piece in answer.content.iter_chunked(PIECE_BYTES):
+            received += len(piece)
+            self._check(received)
+            self._extend(received)
+            if unpack is None:
+                whole += piece
+            else:
+                unpack.add(piece, whole, self._bytes_max + 1)
+                self._check(len(whole))
+        if unpack is not None:
+            unpack.check_whole()
+        return bytes(whole)
+
+    def _check(self, size: int) -> None:
+        if size > self._bytes_max:
+            raise Invalid(f"{self._url} has more than {self._bytes_max} bytes, the bound for its kind: make it smaller")
+
+
+class _Gzip:
+    """Unpacks gzip of one or several members, never past a bound."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._inner = zlib.decompressobj(_GZIP)
+
+    def add(self, piece: bytes, whole: bytearray, bytes_max: int) -> None:
+        try:
+            while piece and len(whole) < bytes_max:
+                if self._inner.eof:
+                    self._inner = zlib.decompressobj(_GZIP)
+                whole += self._inner.decompress(piece, bytes_max - len(whole))
+                piece = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
+        except zlib.error:
+            raise Invalid(f"{self._url} says that it is packed with gzip, and is not") from None
+
+    def check_whole(self) -> None:
+        if not self._inner.eof:
+            raise Reset(f"{self._url} ended in the middle of its gzip: it will be tried again")
+
+
+class _Names(AbstractResolver):
+    """The machine's name service, judged: the addresses that were checked are those that are connected to."""
+
+    def __init__(self, judge: Judge | None) -> None:
+        self._judge = judge
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=number,
+                port=port,
+                family=socket.AF_INET6 if ":" in number else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for number in judged((str(place[0]) for *_, place in found), host, self._judge)
+        ]
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,1 @@
+"""The admin surface: what operators and the assigner ask of an indexer."""

@@ -1,0 +1,234 @@
+"""The routes of the admin surface: for operators, and for the assigner.
+
+Whoever asks shows the admin token. In a private network that nobody else can reach the original's clients, which know
+of no token, are let in by `is_private_network`.
+"""
+
+import logging
+
+import re2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from argosy.base.errors import ArgosyError, Invalid, NotFound
+from argosy.base.http import check_admin, json_response, read_body
+from argosy.base.metrics import CONTENT_TYPE, Metrics
+from argosy.base.redact import redact
+from argosy.ipni.formats import cid
+from argosy.ipni.formats.peer import parse_peer
+from argosy.ipni.ports import Indexer
+from argosy.ipni.web.admin import bodies
+from argosy.ipni.web.admin.unread import Counts, Unread
+from argosy.ipni.web.http import Handler, Verbs, flag_in, peer_in
+
+BODY_BYTES_MAX = 64 * 1024
+DEPTH_MAX = 2**31
+LOGGERS = "argosy"
+_LEVELS = {
+    "debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
+    "error": logging.ERROR, "dpanic": logging.CRITICAL, "panic": logging.CRITICAL, "fatal": logging.CRITICAL,
+}  # fmt: skip
+
+
+def admin_app(
+    indexer: Indexer, *, metrics: Metrics, admin_token: str | None = None, is_private_network: bool = False
+) -> ASGIApp:
+    """The admin surface alone, for a listener of its own."""
+    routes = admin_routes(indexer, metrics=metrics, admin_token=admin_token, is_private_network=is_private_network)
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False
+    return app
+
+
+def admin_routes(
+    indexer: Indexer, *, metrics: Metrics, admin_token: str | None = None, is_private_network: bool = False
+) -> list[BaseRoute]:
+    def guard(request: Request) -> None:
+        if not is_private_network:
+            check_admin(request, admin_token)
+
+    def guarded(path: str, **handlers: Handler) -> BaseRoute:
+        return Route(path, Verbs(handlers, guard=guard))
+
+    admin = _Admin(indexer, metrics)
+    return [
+        guarded("/freeze", PUT=admin.freeze),
+        guarded("/status", GET=admin.status),
+        guarded("/healthcheck", GET=admin.check_health),
+        guarded("/removeprovider/{peer}", DELETE=admin.remove_provider),
+        guarded("/importproviders", POST=admin.import_providers),
+        guarded("/reloadconfig", POST=admin.reload),
+        guarded("/markadprocessed/{peer}", PUT=admin.mark_processed),
+        guarded("/ingest/allow/{peer}", PUT=admin.allow),
+        guarded("/ingest/block/{peer}", PUT=admin.block),
+        guarded("/ingest/sync", GET=admin.syncs),
+        guarded("/ingest/sync/", GET=admin.syncs),
+        guarded("/ingest/sync/{peer}", POST=admin.sync),
+        guarded("/ingest/assigned", GET=admin.assigned),
+        guarded("/ingest/preferred", GET=admin.preferred),
+        guarded("/ingest/assign/{peer}", POST=admin.assign),
+        guarded("/ingest/unassign/{peer}", PUT=admin.unassign),
+        guarded("/ingest/handoff/{peer}", POST=admin.handoff),
+        guarded("/telemetry/providers", GET=admin.telemetry),
+        guarded("/telemetry/providers/{peer}", GET=admin.telemetry_of),
+        guarded("/config/log/level", POST=admin.log_level),
+        guarded("/config/log/subsystems", GET=admin.log_subsystems),
+        guarded("/metrics/", GET=admin.exposition),
+    ]
+
+
+class _Admin:
+    def __init__(self, indexer: Indexer, metrics: Metrics) -> None:
+        self._indexer = indexer
+        self._metrics = metrics
+        self._unread = Unread()
+
+    async def freeze(self, _: Request) -> Response:
+        await self._indexer.freeze()
+        return Response()
+
+    async def status(self, _: Request) -> Response:
+        status = self._indexer.status()
+        return json_response({"Frozen": status.is_frozen, "ID": status.id, "Usage": status.usage_percent})
+
+    async def check_health(self, _: Request) -> Response:
+        await self._indexer.check_health()
+        return json_response("OK")
+
+    async def remove_provider(self, request: Request) -> Response:
+        await self._indexer.remove_provider(peer_in(request), is_blocked=flag_in(request, "block"))
+        return Response()
+
+    async def import_providers(self, request: Request) -> Response:
+        url = bodies.import_url(await _body(request))
+        try:
+            await self._indexer.import_providers(url)
+        except ArgosyError as why:
+            return PlainTextResponse(f"Cannot get providers from other indexer: {redact(str(why))}\n", 502)
+        return Response()
+
+    async def reload(self, _: Request) -> Response:
+        await self._indexer.reload()
+        return Response()
+
+    async def mark_processed(self, request: Request) -> Response:
+        ad = cid.parse(request.query_params.get("cid", ""))
+        await self._indexer.mark_processed(peer_in(request), ad)
+        return Response()
+
+    async def allow(self, request: Request) -> Response:
+        self._indexer.allow(peer_in(request))
+        return Response()
+
+    async def block(self, request: Request) -> Response:
+        self._indexer.block(peer_in(request))
+        return Response()
+
+    async def sync(self, request: Request) -> Response:
+        address = bodies.address(await _body(request))
+        await self._indexer.sync(
+            peer_in(request), address, depth=_depth(request), is_resync=flag_in(request, "resync")
+        )
+        return Response(status_code=202)
+
+    async def syncs(self, _: Request) -> Response:
+        return json_response(list(self._indexer.syncs()))
+
+    async def assigned(self, _: Request) -> Response:
+        told = [
+            {"Publisher": each.publisher, **({"Continued": each.continued} if each.continued else {})}
+            for each in self._indexer.assigned()
+        ]
+        return _told(told)
+
+    async def preferred(self, _: Request) -> Response:
+        return _told(list(self._indexer.preferred()))
+
+    async def assign(self, request: Request) -> Response:
+        await self._indexer.assign(peer_in(request))
+        return Response()
+
+    async def unassign(self, request: Request) -> Response:
+        await self._indexer.unassign(peer_in(request))
+        return Response()
+
+    async def handoff(self, request: Request) -> Response:
+        publisher = peer_in(request)
+        frozen_id, frozen_url = bodies.handoff(await _body(request))
+        await self._indexer.handoff(publisher, frozen_id=parse_peer(frozen_id), frozen_url=frozen_url)
+        return Response()
+
+    async def telemetry(self, _: Request) -> Response:
+        self._unread.add(self._indexer.telemetry())
+        return _told({provider: _counted(counts) for provider, counts in self._unread.take_all().items()})
+
+    async def telemetry_of(self, request: Request) -> Response:
+        self._unread.add(self._indexer.telemetry())
+        counts = self._unread.take(peer_in(request))
+        return _told(counts and _counted(counts))
+
+    async def log_level(self, request: Request) -> Response:
+        """`?<pattern>=<level>`, as often as wished; nothing is changed if one of them is wrong."""
+        wishes = [(_pattern(pattern), _level(level)) for pattern, level in request.query_params.multi_items()]
+        if not wishes:
+            raise Invalid("say which logs and at what level, as in ?ipni.*=debug")
+        for pattern, level in wishes:
+            named = [name for name in _subsystems() if pattern.search(name)]
+            if not named:
+                raise NotFound(f"no log is named like {pattern.pattern!r}")
+            for name in named:
+                logging.getLogger(f"{LOGGERS}.{name}").setLevel(level)
+        return Response()
+
+    async def log_subsystems(self, _: Request) -> Response:
+        return PlainTextResponse("".join(f"{name}\n" for name in _subsystems()))
+
+    async def exposition(self, _: Request) -> Response:
+        return Response(self._metrics.exposition(), media_type=CONTENT_TYPE)
+
+
+async def _body(request: Request) -> bytes:
+    return await read_body(request, bytes_max=BODY_BYTES_MAX)
+
+
+def _told(value: object) -> Response:
+    return json_response(value) if value else Response(status_code=204)
+
+
+def _counted(counts: Counts) -> dict[str, int]:
+    multihashes, seconds, samples = counts
+    return {"Count": multihashes, "Elapsed": round(seconds * 1e9), "Samples": samples}
+
+
+def _depth(request: Request) -> int:
+    """0 is what is configured, -1 no limit."""
+    text = request.query_params.get("depth") or "0"
+    try:
+        depth = int(text)
+    except ValueError:
+        depth = -2
+    if not -1 <= depth <= DEPTH_MAX:
+        raise Invalid(f"depth is a number of advertisements, 0 or -1, not {text[:80]!r}")
+    return depth
+
+
+def _pattern(text: str) -> "re2._Regexp":
+    try:
+        return re2.compile(text)
+    except re2.error:
+        raise Invalid(f"{text[:80]!r} is not a regular expression") from None
+
+
+def _level(text: str) -> int:
+    level = _LEVELS.get(text.lower())
+    if level is None:
+        raise Invalid(f"a log level is one of {', '.join(_LEVELS)}, not {text[:80]!r}")
+    return level
+
+
+def _subsystems() -> list[str]:
+    start = f"{LOGGERS}."
+    return sorted(name.removeprefix(start) for name in list(logging.root.manager.loggerDict) if name.startswith(start))

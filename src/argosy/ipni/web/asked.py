@@ -1,0 +1,75 @@
+"""What a find asks for: the content by one of its names, and the form that the answer shall have."""
+
+import re
+from enum import Enum
+from functools import lru_cache
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import cid, multihash
+from argosy.ipni.formats.bases import from_base58
+
+ACCEPT_CHARS_MAX = 1024
+_MEDIA_TYPE = re.compile(r"[^\s/;,]+/[^\s/;,]+")
+
+
+class NotAcceptable(Invalid):
+    """None of the forms that the caller takes is one we can give."""
+
+    status = 406
+
+
+class Form(Enum):
+    JSON = "application/json"
+    LINES = "application/x-ndjson"
+
+
+@lru_cache(maxsize=64)
+def form_of(accept: bytes) -> Form:
+    """The form for an Accept header: lines wherever they are listed, JSON for anything or if nothing is said."""
+    text = accept.decode("latin-1")
+    if len(text) > ACCEPT_CHARS_MAX:
+        raise Invalid(f"an accept header of {len(text)} characters is longer than {ACCEPT_CHARS_MAX}")
+    types = [part.partition(";")[0].strip().lower() for part in text.split(",")]
+    types = [each for each in types if each]
+    for each in types:
+        if not _MEDIA_TYPE.fullmatch(each):
+            raise Invalid(f"{each[:80]!r} in the accept header is not a media type")
+    if Form.LINES.value in types:
+        return Form.LINES
+    if not types or Form.JSON.value in types or "*/*" in types:
+        return Form.JSON
+    raise NotAcceptable("this can be answered as application/json or application/x-ndjson: accept one of them")
+
+
+def multihash_of_cid(text: str) -> bytes:
+    """Whatever the codec: the same bytes are the same content."""
+    return cid.parse(text).multihash
+
+
+def multihash_of_text(text: str) -> bytes:
+    """In base58, else in hexadecimal."""
+    try:
+        return _whole(from_base58(text))
+    except Invalid:
+        pass
+    try:
+        return _whole(bytes.fromhex(text))
+    except ValueError:
+        raise Invalid(f"{text[:80]!r} is not a multihash in base58 or hexadecimal") from None
+
+
+def second_hash(found: bytes) -> bytes:
+    """The same multihash, if it is one of double-hashed lookups."""
+    code, _ = multihash.split(found)
+    if code != multihash.DBL_SHA2_256:
+        raise Invalid(f"a lookup of this kind is by the second hash, of function 0x56, not {code:#x}")
+    return found
+
+
+def is_second_hash(found: bytes) -> bool:
+    return found[:1] == b"\x56"
+
+
+def _whole(data: bytes) -> bytes:
+    multihash.split(data)
+    return data

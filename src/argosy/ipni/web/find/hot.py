@@ -1,0 +1,154 @@
+"""The one question that millions ask, `GET /multihash/…` and `GET /cid/…`, answered straight on ASGI.
+
+Between the server and the store there is nothing but this: no request object, no routing table, and an answer joined
+from bytes that were encoded before. All else goes to the application behind it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from argosy.base.errors import ArgosyError
+from argosy.base.redact import redact
+from argosy.ipni.model import Result
+from argosy.ipni.web import results
+from argosy.ipni.web.asked import Form, form_of, is_second_hash, multihash_of_cid, multihash_of_text, second_hash
+from argosy.ipni.web.finder import RESULTS_MAX, TRUNCATED_HEADER, Finder
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+# A hit may change when its provider does; a miss must not outlive the publishing of the content by much, and the
+# caches that others put in front of an index have kept misses for twenty minutes.
+HIT_CACHE = "public, max-age=60, stale-while-revalidate=60, stale-if-error=120"
+MISS_CACHE = "public, max-age=15"
+PIECE_BYTES = 64 * 1024             # lines of a stream are sent together up to about this
+
+NOTHING = "no results for query"
+
+Headers = list[tuple[bytes, bytes]]
+
+_CORS = (b"access-control-allow-origin", b"*")
+_VARY = (b"vary", b"accept")
+_HIT = (b"cache-control", HIT_CACHE.encode())
+_JSON: Headers = [_CORS, _VARY, _HIT, (b"content-type", b"application/json; charset=utf-8")]
+_LINES: Headers = [
+    _CORS,
+    _VARY,
+    _HIT,
+    (b"content-type", b"application/x-ndjson"),
+    (b"connection", b"Keep-Alive"),
+    (b"x-content-type-options", b"nosniff"),
+]
+_TEXT: Headers = [_CORS, _VARY, (b"content-type", b"text/plain; charset=utf-8")]
+_MISS: Headers = [*_TEXT, (b"cache-control", MISS_CACHE.encode())]
+_REFUSED: Headers = [*_TEXT, (b"cache-control", b"no-store")]
+_ALLOW = (b"allow", b"GET, OPTIONS")
+
+# By the beginning of the path: how the rest names the content, and whether it is looked up by second hashes only.
+_NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (
+    ("/multihash/", multihash_of_text, False),
+    ("/cid/", multihash_of_cid, False),
+    ("/encrypted/multihash/", multihash_of_text, True),
+    ("/encrypted/cid/", multihash_of_cid, True),
+)
+
+
+class HotFind:
+    """Answers finds itself, and hands everything else to `rest`."""
+
+    def __init__(self, finder: Finder, rest: "ASGIApp") -> None:
+        self._finder = finder
+        self._rest = rest
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            for start, parse, is_encrypted in _NAMES:
+                if path.startswith(start):
+                    await self._answer(scope, send, path[len(start) :], parse, is_encrypted)
+                    return
+        await self._rest(scope, receive, send)
+
+    async def _answer(
+        self, scope: "Scope", send: "Send", name: str, parse: Callable[[str], bytes], is_encrypted: bool
+    ) -> None:
+        method = scope["method"]
+        if method != "GET":
+            status, body = (200, b"") if method == "OPTIONS" else (405, b"method not allowed\n")
+            await _reply(send, status, [*_TEXT, _ALLOW], body)
+            return
+        try:
+            form = form_of(_accept(scope["headers"]))
+            multihash = parse(name)
+            if is_encrypted:
+                multihash = second_hash(multihash)
+            if is_second_hash(multihash):
+                keys = await self._finder.find_encrypted(multihash)
+                if keys or is_encrypted:
+                    await _tell_encrypted(send, form, multihash, keys)
+                    return
+            [found] = await self._finder.find((multihash,), "find")
+        except ArgosyError as error:
+            await _reply(send, error.status, _REFUSED, redact(str(error)).encode() + b"\n")
+        else:
+            await _tell(send, form, multihash, found)
+
+
+async def _tell(send: "Send", form: Form, multihash: bytes, found: Sequence[Result]) -> None:
+    told = found[:RESULTS_MAX]
+    if not found:
+        await _reply(send, 404, _MISS, NOTHING.encode())
+    elif form is Form.JSON:
+        await _reply(send, 200, _cut(_JSON, found), results.encode_json([(multihash, told)]))
+    else:
+        await _stream(send, _cut(_LINES, found), (results.encode_line(result) for result in told))
+
+
+async def _tell_encrypted(send: "Send", form: Form, multihash: bytes, keys: Sequence[bytes]) -> None:
+    told = keys[:RESULTS_MAX]
+    if not keys:
+        await _reply(send, 404, _MISS, NOTHING.encode())
+    elif form is Form.JSON:
+        await _reply(send, 200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, told)]))
+    else:
+        await _stream(send, _cut(_LINES, keys), (results.encode_encrypted_line(key) for key in told))
+
+
+def _cut(headers: Headers, found: Sequence[object]) -> Headers:
+    """An answer that is not complete says so (GW-1)."""
+    if len(found) <= RESULTS_MAX:
+        return headers
+    return [*headers, (TRUNCATED_HEADER.encode(), b"%d" % len(found))]
+
+
+async def _stream(send: "Send", headers: Headers, lines: Iterable[bytes]) -> None:
+    """The caller's reading sets the pace: no piece is made before the last one was taken."""
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    for piece in pieces(lines):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines together, in pieces of about `PIECE_BYTES`."""
+    held: list[bytes] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= PIECE_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+async def _reply(send: "Send", status: int, headers: Headers, body: bytes) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _accept(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    accepted = [value for name, value in headers if name == b"accept"]
+    return accepted[0] if len(accepted) == 1 else b",".join(accepted)

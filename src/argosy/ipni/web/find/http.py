@@ -1,0 +1,253 @@
+"""The routes of the find surface, but for the one that is asked most (see hot.py)."""
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from argosy.base.clock import Clock
+from argosy.base.errors import Invalid, NotFound
+from argosy.base.http import json_response, read_body
+from argosy.base.metrics import Metrics
+from argosy.ipni.formats import multihash
+from argosy.ipni.formats.bases import base58, from_base58
+from argosy.ipni.model import CONTEXT_BYTES_MAX, Provider, Result, StoreFigures
+from argosy.ipni.ports import Indexer
+from argosy.ipni.web import page, providers_json, results, routing
+from argosy.ipni.web.asked import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
+from argosy.ipni.web.find.hot import HIT_CACHE, MISS_CACHE, NOTHING, HotFind, pieces
+from argosy.ipni.web.finder import RESULTS_MAX, TRUNCATED_HEADER, Finder
+from argosy.ipni.web.http import NO_CACHE, health, peer_in, route
+
+BATCH_MULTIHASHES_MAX = 1000
+BATCH_BYTES_MAX = 256 * 1024
+PROVIDERS_PER_TURN = 50         # a millisecond or so of encoding before others may run
+SAMPLES_MAX = 10
+BEACON_BYTES_MAX = 32
+SHOWN_MAX = 100                 # results on the page for people
+STATS_TTL_S = 60.0
+ESTIMATE_BYTES_PER_ENTRY = 40   # how clients of the original have always been told an estimate
+
+CORS = {"access-control-allow-origin": "*"}
+# A browser asks before it sends a body of JSON to another site than its own.
+_BATCH = {**CORS, "access-control-allow-methods": "POST, OPTIONS", "access-control-allow-headers": "content-type"}
+_ROUTING = {
+    **CORS, "access-control-allow-methods": "GET, OPTIONS", "x-content-type-options": "nosniff", "vary": "Accept",
+}  # fmt: skip
+
+
+def find_app(indexer: Indexer, *, clock: Clock, metrics: Metrics) -> ASGIApp:
+    """The find surface alone, for a listener of its own."""
+    finder = Finder(indexer, clock=clock, metrics=metrics)
+    rest = Starlette(routes=find_routes(indexer, finder, clock=clock))
+    rest.router.redirect_slashes = False
+    return HotFind(finder, rest)
+
+
+def find_routes(indexer: Indexer, finder: Finder, *, clock: Clock) -> list[BaseRoute]:
+    find = _Find(indexer, finder, clock)
+    return [
+        route("/", headers=CORS, GET=find.page),
+        route("/index.html", headers=CORS, GET=find.page),
+        route("/health", headers=CORS, GET=health),
+        route("/multihash", headers=_BATCH, POST=find.batch),
+        route("/providers", headers=CORS, GET=find.providers),
+        route("/providers/{peer}", headers=CORS, GET=find.provider),
+        route("/stats", headers=CORS, GET=find.stats),
+        route("/metadata/{key}", headers=CORS, GET=find.metadata),
+        route("/ipni/v0/sample/{peer}/{context:path}", headers=CORS, GET=find.sample),
+        route("/routing/v1/providers", headers=_ROUTING, PUT=find.provide),
+        route("/routing/v1/providers/{cid}", headers=_ROUTING, GET=find.routing),
+        route("/routing/v1/encrypted/providers/{cid}", headers=_ROUTING, GET=find.routing_encrypted),
+    ]
+
+
+class _Find:
+    def __init__(self, indexer: Indexer, finder: Finder, clock: Clock) -> None:
+        self._indexer = indexer
+        self._finder = finder
+        self._clock = clock
+        self._figures: tuple[float, StoreFigures] | None = None
+
+    async def page(self, request: Request) -> Response:
+        """What this node is, and a form to try it by."""
+        text = request.query_params.get("q", "").strip()
+        asked: page.Asked | None = None
+        status = 200
+        if text:
+            try:
+                [found] = await self._finder.find([_content_named(text)], "page")
+                asked = page.Asked(text, found[:SHOWN_MAX], len(found))
+            except Invalid as why:
+                asked, status = page.Asked(text, problem=str(why)), 400
+        figures = await self._read_figures()
+        shown = page.render(self._indexer.status(), figures, len(self._indexer.providers()), asked)
+        return HTMLResponse(shown, status, {**NO_CACHE, **page.SECURITY_HEADERS})
+
+    async def batch(self, request: Request) -> Response:
+        accept = _accept(request)
+        if form_of(accept) is Form.LINES and not any(kind in accept for kind in (b"application/json", b"*/*")):
+            raise NotAcceptable("lines do not say which multihash they belong to: accept application/json for a batch")
+        asked = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
+        if len(asked) > BATCH_MULTIHASHES_MAX:
+            raise Invalid(f"a batch may have {BATCH_MULTIHASHES_MAX} multihashes, not {len(asked)}: send more batches")
+        asked = list(dict.fromkeys(asked))
+        for each in asked:
+            multihash.split(each)
+        found = await self._finder.find(asked, "batch")
+        if not any(found):
+            return _nothing()
+        return _batch_answer(asked, found)
+
+    async def providers(self, _: Request) -> Response:
+        return StreamingResponse(_listed(self._indexer.providers()), 200, NO_CACHE, "application/json")
+
+    async def provider(self, request: Request) -> Response:
+        shown = providers_json.encode_provider(self._indexer.provider(peer_in(request)))
+        return Response(shown, headers=NO_CACHE, media_type="application/json")
+
+    async def stats(self, _: Request) -> Response:
+        figures = await self._read_figures()
+        if not figures.entries and not figures.disk_bytes:
+            return PlainTextResponse("processing", 418, NO_CACHE)
+        estimate = figures.disk_bytes // ESTIMATE_BYTES_PER_ENTRY
+        return json_response({"EntriesEstimate": estimate, "EntriesCount": figures.entries}, headers=NO_CACHE)
+
+    async def metadata(self, request: Request) -> Response:
+        key = from_base58(request.path_params["key"])
+        if len(key) != 32:
+            raise Invalid(f"metadata is looked up by the sha2-256 of a value key, of 32 bytes, not {len(key)}")
+        found = await self._indexer.encrypted_metadata(key)
+        if found is None:
+            return _nothing()
+        return json_response({"EncryptedMetadata": found}, headers={"cache-control": HIT_CACHE})
+
+    async def sample(self, request: Request) -> Response:
+        """Some multihashes of a context, the same for the same beacon, by which others check that it can be had."""
+        if request.query_params.get("federation_epoch", "0") != "0":
+            raise Invalid("there is no federation epoch but 0")
+        context = _context(request.path_params["context"])
+        beacon = _beacon(request.query_params.get("beacon", ""))
+        count = request.query_params.get("max", "1")
+        if not count.isascii() or not count.isdecimal() or len(count) > 2 or not 1 <= int(count) <= SAMPLES_MAX:
+            raise Invalid(f"max is 1 to {SAMPLES_MAX}, not {count[:80]!r}")
+        peer = peer_in(request)
+        found = await self._indexer.sample(peer, context, beacon=beacon, multihashes_max=int(count))
+        if not found:
+            raise NotFound(f"{peer} has nothing here under this context")
+        return json_response([base58(each) for each in found])
+
+    async def provide(self, _: Request) -> Response:
+        return PlainTextResponse("records are not taken here: publish an advertisement and announce it\n", 501)
+
+    async def routing(self, request: Request) -> Response:
+        filters = routing.Filters.parse(_once(request, "filter-addrs"), _once(request, "filter-protocols"))
+        form = form_of(_accept(request))
+        [found] = await self._finder.find([multihash_of_cid(request.path_params["cid"])], "routing")
+        headers = {"cache-control": HIT_CACHE if found else MISS_CACHE, **_cut(found)}
+        records = routing.records(found[:RESULTS_MAX], filters)
+        if form is Form.LINES:
+            lines = (routing.encode_record(record) + b"\n" for record in records)
+            return StreamingResponse(_paced(pieces(lines)), 200 if found else 404, headers, Form.LINES.value)
+        first = [record for record, _ in zip(records, range(routing.RECORDS_JSON_MAX), strict=False)]
+        return Response(routing.encode_records(first), 200 if found else 404, headers, Form.JSON.value)
+
+    async def routing_encrypted(self, request: Request) -> Response:
+        form = form_of(_accept(request))
+        asked = second_hash(multihash_of_cid(request.path_params["cid"]))
+        keys = (await self._finder.find_encrypted(asked))[:RESULTS_MAX]
+        if not keys:
+            return _nothing()
+        headers = {"cache-control": HIT_CACHE}
+        if form is Form.LINES:
+            lines = (results.encode_encrypted_line(key) for key in keys)
+            return StreamingResponse(_paced(pieces(lines)), 200, headers, Form.LINES.value)
+        return Response(results.encode_encrypted_json([(asked, keys)]), 200, headers, Form.JSON.value)
+
+    async def _read_figures(self) -> StoreFigures:
+        now = self._clock.now()
+        if self._figures is None or now - self._figures[0] > STATS_TTL_S:
+            self._figures = (now, await self._indexer.figures())
+        return self._figures[1]
+
+
+def _batch_answer(asked: Sequence[bytes], found: Sequence[Sequence[Result]]) -> Response:
+    """As many results as an answer may have, those asked for first before the others."""
+    room = RESULTS_MAX
+    told: list[results.Found] = []
+    for each, its in zip(asked, found, strict=True):
+        told.append((each, its[:room]))
+        room -= len(told[-1][1])
+    headers = _cut([result for its in found for result in its])
+    return Response(results.encode_json(told), headers=headers, media_type="application/json; charset=utf-8")
+
+
+async def _listed(providers: Sequence[Provider]) -> AsyncIterator[bytes]:
+    """A JSON list that is made piece by piece, so that finds are answered in between."""
+    yield b"["
+    for at in range(0, len(providers), PROVIDERS_PER_TURN):
+        piece = [providers_json.encode_provider(provider) for provider in providers[at : at + PROVIDERS_PER_TURN]]
+        yield (b"," if at else b"") + b",".join(piece)
+        await asyncio.sleep(0)
+    yield b"]"
+
+
+async def _paced(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """No part is made before the last one was taken."""
+    for part in parts:
+        yield part
+
+
+def _content_named(text: str) -> bytes:
+    """A person may paste either name."""
+    with suppress(Invalid):
+        return multihash_of_cid(text)
+    return multihash_of_text(text)
+
+
+def _nothing() -> Response:
+    return PlainTextResponse(NOTHING, 404, {"cache-control": MISS_CACHE})
+
+
+def _cut(found: Sequence[object]) -> dict[str, str]:
+    """An answer that is not complete says so (GW-1)."""
+    return {TRUNCATED_HEADER: str(len(found))} if len(found) > RESULTS_MAX else {}
+
+
+def _accept(request: Request) -> bytes:
+    return ",".join(request.headers.getlist("accept")).encode("latin-1")
+
+
+def _once(request: Request, name: str) -> str:
+    values = request.query_params.getlist(name)
+    if len(values) > 1:
+        raise Invalid(f"{name} is given {len(values)} times: give it once, its names separated by commas")
+    return values[0] if values else ""
+
+
+def _context(text: str) -> bytes:
+    """In base64, of either alphabet and with its padding or without."""
+    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        context = b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except ValueError:
+        raise Invalid(f"{text[:80]!r} is not a context in base64") from None
+    if len(context) > CONTEXT_BYTES_MAX:
+        raise Invalid(f"a context has at most {CONTEXT_BYTES_MAX} bytes, not {len(context)}")
+    return context
+
+
+def _beacon(text: str) -> bytes:
+    try:
+        beacon = bytes.fromhex(text)
+    except ValueError:
+        raise Invalid(f"the beacon {text[:80]!r} is not hexadecimal text") from None
+    if len(beacon) > BEACON_BYTES_MAX:
+        raise Invalid(f"a beacon has at most {BEACON_BYTES_MAX} bytes, not {len(beacon)}")
+    return beacon

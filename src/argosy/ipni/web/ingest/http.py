@@ -1,0 +1,66 @@
+"""The routes of the ingest surface. An announcement is answered when it is noted, not when it is done."""
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from argosy.base.http import json_response, read_body
+from argosy.ipni.formats import announce, cid, peer_record
+from argosy.ipni.ports import Indexer
+from argosy.ipni.web.http import health, peer_in, route
+
+ANNOUNCE_BYTES_MAX = 1024 * 1024
+RECORD_BYTES_MAX = 64 * 1024        # a signed peer record: a key, a signature and some addresses
+_FRESH = {"cache-control": "no-store"}
+
+
+def ingest_app(indexer: Indexer) -> ASGIApp:
+    """The ingest surface alone, for a listener of its own."""
+    app = Starlette(routes=[*ingest_routes(indexer), route("/health", GET=health)])
+    app.router.redirect_slashes = False
+    return app
+
+
+def ingest_routes(indexer: Indexer) -> list[BaseRoute]:
+    ingest = _Ingest(indexer)
+    return [
+        route("/announce", PUT=ingest.announce),
+        route("/ingest/announce", PUT=ingest.announce),
+        route("/register", POST=ingest.register),
+        route("/sync/status", GET=ingest.statuses),
+        route("/sync/status/ad/{cid}", GET=ingest.advert),
+        route("/sync/status/{peer}", GET=ingest.status),
+    ]
+
+
+class _Ingest:
+    def __init__(self, indexer: Indexer) -> None:
+        self._indexer = indexer
+
+    async def announce(self, request: Request) -> Response:
+        body = await read_body(request, bytes_max=ANNOUNCE_BYTES_MAX)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        await self._indexer.announce(announce.decode(body, is_json=kind == "application/json"))
+        return Response(status_code=204)
+
+    async def register(self, request: Request) -> Response:
+        record = peer_record.decode(await read_body(request, bytes_max=RECORD_BYTES_MAX))
+        await self._indexer.register(record.peer, record.sequence)
+        return Response()
+
+    async def statuses(self, _: Request) -> Response:
+        return _told(self._indexer.sync_status())
+
+    async def status(self, request: Request) -> Response:
+        peer = peer_in(request)
+        return _told(self._indexer.sync_status(peer).get(peer))
+
+    async def advert(self, request: Request) -> Response:
+        ad = cid.parse(request.path_params["cid"])
+        return json_response({"Ad": str(ad), "Indexed": await self._indexer.is_indexed(ad)}, headers=_FRESH)
+
+
+def _told(status: object) -> Response:
+    return json_response(status, headers=_FRESH) if status else Response(status_code=204, headers=_FRESH)

@@ -1,0 +1,156 @@
+"""Answers to a find on the wire: whole JSON documents, and single lines of an NDJSON stream; written and read.
+
+A document is put together from bytes: what it says of a provider is the same for millions of multihashes and is encoded
+once. Readers drop records that name no provider, for nobody could use them.
+"""
+
+from binascii import b2a_base64
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.ipni.model import Peer, Result
+
+PEERS_KEPT = 8192           # encoded providers; an indexer knows some thousands
+
+Found = tuple[bytes, Sequence[Result]]              # a multihash, and who has it
+FoundEncrypted = tuple[bytes, Sequence[bytes]]      # a second hash, and the encrypted value keys under it
+
+_T = TypeVar("_T")
+
+
+def encode_json(found: Iterable[Found]) -> bytes:
+    """The document of a find; multihashes without results do not appear in it."""
+    return b'{"MultihashResults":[' + b",".join([_one(*each) for each in found if each[1]]) + b"]}"
+
+
+def encode_line(result: Result) -> bytes:
+    """One line of a stream, its end included."""
+    return encode_result(result) + b"\n"
+
+
+def encode_result(result: Result) -> bytes:
+    return b'{"ContextID":"%b","Metadata":"%b","Provider":%b}' % (
+        b2a_base64(result.context, newline=False),
+        b2a_base64(result.metadata, newline=False),
+        _peer(result.provider),
+    )
+
+
+def encode_encrypted_json(found: Iterable[FoundEncrypted]) -> bytes:
+    """The document of a find by second hashes."""
+    parts = [
+        b'{"Multihash":"%b","EncryptedValueKeys":[%b]}'
+        % (b2a_base64(multihash, newline=False), b",".join([b'"%b"' % b2a_base64(key, newline=False) for key in keys]))
+        for multihash, keys in found
+        if keys
+    ]
+    return b'{"EncryptedMultihashResults":[' + b",".join(parts) + b"]}"
+
+
+def encode_encrypted_line(key: bytes) -> bytes:
+    return b'{"EncryptedValueKey":"%b"}\n' % b2a_base64(key, newline=False)
+
+
+def decode_json(data: bytes) -> list[Found]:
+    """What `encode_json` wrote, or another indexer; Invalid if it is no such document."""
+    document = _decode(_document, data)
+    return [(each.multihash, _usable(each.results or ())) for each in document.found or ()]
+
+
+def decode_line(line: bytes) -> Result:
+    """One line of a stream; blank ones are the caller's to skip. Invalid if it names no provider."""
+    usable = _usable([_decode(_line, line)])
+    if not usable:
+        raise Invalid(f"a result without a provider is of no use: {line[:200]!r}")
+    return usable[0]
+
+
+def decode_encrypted_json(data: bytes) -> list[FoundEncrypted]:
+    document = _decode(_encrypted_document, data)
+    return [(each.multihash, tuple(each.keys or ())) for each in document.found or ()]
+
+
+def decode_encrypted_line(line: bytes) -> bytes:
+    return _decode(_encrypted_line, line).key
+
+
+def decode_batch(data: bytes) -> list[bytes]:
+    """The multihashes of a batch find."""
+    return _decode(_batch, data).multihashes
+
+
+def _one(multihash: bytes, results: Sequence[Result]) -> bytes:
+    return b'{"Multihash":"%b","ProviderResults":[%b]}' % (
+        b2a_base64(multihash, newline=False),
+        b",".join([encode_result(result) for result in results]),
+    )
+
+
+@lru_cache(maxsize=PEERS_KEPT)
+def _peer(peer: Peer) -> bytes:
+    return msgspec.json.encode({"ID": peer.id, "Addrs": peer.addresses})
+
+
+class _Provider(msgspec.Struct):
+    id: str = msgspec.field(name="ID", default="")
+    addresses: list[str] | None = msgspec.field(name="Addrs", default=None)
+
+
+class _Result(msgspec.Struct):
+    context: bytes | None = msgspec.field(name="ContextID", default=None)
+    metadata: bytes | None = msgspec.field(name="Metadata", default=None)
+    provider: _Provider | None = msgspec.field(name="Provider", default=None)
+
+
+class _Found(msgspec.Struct):
+    multihash: bytes = msgspec.field(name="Multihash")
+    results: list[_Result] | None = msgspec.field(name="ProviderResults", default=None)
+
+
+class _Document(msgspec.Struct):
+    found: list[_Found] | None = msgspec.field(name="MultihashResults", default=None)
+
+
+class _FoundEncrypted(msgspec.Struct):
+    multihash: bytes = msgspec.field(name="Multihash")
+    keys: list[bytes] | None = msgspec.field(name="EncryptedValueKeys", default=None)
+
+
+class _EncryptedDocument(msgspec.Struct):
+    found: list[_FoundEncrypted] | None = msgspec.field(name="EncryptedMultihashResults", default=None)
+
+
+class _EncryptedLine(msgspec.Struct):
+    key: bytes = msgspec.field(name="EncryptedValueKey")
+
+
+class _Batch(msgspec.Struct):
+    multihashes: list[bytes] = msgspec.field(name="Multihashes")
+
+
+_document = msgspec.json.Decoder(_Document)
+_line = msgspec.json.Decoder(_Result)
+_encrypted_document = msgspec.json.Decoder(_EncryptedDocument)
+_encrypted_line = msgspec.json.Decoder(_EncryptedLine)
+_batch = msgspec.json.Decoder(_Batch)
+
+
+def _decode(decoder: "msgspec.json.Decoder[_T]", data: bytes) -> _T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
+        raise Invalid(f"this is not the JSON of a find: {why}") from None
+
+
+def _usable(results: Iterable[_Result]) -> tuple[Result, ...]:
+    return tuple(
+        [
+            Result(each.context or b"", each.metadata or b"", Peer(peer.id, tuple(peer.addresses or ())))
+            for each in results
+            if (peer := each.provider) is not None and peer.id
+        ]
+    )

@@ -1,0 +1,119 @@
+"""Delegated routing: results as the records that IPFS clients ask for, and the filters on them.
+
+A record says who has the content and by which protocols, and leaves out the context; records that would look alike
+without it appear once. Filters are those of the IPIP-484 proposal: names of protocols, `!name` for those not wanted,
+`unknown` for what has none.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import metadata, multiaddr, varint
+from argosy.ipni.model import Result
+
+RECORDS_JSON_MAX = 100          # of a document; a stream may have more
+FILTER_NAMES_MAX = 64
+_UNKNOWN = "unknown"
+_KEPT = 8192                    # addresses and metadata whose protocols are remembered
+_NUMBERS = {name: number for number, name in metadata.NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One provider of the content; `protocols` are names and, with each, its own part of the metadata."""
+
+    id: str
+    addresses: tuple[str, ...]
+    protocols: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What the caller can use; empty means everything."""
+
+    addresses: frozenset[str] = frozenset()
+    protocols: frozenset[str] = frozenset()
+
+    @staticmethod
+    def parse(addresses: str = "", protocols: str = "") -> "Filters":
+        return Filters(_names(addresses), _names(protocols))
+
+    def apply(self, record: Record) -> Record | None:
+        """The record with the addresses that pass; None if it is of no use to the caller."""
+        if self.protocols and not self._is_spoken(record):
+            return None
+        if not self.addresses:
+            return record
+        if not record.addresses:
+            return record if _UNKNOWN in self.addresses else None
+        passing = tuple(address for address in record.addresses if self._passes(address))
+        return Record(record.id, passing, record.protocols) if passing else None
+
+    def _is_spoken(self, record: Record) -> bool:
+        if not record.protocols:
+            return _UNKNOWN in self.protocols
+        return any(name.lower() in self.protocols for name, _ in record.protocols)
+
+    def _passes(self, address: str) -> bool:
+        spoken = _address_protocols(address)
+        refused = {name[1:] for name in self.addresses if name.startswith("!")}
+        wanted = {name for name in self.addresses if not name.startswith("!")}
+        return not spoken & refused and (not wanted or bool(spoken & wanted))
+
+
+def records(results: Iterable[Result], filters: Filters | None = None) -> Iterator[Record]:
+    """One record for each provider and metadata, in the order of the results."""
+    seen: set[tuple[str, bytes]] = set()
+    for result in results:
+        key = (result.provider.id, result.metadata)
+        if key in seen:
+            continue
+        seen.add(key)
+        record: Record | None = Record(result.provider.id, result.provider.addresses, _protocols(result.metadata))
+        if filters is not None and record is not None:
+            record = filters.apply(record)
+        if record is not None:
+            yield record
+
+
+def encode_record(record: Record) -> bytes:
+    told: dict[str, object] = {"Schema": "peer", "ID": record.id, "Addrs": record.addresses}
+    if record.protocols:
+        told["Protocols"] = [name for name, _ in record.protocols]
+    told |= {name: b64encode(part).decode() for name, part in record.protocols}
+    return msgspec.json.encode(told)
+
+
+def encode_records(told: Iterable[Record]) -> bytes:
+    """The document; no records are an empty list, never null, on which clients have stumbled."""
+    return b'{"Providers":[' + b",".join([encode_record(record) for record in told]) + b"]}"
+
+
+def _names(text: str) -> frozenset[str]:
+    names = [name for part in text.split(",") if (name := part.strip().lower())]
+    if len(names) > FILTER_NAMES_MAX:
+        raise Invalid(f"a filter has at most {FILTER_NAMES_MAX} names, not {len(names)}")
+    return frozenset(names)
+
+
+@lru_cache(maxsize=_KEPT)
+def _address_protocols(address: str) -> frozenset[str]:
+    try:
+        return frozenset(multiaddr.protocols(address))
+    except Invalid:
+        return frozenset()      # an address we cannot read is wanted by no name, and refused by none
+
+
+@lru_cache(maxsize=_KEPT)
+def _protocols(data: bytes) -> tuple[tuple[str, bytes], ...]:
+    """Those we know by name, each with its part of the metadata: its number and its payload."""
+    try:
+        found = metadata.protocols(data)
+    except Invalid:
+        return ()
+    return tuple((name, varint.encode(_NUMBERS[name]) + payload) for name, payload in found if name in _NUMBERS)

@@ -1,0 +1,40 @@
+"""An indexer's surfaces as one application; their paths do not meet.
+
+The original listens on three ports, one for each surface. Ours may, by `find_app`, `ingest_app` and `admin_app`; or it
+listens on one, by `indexer_app`, where the admin routes are guarded by the token all the same.
+"""
+
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from argosy.base.clock import Clock
+from argosy.base.metrics import Metrics
+from argosy.ipni.ports import Indexer
+from argosy.ipni.web.admin.http import admin_app, admin_routes
+from argosy.ipni.web.find.hot import HotFind
+from argosy.ipni.web.find.http import find_app, find_routes
+from argosy.ipni.web.finder import Finder
+from argosy.ipni.web.ingest.http import ingest_app, ingest_routes
+
+__all__ = ["admin_app", "find_app", "indexer_app", "ingest_app"]
+
+
+def indexer_app(
+    indexer: Indexer,
+    *,
+    clock: Clock,
+    metrics: Metrics,
+    admin_token: str | None = None,
+    is_private_network: bool = False,
+) -> ASGIApp:
+    """Find, ingest and admin on one listener."""
+    finder = Finder(indexer, clock=clock, metrics=metrics)
+    rest = Starlette(
+        routes=[
+            *find_routes(indexer, finder, clock=clock),
+            *ingest_routes(indexer),
+            *admin_routes(indexer, metrics=metrics, admin_token=admin_token, is_private_network=is_private_network),
+        ]
+    )
+    rest.router.redirect_slashes = False
+    return HotFind(finder, rest)

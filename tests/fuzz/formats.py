@@ -1,0 +1,284 @@
+"""What the fuzzer feeds, and what must hold for whatever it feeds.
+
+A decoder takes bytes from strangers. It may return or raise Invalid, nothing else; what it returns is written again
+and read back the same; and what it allocates is in proportion to what it was given.
+"""
+
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import (
+    advert,
+    announce,
+    car,
+    cid,
+    dag_cbor,
+    dag_json,
+    entries,
+    hamt,
+    head,
+    metadata,
+    multiaddr,
+    multihash,
+    peer,
+    peer_record,
+    privacy,
+)
+from argosy.ipni.formats.advert import Advert, AdvertExtension, AdvertPeer
+from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
+from argosy.ipni.formats.keys import PrivateKey, PublicKey
+from argosy.ipni.formats.peer_record import PeerRecord
+from argosy.ipni.model import Peer
+
+MEMORY_FACTOR_MAX = 400         # a byte of JSON or CBOR can stand for an object of its own
+MEMORY_FLOOR_BYTES = 2 << 20
+MEMORY_CHECKED_EVERY = 16       # tracing makes all slower
+INPUT_BYTES_MAX = 8192
+
+Check = Callable[[bytes], None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """`check` decodes, and asserts what must hold of what came out."""
+
+    name: str
+    check: Check
+    samples: tuple[bytes, ...]
+
+
+def mutated(sample: bytes, random: Random) -> bytes:
+    """The sample with a few wounds; now and then, noise alone."""
+    if random.random() < 0.05:
+        return random.randbytes(random.randrange(64))
+    data = bytearray(sample)
+    for _ in range(random.choice((1, 1, 1, 2, 4, 16))):
+        at = random.randrange(len(data) + 1)
+        size = random.choice((1, 1, 2, 4, 8, 32))
+        match random.randrange(7):
+            case 0 if data:
+                data[at % len(data)] ^= 1 << random.randrange(8)
+            case 1 if data:
+                data[at % len(data)] = random.choice((0, 1, 0x7F, 0x80, 0xFF, 0x58, 0x5B, 0x9B, 0xBB, 0xD8, ord('"')))
+            case 2:
+                data[at:at] = random.randbytes(size)
+            case 3:
+                del data[at : at + size]
+            case 4:
+                data[at:at] = data[at : at + size] * random.choice((1, 2, 50))
+            case 5:
+                other = random.randrange(len(data) + 1)
+                data[at : at + size] = data[other : other + size]
+            case _:
+                del data[at:]
+    return bytes(data[:INPUT_BYTES_MAX])
+
+
+def run(target: Target, random: Random, count: int) -> int:
+    """How many of the inputs were taken as valid."""
+    taken = 0
+    for turn in range(count):
+        sample = random.choice(target.samples)
+        data = sample if turn < len(target.samples) else mutated(sample, random)
+        taken += _is_taken(target, data, is_traced=turn % MEMORY_CHECKED_EVERY == 0)
+    return taken
+
+
+def _is_taken(target: Target, data: bytes, *, is_traced: bool) -> bool:
+    if is_traced:
+        tracemalloc.start()
+    try:
+        target.check(data)
+    except Invalid:
+        return False
+    except BaseException as error:
+        error.add_note(f"target {target.name}, input {data.hex()}")
+        raise
+    else:
+        return True
+    finally:
+        if is_traced:
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak <= MEMORY_FLOOR_BYTES + MEMORY_FACTOR_MAX * len(data), (target.name, peak, data.hex())
+
+
+def _cid_text(data: bytes) -> None:
+    made = cid.parse(_text(data))
+    assert cid.parse(str(made)) == made
+
+
+def _cid_bytes(data: bytes) -> None:
+    made = cid.decode(data)
+    assert made.bytes == data
+
+
+def _peer(data: bytes) -> None:
+    id = peer.parse_peer(_text(data))
+    assert peer.peer_of_bytes(peer.peer_bytes(id)) == id
+
+
+def _multiaddr_text(data: bytes) -> None:
+    text = _text(data)
+    packed = multiaddr.to_bytes(text)
+    normal = multiaddr.to_text(packed)
+    assert multiaddr.to_bytes(normal) == packed
+    multiaddr.is_private(text)
+    multiaddr.split_peer(text)
+    url = multiaddr.url_of(text)
+    if url is not None:
+        assert multiaddr.url_of(multiaddr.from_url(url)) == url
+
+
+def _multiaddr_bytes(data: bytes) -> None:
+    assert multiaddr.to_bytes(multiaddr.to_text(data)) == data
+
+
+def _url(data: bytes) -> None:
+    text = multiaddr.from_url(_text(data))
+    assert multiaddr.to_text(multiaddr.to_bytes(text)) == text
+    assert multiaddr.url_of(text) is not None
+
+
+def _key(data: bytes) -> None:
+    made = PublicKey.from_protobuf(data)
+    assert PublicKey.from_protobuf(made.to_protobuf()) == made
+    made.verify(b"data", data)
+
+
+def _dag_json(data: bytes) -> None:
+    node = dag_json.decode(data)
+    assert dag_json.decode(dag_json.encode(node)) == node
+
+
+def _dag_cbor(data: bytes) -> None:
+    node = dag_cbor.decode(data)
+    assert dag_cbor.decode(dag_cbor.encode(node)) == node
+
+
+def _advert(codec: int) -> Check:
+    def check(data: bytes) -> None:
+        made = advert.decode(cid.of(data, codec), data)
+        assert advert.decode(*advert.encode(made, codec)) == made
+        advert.signer(made)
+
+    return check
+
+
+def _chunk(codec: int) -> Check:
+    def check(data: bytes) -> None:
+        made = entries.decode_chunk(cid.of(data, codec), data)
+        again = entries.decode_chunk(*entries.encode_chunk(made.multihashes, made.next, codec))
+        assert again == replace(made, skipped=0)
+
+    return check
+
+
+def _hamt(codec: int) -> Check:
+    def check(data: bytes) -> None:
+        name = cid.of(data, codec)
+        made = entries.decode_entries(name, data) if _is_root(data) else hamt.decode_node(name, data)
+        assert isinstance(made, entries.Chunk | entries.HamtNode)
+        assert all(multihash.is_whole(each) for each in made.multihashes)
+
+    return check
+
+
+def _is_root(data: bytes) -> bool:
+    return b"hamt" in data
+
+
+def _announce(is_json: bool) -> Check:
+    def check(data: bytes) -> None:
+        made = announce.decode(data, is_json)
+        encode = announce.encode_json if is_json else announce.encode
+        if made.publisher.addresses:        # a publisher without an address can be read, and not written
+            assert announce.decode(encode(made), is_json) == made
+
+    return check
+
+
+def _head(data: bytes) -> None:
+    assert head.decode(data).signer
+
+
+def _peer_record(data: bytes) -> None:
+    assert peer_record.decode(data).peer.id
+
+
+def _metadata(data: bytes) -> None:
+    assert sum(len(payload) for _, payload in metadata.protocols(data)) <= len(data)
+
+
+def _car(data: bytes) -> None:
+    roots, blocks = car.decode(data)
+    assert car.decode(car.encode(roots, blocks)) == (roots, blocks)
+
+
+def _value_key(data: bytes) -> None:
+    assert privacy.value_key(*privacy.split_value_key(data)) == data
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
+
+
+def targets() -> list[Target]:
+    key, other = (PrivateKey.generate("ed25519", bytes([n]) * 32) for n in (1, 2))
+    hashes = [multihash.of(bytes([n])) for n in range(8)]
+    mixed = [*hashes, multihash.wrap(multihash.IDENTITY, b"abc"), multihash.of(b"x", multihash.BLAKE2B_256)]
+    link = cid.of(b"link", DAG_CBOR)
+    addresses = ("/ip4/1.2.3.4/tcp/80/http", "/dns/example.org/tcp/443/tls/http/http-path/%2Fa%2Fb")
+    plain = Advert(key.peer_id, addresses, link, b"ctx", metadata.bitswap(), previous=link)
+    peers = (AdvertPeer(key.peer_id, addresses, b"\x80\x12"), AdvertPeer(other.peer_id, (), b""))
+    adverts = [
+        advert.sign(plain, key),
+        advert.sign(replace(plain, extension=AdvertExtension(peers, is_override=True)), key, [other]),
+        advert.sign(Advert(key.peer_id, (), cid.NO_ENTRIES, b"", b"", is_removal=True), key),
+    ]
+    announces = [
+        Announce(link, Peer(key.peer_id, addresses)),
+        Announce(link, Peer(key.peer_id, addresses[:1]), b"extra", other.peer_id),
+    ]
+    names = [str(link), str(cid.NO_ENTRIES), str(Cid(cid.DAG_PB, hashes[0], 0)), "f" + link.bytes.hex()]
+    full = [f"{each}/p2p/{key.peer_id}" for each in addresses] + ["/ip6/::1/udp/1/quic-v1/webtransport"]
+    keys = [PrivateKey.generate(kind).public.to_protobuf() for kind in ("ed25519", "secp256k1", "ecdsa", "rsa")]
+    graphsync = metadata.graphsync(link, is_verified=True, is_fast=True)
+
+    def chunks(codec: int) -> tuple[bytes, ...]:
+        lists: tuple[list[bytes], ...] = (hashes, mixed, [])
+        return tuple(entries.encode_chunk(each, after, codec)[1] for each in lists for after in (None, link))
+
+    def trees(codec: int) -> tuple[bytes, ...]:
+        return tuple(data for _, data in hamt.build([multihash.of(bytes([n, n])) for n in range(250)], codec)[-3:])
+
+    made = [
+        Target("cid text", _cid_text, tuple(name.encode() for name in names)),
+        Target("cid bytes", _cid_bytes, (link.bytes, cid.NO_ENTRIES.bytes, hashes[0])),
+        Target("peer id", _peer, (key.peer_id.encode(), str(Cid(cid.LIBP2P_KEY, hashes[0])).encode())),
+        Target("multiaddr text", _multiaddr_text, tuple(each.encode() for each in full)),
+        Target("multiaddr bytes", _multiaddr_bytes, tuple(multiaddr.to_bytes(each) for each in full)),
+        Target("url", _url, (b"http://[::1]:80/a/b", b"https://example.org", b"http://1.2.3.4:8080/%20x")),
+        Target("key", _key, tuple(keys)),
+        Target("head", _head, (head.sign(link, key), head.sign(link, key, ""))),
+        Target("peer record", _peer_record, (peer_record.sign(PeerRecord(Peer(key.peer_id, addresses), 7), key),)),
+        Target("metadata", _metadata, (metadata.join(metadata.bitswap(), metadata.http(), graphsync), b"\xa0\x12\0")),
+        Target("car", _car, (car.encode([link], [advert.encode(adverts[0]), entries.encode_chunk(hashes)]),)),
+        Target("value key", _value_key, (privacy.value_key(key.peer_id, b"ctx"),)),
+    ]
+    for codec, name in ((DAG_JSON, "dag-json"), (DAG_CBOR, "dag-cbor")):
+        is_json = codec == DAG_JSON
+        blocks = tuple(advert.encode(each, codec)[1] for each in adverts)
+        encode = announce.encode_json if is_json else announce.encode
+        made += [
+            Target(name, _dag_json if is_json else _dag_cbor, (*blocks, *chunks(codec))),
+            Target(f"advert {name}", _advert(codec), blocks),
+            Target(f"chunk {name}", _chunk(codec), chunks(codec)),
+            Target(f"hamt {name}", _hamt(codec), trees(codec)),
+            Target(f"announce {name}", _announce(is_json), tuple(encode(each) for each in announces)),
+        ]
+    return made

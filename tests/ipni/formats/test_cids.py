@@ -1,0 +1,83 @@
+"""Varints, multihashes and CIDs."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import bases, cid, multihash, varint
+from tests.ipni.formats.samples import CONTENT_HASH
+
+CODES = [multihash.SHA2_256, multihash.SHA2_512, multihash.BLAKE2B_256]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**63 - 1), st.binary(max_size=4))
+def test_a_number_is_read_back_wherever_it_stands(number: int, before: bytes) -> None:
+    data = before + varint.encode(number)
+    assert varint.decode(data + b"\x01", len(before)) == (number, len(data))
+
+
+@pytest.mark.parametrize("data", ["", "80", "8000", "ffffffffffffffffff01"])
+def test_a_number_that_is_cut_long_or_not_shortest_is_refused(data: str) -> None:
+    with pytest.raises(Invalid):
+        varint.decode(bytes.fromhex(data))
+
+
+def test_known_content_has_the_known_multihash_and_cid() -> None:
+    made = cid.of(b"content-0")
+    assert made.multihash == CONTENT_HASH
+    assert str(made) == "bafkreierhpvfyl23stl65xt2jxpmseingetifel4xqiu5nhxfgrgikgqfq"
+
+
+def test_no_entries_is_the_truncated_hash_of_nothing() -> None:
+    assert cid.NO_ENTRIES.bytes.hex() == "01551210e3b0c44298fc1c149afbf4c8996fb924"
+    assert multihash.is_of(cid.NO_ENTRIES.multihash, b"")
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=64), st.sampled_from(CODES), st.sampled_from([cid.RAW, cid.DAG_CBOR, cid.DAG_JSON]))
+def test_a_cid_is_the_same_through_text_and_bytes(data: bytes, code: int, codec: int) -> None:
+    made = cid.of(data, codec, code)
+    assert cid.parse(str(made)) == made == cid.decode(made.bytes)
+    assert cid.take(b"ab" + made.bytes + b"rest", 2) == (made, 2 + len(made.bytes))
+    assert cid.parse("z" + bases.base58(made.bytes)) == made == cid.parse("f" + made.bytes.hex())
+    assert multihash.is_of(made.multihash, data)
+    assert not multihash.is_of(made.multihash, data + b"x")
+
+
+def test_version_0_is_a_bare_sha2_256_in_base58() -> None:
+    text = "QmSPbSLo26Lt3SZ5r9ccqtoM6zjuxobLxc7JM4VivCMCmB"
+    made = cid.parse(text)
+    assert (made.version, made.codec, str(made), cid.decode(made.bytes)) == (0, cid.DAG_PB, text, made)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Qm", "hello", "b", "bafk!", "b" + "a" * 600, "zQmSPbSLo26Lt3SZ5r9ccqtoM6zjuxobLxc7JM4VivCMCmB", "f0"]
+)
+def test_what_is_no_cid_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        cid.parse(text)
+
+
+def test_bytes_behind_a_cid_are_refused() -> None:
+    with pytest.raises(Invalid, match="1 bytes follow"):
+        cid.decode(cid.of(b"x").bytes + b"\0")
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_a_multihash_is_whole_or_refused(data: bytes) -> None:
+    try:
+        code, digest = multihash.split(data)
+    except Invalid:
+        assert not multihash.is_whole(data)
+    else:
+        assert multihash.wrap(code, digest) == data
+        assert multihash.is_whole(data)
+
+
+def test_a_hash_cut_too_short_proves_nothing() -> None:
+    whole = multihash.of(b"x")
+    assert multihash.is_of(multihash.wrap(multihash.SHA2_256, whole[2:18]), b"x")
+    assert not multihash.is_of(multihash.wrap(multihash.SHA2_256, whole[2:17]), b"x")

@@ -1,0 +1,92 @@
+"""Chains to test with, and a reader of them that trusts nothing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import entries
+from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats.cid import NO_ENTRIES, Cid
+from argosy.ipni.formats.entries import Chunk
+from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.multihash import SHA2_256, wrap
+from argosy.ipni.model import Peer
+from argosy.ipni.ports import Source
+from argosy.ipni.publish.backends.memory import MemoryChain
+from argosy.ipni.publish.backends.sqlite import SqliteChain
+from argosy.ipni.publish.http import publisher_app
+from argosy.ipni.publish.ports import ChainStore
+from argosy.ipni.publish.service import Publisher
+from argosy.ipni.sync.client import HttpSource, HttpSources
+from argosy.ipni.sync.settings import SyncSettings
+from tests.ipni.publish.serving import serving
+
+KEY = PrivateKey.generate(random_bytes=bytes(range(32)))
+FRIEND = PrivateKey.generate(random_bytes=b"f" * 32)
+ADDRESSES = ("/ip4/203.0.113.7/tcp/4001",)
+BITSWAP = bytes.fromhex("8012")
+HTTP = bytes.fromhex("a012")
+
+
+def hashes(*words: str | int) -> list[bytes]:
+    return [wrap(SHA2_256, sha256(str(word).encode()).digest()) for word in words]
+
+
+@asynccontextmanager
+async def chain_of(kind: str, folder: Path) -> AsyncIterator[ChainStore]:
+    store: ChainStore = MemoryChain() if kind == "memory" else await SqliteChain.open(folder / "chain.db")
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def reading(publisher: Publisher) -> AsyncIterator[HttpSource]:
+    """The chain as an indexer reads it: over HTTP."""
+    sources = HttpSources(SyncSettings(allow_private=True))
+    async with serving(publisher_app(publisher)) as url:
+        port = url.rpartition(":")[2]
+        try:
+            yield sources.open(Peer(publisher.id, (f"/ip4/127.0.0.1/tcp/{port}/http",)))
+        finally:
+            await sources.close()
+
+
+async def chain(source: Source) -> list[Advert]:
+    """All advertisements, oldest first, each with its signatures checked."""
+    signed = await source.head()
+    here = signed.head if signed else None
+    found = []
+    while here is not None:
+        advert = adverts.decode(here, await source.block(here, is_entries=False))
+        adverts.signer(advert)
+        found.append(advert)
+        here = advert.previous
+    return found[::-1]
+
+
+async def multihashes(source: Source, first: Cid) -> list[list[bytes]]:
+    """By chunk, in the order of the links."""
+    found = []
+    here: Cid | None = None if first == NO_ENTRIES else first
+    while here is not None:
+        chunk = entries.decode_entries(here, await source.block(here, is_entries=True))
+        assert isinstance(chunk, Chunk)
+        found.append(list(chunk.multihashes))
+        here = chunk.next
+    return found
+
+
+async def found(source: Source) -> dict[bytes, set[bytes]]:
+    """By context what an indexer would find in the end."""
+    adverts_told = await chain(source)
+    held: dict[bytes, set[bytes]] = {}
+    for at, advert in enumerate(adverts_told):
+        is_over = any(later.is_removal and later.context == advert.context for later in adverts_told[at:])
+        if advert.metadata and not is_over:                 # entries that are removed later need not be there any more
+            parts = await multihashes(source, advert.entries)
+            held.setdefault(advert.context, set()).update(each for part in parts for each in part)
+    return held

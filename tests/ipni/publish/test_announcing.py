@@ -1,0 +1,179 @@
+"""Announcements: at the start, when the chain grows, again after a while, and again when an indexer was away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import Forbidden, Invalid, Unavailable
+from argosy.base.retry import Backoff
+from argosy.ipni.formats import announce as announces
+from argosy.ipni.formats.announce import Announce
+from argosy.ipni.publish.backends.memory import MemoryChain
+from argosy.ipni.publish.client import Announcer, announce_url
+from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.worker import Herald
+from tests.ipni.publish.chains import BITSWAP, KEY, hashes
+from tests.ipni.publish.serving import serving
+
+ADDRESS = "/ip4/127.0.0.1/tcp/3104/http"
+SOON = Backoff(first_s=0.001, ceiling_s=0.002, attempts_max=3)
+PATIENCE_S = 20.0
+
+
+@dataclass
+class Ear:
+    """An indexer's ingest door, which notes what it is told."""
+
+    heard: list[Announce] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def announce(self, request: Request) -> Response:
+        kind = request.headers["content-type"]
+        self.kinds.append(kind)
+        self.heard.append(announces.decode(await request.body(), kind == "application/json"))
+        self.news.set()
+        status = self.statuses.pop(0) if self.statuses else 204
+        return Response(status_code=204) if status == 204 else PlainTextResponse("not now", status)
+
+    async def wait_for(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_so():
+                self.news.clear()
+                await self.news.wait()
+
+
+@asynccontextmanager
+async def listening(ear: Ear) -> AsyncIterator[str]:
+    async with serving(Starlette(routes=[Route("/announce", ear.announce, methods=["PUT"])])) as url:
+        yield url
+
+
+@asynccontextmanager
+async def announcing(*urls: str, is_json: bool = False) -> AsyncIterator[Announcer]:
+    announcer = Announcer(urls, clock=SystemClock(), random=seeded_random(1), is_json=is_json, backoff=SOON)
+    try:
+        yield announcer
+    finally:
+        await announcer.close()
+
+
+@pytest.fixture
+async def publisher() -> Publisher:
+    made = await Publisher.open(KEY, MemoryChain())
+    await made.publish(b"a", BITSWAP, hashes("x"))
+    return made
+
+
+@pytest.mark.parametrize(("is_json", "kind"), [(False, "application/octet-stream"), (True, "application/json")])
+async def test_an_announcement_says_the_head_and_where_to_read_it(
+    publisher: Publisher, is_json: bool, kind: str
+) -> None:
+    ear = Ear()
+    async with listening(ear) as url, announcing(url, is_json=is_json) as announcer:
+        (told,) = await Herald(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+    assert (told.error, ear.kinds) == (None, [kind])
+    (heard,) = ear.heard
+    assert (heard.head, heard.publisher.id, heard.publisher.addresses) == (publisher.head, KEY.peer_id, (ADDRESS,))
+
+
+async def test_an_indexer_in_trouble_is_told_again_a_few_times(publisher: Publisher) -> None:
+    ear = Ear(statuses=[503, 500])
+    async with listening(ear) as url, announcing(url) as announcer:
+        herald = Herald(publisher, announcer, [ADDRESS], clock=SystemClock())
+        assert [told.error for told in await herald.announce()] == [None]
+        ear.statuses = [503] * 10
+        (told,) = await herald.announce()
+    assert isinstance(told.error, Unavailable)
+    assert len(ear.heard) == 3 + SOON.attempts_max
+
+
+@pytest.mark.parametrize(("status", "kind"), [(403, Forbidden), (400, Invalid), (302, Invalid)])
+async def test_a_refusal_is_an_answer(publisher: Publisher, status: int, kind: type[Exception]) -> None:
+    ear = Ear(statuses=[status] * 9)
+    async with listening(ear) as url, announcing(url) as announcer:
+        (told,) = await Herald(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+    assert isinstance(told.error, kind)
+    assert "not now" in str(told.error)
+    assert len(ear.heard) == 1
+
+
+async def test_one_that_cannot_be_reached_keeps_nobody_else_from_hearing(publisher: Publisher) -> None:
+    ear = Ear()
+    async with listening(ear) as url, announcing("http://127.0.0.1:1", url) as announcer:
+        away, told = await Herald(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+    assert isinstance(away.error, Unavailable)
+    assert (told.error, len(ear.heard)) == (None, 1)
+
+
+async def test_every_new_head_is_announced_and_the_first_at_the_start(publisher: Publisher) -> None:
+    ear = Ear()
+    async with listening(ear) as url, announcing(url) as announcer, running(publisher, announcer, repeat_s=3600.0):
+        await ear.wait_for(lambda: len(ear.heard) == 1)
+        await publisher.publish(b"b", BITSWAP, hashes("y"))
+        await ear.wait_for(lambda: ear.heard[-1].head == publisher.head)
+    assert [heard.publisher.addresses for heard in ear.heard] == [(ADDRESS,), (ADDRESS,)]
+
+
+async def test_a_head_is_announced_again_after_a_while(publisher: Publisher) -> None:
+    ear = Ear()
+    async with listening(ear) as url, announcing(url) as announcer, running(publisher, announcer, repeat_s=0.01):
+        await ear.wait_for(lambda: len(ear.heard) >= 3)
+    assert {heard.head for heard in ear.heard} == {publisher.head}
+
+
+async def test_an_empty_chain_is_not_announced_until_it_grows() -> None:
+    ear = Ear()
+    publisher = await Publisher.open(KEY, MemoryChain())
+    async with listening(ear) as url, announcing(url) as announcer:
+        assert await Herald(publisher, announcer, [ADDRESS], clock=SystemClock()).announce() == []
+        async with running(publisher, announcer, repeat_s=0.01):
+            await publisher.publish(b"a", BITSWAP, hashes("x"))
+            await ear.wait_for(lambda: len(ear.heard) >= 1)
+    assert {heard.head for heard in ear.heard} == {publisher.head}
+
+
+@asynccontextmanager
+async def running(publisher: Publisher, announcer: Announcer, *, repeat_s: float) -> AsyncIterator[None]:
+    herald = Herald(publisher, announcer, [ADDRESS], clock=SystemClock(), repeat_s=repeat_s)
+    task = asyncio.create_task(herald.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("http://a:3001", "http://a:3001/announce"),
+        ("https://a/", "https://a/announce"),
+        ("https://a/ingest", "https://a/ingest/announce"),
+        ("https://a/ingest/announce", "https://a/ingest/announce"),
+    ],
+)
+def test_the_url_of_an_indexer_is_enough(given: str, meant: str) -> None:
+    assert announce_url(given) == meant
+
+
+@pytest.mark.parametrize("given", ["a:3001", "ftp://a", "http://", ""])
+def test_what_is_no_url_is_refused_at_once(given: str) -> None:
+    with pytest.raises(Invalid, match="is not the URL of an indexer"):
+        Announcer([given], clock=SystemClock(), random=seeded_random(1))
+
+
+async def test_an_announcement_without_an_address_is_refused(publisher: Publisher) -> None:
+    async with announcing("http://a") as announcer:
+        with pytest.raises(Invalid, match="give an address"):
+            Herald(publisher, announcer, [], clock=SystemClock())

@@ -1,0 +1,135 @@
+"""Files and folders as they are published: what is taken, what is passed over, and what changes when they do."""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Invalid, NotFound
+from argosy.ipni.formats.multihash import SHA2_256, wrap
+from argosy.ipni.publish.backends.files import Hashed, Skipped
+from argosy.ipni.publish.backends.key_file import open_key
+from argosy.ipni.publish.backends.memory import MemoryChain
+from argosy.ipni.publish.driver import Event, Published, name_of, publish_paths, withdraw_paths
+from argosy.ipni.publish.service import Publisher
+from tests.ipni.publish.chains import HTTP, KEY, chain, found, reading
+
+
+def multihash(content: bytes) -> bytes:
+    return wrap(SHA2_256, sha256(content).digest())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "tree"
+    (made / "inner").mkdir(parents=True)
+    (made / "a.txt").write_bytes(b"alpha")
+    (made / "inner" / "b.bin").write_bytes(b"beta" * 50_000)
+    return made
+
+
+@pytest.fixture
+async def publisher() -> Publisher:
+    return await Publisher.open(KEY, MemoryChain())
+
+
+async def test_a_folder_becomes_one_context_with_all_its_files(folder: Path, publisher: Publisher) -> None:
+    events: list[Event] = []
+    (published,) = await publish_paths([folder], publisher, progress=events.append)
+    async with reading(publisher) as source:
+        assert await found(source) == {published.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}}
+        assert [advert.metadata for advert in await chain(source)] == [HTTP]
+    assert published == Published(folder, published.context, publisher.head, 2, 200_005)
+    assert events == [Hashed(folder / "a.txt", 5), Hashed(folder / "inner" / "b.bin", 200_000), published]
+    assert str(folder.parent).encode() not in published.context
+
+
+async def test_what_has_not_changed_is_not_published_again(folder: Path, publisher: Publisher) -> None:
+    await publish_paths([folder], publisher)
+    head = publisher.head
+    (again,) = await publish_paths([folder], publisher)
+    assert (again.advert, publisher.head) == (None, head)
+
+
+async def test_what_has_changed_takes_the_place_of_what_was_there(folder: Path, publisher: Publisher) -> None:
+    (before,) = await publish_paths([folder], publisher)
+    (folder / "a.txt").write_bytes(b"another")
+    (after,) = await publish_paths([folder], publisher)
+    async with reading(publisher) as source:
+        assert await found(source) == {after.context: {multihash(b"another"), multihash(b"beta" * 50_000)}}
+    assert before.context != after.context
+
+
+async def test_a_folder_that_became_empty_is_withdrawn(folder: Path, publisher: Publisher) -> None:
+    await publish_paths([folder], publisher)
+    (folder / "a.txt").unlink()
+    (folder / "inner" / "b.bin").unlink()
+    (emptied,) = await publish_paths([folder], publisher)
+    assert (emptied.files, emptied.advert) == (0, publisher.head)
+    assert await publisher.offers() == []
+
+
+async def test_paths_are_withdrawn_even_when_they_are_gone(folder: Path, publisher: Publisher) -> None:
+    await publish_paths([folder / "a.txt", folder / "inner"], publisher)
+    (folder / "a.txt").unlink()
+    assert await withdraw_paths([folder / "a.txt"], publisher) == [publisher.head]
+    assert [offer.multihashes for offer in await publisher.offers()] == [1]
+
+
+async def test_links_lead_nowhere_outside_and_odd_files_are_told(
+    folder: Path, tmp_path: Path, publisher: Publisher
+) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    (folder / "out").symlink_to(tmp_path / "secret")
+    (folder / "in").symlink_to(folder / "a.txt")
+    (folder / "loop").symlink_to(folder)
+    (folder / "dead").symlink_to(folder / "nothing")
+    os.mkfifo(folder / "pipe")
+    events: list[Event] = []
+    (published,) = await publish_paths([folder], publisher, progress=events.append)
+    async with reading(publisher) as source:
+        assert multihash(b"secret") not in (await found(source))[published.context]
+    skipped = {event.path.name: event.reason for event in events if isinstance(event, Skipped)}
+    assert skipped.keys() == {"out", "loop", "dead", "pipe"}
+    assert "leads out" in skipped["out"]
+    assert published.files == 3
+
+
+async def test_what_cannot_be_read_is_told_and_the_rest_is_published(
+    folder: Path, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read everything, so the refusal is the system call's."""
+    real = os.open
+
+    def refusing(path: Path, flags: int, *rest: int) -> int:
+        if Path(path).name == "a.txt":
+            raise PermissionError(13, "Permission denied")
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", refusing)
+    events: list[Event] = []
+    (published,) = await publish_paths([folder], publisher, progress=events.append)
+    assert published.files == 1
+    assert Skipped(folder / "a.txt", "it cannot be read: Permission denied") in events
+
+
+async def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, publisher: Publisher) -> None:
+    with pytest.raises(NotFound, match="there is no file or folder"):
+        await publish_paths([tmp_path / "nothing"], publisher)
+
+
+def test_folders_of_one_name_have_different_names_for_publishing(tmp_path: Path) -> None:
+    assert name_of(tmp_path / "a" / "x") != name_of(tmp_path / "b" / "x")
+    assert name_of(tmp_path / "a" / "x").startswith("x-")
+
+
+def test_a_key_is_made_once_and_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "publisher.key"
+    made = open_key(path)
+    assert open_key(path).peer_id == made.peer_id
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in path.parent.iterdir()] == ["publisher.key"]
+    path.write_text("nonsense")
+    with pytest.raises(Invalid, match="holds no private key"):
+        open_key(path)

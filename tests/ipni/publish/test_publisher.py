@@ -1,0 +1,292 @@
+"""A publisher's chain, read back over HTTP as an indexer reads it."""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES
+from argosy.ipni.model import ExtendedPeer, Peer
+from argosy.ipni.publish import service
+from argosy.ipni.publish.backends.memory import MemoryChain
+from argosy.ipni.publish.backends.sqlite import SqliteChain
+from argosy.ipni.publish.contexts import VERSION_CHARS_MAX, beginning_of, context_of
+from argosy.ipni.publish.ports import Link
+from argosy.ipni.publish.service import Publisher
+from tests.ipni.publish.chains import (
+    ADDRESSES,
+    BITSWAP,
+    FRIEND,
+    HTTP,
+    KEY,
+    chain,
+    chain_of,
+    found,
+    hashes,
+    multihashes,
+    reading,
+)
+
+
+@pytest.fixture
+async def publisher() -> Publisher:
+    return await Publisher.open(KEY, MemoryChain(), addresses=ADDRESSES, chunk_multihashes=3)
+
+
+@pytest.mark.parametrize("codec", [DAG_JSON, DAG_CBOR])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_what_is_published_can_be_read_and_checked(tmp_path: Path, kind: str, codec: int) -> None:
+    async with chain_of(kind, tmp_path) as store:
+        publisher = await Publisher.open(KEY, store, addresses=ADDRESSES, codec=codec, chunk_multihashes=3)
+        words = hashes(*range(8))
+        cid = await publisher.publish(b"ctx", BITSWAP, words)
+        async with reading(publisher) as source:
+            (advert,) = await chain(source)
+            parts = await multihashes(source, advert.entries)
+    assert cid == publisher.head
+    assert cid.codec == advert.entries.codec == codec
+    assert adverts.signer(advert) == KEY.peer_id == advert.provider
+    assert (advert.addresses, advert.context, advert.metadata) == (ADDRESSES, b"ctx", BITSWAP)
+    assert parts == [words[6:], words[3:6], words[:3]]      # the chunk written last is the one that is named
+
+
+async def test_an_empty_chain_has_no_head(publisher: Publisher) -> None:
+    async with reading(publisher) as source:
+        assert await source.head() is None
+
+
+async def test_a_removal_a_metadata_update_and_new_addresses_are_advertised_in_order(publisher: Publisher) -> None:
+    await publisher.publish(b"a", BITSWAP, hashes("x"))
+    await publisher.publish(b"b", BITSWAP, hashes("y"))
+    await publisher.update_metadata(b"b", HTTP)
+    await publisher.update_addresses(["/ip4/203.0.113.9/tcp/1"])
+    await publisher.remove(b"a")
+    async with reading(publisher) as source:
+        told = [
+            (advert.context, advert.metadata, advert.entries == NO_ENTRIES, advert.is_removal, advert.addresses)
+            for advert in await chain(source)
+        ]
+        assert await found(source) == {b"b": {*hashes("y")}}
+    moved = ("/ip4/203.0.113.9/tcp/1",)
+    assert told[2:] == [
+        (b"b", HTTP, True, False, ADDRESSES), (b"", b"", True, False, moved), (b"a", b"", True, True, moved)
+    ]  # fmt: skip
+    assert [(offer.context, offer.metadata, offer.multihashes) for offer in await publisher.offers()] == [
+        (b"b", HTTP, 1)
+    ]
+
+
+async def test_what_is_superseded_is_removed_after_its_successor_is_there(publisher: Publisher) -> None:
+    old, new = context_of("repo", "c0ffee"), context_of("repo", "decade")
+    await publisher.publish(old, HTTP, hashes("same", "old"))
+    before = publisher.head
+    await publisher.publish(new, HTTP, hashes("same", "new"), supersedes=[old, b"never there"])
+    async with reading(publisher) as source:
+        last = (await chain(source))[-2:]
+        assert [(advert.context, advert.is_removal) for advert in last] == [(new, False), (old, True)]
+        assert last[0].previous == before
+    assert [offer.context for offer in await publisher.offers(beginning_of("repo"))] == [new]
+
+
+async def test_another_provider_may_be_published_for(publisher: Publisher) -> None:
+    friend = Peer(FRIEND.peer_id, ("/ip4/203.0.113.8/tcp/4001",))
+    await publisher.publish(b"theirs", BITSWAP, hashes("x"), provider=friend)
+    async with reading(publisher) as source:
+        (advert,) = await chain(source)
+    assert (advert.provider, advert.addresses) == (friend.id, friend.addresses)
+    assert adverts.signer(advert) == KEY.peer_id
+    assert await publisher.offers() == []
+    assert [offer.context for offer in await publisher.offers(provider=friend.id)] == [b"theirs"]
+
+
+async def test_extended_providers_sign_for_themselves_and_the_publisher_is_named(publisher: Publisher) -> None:
+    friend = ExtendedPeer(FRIEND.peer_id, ("/ip4/203.0.113.8/tcp/4001",), HTTP)
+    await publisher.extend([(friend, FRIEND)])
+    await publisher.extend([(friend, FRIEND)], context=b"one", metadata=BITSWAP, is_override=True)
+    await publisher.extend([])
+    async with reading(publisher) as source:
+        first, second, third = await chain(source)          # which checks each signature against its signer
+    assert first.extension is not None
+    assert second.extension is not None
+    assert third.extension is not None
+    assert [peer.id for peer in first.extension.peers] == [KEY.peer_id, FRIEND.peer_id]
+    assert (second.extension.is_override, second.context) == (True, b"one")
+    assert third.extension.peers == ()
+    with pytest.raises(Invalid, match="name the context"):
+        await publisher.extend([(friend, FRIEND)], is_override=True)
+
+
+@pytest.mark.parametrize(
+    ("context", "metadata", "said"),
+    [(b"c" * 65, BITSWAP, "a context of 65 bytes"), (b"c", b"m" * 1025, "metadata of 1025"), (b"c", b"", "metadata")],
+)
+async def test_what_the_wire_forbids_is_refused_before_anything_is_kept(
+    publisher: Publisher, context: bytes, metadata: bytes, said: str
+) -> None:
+    with pytest.raises(Invalid, match=said):
+        await publisher.publish(context, metadata, hashes("x"))
+    assert publisher.head is None
+
+
+async def test_only_what_is_published_can_be_removed_or_updated(publisher: Publisher) -> None:
+    with pytest.raises(NotFound, match="nothing is published under context 6e6f"):
+        await publisher.remove(b"no")
+    with pytest.raises(NotFound, match="nothing is published"):
+        await publisher.update_metadata(b"no", HTTP)
+
+
+async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async with chain_of("sqlite", tmp_path) as store:
+        publisher = await Publisher.open(KEY, store)
+        first = await publisher.publish(b"a", BITSWAP, hashes("x"))
+    async with chain_of("sqlite", tmp_path) as store:
+        publisher = await Publisher.open(KEY, store)
+        assert publisher.head == first
+        await publisher.publish(b"b", BITSWAP, hashes("y"))
+        async with reading(publisher) as source:
+            assert [advert.previous for advert in await chain(source)] == [None, first]
+            assert await found(source) == {b"a": {*hashes("x")}, b"b": {*hashes("y")}}
+
+
+async def test_a_chain_is_not_continued_with_another_key(tmp_path: Path) -> None:
+    for kind in ("memory", "sqlite"):
+        async with chain_of(kind, tmp_path) as store:
+            await Publisher.open(KEY, store)
+            with pytest.raises(Conflict, match=f"is {KEY.peer_id}'s"):
+                await Publisher.open(FRIEND, store)
+
+
+async def test_a_second_process_cannot_fork_the_chain(tmp_path: Path) -> None:
+    async with chain_of("sqlite", tmp_path) as store:
+        publisher = await Publisher.open(KEY, store)
+        await publisher.publish(b"a", BITSWAP, hashes("x"))
+        with pytest.raises(Conflict, match="another process publishes the chain"):
+            await SqliteChain.open(tmp_path / "chain.db")
+
+
+async def test_a_publication_that_breaks_off_leaves_the_chain_as_it_was(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield from hashes(*range(7))
+        raise OSError("the disk that is hashed has gone")
+
+    async with chain_of("sqlite", tmp_path) as store:
+        publisher = await Publisher.open(KEY, store, chunk_multihashes=2)
+        first = await publisher.publish(b"a", BITSWAP, hashes("x"))
+        with pytest.raises(OSError, match="has gone"):
+            await publisher.publish(b"b", BITSWAP, broken())
+        assert (publisher.head, await publisher.offer(b"b")) == (first, None)
+        assert await store.sweep(100) == 3                  # the chunks that nothing leads to
+        assert await store.sweep(100) == 0
+
+
+async def test_the_entries_of_a_removed_context_are_freed_and_shared_ones_stay(tmp_path: Path) -> None:
+    async with chain_of("sqlite", tmp_path) as store:
+        publisher = await Publisher.open(KEY, store, chunk_multihashes=1)
+        await publisher.publish(b"a", BITSWAP, hashes("shared", "own"))
+        await publisher.publish(b"b", BITSWAP, hashes("shared"))
+        async with reading(publisher) as source:
+            of_a, of_b = [advert.entries for advert in await chain(source)]
+            await publisher.remove(b"a")
+            assert await multihashes(source, of_b) == [hashes("shared")]
+            with pytest.raises(NotFound):
+                await source.block(of_a, is_entries=True)
+            assert len(await chain(source)) == 3
+
+
+async def test_a_context_with_very_many_chunks_becomes_several_advertisements(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "CHUNKS_PER_ADVERT_MAX", 2)
+    words = hashes(*range(14))
+    await publisher.publish(b"big", BITSWAP, words)
+    async with reading(publisher) as source:
+        told = [len(await multihashes(source, advert.entries)) for advert in await chain(source)]
+        assert await found(source) == {b"big": set(words)}
+    assert told == [2, 2, 1]
+    offer = await publisher.offer(b"big")
+    assert offer is not None
+    assert (offer.multihashes, offer.advert) == (14, publisher.head)
+
+
+async def test_multihashes_may_come_as_they_are_made(publisher: Publisher) -> None:
+    async def made() -> AsyncIterator[bytes]:
+        for word in hashes(*range(4)):
+            await asyncio.sleep(0)
+            yield word
+
+    await publisher.publish(b"a", BITSWAP, made())
+    async with reading(publisher) as source:
+        assert await found(source) == {b"a": set(hashes(*range(4)))}
+
+
+async def test_changes_asked_for_at_once_are_made_one_after_another(publisher: Publisher) -> None:
+    names = [f"c{number}".encode() for number in range(10)]
+    await asyncio.gather(*(publisher.publish(name, BITSWAP, hashes(name.decode())) for name in names))
+    async with reading(publisher) as source:
+        assert [advert.context for advert in await chain(source)] == names
+
+
+async def test_a_change_that_has_begun_is_finished_although_nobody_waits_for_it() -> None:
+    class SlowChain(MemoryChain):
+        began, may_end = asyncio.Event(), asyncio.Event()
+
+        async def append(self, links: Sequence[Link]) -> None:
+            self.began.set()
+            await self.may_end.wait()
+            await super().append(links)
+
+    store = SlowChain()
+    publisher = await Publisher.open(KEY, store)
+    leaving = asyncio.ensure_future(publisher.publish(b"a", BITSWAP, hashes("x")))
+    await store.began.wait()
+    leaving.cancel()
+    following = asyncio.ensure_future(publisher.publish(b"b", BITSWAP, hashes("y")))
+    await asyncio.sleep(0)
+    store.may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    await following
+    async with reading(publisher) as source:
+        assert [advert.context for advert in await chain(source)] == [b"a", b"b"]
+
+
+async def test_half_a_million_multihashes_need_little_memory_and_no_space_when_removed(tmp_path: Path) -> None:
+    count = 500_000
+
+    def many() -> Iterator[bytes]:
+        for number in range(count):
+            yield b"\x12\x20" + number.to_bytes(32, "big")
+
+    async with chain_of("sqlite", tmp_path) as store:
+        publisher = await Publisher.open(KEY, store, codec=DAG_CBOR)
+        before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        await publisher.publish(b"many", BITSWAP, many())
+        grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
+        offer = await publisher.offer(b"many")
+        assert offer is not None
+        assert offer.multihashes == count
+        await publisher.remove(b"many")
+    assert (tmp_path / "chain.db").stat().st_size < 1 << 20     # 18 MB before: removal gives the space back
+    assert grown_kib < 64 * 1024                            # 31 chunks; all multihashes as objects would be 34 MiB
+
+
+def test_contexts_fit_the_wire_and_keep_names_apart() -> None:
+    assert context_of("repo", "c0ffee") == b"repo@c0ffee"
+    long = "host.example/group/" + "very-" * 30 + "long"
+    names = ["repo", "repo2", long, long + "x", "a@b", "a_b"]
+    made = [context_of(name, "d" * 40) for name in names]
+    assert all(len(context) <= 64 for context in made)
+    assert len({beginning_of(name) for name in names}) == len(names)
+    assert all(
+        context.startswith(beginning_of(other)) == (name == other)
+        for name, context in zip(names, made, strict=True)
+        for other in names
+    )
+    assert context_of("repo", "d" * 40) == b"repo@" + b"d" * VERSION_CHARS_MAX
+    for version in ("", "a@b", "é"):
+        with pytest.raises(Invalid, match="a version is"):
+            context_of("repo", version)

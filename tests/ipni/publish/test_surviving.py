@@ -1,0 +1,62 @@
+"""A publisher that is killed: what it has said is there is there, and the chain goes on whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from argosy.ipni.publish.backends.sqlite import SqliteChain
+from argosy.ipni.publish.service import Publisher
+from tests.ipni.publish.chains import BITSWAP, KEY, chain, found, hashes, reading
+
+PUBLISHING = """
+import asyncio, sys
+from pathlib import Path
+from argosy.ipni.publish.backends.sqlite import SqliteChain
+from argosy.ipni.publish.service import Publisher
+from tests.ipni.publish.chains import BITSWAP, KEY, hashes
+
+async def main():
+    publisher = await Publisher.open(KEY, await SqliteChain.open(Path(sys.argv[1])), chunk_multihashes=4)
+    number = 0
+    while True:
+        context, before = f"v{number}".encode(), f"v{number - 1}".encode()
+        cid = await publisher.publish(context, BITSWAP, hashes(*range(number, number + 40)), supersedes=[before])
+        sys.stdout.write(f"{number} {cid}\\n")
+        sys.stdout.flush()
+        number += 1
+
+asyncio.run(main())
+"""
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def killed(path: Path) -> tuple[int, str]:
+    """Runs a publisher and kills it in the middle of something; the last that it said, a version and its head."""
+    command = [sys.executable, "-c", PUBLISHING, str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(10)]
+        process.kill()
+        lines += process.stdout.readlines()
+    number, head = [line for line in lines if line.endswith("\n")][-1].split()
+    return int(number), head
+
+
+async def test_a_killed_publisher_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "chain.db"
+    number, head = killed(path)
+    store = await SqliteChain.open(path)
+    try:
+        publisher = await Publisher.open(KEY, store, chunk_multihashes=4)
+        (offer,) = await publisher.offers()
+        kept = int(offer.context[1:])
+        async with reading(publisher) as source:
+            told = await chain(source)              # which follows every link to the first advertisement
+            assert await found(source) == {offer.context: set(hashes(*range(kept, kept + 40)))}
+            assert len(told) == 2 * kept + 1
+        assert number <= kept <= number + 1
+        assert kept > number or str(publisher.head) == head
+        await publisher.publish(b"after", BITSWAP, hashes("after"), supersedes=[offer.context])
+        assert await store.sweep(1000) == 0         # nothing is left of what was broken off
+    finally:
+        await store.close()
