@@ -272,22 +272,25 @@ async def test_a_brief_search_needs_no_thread(indexes: list[Index], monkeypatch:
     shelf.close()
 
 
-async def test_a_search_that_turns_out_not_to_be_brief_is_begun_anew_in_a_thread(
-    indexes: list[Index], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "step_s", [service.BRIEF_S / 3, service.BRIEF_S, service.HELD_UP_S_MAX], ids=["in between", "at once", "anew"]
+)
+async def test_a_search_that_turns_out_not_to_be_brief_goes_on_in_a_thread(
+    step_s: float, indexes: list[Index], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried: list[bool] = []
-    shelf = Shelf(indexes, clock=SetClock(), cpu_s=SetClock(step_s=service.BRIEF_S).now)
+    handed: list[object] = []
+    to_thread = asyncio.to_thread
+
+    async def noted(work: Callable[..., Answer], *given: object) -> Answer:
+        handed.append(work)
+        return await to_thread(work, *given)
+
+    shelf = Shelf(indexes, clock=SetClock(), cpu_s=SetClock(step_s=step_s).now)
     query, options = parse("needle").query, Options(wall_time_s=0.0)
-    here = shelf._searched_here
-
-    def noted(*asked: object) -> Answer | None:
-        tried.append(shelf._not_brief == 0)
-        return here(*asked)
-
-    monkeypatch.setattr(shelf, "_searched_here", noted)
     expected = without_time(shelf.search_now(query, options))
-    for _ in range(2 + service.BRIEF_SKIPS):
+    monkeypatch.setattr(service.asyncio, "to_thread", noted)
+    for count in (1, 2, 3):
         found = without_time(await shelf.search(query, options))
         assert structs.replace(found, stats=structs.replace(found.stats, wait_s=0.0)) == expected
-    assert tried == [True, *[False] * service.BRIEF_SKIPS, True]
+        assert len(handed) == count
     shelf.close()

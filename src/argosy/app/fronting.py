@@ -19,7 +19,7 @@ from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ownership.service import Onlooker
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry import catalog as catalog_rows
-from argosy.search.fleet.client import HttpNodes
+from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.ports import Node, Nodes
 from argosy.search.settings import FetchSettings
 from argosy.throttle.service import FairThrottle
@@ -44,7 +44,7 @@ async def gateway(process: Process) -> None:
     catalog = await with_catalog(process)
     onlooker = Onlooker(process.store)
     process.tasks.append(onlooker.run())
-    far = HttpNodes(fleet_token=this.fleet_token, tracer=process.tracer)
+    far = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(far.close)
     near = {} if process.desk is None else {this.address or "": process.desk}
     door = Gateway(
@@ -67,15 +67,16 @@ async def gateway(process: Process) -> None:
         await registry.run(catalog_rows.note_pushed(name))
 
     desk = CatalogDesk(registry, told=told, allow_local=loaded.get(FetchSettings).allow_local)
+    process.routes += v1_routes(
+        door, desk, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
+    )
     process.routes += zoekt_routes(
         door,
         names=lambda: catalog.wishes,
         search_page=site.search_page,
         print_page=site.print_page,
         admission=admission,
-    )
-    process.routes += v1_routes(
-        door, desk, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
+        is_ready=lambda: all(ready() for ready in process.ready),
     )
     process.routes += [*site.routes(), _scale_route(door)]
     process.tasks.append(show_progress(door.status))

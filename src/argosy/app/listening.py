@@ -1,39 +1,31 @@
 """The port: bound before anything else, so that a taken one is an error and not a process that nobody reaches."""
 
+import asyncio
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, cast, runtime_checkable
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from argosy.app.serving import bound, serve_app
 from argosy.app.settings import NodeSettings
-from argosy.base.errors import Invalid
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.base.metrics import CONTENT_TYPE, Metrics
 from argosy.base.tracing import Tracer
 
 TRACE_HEADERS = ("traceparent", "tracestate")
-SHUTDOWN_S = 2          # requests in flight get this long when the process ends
 
 
 def listen(this: NodeSettings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in this.host else socket.AF_INET
-    # With the protocol named, asyncio turns off Nagle's algorithm, which holds small answers back.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((this.host, this.port))
-    except OSError as why:
-        listener.close()
-        raise Invalid(f"cannot listen on {this.host}:{this.port} ({why.strerror}): set node.host or node.port") from why
-    return listener
+    return bound(this.host, this.port, settings="node.host or node.port")
 
 
 def named(this: NodeSettings, listener: socket.socket) -> NodeSettings:
@@ -72,17 +64,59 @@ class Continued:
             await self._app(scope, receive, send)
 
 
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are ours: the first one drains."""
-        yield
+@runtime_checkable
+class Upgrading(Protocol):
+    """A route that takes over the connections of those who ask for it."""
+
+    path: str
+
+    def upgraded(self, connections: set[Any]) -> asyncio.Protocol: ...
+
+
+def http_protocol(routes: Iterable[BaseRoute]) -> type[asyncio.Protocol]:
+    """What uvicorn is to make of a connection: HTTP, but for those that begin by asking for one of these routes."""
+    http: Any = AutoHTTPProtocol
+    upgrading = {f"GET {route.path} ".encode(): route for route in routes if isinstance(route, Upgrading)}
+
+    class Greeter(asyncio.Protocol):
+        """Hears how a connection begins, and hands it on."""
+
+        def __init__(self, config: Any, server_state: Any, app_state: Any, _loop: Any = None) -> None:
+            self._http = partial(http, config, server_state, app_state, _loop)
+            self._connections: set[Any] = server_state.connections
+            self._transport: asyncio.Transport
+            self._heard = b""
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self._transport = cast(asyncio.Transport, transport)
+            self._connections.add(self)
+
+        def data_received(self, data: bytes) -> None:
+            self._heard += data
+            for line, route in upgrading.items():
+                if line.startswith(self._heard):
+                    return                          # more is to come
+                if self._heard.startswith(line):
+                    self._hand_to(route.upgraded(self._connections))
+                    return
+            self._hand_to(self._http())
+
+        def _hand_to(self, protocol: asyncio.Protocol) -> None:
+            self._connections.discard(self)
+            self._transport.set_protocol(protocol)
+            protocol.connection_made(self._transport)
+            protocol.data_received(self._heard)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._connections.discard(self)
+
+        def shutdown(self) -> None:
+            self._transport.close()
+
+    return Greeter if upgrading else http
 
 
 async def serve(routes: Sequence[BaseRoute], listener: socket.socket, middleware: Sequence[Middleware] = ()) -> None:
     """Answers requests until this task is cancelled."""
     web = Starlette(routes=routes, middleware=middleware, exception_handlers=EXCEPTION_HANDLERS)
-    config = uvicorn.Config(
-        web, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=SHUTDOWN_S
-    )
-    await _Server(config).serve(sockets=[listener])
+    await serve_app(web, listener, http=http_protocol(routes))

@@ -10,7 +10,7 @@ from argosy.ownership.model import SUCCESSOR, LeaseState
 from argosy.ownership.service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.search.backends.remote import RemoteFetcher
-from argosy.search.fleet.client import HttpNodes
+from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.desk import Desk
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.service import SearchNode
@@ -24,7 +24,7 @@ async def search(process: Process) -> None:
     catalog = await with_catalog(process)
     shelf = Shelf()
     process.closing.callback(shelf.close)
-    others = HttpNodes(fleet_token=this.fleet_token, tracer=process.tracer)
+    others = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(others.close)
     library = SearchNode(
         catalog,
@@ -71,7 +71,7 @@ async def search(process: Process) -> None:
     process.desk = desk
     process.tasks.append(library.run())
     process.ready.append(node.is_ready)
-    process.routes += node_routes(desk, fleet_token=this.fleet_token)
+    process.routes += node_routes(desk, fleet_token=this.fleet_token, tracer=process.tracer)
     process.routes += ownership_routes(node, admin_token=this.admin_token)
 
 

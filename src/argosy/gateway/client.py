@@ -5,7 +5,6 @@ Leaving the context ends every question that is still under way, so a caller who
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -49,7 +48,7 @@ class Scattering(Generic[T]):
         self._under_way: dict[int, tuple[Question, asyncio.Task[T], float]] = {}
         self._called_back: list[asyncio.Task[T]] = []
         self._ended: list[int] = []
-        self._woken = asyncio.Event()
+        self._woken: asyncio.Future[None] | None = None         # while somebody waits
 
     async def __aenter__(self) -> Self:
         self._order(self.machine.handle(None, self._clock.now()))
@@ -101,11 +100,21 @@ class Scattering(Generic[T]):
     async def _wait(self) -> None:
         deadline = self.machine.deadline()
         assert deadline is not None
-        if not self._ended:
-            self._woken.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(WAIT_S_MIN, deadline - self._clock.now())):
-                    await self._woken.wait()
+        if self._ended:
+            return
+        # A future and a timer: an event and a timeout's context would cost as much as the rest of a step.
+        loop = asyncio.get_running_loop()
+        self._woken = loop.create_future()
+        timer = loop.call_later(max(WAIT_S_MIN, deadline - self._clock.now()), self._wake)
+        try:
+            await self._woken
+        finally:
+            timer.cancel()
+            self._woken = None
+
+    def _wake(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
 
     def _order(self, effects: list[Effect]) -> None:
         now = self._clock.now()
@@ -125,7 +134,7 @@ class Scattering(Generic[T]):
     def _end(self, id: int) -> None:
         if id in self._under_way:
             self._ended.append(id)
-            self._woken.set()
+            self._wake()
 
     def _cancel(self, id: int, reason: Reason, now: float) -> None:
         question, task, began = self._under_way.pop(id)

@@ -6,6 +6,7 @@ would be shown of its repositories if there were no others, so nothing is lost b
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 
 from msgspec import structs
 
@@ -52,7 +53,9 @@ def summed(parts: Sequence[Stats], *, excluded: int = 0) -> Stats:
     """Nodes work at the same time, so their durations do not add up."""
     if len(parts) == 1 and not excluded:
         return parts[0]
-    sums: dict[str, int] = {name: sum(getattr(part, name) for part in parts) for name in _SUMS}
+    sums: dict[str, int] = dict.fromkeys(_SUMS, 0)
+    if parts:
+        sums = dict(zip(_SUMS, map(sum, zip(*map(_summands, parts), strict=True)), strict=True))
     sums["indexes_excluded"] += excluded
     return Stats(
         **sums,
@@ -62,6 +65,7 @@ def summed(parts: Sequence[Stats], *, excluded: int = 0) -> Stats:
 
 
 _SUMS = tuple(name for name in Stats.__struct_fields__ if name not in ("duration_s", "wait_s"))
+_summands = attrgetter(*_SUMS)
 
 
 def _ranked(answers: Sequence[Answer], files_max: int) -> list[FileMatch]:

@@ -5,6 +5,7 @@ and unknown stays in.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from argosy.base.errors import Invalid
 from argosy.search.catalog.addresses import repository_id
@@ -120,7 +121,11 @@ def spelled(query: Query) -> str:
             raise Invalid(f"{show(leaf)} has no text that nodes could be asked: name the repositories beside the query")
     if any(isinstance(part, Boost) for part in parts(query)):
         raise Invalid("a boosted query has no text that nodes could be asked: ask without the boost")
-    return show(query)
+    return shown(query)
+
+
+# A query is written out twice on its way, for whoever asked and at once again for the nodes.
+shown = lru_cache(maxsize=1)(show)
 
 
 def parts(query: Query) -> Iterator[Query]:

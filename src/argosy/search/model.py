@@ -65,6 +65,8 @@ class Options(msgspec.Struct, frozen=True):
     with_checksum: bool = False                         # the CRC-64/ISO of the content in every file match
 
 
+# What an answer is made of is made by the ten thousand and has no way back to itself: the collector need not look at
+# it (`gc=False`).
 class Location(msgspec.Struct, frozen=True, gc=False):
     offset: int
     line: int
@@ -76,7 +78,7 @@ class Range(msgspec.Struct, frozen=True, gc=False):
     end: Location
 
 
-class SymbolInfo(msgspec.Struct, frozen=True):
+class SymbolInfo(msgspec.Struct, frozen=True, gc=False):
     """A definition a match lies in."""
 
     name: str
@@ -85,7 +87,7 @@ class SymbolInfo(msgspec.Struct, frozen=True):
     parent_kind: str = ""
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class Chunk(msgspec.Struct, frozen=True, gc=False):
     """Whole lines (or the file's name) with matches in them. `is_clipped`: `content` leaves out parts of long lines."""
 
     content: bytes
@@ -99,7 +101,7 @@ class Chunk(msgspec.Struct, frozen=True):
     explanation: str = ""
 
 
-class Fragment(msgspec.Struct, frozen=True):
+class Fragment(msgspec.Struct, frozen=True, gc=False):
     """A match within a line: where in the line, where in the file, how long, all in bytes."""
 
     line_offset: int
@@ -108,7 +110,7 @@ class Fragment(msgspec.Struct, frozen=True):
     symbol: SymbolInfo | None = None
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One line with matches; number 0 is the file's name."""
 
     content: bytes                                      # without its newline
@@ -124,7 +126,7 @@ class Line(msgspec.Struct, frozen=True):
     explanation: str = ""
 
 
-class FileMatch(msgspec.Struct, frozen=True):
+class FileMatch(msgspec.Struct, frozen=True, gc=False):
     """A file that satisfies the query."""
 
     repository: str
@@ -191,7 +193,7 @@ class Missing(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """The best matches, what they cost, and all that keeps the answer from being the whole truth (GW-1)."""
 
     files: tuple[FileMatch, ...] = ()

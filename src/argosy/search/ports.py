@@ -1,9 +1,12 @@
-"""What answers queries, whatever stands behind it: one index, many, or a fleet of nodes."""
+"""What answers queries, whatever stands behind it: one index, many, or a fleet of nodes; and who is told of indexes."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from argosy.search.model import Answer, Options, Repository
 from argosy.search.query.tree import Query
+
+if TYPE_CHECKING:
+    from argosy.search.index.index import Index
 
 
 class Searcher(Protocol):
@@ -15,4 +18,16 @@ class Searcher(Protocol):
 
     async def repositories(self, query: Query) -> tuple[Repository, ...]:
         """The repositories that have a match, by name; a query about nothing but repositories needs no text."""
+        ...
+
+
+class Advertiser(Protocol):
+    """Is told what a node has indexed, for others to find it by its content. Both return at once, and never raise."""
+
+    def indexed(self, index: "Index") -> None:
+        """From now on this is what the node holds of the repository, in place of all before."""
+        ...
+
+    def dropped(self, name: str) -> None:
+        """The node no longer holds the repository; it may never have."""
         ...

@@ -23,9 +23,9 @@ from argosy.search.query.tree import And, Query, Substring
 _T = TypeVar("_T")
 
 ALONE_BYTES = 4 << 20           # less text than this is faster looked at than shared out: about 1 ms
-BRIEF_S = 0.006                 # of CPU: so long the event loop may be held up by a search that usually takes a sixth
+BRIEF_S = 0.006                 # of CPU: after so long on the event loop a search goes on in a thread
+HELD_UP_S_MAX = 0.024           # of CPU: after that it is dropped in mid-piece, and begun anew in a thread
 BRIEF_CHARACTERS_MIN = 3        # fewer are in nearly every file
-BRIEF_SKIPS = 2                 # after one that was not brief although it looked so, so many are not even tried
 
 
 class Shelf:
@@ -46,7 +46,6 @@ class Shelf:
         self._clock = clock or SystemClock()
         self._threads = threads or os.cpu_count() or 1
         self._cpu_s = cpu_s
-        self._not_brief = 0                             # so many that might be brief are not tried
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="search")
         for index in indexes:
             self.put(index)
@@ -72,8 +71,11 @@ class Shelf:
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
         """`only`: those of the named repositories that are on the shelf at the call, whenever a thread is free."""
         indexes, asked = self._chosen(only), self._clock.now()
-        if (answer := self._searched_here(indexes, query, options)) is not None:
-            return answer
+        here = self._searched_here(indexes, query, options)
+        if isinstance(here, Answer):
+            return here
+        if here is not None:
+            return await self._in_thread(here.finish)
         return await self._in_thread(lambda is_cancelled: self._searched(indexes, query, options, is_cancelled, asked))
 
     async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
@@ -104,31 +106,33 @@ class Shelf:
         wait_s = 0.0 if asked is None else began - asked
         return self._outcome(indexes, Search(query, options, budget)).answer(began, budget, wait_s)
 
-    def _searched_here(self, indexes: tuple[Index, ...], query: Query, options: Options) -> Answer | None:
-        """The answer to a question that is answered sooner than a thread would have been woken; None if it is not.
+    def _searched_here(self, indexes: tuple[Index, ...], query: Query, options: Options) -> "Answer | _Rest | None":
+        """The answer to a question that is answered sooner than a thread would have been woken; what is left to do for
+        it if it is not; None if nothing was done.
 
         To hand a search of a millisecond to a thread and back costs nearly as much as the search.
         """
         if not _may_be_brief(query):
             return None
-        if self._not_brief > 0:
-            self._not_brief -= 1
+        # By CPU time: on a busy machine the clock goes on while nothing is done, and a thread would be no sooner.
+        began_s = self._cpu_s()
+        stop = _Stop(lambda: self._cpu_s() >= began_s + HELD_UP_S_MAX)
+        budget = Budget(self._clock.now, options.wall_time_s, stop)
+        rest = _Rest(self, Outcome(options), budget, stop)
+        search = Search(query, options, budget)
+        rest.tasks = [task for index in indexes for task in search.tasks(index, rest.outcome)]
+        if sum(task.cost_bytes for task in rest.tasks) > ALONE_BYTES:
+            return rest
+        rest.tasks.reverse()
+        while rest.tasks and self._cpu_s() < began_s + BRIEF_S:
+            rest.outcome.merge(rest.tasks.pop().run())
+        answer = None
+        if not rest.tasks and self._cpu_s() < began_s + BRIEF_S:
+            answer = rest.outcome.answer(rest.began, budget)
+        if budget.reached is Reached.CANCELLED:
             return None
-        # By CPU time: on a busy machine the clock goes on while nothing is done, and to begin anew would be more work.
-        ends_at = self._cpu_s() + BRIEF_S
-        budget = Budget(self._clock.now, options.wall_time_s, lambda: self._cpu_s() >= ends_at)
-        began = budget.now()
-        search, outcome = Search(query, options, budget), Outcome(options)
-        tasks = [task for index in indexes for task in search.tasks(index, outcome)]
-        if sum(task.cost_bytes for task in tasks) > ALONE_BYTES:
-            return None
-        for task in tasks:
-            outcome.merge(task.run())
-        answer = outcome.answer(began, budget)
-        if Reached.CANCELLED not in answer.reached and budget.reached is None:
-            return answer
-        self._not_brief = BRIEF_SKIPS
-        return None
+        rest.tasks.reverse()
+        return answer or rest
 
     def _matching(
         self, indexes: tuple[Index, ...], query: Query, is_cancelled: Callable[[], bool]
@@ -147,14 +151,17 @@ class Shelf:
 
     def _outcome(self, indexes: tuple[Index, ...], search: Search) -> Outcome:
         outcome = Outcome(search.options)
-        tasks = [task for index in indexes for task in search.tasks(index, outcome)]
+        self.run([task for index in indexes for task in search.tasks(index, outcome)], outcome)
+        return outcome
+
+    def run(self, tasks: list[Task], outcome: Outcome) -> None:
+        """Does them, and adds what they come to."""
         if self._threads > 1 and _is_worth_sharing(tasks):
             for part in self._pool.map(Task.run, tasks):
                 outcome.merge(part)
         else:
             for task in tasks:
                 outcome.merge(task.run())
-        return outcome
 
     async def _in_thread(self, work: Callable[[Callable[[], bool]], _T]) -> _T:
         cancelled = threading.Event()
@@ -166,6 +173,33 @@ class Shelf:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Stop:
+    """Says whether a search is to stop. What it goes by changes when the search moves to a thread."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self.is_over = is_over
+
+    def __call__(self) -> bool:
+        return self.is_over()
+
+
+class _Rest:
+    """A search that was begun, and what is left to do of it."""
+
+    def __init__(self, shelf: Shelf, outcome: Outcome, budget: Budget, stop: _Stop) -> None:
+        self.outcome = outcome
+        self.tasks: list[Task] = []
+        self.began = budget.now()
+        self._shelf = shelf
+        self._budget = budget
+        self._stop = stop
+
+    def finish(self, is_cancelled: Callable[[], bool]) -> Answer:
+        self._stop.is_over = is_cancelled
+        self._shelf.run(self.tasks, self.outcome)
+        return self.outcome.answer(self.began, self._budget)
 
 
 def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:

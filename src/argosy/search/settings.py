@@ -41,6 +41,15 @@ class SearchSettings:
     snapshot_min_bytes: int = setting(GIB, min=1, doc="smaller indexes are never kept on disk")
     snapshot_bytes_max: int = setting(64 * GIB, min=1, doc="above this the oldest on disk are deleted")
 
+    advertise: bool = setting(
+        False, doc="tell a content index the sha2-256 of every indexed file, and give files to whoever asks by it"
+    )
+    advertise_folder: str = setting(
+        "{data}/advertised", doc="where the key and the chain of what is advertised lie; a folder for each node"
+    )
+    announce_urls: tuple[str, ...] = setting((), doc="indexers and assigners that are told of it, as http://host:port")
+    announce_s: float = setting(3600.0, min=1.0, doc="they are told again this often, for one may have forgotten")
+
     def check(self) -> Iterable[str]:
         if self.low_watermark >= self.high_watermark:
             yield f"low_watermark ({self.low_watermark}) must be below high_watermark ({self.high_watermark})"

@@ -157,6 +157,17 @@ async def test_health_is_a_search_that_goes_the_whole_way(client: httpx.AsyncCli
     assert "Disallow" in (await client.get("/robots.txt")).text
 
 
+async def test_a_process_that_is_more_than_a_front_door_is_ready_when_all_of_it_is() -> None:
+    fleet = Fleet({"n1:1": [hello()]})
+    is_node_ready = False
+    routes = zoekt_routes(fleet.gateway, names=lambda: (), is_ready=lambda: fleet.gateway.is_ready() and is_node_ready)
+    async with asking(routes) as client:
+        assert (await client.get("/readyz")).status_code == 503
+        is_node_ready = True
+        assert (await client.get("/readyz")).status_code == 200
+    fleet.close()
+
+
 async def test_a_front_door_that_knows_nothing_yet_is_not_ready() -> None:
     fleet = Fleet({"n1:1": [hello()]})
     fleet.view.is_current = False

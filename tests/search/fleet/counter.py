@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 from uvicorn.server import ServerState
 
+from argosy.app.listening import http_protocol
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.http import EXCEPTION_HANDLERS
+from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.search.backends.memory import File, MemorySource
 from argosy.search.fleet.desk import Desk, Indexes
 from argosy.search.fleet.http import node_routes
@@ -141,9 +143,9 @@ def asked(query: str = "needle", *names: str, options: Options | None = None) ->
 
 
 @asynccontextmanager
-async def serving(app: object) -> AsyncIterator[str]:
+async def serving(app: Starlette) -> AsyncIterator[str]:
     """The address of a real server: uvicorn without its main loop, which would take 0.1 s to end."""
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")    # type: ignore[arg-type]
+    config = uvicorn.Config(app, http=http_protocol(app.routes), log_config=None, access_log=False, lifespan="off")
     config.load()
     state = ServerState()
     listener = socket.socket(proto=socket.IPPROTO_TCP)
@@ -164,8 +166,10 @@ async def serving(app: object) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def open_door(node: Node, *, fleet_token: str | None = None) -> AsyncIterator[str]:
+async def open_door(
+    node: Node, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER
+) -> AsyncIterator[str]:
     """The address of a server for a node."""
-    routes = node_routes(node, fleet_token=fleet_token)
+    routes = node_routes(node, fleet_token=fleet_token, tracer=tracer)
     async with serving(Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)) as address:
         yield address

@@ -1,4 +1,4 @@
-"""Nodes at a distance: what goes wrong on the way is told as what it is."""
+"""Nodes at a distance: what goes wrong on the way is told as what it is, in frames and over HTTP."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ from argosy.base.errors import (
     Unavailable,
 )
 from argosy.search.fleet import client, packing
-from argosy.search.fleet.client import HttpNodes
+from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.model import Asked, FileAsked
 from argosy.search.fleet.packing import pack
 from argosy.search.index.index import Index
@@ -31,8 +31,8 @@ from tests.search.fleet.counter import HOST, NAMES, Counter, asked, open_door, s
 
 
 @pytest.fixture
-async def nodes() -> AsyncIterator[HttpNodes]:
-    nodes = HttpNodes()
+async def nodes() -> AsyncIterator[FarNodes]:
+    nodes = FarNodes()
     yield nodes
     await nodes.close()
 
@@ -67,9 +67,10 @@ class Refusing:
     ],
     ids=repr,
 )
-async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: HttpNodes) -> None:
+async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: FarNodes) -> None:
     async with open_door(Refusing(error)) as address:     # type: ignore[arg-type]
-        for question in (nodes.at(address).search(asked()), nodes.at(address).file(FileAsked("r", "p"))):
+        ways = [nodes.at(address), nodes.at(f"http://{address}")]
+        for question in [each.search(asked()) for each in ways] + [each.file(FileAsked("r", "p")) for each in ways]:
             with pytest.raises(type(error)) as told:
                 await question
             assert (str(told.value), type(told.value)) == (str(error), type(error))
@@ -80,23 +81,25 @@ async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: 
 @pytest.mark.parametrize(
     ("error", "told"), [(Fenced("replaced"), "replaced"), (Unauthorized("who"), "another fleet token")], ids=repr
 )
-async def test_what_the_asker_cannot_mend_is_unavailable(error: ArgosyError, told: str, nodes: HttpNodes) -> None:
+async def test_what_the_asker_cannot_mend_is_unavailable(error: ArgosyError, told: str, nodes: FarNodes) -> None:
     async with open_door(Refusing(error)) as address:     # type: ignore[arg-type]
-        with pytest.raises(Unavailable, match=told):
-            await nodes.at(address).status()
+        for way in (address, f"http://{address}"):
+            with pytest.raises(Unavailable, match=told):
+                await nodes.at(way).status()
 
 
-async def test_nobody_at_the_address_is_unavailable(nodes: HttpNodes) -> None:
+async def test_nobody_at_the_address_is_unavailable(nodes: FarNodes) -> None:
     with socket.socket() as taken:
         taken.bind((HOST, 0))           # and not listening
         address = f"{HOST}:{taken.getsockname()[1]}"
-        with pytest.raises(Unavailable, match=f"the node at {address} cannot be asked"):
-            await nodes.at(address).status()
+        for way in (address, f"http://{address}"):
+            with pytest.raises(Unavailable, match=f"the node at {way} cannot be asked"):
+                await nodes.at(way).status()
         with pytest.raises(Unavailable, match="cannot be asked"):
             await anext(nodes.at(address).index("r"))
 
 
-async def test_a_url_is_an_address_too(nodes: HttpNodes) -> None:
+async def test_a_url_is_an_address_too(nodes: FarNodes) -> None:
     async with open_door(Counter(small("alpha")).desk) as address:
         assert (await nodes.at(f"http://{address}").status()).node == "n1"
 
@@ -106,7 +109,8 @@ async def test_a_url_is_an_address_too(nodes: HttpNodes) -> None:
 
 @asynccontextmanager
 async def speaking(*scripts: bytes | None) -> AsyncIterator[str]:
-    """A server that says these things, one on each connection, after it has heard a question; None: it says nothing."""
+    """The URL of a server that says these things, one on each connection, after it has heard a question; None: it says
+    nothing."""
     left = list(scripts)
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -121,7 +125,7 @@ async def speaking(*scripts: bytes | None) -> AsyncIterator[str]:
 
     server = await asyncio.start_server(speak, HOST, 0)
     async with server:
-        yield f"{HOST}:{server.sockets[0].getsockname()[1]}"
+        yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
     assert left == [], "every script was played"
 
 
@@ -130,7 +134,7 @@ def told(body: bytes, status: str = "200 OK", *, length: int | None = None) -> b
     return f"HTTP/1.1 {status}\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n".encode() + body
 
 
-async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: HttpNodes) -> None:
+async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: FarNodes) -> None:
     async with speaking(b"", told(pack(Answer()))) as address:
         assert await nodes.at(address).search(asked()) == Answer()
     async with speaking(b"", b"") as address:
@@ -151,14 +155,14 @@ async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_mor
         (told(bytes(70_000), "404 Not Found"), "more than 65536 bytes"),
     ],
 )
-async def test_an_answer_that_is_none_is_unavailable(script: bytes, why: str, nodes: HttpNodes) -> None:
+async def test_an_answer_that_is_none_is_unavailable(script: bytes, why: str, nodes: FarNodes) -> None:
     async with speaking(script) as address:
         with pytest.raises(Unavailable, match=why):
             await nodes.at(address).status()
 
 
 async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
-    nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
+    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "ANSWER_BYTES_MAX", 1000)
     async with speaking(told(bytes(1001), length=1 << 40)) as address:
@@ -166,7 +170,7 @@ async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
             await nodes.at(address).status()
 
 
-async def test_a_node_that_says_nothing_is_given_up(nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_says_nothing_is_given_up(nodes: FarNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "MARGIN_S", 0.05)
     monkeypatch.setattr(client, "CALL_S", 0.05)
     questions: list[Callable[[str], Awaitable[object]]] = [
@@ -179,7 +183,7 @@ async def test_a_node_that_says_nothing_is_given_up(nodes: HttpNodes, monkeypatc
                 await question(address)
 
 
-async def test_a_stream_that_breaks_off_is_told(nodes: HttpNodes) -> None:
+async def test_a_stream_that_breaks_off_is_told(nodes: FarNodes) -> None:
     """It is the server's way to say that it cannot go on: the status has long been sent."""
     cut = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
     async with speaking(cut) as address:
@@ -189,7 +193,7 @@ async def test_a_stream_that_breaks_off_is_told(nodes: HttpNodes) -> None:
             await anext(stream)
 
 
-async def test_a_stream_that_brings_nothing_is_given_up(nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_brings_nothing_is_given_up(nodes: FarNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_STREAM", client.aiohttp.ClientTimeout(total=None, sock_read=0.05))
     async with speaking(None) as address:
         with pytest.raises(Unavailable, match="sent nothing for 30 s"):
@@ -204,7 +208,7 @@ def indexes() -> list[Index]:
     return [small(name) for name in NAMES]
 
 
-async def test_a_question_about_very_many_repositories_is_answered(indexes: list[Index], nodes: HttpNodes) -> None:
+async def test_a_question_about_very_many_repositories_is_answered(indexes: list[Index], nodes: FarNodes) -> None:
     names = tuple(f"somewhere.example/else/{i}" for i in range(40_000))
     async with open_door(Counter(*indexes).desk) as address:
         answer = await nodes.at(address).search(Asked("needle", (*names, "alpha")))
@@ -213,16 +217,8 @@ async def test_a_question_about_very_many_repositories_is_answered(indexes: list
     assert {file.repository for file in answer.files} == {"alpha"}
 
 
-async def test_connections_are_kept_and_used_again(indexes: list[Index], nodes: HttpNodes) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
-        for _ in range(5):
-            await nodes.at(address).search(asked())
-        host, _, port = address.rpartition(":")
-        assert nodes.exchange.idle((host, int(port))) == 1
-
-
 async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
-    nodes = HttpNodes()
+    nodes = FarNodes()
     async with open_door(Counter(*indexes).desk) as address:
         await nodes.at(address).status()
         await nodes.close()
@@ -231,14 +227,14 @@ async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
     await nodes.close()
 
 
-# -- the exchange ---------------------------------------------------------------------------------------------------
+# -- the loop ---------------------------------------------------------------------------------------------------
 
 
 def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Index]) -> None:
     """Its transports are of another class than asyncio's."""
 
     async def ask() -> Answer:
-        nodes = HttpNodes()
+        nodes = FarNodes()
         async with open_door(Counter(*indexes).desk) as address:
             answers = [await nodes.at(address).search(asked()) for _ in range(2)]
         await nodes.close()
@@ -248,27 +244,7 @@ def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Ind
         assert pool.submit(uvloop.run, ask()).result().files
 
 
-async def test_more_questions_than_connections_wait_for_their_turn(
-    indexes: list[Index], nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nodes.exchange, "_connections_max", 2)
-    async with open_door(Counter(*indexes).desk) as address:
-        answers = await asyncio.gather(*(nodes.at(address).search(asked()) for _ in range(9)))
-        host, _, port = address.rpartition(":")
-        assert 1 <= nodes.exchange.idle((host, int(port))) <= 2
-    assert all(answer.files for answer in answers)
-
-
-async def test_a_connection_that_was_idle_for_too_long_is_not_used_again(
-    nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nodes.exchange, "_keep_s", 0.0)
-    answer = told(pack(Answer())).replace(b"connection: close\r\n", b"")
-    async with speaking(answer, answer) as address:         # each on a connection of its own
-        assert [await nodes.at(address).search(asked()) for _ in range(2)] == [Answer(), Answer()]
-
-
-async def test_a_question_that_is_called_off_closes_its_connection(nodes: HttpNodes) -> None:
+async def test_a_question_that_is_called_off_closes_its_connection(nodes: FarNodes) -> None:
     async with speaking(None) as address:
         call = asyncio.ensure_future(nodes.at(address).search(asked()))
         done, _ = await asyncio.wait([call], timeout=0.1)
@@ -281,4 +257,4 @@ async def test_a_question_that_is_called_off_closes_its_connection(nodes: HttpNo
 
 def test_a_fleet_token_is_one_line() -> None:
     with pytest.raises(Invalid, match="one line"):
-        HttpNodes(fleet_token="a\r\nx-evil: 1")
+        FarNodes(fleet_token="a\r\nx-evil: 1")

@@ -11,7 +11,7 @@ import pytest
 
 from argosy.base.errors import NotOwner, Unavailable
 from argosy.search.fleet import http, packing
-from argosy.search.fleet.client import HttpNodes
+from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.model import FileAsked, FolderAsked
 from argosy.search.fleet.packing import pack, unpack
 from argosy.search.fleet.ports import Node
@@ -36,8 +36,8 @@ def indexes() -> list[Index]:
 
 
 @pytest.fixture
-async def nodes() -> AsyncIterator[HttpNodes]:
-    nodes = HttpNodes()
+async def nodes() -> AsyncIterator[FarNodes]:
+    nodes = FarNodes()
     yield nodes
     await nodes.close()
 
@@ -76,7 +76,7 @@ QUESTIONS: dict[str, Callable[[Node], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_a_question_over_http_is_answered_as_in_process(
-    question: str, indexes: list[Index], nodes: HttpNodes
+    question: str, indexes: list[Index], nodes: FarNodes
 ) -> None:
     counter = Counter(*indexes)
     counter.leases.add("warming")
@@ -87,7 +87,7 @@ async def test_a_question_over_http_is_answered_as_in_process(
     assert type(there) is type(here)
 
 
-async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Index], nodes: HttpNodes) -> None:
+async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Index], nodes: FarNodes) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         node = nodes.at(address)
         answers = await asyncio.gather(*(node.search(asked(f"file:beta{i % 20}\\.", "beta")) for i in range(60)))
@@ -95,7 +95,7 @@ async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Inde
 
 
 async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
-    indexes: list[Index], nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
+    indexes: list[Index], nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "pack_answer", lambda answer: packing.pack_answer(answer, bytes_max=4_000))
     async with open_door(Counter(*indexes).desk) as address:
@@ -122,7 +122,7 @@ async def test_whoever_does_not_know_the_token_is_refused(path: str, given: str 
 
 
 async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None:
-    nodes, strangers = HttpNodes(fleet_token="sesam"), HttpNodes(fleet_token="other")
+    nodes, strangers = FarNodes(fleet_token="sesam"), FarNodes(fleet_token="other")
     async with open_door(Counter(*indexes).desk, fleet_token="sesam") as address:
         assert (await nodes.at(address).status()).node == "n1"
         with pytest.raises(Unavailable, match="knows another fleet token"):
@@ -132,7 +132,7 @@ async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None
 
 
 async def test_a_question_too_many_is_refused_and_the_next_is_not(
-    indexes: list[Index], nodes: HttpNodes, monkeypatch: pytest.MonkeyPatch
+    indexes: list[Index], nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "QUESTIONS_MAX", 1)
     shelf = Endless(threads=1)
@@ -227,7 +227,7 @@ class Endless(Shelf):
         return answer
 
 
-async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], nodes: HttpNodes) -> None:
+async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], nodes: FarNodes) -> None:
     """If the server did not notice, the thread would never end."""
     shelf = Endless(threads=1)
     counter = Counter(*indexes, shelf=shelf)
@@ -241,7 +241,7 @@ async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], node
         assert (await nodes.at(address).status()).node == "n1"
 
 
-async def test_an_asker_who_goes_away_in_mid_question_costs_nothing(indexes: list[Index], nodes: HttpNodes) -> None:
+async def test_an_asker_who_goes_away_in_mid_question_costs_nothing(indexes: list[Index], nodes: FarNodes) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
@@ -262,7 +262,7 @@ def large() -> Index:
     return built({f"{i}.txt": b"%d\n" % i + lines for i in range(10)}, "large")
 
 
-async def test_an_index_arrives_as_it_was(large: Index, nodes: HttpNodes) -> None:
+async def test_an_index_arrives_as_it_was(large: Index, nodes: FarNodes) -> None:
     async with open_door(Counter(large, ODD).desk) as address:
         arrived = load([chunk async for chunk in nodes.at(address).index("large")])
         oddly = b"".join([chunk async for chunk in nodes.at(address).index(ODD_NAME)])
@@ -272,13 +272,13 @@ async def test_an_index_arrives_as_it_was(large: Index, nodes: HttpNodes) -> Non
 
 
 @pytest.mark.parametrize("name", ["a/b", "../x", "..", ".", "a b%2Fc", "ä?x#y", "/lead", "trail/"])
-async def test_any_name_finds_its_index(name: str, nodes: HttpNodes) -> None:
+async def test_any_name_finds_its_index(name: str, nodes: FarNodes) -> None:
     index = built({"a": b"x"}, name)
     async with open_door(Counter(index).desk) as address:
         assert load([chunk async for chunk in nodes.at(address).index(name)]).repository == index.repository
 
 
-async def test_an_index_that_is_not_here_is_refused_with_a_hint(indexes: list[Index], nodes: HttpNodes) -> None:
+async def test_an_index_that_is_not_here_is_refused_with_a_hint(indexes: list[Index], nodes: FarNodes) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         with pytest.raises(NotOwner, match="n1 does not hold") as refused:
             await anext(nodes.at(address).index("elsewhere"))

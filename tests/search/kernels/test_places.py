@@ -1,10 +1,25 @@
 """Where matches are in lines, told from the blocks' line counts, is where plain counting finds them."""
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import BLOCK_BYTES, LONG_LINE_BYTES, Segment
-from argosy.search.kernels.places import BOTTOM, END, IS_LONG, LAST_LINE, LAST_START, LINE, LINE_START, TOP, places
+from argosy.search.index.segment import BLOCK_BYTES, LONG_LINE_BYTES, Segment, frozen
+from argosy.search.kernels.places import (
+    BOTTOM,
+    COLUMN,
+    END,
+    IS_LONG,
+    LAST_COLUMN,
+    LAST_LINE,
+    LAST_START,
+    LINE,
+    LINE_START,
+    NEAR_BYTES,
+    TOP,
+    places,
+    places_in_documents,
+)
 from tests.search.match.asking import array, segment_of
 
 pieces = st.sampled_from(
@@ -67,3 +82,42 @@ def test_an_overlong_line_has_no_context_and_is_none() -> None:
 def test_the_newline_does_not_count_towards_the_bound() -> None:
     assert placed(b"x" * 20 + b"\n", [(0, 1)], bytes_max=20)[0][IS_LONG] == 0
     assert placed(b"x" * 21, [(0, 1)], bytes_max=20)[0][IS_LONG] == 1
+
+
+def test_columns_are_told_where_characters_are_bytes() -> None:
+    plain, beyond, over_lines = placed("ab needle\nä needle\n".encode(), [(3, 9), (13, 19), (17, 20)])
+    assert (plain[COLUMN], plain[LAST_COLUMN]) == (4, 10)
+    assert (beyond[COLUMN], beyond[LAST_COLUMN]) == (0, 0)
+    assert (over_lines[COLUMN], over_lines[LAST_COLUMN]) == (0, 0)
+
+
+def test_columns_far_into_a_line_are_left_to_whoever_asks() -> None:
+    near, far = placed(b"x" * 2 * NEAR_BYTES, [(0, NEAR_BYTES), (NEAR_BYTES, NEAR_BYTES + 1)])
+    assert (near[COLUMN], near[LAST_COLUMN]) == (1, NEAR_BYTES + 1)
+    assert (far[COLUMN], far[LAST_COLUMN]) == (0, 0)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(texts, min_size=1, max_size=4), st.integers(0, 2), st.sampled_from([0, 100]), st.data())
+def test_many_documents_are_told_as_each_alone(
+    several: list[bytes], context: int, bytes_max: int, data: st.DataObject
+) -> None:
+    content = segment_of({f"{i}.txt": text for i, text in enumerate(several)}).content
+    starts: list[int] = []
+    ends: list[int] = []
+    firsts, alone = [0], []
+    for document in range(content.documents):
+        start, end = int(content.starts[document]), int(content.starts[document + 1]) - 1
+        cuts = sorted(data.draw(st.sets(st.integers(start, end), max_size=6)))
+        lows, highs = cuts[: len(cuts) // 2 * 2 : 2], cuts[1::2]
+        starts, ends = starts + lows, ends + highs
+        firsts.append(len(starts))
+        alone += places(
+            content.data, start, end, content.block_starts, content.block_lines, array(*lows), array(*highs),
+            context, bytes_max,
+        ).tolist()  # fmt: skip
+    together = places_in_documents(
+        content.data, content.starts, content.block_starts, content.block_lines, array(*range(content.documents)),
+        frozen(np.array(firsts)), array(*starts), array(*ends), context, bytes_max,
+    )  # fmt: skip
+    assert together.tolist() == alone

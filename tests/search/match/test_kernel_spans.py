@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.index.segment import frozen
-from argosy.search.kernels.spans import documents_of, score_matches, score_names, terms_of, without_overlaps
+from argosy.search.kernels.spans import (
+    best_points,
+    documents_of,
+    score_matches,
+    score_names,
+    terms_of,
+    without_overlaps,
+)
 from tests.search.match.asking import array, data_of
 
 
@@ -121,3 +128,22 @@ def test_terms_are_alike_up_to_ascii_case() -> None:
     terms = terms_of(data_of(text), array(*(s for s, _ in spans)), array(*(e for _, e in spans))).tolist()
     assert len(set(terms[:3])) == 1
     assert len(set(terms)) == 4
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_the_best_of_a_document_is_the_most_that_any_of_its_spans_has(data: st.DataObject) -> None:
+    text = data.draw(st.text("aB1_ .", min_size=20, max_size=60)).encode() + b"\0"
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text) - 1), min_size=2, max_size=16)))
+    starts, ends = array(*cuts[: len(cuts) // 2 * 2 : 2]), array(*cuts[1::2])
+    known = sorted(data.draw(st.sets(st.integers(0, len(text) - 5), max_size=8)))
+    symbols = (
+        array(*known),
+        frozen(np.array([data.draw(st.integers(1, 4)) for _ in known], np.uint16)),
+        frozen(np.array([data.draw(st.integers(0, 900)) for _ in known], np.uint16)),
+    )
+    points, _ = score_matches(data_of(text), starts, ends, *symbols)
+    inner = data.draw(st.sets(st.integers(1, max(1, len(starts) - 1)), max_size=3)) - {len(starts)}
+    firsts = np.array([0, *sorted(inner), len(starts)])
+    best = best_points(data_of(text), starts, ends, frozen(firsts), *symbols)
+    assert best.tolist() == [int(points[low:high].max()) for low, high in pairwise(firsts.tolist())]

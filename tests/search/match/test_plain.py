@@ -86,3 +86,18 @@ KELVIN, LONG_S = "\u212a".encode(), "\u017f".encode()
 def test_letters_beyond_ascii_are_letters_where_all_that_surrounds_them_is(text: bytes, found: int) -> None:
     files: dict[str | bytes, bytes] = {"odd.c": text + b"\n", "plain.c": b"a kmalloc_foobar here\n", "other.c": b"x\n"}
     assert ask(built(files), "content:kmalloc_foobar").stats.files == 1 + found
+
+
+def test_a_search_in_pieces_has_the_answer_of_one_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = built({f"{n:02}.txt": b"a needle\n" * n + b"other\n" * 200 for n in range(40)} | {"needle": b"nothing"})
+    whole = ask(index, Substring("needle"))
+    monkeypatch.setattr(plain, "PIECE_BYTES", 8_192)
+    monkeypatch.setattr(plain, "PIECE_SLACK_BYTES", 0)
+    search = search_of(index, Substring("needle"))
+    assert isinstance(search, PlainSearch)
+    pieces = list(search.pieces())
+    assert len(pieces) > 3
+    assert sum(piece.cost_bytes for piece in pieces) == search.cost_bytes
+    assert sum(piece.documents for piece in pieces) == search.documents == 40
+    assert max(piece.cost_bytes for piece in pieces) <= 8_192
+    assert ask(index, Substring("needle")) == whole

@@ -54,3 +54,10 @@ def test_a_hit_has_the_marks_of_its_own_document() -> None:
     assert third.boosts is not None
     assert (third.starts.tolist(), third.ends.tolist(), third.boosts.tolist()) == ([4, 9], [5, 10], [2.0, 3.0])
     assert (last.starts.tolist(), last.is_name, last.match_count, last.atoms) == ([], True, 1, 4)
+
+
+def test_of_many_equals_the_earliest_are_kept() -> None:
+    scores = [1.0, 2.0, 2.0, 0.0, 2.0, 3.0, 2.0, 1.0]
+    shortlist = Shortlist(3)
+    shortlist.add(INDEX, 0, hits(*range(8)), np.array(scores))
+    assert told(shortlist) == [(5, 3.0), (1, 2.0), (2, 2.0)]

@@ -5,6 +5,7 @@ import pytest
 from argosy.search.backends.memory import one_branch, several_branches
 from argosy.search.documents import SkipReason
 from argosy.search.index.build import build
+from argosy.search.match import view
 from argosy.search.match.view import split
 from argosy.search.model import Form, Options, SymbolInfo
 from argosy.search.skipping import Policy
@@ -67,3 +68,19 @@ def test_a_name_and_a_boost_and_bm25_are_explained_too() -> None:
     assert file.chunks[0].explanation == "6000 <- edge of base name:5500, both edges:500"
     file = only_file(ask(index, "file:needle", Options(explain_scores=True, use_bm25=True)))
     assert "bm25" in file.explanation
+
+
+@pytest.mark.parametrize("form", [Form.CHUNKS, Form.LINES])
+@pytest.mark.parametrize("query", ["needle", r"needle\s+(\w+)?", "needle or file:odd", "b:main needle"])
+def test_files_told_together_are_told_as_each_alone(query: str, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str | bytes, bytes] = {
+        "a.py": b"def needle():\n    return needle\n" * 3,
+        "b.txt": "ä needle ö needle\n".encode() + b"x" * 3000 + b" needle\n\nneedle\nodd",
+        "odd/needle": b"nothing\n",
+        "c.txt": b"needle\n" * 50,
+    }
+    index, options = built(files), Options(form=form, context_lines=1, file_matches_max=20)
+    together = ask(index, query, options)
+    monkeypatch.setattr(view, "TOGETHER_MATCHES", 1)
+    assert together.files == ask(index, query, options).files
+    assert len(together.files) >= 3

@@ -73,7 +73,14 @@ def to_node(address: str, query: str, repositories: Iterable[str]) -> Question:
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX, keepalive_timeout=4.0)
     timeout = aiohttp.ClientTimeout(total=ANSWER_S_MAX)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as opened:
+    # What asks costs the machine that answers, too: nothing is kept, sent or unpacked that nobody reads.
+    async with aiohttp.ClientSession(
+        connector=connector,
+        timeout=timeout,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("user-agent", "accept", "accept-encoding"),
+        auto_decompress=False,
+    ) as opened:
         yield opened
 
 

@@ -21,6 +21,7 @@ from argosy.base.http import check_admin, error_response, json_response, read_bo
 from argosy.base.redact import redact
 from argosy.gateway.admission import OpenDoor, admitted, client_of
 from argosy.gateway.model import RepoState
+from argosy.gateway.narrow import shown
 from argosy.gateway.ports import Admission, FrontDoor
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1 import telling
@@ -112,10 +113,11 @@ class _Reading:
 
     async def _searched(self, request: Request, asked: SearchAsked) -> Response:
         parsed, only = _question(asked)
+        understood = shown(parsed.query)
         with admitted(self._admission, client_of(request.scope)) as visit:
             answer = await self._gateway.search(parsed.query, options_of(asked, parsed), only=only)
             visit.saw(answer)
-        return json_response(telling.search_reply(answer, show(parsed.query)))
+        return json_response(telling.search_reply(answer, understood))
 
     async def _streamed(self, request: Request, asked: SearchAsked, media: str) -> Response:
         told = self._told(request, asked)

@@ -6,15 +6,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from argosy.gateway.model import RepoState
-from argosy.search.model import Branch, Reached, Shortfall, Stats
+from argosy.search.model import Branch, Location, Reached, Shortfall, Stats
 
 Encoding: TypeAlias = Literal["utf-8", "base64"]
-
-
-class Place(msgspec.Struct, frozen=True, gc=False):
-    offset: int
-    line: int
-    column: int
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -27,8 +21,8 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 class FoundRange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    start: Place
-    end: Place
+    start: Location
+    end: Location
     symbol: Definition | None = None
 
 
@@ -36,7 +30,7 @@ class FoundChunk(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whole lines, or the file's name, with matches in them."""
 
     text: str
-    start: Place
+    start: Location
     ranges: list[FoundRange]
     best_line: int
     score: float

@@ -17,7 +17,6 @@ from argosy.search.model import (
     Chunk,
     FileMatch,
     Line,
-    Location,
     Missing,
     Repository,
     SymbolInfo,
@@ -87,12 +86,12 @@ def _page(repository: Repository | None, path: str, version: str, branches: tupl
 def _chunk(chunk: Chunk) -> v1.FoundChunk:
     if chunk.symbols:
         told = zip(chunk.ranges, chunk.symbols, strict=True)
-        ranges = [v1.FoundRange(_place(each.start), _place(each.end), _definition(symbol)) for each, symbol in told]
+        ranges = [v1.FoundRange(each.start, each.end, _definition(symbol)) for each, symbol in told]
     else:
-        ranges = [v1.FoundRange(_place(each.start), _place(each.end)) for each in chunk.ranges]
+        ranges = [v1.FoundRange(each.start, each.end) for each in chunk.ranges]
     return v1.FoundChunk(
         decoded(chunk.content),
-        _place(chunk.start),
+        chunk.start,
         ranges,
         chunk.best_line,
         chunk.score,
@@ -119,10 +118,6 @@ def _line(line: Line) -> v1.FoundLine:
         clipped=line.is_clipped,
         explanation=line.explanation,
     )
-
-
-def _place(at: Location) -> v1.Place:
-    return v1.Place(at.offset, at.line, at.column)
 
 
 def _definition(symbol: SymbolInfo | None) -> v1.Definition | None:

@@ -51,12 +51,13 @@ def zoekt_routes(
     search_page: Endpoint | None = None,
     print_page: Endpoint | None = None,
     admission: Admission | None = None,
+    is_ready: Callable[[], bool] | None = None,
 ) -> list[Route]:
     """`names` tells all repositories of the catalog: clients restrict a search by numbers made from names. The pages
     are what people see at the paths that programs ask for JSON and raw files. Without an `admission` everybody may
-    search."""
+    search. `is_ready` speaks for a process that is more than a front door."""
     api = _Api(gateway, admission or OpenDoor(), names)
-    pages = _Pages(gateway, admission or OpenDoor(), search_page, print_page)
+    pages = _Pages(gateway, admission or OpenDoor(), search_page, print_page, is_ready or gateway.is_ready)
     return [
         Route("/api/search", api.search, methods=_ALL_METHODS),
         Route("/api/list", api.list, methods=_ALL_METHODS),
@@ -119,10 +120,16 @@ class _Pages:
     """What else zoekt's server has at its paths."""
 
     def __init__(
-        self, gateway: FrontDoor, admission: Admission, search_page: Endpoint | None, print_page: Endpoint | None
+        self,
+        gateway: FrontDoor,
+        admission: Admission,
+        search_page: Endpoint | None,
+        print_page: Endpoint | None,
+        is_ready: Callable[[], bool],
     ) -> None:
         self._gateway = gateway
         self._admission = admission
+        self._is_ready = is_ready
         self._search_page = search_page
         self._print_page = print_page
 
@@ -184,7 +191,7 @@ class _Pages:
         return _json(encode(search_result(answer, TRUE)))
 
     async def readyz(self, _: Request) -> Response:
-        if self._gateway.is_ready():
+        if self._is_ready():
             return PlainTextResponse("ready\n")
         return PlainTextResponse("not ready\n", 503, {"retry-after": str(RETRY_AFTER_S)})
 

@@ -1,8 +1,11 @@
-"""Nodes at a distance: the Node port over HTTP.
+"""Nodes at a distance: the Node port in frames, or over HTTP.
 
-All questions only read, so one whose connection was closed under it (a server ends idle ones when it likes) is asked
-once more. What a node refuses comes back as the error it was; what never reached it, or came back broken, is
-Unavailable. Cancelling a call closes its connection, by which the node knows to stop.
+An address that is host and port is asked in frames; one that is a URL is asked over HTTP, for what stands in between
+and understands nothing else. A finished index comes over HTTP in any case.
+
+All questions only read, so one whose connection was closed under it is asked once more. What a node refuses comes back
+as the error it was; what never reached it, or came back broken, is Unavailable. Cancelling a call tells the node to
+stop.
 """
 
 import asyncio
@@ -17,14 +20,16 @@ from yarl import URL
 
 from argosy.base.errors import ArgosyError, Conflict, Gone, Invalid, NotFound, NotOwner, Throttled, Unavailable
 from argosy.base.tracing import NO_TRACER, Tracer
-from argosy.search.backends.exchange import Bounds, Closed, Exchange, TooLong
 from argosy.search.fleet import packing
+from argosy.search.fleet.frames import wire
+from argosy.search.fleet.frames.client import Address, Closed, Lines, NotWelcome
+from argosy.search.fleet.frames.wire import Refusal, packed_trace, unpacked_refusal
 from argosy.search.fleet.model import Asked, FileAsked, FileText, Folder, FolderAsked, Listing, NodeStatus
 from argosy.search.fleet.packing import pack, unpack, wall_time_s
 from argosy.search.fleet.ports import Node
 from argosy.search.model import Answer
 
-CONNECTIONS_PER_NODE_MAX = 128
+CONNECTIONS_PER_NODE_MAX = 128          # over HTTP, where each question has one to itself
 KEEP_ALIVE_S = 4.0                      # less than the 5 s after which uvicorn closes what is idle
 CONNECT_S = 2.0
 MARGIN_S = 1.0                          # what the way there and back may take besides the search's own time
@@ -39,55 +44,51 @@ _T = TypeVar("_T")
 _CALL = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=STALL_S)
 _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
+_PATHS = {
+    wire.SEARCH: packing.SEARCH_PATH,
+    wire.LIST: packing.LIST_PATH,
+    wire.FILE: packing.FILE_PATH,
+    wire.FOLDER: packing.FOLDER_PATH,
+    wire.STATUS: packing.STATUS_PATH,
+}
 
 
-class HttpNodes:
-    """Nodes by address, behind one pool of connections. Belongs to the event loop it is first used in."""
+class FarNodes:
+    """Nodes by address. Belongs to the event loop it is first used in."""
 
     def __init__(self, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER) -> None:
         self.tracer = tracer
-        self._headers = {"content-type": packing.CONTENT_TYPE}
-        if fleet_token:
-            self._headers["authorization"] = f"Bearer {fleet_token}"
-            if not fleet_token.isprintable():
-                raise Invalid("node.fleet_token must be one line of text, as it is sent in a header")
-        self.exchange = Exchange(
-            connections_max=CONNECTIONS_PER_NODE_MAX, keep_s=KEEP_ALIVE_S, connect_s=CONNECT_S
-        )
+        token = {} if not fleet_token else {"authorization": f"Bearer {fleet_token}"}
+        if fleet_token and not fleet_token.isprintable():
+            raise Invalid("node.fleet_token must be one line of text, as it is sent in a header")
+        self._headers = {"content-type": packing.CONTENT_TYPE, **token}
+        self.lines = Lines(token, answer_bytes_max=packing.ANSWER_BYTES_MAX, connect_s=CONNECT_S)
         self._session: aiohttp.ClientSession | None = None
-        self._plain: dict[str, tuple[str, int] | None] = {}
+        self._nodes: dict[str, Node] = {}
         self._is_closed = False
 
     def at(self, address: str) -> Node:
-        """`address` is host:port, or a whole URL."""
-        return _HttpNode(self, address)
-
-    def plain(self, base: str) -> tuple[str, int] | None:
-        """Host and port of a URL that says nothing else; None for one that does. Fleets have few addresses."""
-        if base not in self._plain:
-            if len(self._plain) >= ADDRESSES_KEPT_MAX:
-                self._plain.clear()
-            parts = urlsplit(base)
-            is_plain = parts.scheme == "http" and parts.netloc.rpartition("@")[0] == "" and parts.path in ("", "/")
-            self._plain[base] = (parts.hostname or "", parts.port or 80) if is_plain else None
-        return self._plain[base]
+        """`address` is host:port, or a whole URL. Fleets have few of them, so they are kept."""
+        node = self._nodes.get(address)
+        if node is None:
+            if len(self._nodes) >= ADDRESSES_KEPT_MAX:
+                self._nodes.clear()
+            node = self._nodes[address] = _FarNode(self, address)
+        return node
 
     async def close(self) -> None:
         self._is_closed = True
-        self.exchange.close()
+        await self.lines.close()
         if self._session is not None:
             await self._session.close()
 
-    def headers(self) -> dict[str, str]:
-        """Those of every question; nobody is asked once this is closed."""
+    def check_open(self) -> None:
         if self._is_closed:
             raise Unavailable("this process is closing and asks no nodes any more")
-        return {**self._headers, **self.tracer.carried()}
 
     def session(self) -> aiohttp.ClientSession:
-        """For streams, and for addresses that only a whole client understands."""
-        if self._is_closed:
-            raise Unavailable("this process is closing and asks no nodes any more")
+        """For streams, and for addresses that are URLs."""
+        self.check_open()
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 limit=0, limit_per_host=CONNECTIONS_PER_NODE_MAX, keepalive_timeout=KEEP_ALIVE_S
@@ -103,71 +104,91 @@ class HttpNodes:
         return self._session
 
 
-class _HttpNode:
+class _FarNode:
     """One node."""
 
-    def __init__(self, nodes: HttpNodes, address: str) -> None:
+    def __init__(self, nodes: FarNodes, address: str) -> None:
         self._nodes = nodes
         self._address = address
         self._base = address if "://" in address else f"http://{address}"
-        self._plain = nodes.plain(self._base)
+        self._in_frames = _host_and_port(address)
 
     async def search(self, asked: Asked) -> Answer:
-        return await self._ask(packing.SEARCH_PATH, asked, Answer, wall_time_s(asked.options) + MARGIN_S)
+        return await self._ask(wire.SEARCH, asked, Answer, wall_time_s(asked.options) + MARGIN_S)
 
     async def list(self, asked: Asked) -> Listing:
-        return await self._ask(packing.LIST_PATH, asked, Listing, wall_time_s(asked.options) + MARGIN_S)
+        return await self._ask(wire.LIST, asked, Listing, wall_time_s(asked.options) + MARGIN_S)
 
     async def file(self, asked: FileAsked) -> FileText:
-        return await self._ask(packing.FILE_PATH, asked, FileText, CALL_S)
+        return await self._ask(wire.FILE, asked, FileText, CALL_S)
 
     async def folder(self, asked: FolderAsked) -> Folder:
-        return await self._ask(packing.FOLDER_PATH, asked, Folder, CALL_S)
+        return await self._ask(wire.FOLDER, asked, Folder, CALL_S)
 
     async def status(self) -> NodeStatus:
-        return await self._ask(packing.STATUS_PATH, None, NodeStatus, CALL_S)
+        return await self._ask(wire.STATUS, None, NodeStatus, CALL_S)
 
     async def index(self, repository: str) -> AsyncGenerator[bytes]:
         path = packing.INDEX_PATH + quote(repository, safe="", errors="surrogateescape")
-        with_errors = self._told_errors(f"sent nothing for {STALL_S:g} s")
-        async with with_errors, self._nodes.session().get(
+        async with self._told_errors(), self._nodes.session().get(
             self._url(path), headers=self._nodes.tracer.carried(), timeout=_STREAM
         ) as response:
             await self._check(response)
             async for chunk in response.content.iter_any():
                 yield chunk
 
-    async def _ask(self, path: str, question: object, kind: type[_T], within_s: float) -> _T:
+    async def _ask(self, kind: int, question: object, answer: type[_T], within_s: float) -> _T:
         body = b"" if question is None else pack(question)
-        async with self._told_errors(f"did not answer within {within_s:g} s"), asyncio.timeout(within_s):
-            try:
-                answer = await self._exchange(path, body)
-            except aiohttp.ClientConnectorError:
-                raise                               # nobody is there: whoever asks chooses what to do
-            except (Closed, aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                answer = await self._exchange(path, body)
         try:
-            return unpack(answer, kind)
+            told = await self._told(kind, body, within_s)
+        except TimeoutError:
+            raise Unavailable(f"the node at {self._address} did not answer within {within_s:g} s") from None
+        except _BROKEN as error:
+            raise self._unreachable(error) from error
+        try:
+            return unpack(told, answer)
         except Invalid as error:
             raise Unavailable(f"the node at {self._address} is not understood, is its version ours? {error}") from None
 
-    async def _exchange(self, path: str, body: bytes) -> bytes:
-        method = "POST" if body else "GET"
-        if self._plain is None:
-            return await self._exchange_at_length(method, path, body)
-        bounds = Bounds(packing.ANSWER_BYTES_MAX, ERROR_BYTES_MAX)
+    async def _told(self, kind: int, body: bytes, within_s: float) -> bytes:
+        if self._in_frames is None:
+            async with asyncio.timeout(within_s):
+                return await self._told_over_http(_PATHS[kind], body)
         try:
-            reply = await self._nodes.exchange.ask(self._plain, method, path, self._nodes.headers(), body, bounds)
-        except TooLong as error:
-            raise Unavailable(f"the node at {self._address} answers with {error}: ask for less") from None
-        if reply.status != 200:
-            raise _error(reply.status, _message(reply.body), reply.headers, self._address)
-        return reply.body
+            return await self._told_in_frames(self._in_frames, kind, body, within_s)
+        except Closed:
+            return await self._told_in_frames(self._in_frames, kind, body, within_s)
 
-    async def _exchange_at_length(self, method: str, path: str, body: bytes) -> bytes:
-        """With a whole client, for https and for addresses with a path."""
+    async def _told_in_frames(self, address: Address, kind: int, body: bytes, within_s: float) -> bytes:
+        self._nodes.check_open()
+        lane = "search" if kind == wire.SEARCH else "rest"
+        trace = packed_trace(self._nodes.tracer.carried())
+        try:
+            frame = await self._nodes.lines.ask(address, lane, kind, body, trace, within_s)
+        except NotWelcome as error:
+            if error.status == 401:
+                raise _error(Refusal(401, ""), self._address) from None
+            told = f"it is no node of ours, or one behind something that needs its address as a URL ({error})"
+            raise Unavailable(f"the node at {self._address} cannot be asked: {told}") from None
+        if frame.kind != wire.ANSWERED:
+            raise _error(unpacked_refusal(frame.body), self._address)
+        return frame.body
+
+    async def _told_over_http(self, path: str, body: bytes) -> bytes:
+        try:
+            return await self._requested(path, body)
+        except aiohttp.ClientConnectorError:
+            raise                               # nobody is there: whoever asks chooses what to do
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            return await self._requested(path, body)
+
+    async def _requested(self, path: str, body: bytes) -> bytes:
         async with self._nodes.session().request(
-            method, self._url(path), data=body or None, headers=self._nodes.headers(), allow_redirects=False
+            "POST" if body else "GET",
+            self._url(path),
+            data=body or None,
+            headers=self._nodes.tracer.carried(),
+            allow_redirects=False,
         ) as response:
             await self._check(response)
             return await self._read(response, packing.ANSWER_BYTES_MAX)
@@ -187,53 +208,70 @@ class _HttpNode:
     async def _check(self, response: aiohttp.ClientResponse) -> None:
         if response.status != 200:
             body = await self._read(response, ERROR_BYTES_MAX)
-            raise _error(response.status, _message(body), response.headers, self._address)
+            raise _error(_refusal(response.status, body, response.headers), self._address)
 
     @asynccontextmanager
-    async def _told_errors(self, late: str) -> AsyncIterator[None]:
+    async def _told_errors(self) -> AsyncIterator[None]:
+        """Of a stream."""
         try:
             yield
         except TimeoutError:
-            raise Unavailable(f"the node at {self._address} {late}") from None
+            raise Unavailable(f"the node at {self._address} sent nothing for {STALL_S:g} s") from None
         except _BROKEN as error:
-            why = str(error) or type(error).__name__
-            raise Unavailable(f"the node at {self._address} cannot be asked: {why}") from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> Unavailable:
+        why = str(error) or type(error).__name__
+        return Unavailable(f"the node at {self._address} cannot be asked: {why}")
+
+
+def _host_and_port(address: str) -> Address | None:
+    """None if the address is a URL."""
+    if "://" in address:
+        return None
+    parts = urlsplit(f"//{address}")
+    return parts.hostname or "", parts.port or 80
 
 
 class _Told(msgspec.Struct):
     message: str
 
 
-class _Refusal(msgspec.Struct):
+class _HttpRefusal(msgspec.Struct):
     error: _Told
 
 
 def _message(body: bytes) -> str:
     """What an error of ours says; of somebody else's, its beginning."""
     try:
-        return msgspec.json.decode(body, type=_Refusal).error.message
+        return msgspec.json.decode(body, type=_HttpRefusal).error.message
     except msgspec.MsgspecError:
         return repr(body[:100])
+
+
+def _refusal(status: int, body: bytes, headers: Mapping[str, str]) -> Refusal:
+    retry_after = _seconds(headers.get("retry-after", ""))
+    return Refusal(status, _message(body), headers.get("x-argosy-owner"), retry_after)
 
 
 _BY_STATUS: Mapping[int, type[ArgosyError]] = {400: Invalid, 404: NotFound, 409: Conflict, 410: Gone}
 
 
-def _error(status: int, message: str, headers: Mapping[str, str], address: str) -> ArgosyError:
+def _error(refusal: Refusal, address: str) -> ArgosyError:
     """The error a node answered with. Unauthorized is between processes: the person who asked cannot mend it."""
-    match status:
+    match refusal.status:
         case 401:
             return Unavailable(f"the node at {address} knows another fleet token: set the same node.fleet_token")
         case 421:
-            return NotOwner(message, hint=headers.get("x-argosy-owner"))
+            return NotOwner(refusal.message, hint=refusal.hint)
         case 429:
-            return Throttled(message, retry_after_s=_seconds(headers.get("retry-after", "")))
+            return Throttled(refusal.message, retry_after_s=refusal.retry_after_s)
         case 503:
-            return Unavailable(message)
-        case _ if status in _BY_STATUS:
-            return _BY_STATUS[status](message)
-        case _:
-            return Unavailable(f"the node at {address} answered {status}: {message}")
+            return Unavailable(refusal.message)
+        case status if status in _BY_STATUS:
+            return _BY_STATUS[status](refusal.message)
+        case status:
+            return Unavailable(f"the node at {address} answered {status}: {refusal.message}")
 
 
 def _seconds(text: str) -> float:

@@ -1,4 +1,5 @@
-"""The node's desk over HTTP: questions and answers as msgpack, errors as JSON, an index as a stream.
+"""The node's desk: in frames for the fleet, and over HTTP with questions and answers as msgpack, errors as JSON, an
+index as a stream.
 
 Whoever goes away before the answer is there ends the work on it, within about twenty milliseconds: a front door asks
 two nodes and drops the slower one, and what it dropped must not keep a core. Mount the routes in an application that
@@ -16,7 +17,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from argosy.base.errors import Invalid, Unauthorized, Unavailable
+from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.search.fleet import packing
+from argosy.search.fleet.frames import wire
+from argosy.search.fleet.frames.service import FramesRoute
 from argosy.search.fleet.model import Asked, FileAsked, FolderAsked
 from argosy.search.fleet.packing import pack, pack_answer, unpack
 from argosy.search.fleet.ports import Node
@@ -29,8 +33,9 @@ _Handler = Callable[[bytes], Coroutine[Any, Any, bytes]]
 _T = TypeVar("_T")
 
 
-def node_routes(node: Node, *, fleet_token: str | None = None) -> list[Route]:
-    """The routes by which other processes ask this node; with a token, only those who know it."""
+def node_routes(node: Node, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER) -> list[Route]:
+    """The routes by which other processes ask this node; with a token, only those who know it. `tracer` is for the
+    questions in frames, which no middleware sees."""
 
     async def search(body: bytes) -> bytes:
         return pack_answer(await node.search(unpack(body, Asked)))
@@ -54,7 +59,11 @@ def node_routes(node: Node, *, fleet_token: str | None = None) -> list[Route]:
         packing.FILE_PATH: file,
         packing.FOLDER_PATH: folder,
     }
+    in_frames = {
+        wire.SEARCH: search, wire.LIST: listing, wire.FILE: file, wire.FOLDER: folder, wire.STATUS: status
+    }  # fmt: skip
     return [
+        FramesRoute(in_frames, questions, tracer),
         *(Route(path, _Question(questions, handler), methods=["POST"]) for path, handler in posted.items()),
         Route(packing.STATUS_PATH, _Question(questions, status), methods=["GET"]),
         Route(packing.INDEX_PATH + "{name:path}", _IndexStream(streams, node), methods=["GET"]),
@@ -69,11 +78,15 @@ class _Door:
         self._inside_max = inside_max
         self._inside = 0
 
-    @contextmanager
-    def entered(self, scope: Scope) -> Iterator[None]:
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        if self._expected is not None and not hmac.compare_digest(given, self._expected):
+    def check(self, authorization: bytes) -> None:
+        if self._expected is not None and not hmac.compare_digest(authorization, self._expected):
             raise Unauthorized("nodes are asked with the header 'authorization: Bearer <fleet token>'")
+
+    def check_scope(self, scope: Scope) -> None:
+        self.check(next((value for name, value in scope["headers"] if name == b"authorization"), b""))
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
         if self._inside >= self._inside_max:
             raise Unavailable(f"{self._inside_max} questions of this kind are under way here: ask again shortly")
         self._inside += 1
@@ -91,7 +104,8 @@ class _Question:
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._door.entered(scope):
+        self._door.check_scope(scope)
+        with self._door.entered():
             body = await _body(scope, receive)
             answer = None if body is None else await _unless_gone(self._handler(body), receive)
         if answer is not None:
@@ -108,7 +122,8 @@ class _IndexStream:
         self._node = node
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._door.entered(scope):
+        self._door.check_scope(scope)
+        with self._door.entered():
             if await _body(scope, receive) is not None:
                 await _unless_gone(self._stream(_name(scope), send), receive)
 

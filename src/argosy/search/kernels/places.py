@@ -1,4 +1,4 @@
-"""In which line a match is: numbers for all the shown matches of a document in one pass over what lies between them.
+"""In which line a match is: numbers for all the shown matches of many documents, in one pass over what lies between.
 
 Every line is walked once, however many matches it holds: a file may be one line of megabytes.
 """
@@ -11,10 +11,13 @@ from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
 
 _U = np.uintp
 _NEWLINE = 10
+_FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 
 # The columns of what `places` returns.
-LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG = range(8)
-COLUMNS = 8
+LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG, COLUMN, LAST_COLUMN = range(10)
+COLUMNS = 10
+
+NEAR_BYTES = 512                        # so close to its line's beginning, all before a match is soon looked at
 
 
 @helper
@@ -93,6 +96,76 @@ def _below(data: U8, at: int, end: int, lines: int, bytes_max: int) -> int:
     return at
 
 
+@helper
+def _tell_columns(data: U8, start: int, end: int, row: I64) -> None:
+    """Where characters are bytes; elsewhere 0."""
+    row[COLUMN] = row[LAST_COLUMN] = 0
+    begin = row[LINE_START]
+    if row[LAST_START] != begin or end - begin > NEAR_BYTES:
+        return
+    bits = np.uint8(0)
+    for at in range(begin, end):
+        bits |= data[_U(at)]
+    if bits < 128:
+        row[COLUMN] = start - begin + 1
+        row[LAST_COLUMN] = end - begin + 1
+
+
+@helper
+def _place(
+    data: U8,
+    start: int,
+    end: int,
+    block_starts: U32,
+    block_lines: U32,
+    starts: U32,
+    ends: U32,
+    first: int,
+    last: int,
+    context: int,
+    bytes_max: int,
+    rows: I64,
+) -> None:
+    """Writes the rows of the matches from `first` to `last`, which are those of the document data[start:end]."""
+    at, line, begin = start, 1, start           # a place, the number of its line, where that line begins
+    edge = start                                # the end of the line last walked to its end
+    for i in range(first, last):
+        for column, position in ((LINE, np.int64(starts[i])), (LAST_LINE, np.int64(ends[i]))):
+            block = _block_of(block_starts, position)
+            leap = np.int64(block_starts[_U(block)])
+            if leap > at:
+                above = _line_start(data, leap, at)
+                begin = above if above > at else begin          # a block may begin inside a line that was met before
+                at, line = leap, np.int64(block_lines[_U(block)]) + 1
+            newlines = _newlines(data, at, position)
+            if newlines:
+                line += newlines
+                begin = _line_start(data, position, at)
+            at = position
+            rows[i, column] = line
+            rows[i, column + 1] = begin
+        top = rows[i, LINE_START]
+        final = max(np.int64(ends[i]) - 1, np.int64(starts[i]))
+        if edge <= final:
+            edge = _line_end(data, final, end)
+        rows[i, END] = edge
+        is_long = False
+        here = top
+        while here < edge and not is_long:
+            below = edge if here >= begin else _line_end(data, here, end)
+            is_long = _is_long(data, here, below, bytes_max)
+            here = below
+        rows[i, IS_LONG] = is_long
+        if i > first and rows[i - 1, LINE_START] == top and rows[i - 1, END] == edge:
+            rows[i, TOP], rows[i, BOTTOM] = rows[i - 1, TOP], rows[i - 1, BOTTOM]
+        elif is_long:
+            rows[i, TOP], rows[i, BOTTOM] = top, edge
+        else:
+            rows[i, TOP] = _above(data, top, start, context, bytes_max)
+            rows[i, BOTTOM] = _below(data, edge, end, context, bytes_max)
+        _tell_columns(data, np.int64(starts[i]), np.int64(ends[i]), rows[i])
+
+
 @kernel((BYTES, numba.int64, numba.int64, WORDS, WORDS, WORDS, WORDS, numba.int64, numba.int64))
 def places(
     data: U8,
@@ -109,43 +182,35 @@ def places(
 
     LINE and LINE_START are of where it begins, LAST_LINE and LAST_START of where it ends, END is past the newline of
     the last line it has a byte in; TOP and BOTTOM bound these lines with their context. IS_LONG: one of its own lines
-    is longer than `bytes_max`, then it has no context. Positions are in the data, lines count from 1.
+    is longer than `bytes_max`, then it has no context. COLUMN and LAST_COLUMN are of its beginning and its end, if it
+    lies in one line and all before it there is near and ASCII, else 0. Positions are in the data, lines and columns
+    count from 1.
     """
     rows = np.empty((starts.size, COLUMNS), np.int64)
-    at, line, begin = start, 1, start           # a place, the number of its line, where that line begins
-    edge = start                                # the end of the line last walked to its end
-    for i in range(starts.size):
-        for column, position in ((LINE, np.int64(starts[i])), (LAST_LINE, np.int64(ends[i]))):
-            block = _block_of(block_starts, position)
-            leap = np.int64(block_starts[_U(block)])
-            if leap > at:
-                above = _line_start(data, leap, at)
-                begin = above if above > at else begin          # a block may begin inside a line that was met before
-                at, line = leap, np.int64(block_lines[_U(block)]) + 1
-            newlines = _newlines(data, at, position)
-            if newlines:
-                line += newlines
-                begin = _line_start(data, position, at)
-            at = position
-            rows[i, column] = line
-            rows[i, column + 1] = begin
-        first = rows[i, LINE_START]
-        last = max(np.int64(ends[i]) - 1, np.int64(starts[i]))
-        if edge <= last:
-            edge = _line_end(data, last, end)
-        rows[i, END] = edge
-        is_long = False
-        here = first
-        while here < edge and not is_long:
-            below = edge if here >= begin else _line_end(data, here, end)
-            is_long = _is_long(data, here, below, bytes_max)
-            here = below
-        rows[i, IS_LONG] = is_long
-        if i > 0 and rows[i - 1, LINE_START] == first and rows[i - 1, END] == edge:
-            rows[i, TOP], rows[i, BOTTOM] = rows[i - 1, TOP], rows[i - 1, BOTTOM]
-        elif is_long:
-            rows[i, TOP], rows[i, BOTTOM] = first, edge
-        else:
-            rows[i, TOP] = _above(data, first, start, context, bytes_max)
-            rows[i, BOTTOM] = _below(data, edge, end, context, bytes_max)
+    _place(data, start, end, block_starts, block_lines, starts, ends, 0, starts.size, context, bytes_max, rows)
+    return rows
+
+
+@kernel((BYTES, WORDS, WORDS, WORDS, WORDS, _FIRSTS, WORDS, WORDS, numba.int64, numba.int64))
+def places_in_documents(
+    data: U8,
+    document_starts: U32,
+    block_starts: U32,
+    block_lines: U32,
+    documents: U32,
+    firsts: I64,
+    starts: U32,
+    ends: U32,
+    context: int,
+    bytes_max: int,
+) -> I64:
+    """The same for the matches of several documents; `firsts` says where each one's begin, and where the last end."""
+    rows = np.empty((starts.size, COLUMNS), np.int64)
+    for i in range(documents.size):
+        document = _U(documents[i])
+        start, end = np.int64(document_starts[document]), np.int64(document_starts[document + _U(1)]) - 1
+        _place(
+            data, start, end, block_starts, block_lines, starts, ends, firsts[i], firsts[i + 1],
+            context, bytes_max, rows,
+        )  # fmt: skip
     return rows

@@ -1,6 +1,6 @@
 """Finding a literal in ranges of the text.
 
-The three statically rarest bytes of the pattern are compared at 64 positions at once (the compiler turns the loop into
+The three statically rarest bytes of the pattern are compared at 128 positions at once (the compiler turns the loop into
 vector instructions); only where all three agree is the rest looked at.
 """
 
@@ -14,7 +14,8 @@ _U = np.uintp
 _RARE = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _POSITIONS = numba.uint32[::1]
 
-STRIDE = 64                     # positions compared at once; the flags are read back as eight 64-bit words
+STRIDE = 128                    # positions compared at once; the flags are read back as 64-bit words
+_WORDS = STRIDE // 8
 
 
 @helper
@@ -40,6 +41,15 @@ def _flag(
         y = np.uint8(data[at1 + _U(i)] | fold1)
         z = np.uint8(data[at2 + _U(i)] | fold2)
         flags[_U(i)] = np.uint8(x == byte0) & np.uint8(y == byte1) & np.uint8(z == byte2)
+
+
+@helper
+def _is_blank(words: U64) -> bool:
+    """Whether no flag is set: nearly always, and this too is done by vector instructions."""
+    some = np.uint64(0)
+    for w in range(_WORDS):
+        some |= words[_U(w)]
+    return some == np.uint64(0)
 
 
 @helper
@@ -85,7 +95,10 @@ def scan(
                     data, _U(at + i0), _U(at + i1), _U(at + i2), folds[i0], folds[i1], folds[i2],
                     pattern[i0], pattern[i1], pattern[i2], flags,
                 )  # fmt: skip
-                for w in range(8):
+                if _is_blank(words):
+                    at += STRIDE
+                    continue
+                for w in range(_WORDS):
                     word = words[_U(w)]
                     while word:
                         here = at + (w << 3) + _trailing_bytes(word)
@@ -145,7 +158,10 @@ def scan_blocks(
                     data, _U(at + i0), _U(at + i1), _U(at + i2), folds[i0], folds[i1], folds[i2],
                     pattern[i0], pattern[i1], pattern[i2], flags,
                 )  # fmt: skip
-                for w in range(8):
+                if _is_blank(words):
+                    at += STRIDE
+                    continue
+                for w in range(_WORDS):
                     word = words[_U(w)]
                     while word:
                         here = at + (w << 3) + _trailing_bytes(word)
@@ -166,6 +182,51 @@ def scan_blocks(
                 at += 1
         if found > before and (files == 0 or documents[_U(files - 1)] != block_docs[_U(block)]):
             documents[_U(files)] = block_docs[_U(block)]
+            firsts[_U(files)] = before
+            files += 1
+    firsts[_U(files)] = found
+    return found, files
+
+
+@kernel((BYTES, WORDS, WORDS, WORDS, WORDS, BYTES, BYTES, _POSITIONS, _POSITIONS, numba.int64[::1]))
+def scan_names(
+    data: U8,
+    starts: U32,
+    block_docs: U32,
+    blocks: U32,
+    others: U32,
+    pattern: U8,
+    folds: U8,
+    places: U32,
+    documents: U32,
+    firsts: I64,
+) -> tuple[int, int]:
+    """Like `scan_blocks`, in the names of the documents that begin with one of these blocks, but for the `others`.
+
+    The others ascend as the blocks do. `places` has room for all that fit into the names.
+    """
+    found, files, other = 0, 0, 0
+    for b in range(blocks.size):
+        block = np.int64(blocks[b])
+        document = block_docs[_U(block)]
+        if block > 0 and block_docs[_U(block - 1)] == document:
+            continue
+        while other < others.size and others[_U(other)] < document:
+            other += 1
+        if other < others.size and others[_U(other)] == document:
+            continue
+        before = found
+        at = np.int64(starts[_U(document)])
+        last = np.int64(starts[_U(document) + _U(1)]) - 1 - pattern.size
+        while at <= last:
+            if _is_here(data, at, pattern, folds):
+                places[_U(found)] = at
+                found += 1
+                at += pattern.size
+            else:
+                at += 1
+        if found > before:
+            documents[_U(files)] = document
             firsts[_U(files)] = before
             files += 1
     firsts[_U(files)] = found
@@ -213,7 +274,10 @@ def scan_run(
                     data, _U(at + i0), _U(at + i1), _U(at + i2), folds[0], folds[1], folds[2],
                     pattern[0], pattern[1], pattern[2], flags,
                 )  # fmt: skip
-                for w in range(8):
+                if _is_blank(words):
+                    at += STRIDE
+                    continue
+                for w in range(_WORDS):
                     word = words[_U(w)]
                     while word:
                         here = at + (w << 3) + _trailing_bytes(word)

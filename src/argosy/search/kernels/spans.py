@@ -3,11 +3,12 @@
 import numba
 import numpy as np
 
-from argosy.search.index.segment import I32, U8, U16, U32, U64, Flags
+from argosy.search.index.segment import I32, I64, U8, U16, U32, U64, Flags
 from argosy.search.kernels.compiling import BYTES, SHORTS, WORDS, helper, kernel
 
 _U = np.uintp
 _SPANS = numba.types.Array(numba.uint32, 1, "C", readonly=True)
+_FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 
 # Points of one match; the figures are zoekt's.
 BOTH_EDGES = 500                # the match begins and ends where the kind of character changes
@@ -76,6 +77,41 @@ def _is_edge(data: U8, at: int) -> bool:
     return _class_of(data[_U(at - 1)]) != _class_of(data[_U(at)])
 
 
+@helper
+def _edge_points(data: U8, start: int, end: int) -> int:
+    edges = np.int64(_is_edge(data, start)) + np.int64(_is_edge(data, end))
+    return BOTH_EDGES if edges == 2 else (ONE_EDGE if edges == 1 else 0)
+
+
+@helper
+def _next_symbol(symbol_starts: U32, symbol_lengths: U16, at: int, start: int) -> int:
+    """The first symbol from `at` on that does not end before a span that begins at `start`."""
+    step = 1                                # leap past the span's beginning, then halve back to it
+    while at + step < symbol_starts.size and np.int64(symbol_starts[_U(at + step)]) <= start:
+        at += step
+        step <<= 1
+    high = min(at + step, symbol_starts.size)
+    while at + 1 < high:
+        middle = (at + high) >> 1
+        if np.int64(symbol_starts[_U(middle)]) <= start:
+            at = middle
+        else:
+            high = middle
+    if at < symbol_starts.size and np.int64(symbol_starts[_U(at)]) + np.int64(symbol_lengths[_U(at)]) <= start:
+        at += 1
+    return at
+
+
+@helper
+def _symbol_points(
+    symbol_starts: U32, symbol_lengths: U16, symbol_points: U16, at: int, start: int, end: int
+) -> int:
+    first = np.int64(symbol_starts[_U(at)])
+    touches = np.int64(first == start) + np.int64(first + np.int64(symbol_lengths[_U(at)]) == end)
+    place = WHOLE_SYMBOL if touches == 2 else (EDGE_OF_SYMBOL if touches == 1 else INSIDE_SYMBOL)
+    return place + np.int64(symbol_points[_U(at)])
+
+
 @kernel((BYTES, _SPANS, _SPANS, WORDS, SHORTS, SHORTS))
 def score_matches(
     data: U8, starts: U32, ends: U32, symbol_starts: U32, symbol_lengths: U16, symbol_points: U16
@@ -87,34 +123,48 @@ def score_matches(
     for i in range(starts.size):
         start = np.int64(starts[i])
         end = np.int64(ends[i])
-        edges = np.int64(_is_edge(data, start)) + np.int64(_is_edge(data, end))
-        total = BOTH_EDGES if edges == 2 else (ONE_EDGE if edges == 1 else 0)
-        step = 1                            # leap past the span's beginning, then halve back to it
-        while at + step < symbol_starts.size and np.int64(symbol_starts[_U(at + step)]) <= start:
-            at += step
-            step <<= 1
-        high = min(at + step, symbol_starts.size)
-        while at + 1 < high:
-            middle = (at + high) >> 1
-            if np.int64(symbol_starts[_U(middle)]) <= start:
-                at = middle
-            else:
-                high = middle
-        if at < symbol_starts.size and (
-            np.int64(symbol_starts[_U(at)]) + np.int64(symbol_lengths[_U(at)]) <= start
-        ):
-            at += 1
+        total = _edge_points(data, start, end)
+        at = _next_symbol(symbol_starts, symbol_lengths, at, start)
         symbols[i] = -1
-        if at < symbol_starts.size:
-            first = np.int64(symbol_starts[_U(at)])
-            last = first + np.int64(symbol_lengths[_U(at)])
-            if first < end:
-                touches = np.int64(first == start) + np.int64(last == end)
-                total += WHOLE_SYMBOL if touches == 2 else (EDGE_OF_SYMBOL if touches == 1 else INSIDE_SYMBOL)
-                total += np.int64(symbol_points[_U(at)])
-                symbols[i] = at
+        if at < symbol_starts.size and np.int64(symbol_starts[_U(at)]) < end:
+            total += _symbol_points(symbol_starts, symbol_lengths, symbol_points, at, start, end)
+            symbols[i] = at
         points[i] = total
     return points, symbols
+
+
+@kernel((BYTES, _SPANS, _SPANS, _FIRSTS, WORDS, SHORTS, SHORTS))
+def best_points(
+    data: U8,
+    starts: U32,
+    ends: U32,
+    firsts: I64,
+    symbol_starts: U32,
+    symbol_lengths: U16,
+    symbol_points: U16,
+) -> I32:
+    """The most points that `score_matches` gives to any span of each document; `firsts` says where they begin.
+
+    A span in a symbol has more than any other, and none of the others more than one with both edges. So the text, which
+    is far away by now, is seldom looked at.
+    """
+    best = np.empty(firsts.size - 1, np.int32)
+    at = 0
+    for document in range(best.size):
+        most = 0
+        for i in range(firsts[document], firsts[document + 1]):
+            start, end = np.int64(starts[i]), np.int64(ends[i])
+            at = _next_symbol(symbol_starts, symbol_lengths, at, start)
+            if at < symbol_starts.size and np.int64(symbol_starts[_U(at)]) < end:
+                points = _symbol_points(symbol_starts, symbol_lengths, symbol_points, at, start, end)
+                most = max(most, points + _edge_points(data, start, end))
+        if most == 0:
+            for i in range(firsts[document], firsts[document + 1]):
+                most = max(most, _edge_points(data, np.int64(starts[i]), np.int64(ends[i])))
+                if most == BOTH_EDGES:
+                    break
+        best[document] = most
+    return best
 
 
 @kernel((BYTES, WORDS, _SPANS, _SPANS, _SPANS))
@@ -124,8 +174,7 @@ def score_names(data: U8, names: U32, documents: U32, starts: U32, ends: U32) ->
     for i in range(starts.size):
         start = np.int64(starts[i])
         end = np.int64(ends[i])
-        edges = np.int64(_is_edge(data, start)) + np.int64(_is_edge(data, end))
-        total = BOTH_EDGES if edges == 2 else (ONE_EDGE if edges == 1 else 0)
+        total = _edge_points(data, start, end)
         first = np.int64(names[_U(documents[i])])
         last = np.int64(names[_U(documents[i]) + _U(1)]) - 1
         base = last

@@ -336,10 +336,6 @@ def cut(costs: I64) -> Iterator[tuple[int, int, int]]:
         at, spent = end, total
 
 
-def is_one_batch(documents: int, size_bytes: int) -> bool:
-    return documents <= BATCH_DOCUMENTS and size_bytes <= BATCH_BYTES
-
-
 def _any(masks: Sequence[Mask | None]) -> Mask | None:
     known = [mask for mask in masks if mask is not None]
     return None if not known else known[0] if len(known) == 1 else np.logical_or.reduce(known)

@@ -1,6 +1,7 @@
 """Excerpts of one document: the lines of matches with their context, and what of an overlong line is shown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 
@@ -22,6 +23,12 @@ class Match(NamedTuple):
     top: int = 0                        # its lines with their context
     bottom: int = 0
     is_long: int = 0                    # one of its lines is longer than is shown
+    column: int = 0                     # of its beginning and its end; 0 is not known yet
+    last_column: int = 0
+
+
+# From a row of its numbers, as the kernels tell them. There are a thousand to an answer, and this way is the quickest.
+match_of: Callable[[Iterable[int]], Match] = partial(tuple.__new__, Match)
 
 
 class Excerpt(NamedTuple):
@@ -29,27 +36,26 @@ class Excerpt(NamedTuple):
 
     start: int
     end: int
-    matches: tuple[Match, ...]
+    matches: Sequence[Match]
     is_long: bool = False
 
 
 def excerpts(matches: Sequence[Match]) -> Iterator[Excerpt]:
     """The lines of the matches with their context; excerpts that meet are one, except with an overlong line."""
-    start = end = -1
-    is_long = False
+    start = end = is_long = 0
     inside: list[Match] = []
     for match in matches:
-        touches = match.top == end and not (is_long or match.is_long)
-        if inside and (match.top < end or touches):
-            end = max(end, match.bottom)
-            is_long = is_long or bool(match.is_long)
+        top, bottom, is_own_long = match.top, match.bottom, match.is_long
+        if inside and (top < end or (top == end and not (is_long or is_own_long))):
+            inside.append(match)
+            end = max(end, bottom)
+            is_long = is_long or is_own_long
         else:
             if inside:
-                yield Excerpt(start, end, tuple(inside), is_long)
-            start, end, is_long, inside = match.top, match.bottom, bool(match.is_long), []
-        inside.append(match)
+                yield Excerpt(start, end, inside, bool(is_long))
+            start, end, is_long, inside = top, bottom, is_own_long, [match]
     if inside:
-        yield Excerpt(start, end, tuple(inside), is_long)
+        yield Excerpt(start, end, inside, bool(is_long))
 
 
 def window(text: memoryview | bytes, start: int, end: int, focus: int, bytes_max: int) -> tuple[int, int]:

@@ -2,8 +2,10 @@
 
 from argosy.search.match.budget import Budget
 from argosy.search.match.shortlist import Hit, Shortlist
-from argosy.search.match.view import file_match
+from argosy.search.match.view import file_matches
 from argosy.search.model import Answer, FileMatch, Form, Options, Reached, Stats
+
+UNBOUNDED = 1 << 62             # matches: more than there are
 
 
 class Quota:
@@ -77,26 +79,30 @@ class Outcome:
         return Answer(files, stats, tuple(sorted(reached, key=lambda each: each.value)))
 
     def _files(self, reached: set[Reached], budget: Budget) -> tuple[FileMatch, ...]:
-        files = []
-        left = self._options.matches_max
         best = self.shortlist.best()
         if len(best) < self.files:
             reached.add(Reached.FILES_SHOWN)
-        for hit in best:
+        chosen = self._chosen(best)
+        if len(chosen) < len(best) or any(shown < hit.match_count for hit, shown in chosen):
+            reached.add(Reached.MATCHES_SHOWN)
+        files: list[FileMatch] = []
+        told = file_matches(chosen, self._options)
+        while len(files) < len(chosen):
             if budget.is_cancelled():
                 reached.add(Reached.CANCELLED)
                 break
-            if self._options.matches_max and left <= 0:
-                reached.add(Reached.MATCHES_SHOWN)
-                break
-            shown = self._shown(hit, left)
-            if shown < hit.match_count:
-                reached.add(Reached.MATCHES_SHOWN)
-            files.append(file_match(hit, shown, self._options))
-            left -= shown
+            files.append(next(told))
         return tuple(files)
 
-    def _shown(self, hit: Hit, left: int) -> int:
-        """How many of the hit's matches are shown when so many may be."""
-        bounds = [bound for bound in (self._options.file_matches_max, left) if bound > 0]
-        return min([hit.match_count, *bounds])
+    def _chosen(self, best: list[Hit]) -> list[tuple[Hit, int]]:
+        """The files that are shown, and how many matches of each."""
+        of_one = self._options.file_matches_max or UNBOUNDED
+        left = self._options.matches_max or UNBOUNDED
+        chosen = []
+        for hit in best:
+            if left <= 0:
+                break
+            shown = min(hit.match_count, of_one, left)
+            chosen.append((hit, shown))
+            left -= shown
+        return chosen

@@ -10,15 +10,17 @@ import numpy as np
 from argosy.search.index.index import Part
 from argosy.search.index.segment import I64, U32, Trait, bitmap_length, frozen
 from argosy.search.kernels.candidates import choose
-from argosy.search.kernels.scan import scan_blocks
+from argosy.search.kernels.scan import scan_blocks, scan_names
+from argosy.search.kernels.selecting import shares
+from argosy.search.match import evaluate
 from argosy.search.match.atoms import Atoms
 from argosy.search.match.budget import Budget
-from argosy.search.match.evaluate import cut, is_one_batch
-from argosy.search.match.expression import Manner
-from argosy.search.match.finders import LiteralFinder, bounds
-from argosy.search.match.hits import NO_MARKS, Hits, Marks, marks_of
-from argosy.search.match.spans import spans_of
+from argosy.search.match.finders import LiteralFinder
+from argosy.search.match.hits import NO_MARKS, Hits, Marks
 from argosy.search.query.tree import Query, Scope, Substring
+
+PIECE_BYTES = 8 << 20           # candidate text looked at in one go: about two milliseconds
+PIECE_SLACK_BYTES = 1 << 18     # so much larger than an even share, or what no document fills would be one more piece
 
 
 class Plain:
@@ -65,49 +67,49 @@ class Plain:
 
 
 class PlainSearch:
-    """A plain query on one part."""
+    """A plain query on some documents of one part, which are looked at in one go."""
 
     def __init__(self, plain: Plain, part: Part, blocks: U32, documents: int, size_bytes: int) -> None:
         self._plain = plain
+        self._part = part
         self._segment = part.segment
         self._blocks = blocks
         self.documents = documents
         self.cost_bytes = size_bytes
         self.content_bytes = self.regexps_considered = 0
 
-    def hits(self) -> Iterator[tuple[int, Hits]]:
-        """What was found, batch by batch: how many documents were looked at, and the hits in them."""
-        for blocks, documents, size_bytes in self._batches():
-            if self._plain.budget.is_spent():
-                return
-            self.content_bytes += size_bytes
-            found, content = self._content(blocks, documents, size_bytes)
-            if not self._plain.with_names:
-                yield documents, Hits(content.documents, content, NO_MARKS, ones(content.documents), found)
-                continue
-            names = self._names(blocks, content.documents)
-            matched = np.concatenate([content.documents, names.documents])
-            matched.sort()
-            yield documents, Hits(matched, content, names, ones(matched), found + len(names.starts))
-
-    def _batches(self) -> Iterator[tuple[U32, int, int]]:
-        """Blocks of whole documents, with the number of these and of their bytes."""
-        if is_one_batch(self.documents, self.cost_bytes):
-            yield self._blocks, self.documents, self.cost_bytes
+    def pieces(self) -> "Iterator[PlainSearch]":
+        """The same in several of about one size, each of whole documents, if it takes long: for threads to share."""
+        count = max(1, -(-self.cost_bytes // PIECE_BYTES))
+        if count <= 1 and self.documents <= evaluate.BATCH_DOCUMENTS:
+            yield self
             return
-        content = self._segment.content
-        sizes = content.block_starts[self._blocks.astype(np.int64) + 1] - content.block_starts[self._blocks]
-        owners = content.block_docs[self._blocks]
-        firsts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])
-        ends = np.append(firsts, len(owners))
-        for at, end, size_bytes in cut(np.add.reduceat(sizes, firsts).astype(np.int64)):
-            yield frozen(self._blocks[ends[at] : ends[end]]), end - at, size_bytes
+        content, at = self._segment.content, 0
+        bytes_max = self.cost_bytes // count + PIECE_SLACK_BYTES
+        rows = shares(self._blocks, content.block_starts, content.block_docs, bytes_max, evaluate.BATCH_DOCUMENTS)
+        for end, documents, size_bytes in rows.tolist():
+            yield PlainSearch(self._plain, self._part, frozen(self._blocks[at:end]), documents, size_bytes)
+            at = end
 
-    def _content(self, blocks: U32, documents: int, size_bytes: int) -> tuple[int, Marks]:
+    def hits(self) -> Iterator[tuple[int, Hits]]:
+        """How many documents were looked at, and the hits in them; nothing if there was no time left."""
+        if self._plain.budget.is_spent():
+            return
+        self.content_bytes = self.cost_bytes
+        found, content = self._content()
+        names = self._names(content.documents) if self._plain.with_names else NO_MARKS
+        matched = content.documents
+        if len(names.documents):
+            matched = np.concatenate([matched, names.documents])
+            matched.sort()
+        yield self.documents, Hits(matched, content, names, ones(matched), found + len(names.starts))
+
+    def _content(self) -> tuple[int, Marks]:
         """The number of matches, and unless they are only counted, where they are."""
+        blocks, documents = self._blocks, self.documents
         needle, content = self._plain.finder.needle, self._segment.content
         # No two matches overlap, so there is room for all; what is never filled is never real memory either.
-        room = 0 if self._plain.counts_only else size_bytes // len(needle.text) + len(blocks)
+        room = 0 if self._plain.counts_only else self.cost_bytes // len(needle.text) + len(blocks)
         places = np.empty(room, np.uint32)
         matched = np.empty(documents, np.uint32)
         firsts = np.empty(documents + 1, np.int64)
@@ -118,27 +120,21 @@ class PlainSearch:
         starts = places[:found].copy()
         return found, Marks(starts, starts + np.uint32(len(needle.text)), None, matched[:files], firsts[: files + 1])
 
-    def _names(self, blocks: U32, matched: U32) -> Marks:
+    def _names(self, matched: U32) -> Marks:
         """The names that match, of documents whose content does not: a name is indexed with its first block."""
-        content, names = self._segment.content, self._segment.names
-        owners = content.block_docs[blocks]
-        is_first = content.block_starts[blocks] == content.starts[owners]
-        asked = _without(owners[is_first], matched)
-        if len(asked) == 0:
+        blocks, needle, names = self._blocks, self._plain.finder.needle, self._segment.names
+        size = len(needle.text)
+        places = np.empty(len(names.data) // size, np.uint32)
+        documents = np.empty(len(blocks), np.uint32)
+        firsts = np.empty(len(blocks) + 1, np.int64)
+        found, files = scan_names(
+            names.data, names.starts, self._segment.content.block_docs, blocks, frozen(matched),
+            needle.pattern, needle.folds, places, documents, firsts,
+        )  # fmt: skip
+        if found == 0:
             return NO_MARKS
-        found = self._plain.finder.find_in_pieces(
-            names.data, *bounds(names, asked), Manner.UTF8, self._plain.budget
-        )
-        return marks_of([spans_of(names, *found, is_name=True)])
-
-
-def _without(documents: U32, others: U32) -> U32:
-    """The documents that are not among the others; both ascend. numpy's own way takes ten times as long on a few."""
-    if len(others) == 0 or len(documents) == 0:
-        return documents
-    places = np.minimum(np.searchsorted(others, documents), len(others) - 1)
-    left: U32 = documents[others[places] != documents]
-    return left
+        starts = places[:found].copy()
+        return Marks(starts, starts + np.uint32(size), None, documents[:files], firsts[: files + 1])
 
 
 def ones(documents: U32) -> I64:

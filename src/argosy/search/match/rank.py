@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from argosy.search.documents import Category
 from argosy.search.index.segment import U8, Segment, frozen
-from argosy.search.kernels.spans import score_matches, score_names
+from argosy.search.kernels.spans import best_points, score_matches, score_names
 from argosy.search.match.hits import Hits, Marks
 
 ATOMS_POINTS = 400                      # for holding every atom; half of them for holding two
@@ -26,10 +26,7 @@ _WORTH_OF = np.array(
 
 def scores(hits: Hits, segment: Segment, *, rank: int, first_document: int, documents: int) -> npt.NDArray[np.float64]:
     """The score of each document of the hits. `first_document` is its segment's place among all `documents`."""
-    best = np.zeros(segment.content.documents, np.float64)
-    _raise_to_best(best, hits.content, match_points(segment, hits.content))
-    _raise_to_best(best, hits.names, name_points(segment, hits.names))
-    points = best[hits.documents] * worth_of(segment.table.categories[hits.documents])
+    points = _best(hits, segment) * worth_of(segment.table.categories[hits.documents])
     points += atoms_points(hits.atoms)
     order = 1 - (first_document + hits.documents) / documents
     return np.trunc(points) * POINT + rank * RANK_POINT + order * ORDER_POINT
@@ -66,6 +63,26 @@ def _boosted(points: npt.NDArray[np.int32], marks: Marks) -> npt.NDArray[np.floa
     return points.astype(np.float64) if marks.boosts is None else points * marks.boosts
 
 
-def _raise_to_best(best: npt.NDArray[np.float64], marks: Marks, points: npt.NDArray[np.float64]) -> None:
-    if len(points):
-        best[marks.documents] = np.maximum.reduceat(points, marks.firsts[:-1])
+def _best(hits: Hits, segment: Segment) -> npt.NDArray[np.float64]:
+    """The points of the best span of each document."""
+    content = _best_in_content(segment, hits.content)
+    if hits.documents is hits.content.documents:        # nothing was found in any name
+        return content
+    best = np.zeros(segment.content.documents, np.float64)
+    best[hits.content.documents] = content
+    if len(hits.names.starts):
+        best[hits.names.documents] = np.maximum.reduceat(name_points(segment, hits.names), hits.names.firsts[:-1])
+    found: npt.NDArray[np.float64] = best[hits.documents]
+    return found
+
+
+def _best_in_content(segment: Segment, marks: Marks) -> npt.NDArray[np.float64]:
+    if len(marks.starts) == 0:
+        return np.empty(0, np.float64)
+    if marks.boosts is not None:
+        return np.maximum.reduceat(match_points(segment, marks), marks.firsts[:-1])
+    symbols = segment.symbols
+    return best_points(
+        segment.content.data, frozen(marks.starts), frozen(marks.ends), frozen(marks.firsts),
+        symbols.starts, symbols.lengths, symbols.points,
+    ).astype(np.float64)  # fmt: skip

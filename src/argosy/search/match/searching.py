@@ -1,8 +1,8 @@
 """One query on many indexes: reduced for each repository, cut into tasks, gathered into one answer.
 
 The repository's name, flags and branches reduce the query first; what is left is asked of each segment, best documents
-first, until everything is seen or a bound is met. A task is one segment: tasks may run in any order and in threads.
-Only the files that are shown are turned into something to look at.
+first, until everything is seen or a bound is met. A task is one segment, or some of its documents: tasks may run in any
+order and in threads. Only the files that are shown are turned into something to look at.
 """
 
 import itertools
@@ -68,7 +68,7 @@ class Search:
                 work = TreeSearch(search, query)
                 outcome.looked_up(search.lookups, search.index_bytes)
             if work and work.documents:
-                yield number, work
+                yield from ((number, piece) for piece in work.pieces())
         if plain:
             outcome.looked_up(plain.lookups, plain.index_bytes)
 
@@ -123,6 +123,10 @@ class Work(Protocol):
         """How many documents a regular expression has been asked about."""
         ...
 
+    def pieces(self) -> "Iterator[Work]":
+        """The same in parts that threads may share."""
+        ...
+
     def hits(self) -> Iterator[tuple[int, Hits]]:
         """What was found, batch by batch, each with the number of documents looked at."""
         ...
@@ -152,13 +156,16 @@ class TreeSearch:
     def regexps_considered(self) -> int:
         return self._search.regexps_considered
 
+    def pieces(self) -> Iterator[Work]:
+        yield self
+
     def hits(self) -> Iterator[tuple[int, Hits]]:
         for documents, found in self._search.batches(self._possible):
             yield len(documents), hits_of(found, names_only=self._is_for_names)
 
 
 class Task:
-    """The work on one part of an index, under the bounds of the search."""
+    """Work on one part of an index, under the bounds of the search."""
 
     def __init__(
         self, search: Search, index: Index, part: int, work: Work, quotas: Sequence[Quota], number: int

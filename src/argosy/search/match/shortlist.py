@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -40,11 +41,9 @@ class Shortlist:
 
     def add(self, index: Index, part: int, hits: Hits, scores: npt.NDArray[np.float64]) -> None:
         batch = _Batch(index, part, hits)
-        order = np.argsort(-scores, kind="stable")
-        if self._size:
-            order = order[: self._size]
-            if len(self._entries) >= self._size:
-                order = order[scores[order] > self._entries[-1][0]]
+        order = _best_of(scores, self._size)
+        if self._size and len(self._entries) >= self._size:
+            order = order[scores[order] > self._entries[-1][0]]
         self._entries.extend(zip(scores[order].tolist(), itertools.repeat(batch), order.tolist()))
         self._trim()
 
@@ -53,7 +52,7 @@ class Shortlist:
         self._trim()
 
     def _trim(self) -> None:
-        self._entries.sort(key=_best_first)
+        self._entries.sort(key=_score, reverse=True)            # equals stay in their order
         if self._size:
             del self._entries[self._size :]
 
@@ -68,15 +67,23 @@ class _Batch:
     hits: Hits
 
 
-def _best_first(entry: tuple[float, _Batch, int]) -> float:
-    return -entry[0]
+_score = itemgetter(0)
+
+
+def _best_of(scores: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.int64]:
+    """The places of the highest scores, the highest first, the earliest of equals; 0 is all of them."""
+    if not 0 < size < len(scores):
+        return np.argsort(-scores, kind="stable")
+    least = np.partition(scores, -size)[-size]
+    few = np.flatnonzero(scores >= least)                       # to sort these takes a tenth of sorting all
+    return few[np.argsort(-scores[few], kind="stable")[:size]]
 
 
 def _hit(batch: _Batch, place: int, score: float) -> Hit:
     hits = batch.hits
     document, atoms = int(hits.documents[place]), int(hits.atoms[place])
     for marks, is_name in ((hits.content, False), (hits.names, True)):
-        at = int(np.searchsorted(marks.documents, hits.documents[place]))
+        at = place if marks.documents is hits.documents else int(marks.documents.searchsorted(hits.documents[place]))
         if at < len(marks.documents) and marks.documents[at] == document:
             first, last = int(marks.firsts[at]), int(marks.firsts[at + 1])
             boosts = None if marks.boosts is None else marks.boosts[first:last]

@@ -11,11 +11,11 @@ from argosy.search.model import Chunk, Fragment, Line, Location, Options, Range,
 SymbolOf = Callable[[int], SymbolInfo]
 Explain = Callable[[Match], str]
 
-NEAR_BYTES = 512                # so close to the line's beginning, to look at all before the match is the quickest
-
 _NEWLINE = b"\n"
+_NO_SYMBOLS: tuple[SymbolInfo | None, ...] = ()
 _line_start = attrgetter("line_start")
 _points = attrgetter("points")
+_symbol_number = attrgetter("symbol")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +31,29 @@ class Told:
 def chunks(told: Told, matches: Sequence[Match], options: Options) -> tuple[Chunk, ...]:
     """The matches of a document as runs of whole lines. An overlong line is a run of its own and clipped."""
     columns = Columns(told.text)
-    return tuple(_chunk(told, excerpt, columns, options) for excerpt in excerpts(matches))
+    return tuple([_chunk(told, excerpt, columns, options) for excerpt in excerpts(matches)])
 
 
 def _chunk(told: Told, excerpt: Excerpt, columns: Columns, options: Options) -> Chunk:
-    start, end, first = excerpt.start, excerpt.end, excerpt.matches[0]
-    if excerpt.is_long:
-        start, end = window(told.text, start, end, first.start, options.line_bytes_max)
-    if start == first.line_start:
-        begin = Location(start - told.start, first.line, 1)
-    elif start < first.line_start:
-        begin = Location(start - told.start, first.line - bytes(told.text[start : first.line_start]).count(_NEWLINE), 1)
-    else:
-        begin = Location(start - told.start, first.line, columns.column(first.line_start, start))
-    matches = excerpt.matches
-    ranges = tuple([_range(told, match, columns) for match in matches])
-    symbols = tuple([_symbol(told, match) for match in matches])
-    best = first if len(matches) == 1 else max(matches, key=_points)
+    start, end, matches, is_long = excerpt
+    text, best, symbols = told.text, matches[0], _NO_SYMBOLS
+    line, line_start, column = best.line, best.line_start, 1
+    if is_long:
+        start, end = window(text, start, end, best.start, options.line_bytes_max)
+    if start < line_start:
+        line -= text[start:line_start].tobytes().count(_NEWLINE)
+    elif start > line_start:
+        column = columns.column(line_start, start)
+    if len(matches) > 1:
+        best = max(matches, key=_points)
+    if max(map(_symbol_number, matches)) >= 0:
+        symbols = tuple([_symbol(told, match) for match in matches])
     return Chunk(
-        content=bytes(told.text[start:end]),
-        start=begin,
-        ranges=ranges,
-        symbols=symbols if any(symbols) else (),
-        is_clipped=(start, end) != (excerpt.start, excerpt.end),
+        text[start:end].tobytes(),
+        Location(start - told.start, line, column),
+        tuple([_range(told, match, columns) for match in matches]),
+        symbols,
+        is_clipped=is_long and (start, end) != (excerpt.start, excerpt.end),
         best_line=best.line,
         score=best.points,
         explanation=told.explain(best),
@@ -61,20 +61,19 @@ def _chunk(told: Told, excerpt: Excerpt, columns: Columns, options: Options) -> 
 
 
 def _range(told: Told, match: Match, columns: Columns) -> Range:
-    line_start, base = match.line_start, told.start
-    is_near = match.last_start == line_start and match.end - line_start <= NEAR_BYTES
-    if is_near and told.text[line_start : match.end].tobytes().isascii():
+    base = told.start
+    if match.column:
         return Range(
-            Location(match.start - base, match.line, match.start - line_start + 1),
-            Location(match.end - base, match.line, match.end - line_start + 1),
+            Location(match.start - base, match.line, match.column),
+            Location(match.end - base, match.line, match.last_column),
         )
-    start = Location(match.start - told.start, match.line, columns.column(match.line_start, match.start))
-    return Range(start, Location(match.end - told.start, match.last_line, columns.column(match.last_start, match.end)))
+    start = Location(match.start - base, match.line, columns.column(match.line_start, match.start))
+    return Range(start, Location(match.end - base, match.last_line, columns.column(match.last_start, match.end)))
 
 
 def lines(told: Told, matches: Sequence[Match], options: Options) -> tuple[Line, ...]:
     """The matches of a document line by line. None runs over the end of its line."""
-    return tuple(_line(told, start, list(group), options) for start, group in groupby(matches, _line_start))
+    return tuple([_line(told, start, list(group), options) for start, group in groupby(matches, _line_start)])
 
 
 def _line(told: Told, start: int, matches: list[Match], options: Options) -> Line:

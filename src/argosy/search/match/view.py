@@ -1,15 +1,20 @@
-"""A hit turned into something to look at."""
+"""Hits turned into something to look at.
 
-from itertools import pairwise
+What the kernels can tell of a match they tell of many files at once: there are fifty to an answer, and to ask for each
+would take longer than to look.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 
 from argosy.search.documents import SkipReason
 from argosy.search.index.segment import I64, U32, Segment, frozen
 from argosy.search.kernels.checksums import TABLES, crc64
-from argosy.search.kernels.places import LAST_LINE, LINE, places
+from argosy.search.kernels.places import places, places_in_documents
 from argosy.search.kernels.spans import score_matches
-from argosy.search.match.excerpts import Match
+from argosy.search.match.excerpts import Match, match_of
 from argosy.search.match.explaining import file_explanation, match_explanation, name_explanation
 from argosy.search.match.hits import Marks
 from argosy.search.match.rank import name_points
@@ -18,16 +23,30 @@ from argosy.search.match.telling import Explain, Told, chunks, lines, name_chunk
 from argosy.search.model import Chunk, FileMatch, Form, Line, Options, SymbolInfo
 from argosy.search.symbols.kinds import KINDS
 
+TOGETHER_MATCHES = 4096         # looked up together; a file with more, by itself
+
 _SKIPS = tuple(reason.value for reason in SkipReason)
 _NEWLINE = ord("\n")
 
 
-def file_match(hit: Hit, shown: int, options: Options) -> FileMatch:
-    """The file with so many of its matches."""
+def file_matches(chosen: Sequence[tuple[Hit, int]], options: Options) -> Iterator[FileMatch]:
+    """Each file with so many of its matches."""
+    at = 0
+    while at < len(chosen):
+        together, matches = at, 0
+        while at < len(chosen) and (at == together or matches + chosen[at][1] <= TOGETHER_MATCHES):
+            matches += chosen[at][1]
+            at += 1
+        group = chosen[together:at]
+        for (hit, _), found in zip(group, _matches(group, options), strict=True):
+            yield _file_match(hit, found, options)
+
+
+def _file_match(hit: Hit, matches: Sequence[Match], options: Options) -> FileMatch:
     part, repository = hit.index.parts[hit.part], hit.index.repository
     segment, mask = part.segment, int(part.branches[hit.document])
     branches = [branch for i, branch in enumerate(repository.branches) if mask >> i & 1]
-    told_chunks, told_lines = _told(hit, segment, shown, options)
+    told_chunks, told_lines = _told(hit, matches, segment, options)
     return FileMatch(
         repository=repository.name,
         path=segment.path(hit.document).decode("utf-8", "surrogateescape"),
@@ -62,24 +81,20 @@ def _bounds(segment: Segment, document: int) -> tuple[int, int]:
     return int(starts[document]), int(starts[document + 1]) - 1
 
 
-def _told(hit: Hit, segment: Segment, shown: int, options: Options) -> tuple[tuple[Chunk, ...], tuple[Line, ...]]:
-    if options.form is Form.COUNT:
-        return (), ()
+def _told(
+    hit: Hit, matches: Sequence[Match], segment: Segment, options: Options
+) -> tuple[tuple[Chunk, ...], tuple[Line, ...]]:
+    is_by_line = options.form is Form.LINES
     if hit.is_name:
-        name, named = segment.path(hit.document), _name_matches(hit, segment)[:shown]
-        explain = _explainer(name_explanation, options)
-        if options.form is Form.CHUNKS:
-            return (name_chunk(name, named, explain),), ()
-        return (), (name_line(name, named, explain),)
+        name, explain = segment.path(hit.document), _explainer(name_explanation, options)
+        return ((), (name_line(name, matches, explain),)) if is_by_line else ((name_chunk(name, matches, explain),), ())
     told = Told(
         text=memoryview(segment.content.data),  # type: ignore[arg-type]
         start=int(segment.content.starts[hit.document]),
         symbol_of=lambda symbol: symbol_info(segment, symbol),
         explain=_explainer(lambda match: match_explanation(segment, match), options),
     )
-    if options.form is Form.CHUNKS:
-        return chunks(told, _matches(hit, segment, shown, options), options), ()
-    return (), lines(told, _matches(hit, segment, shown, options), options)
+    return ((), lines(told, matches, options)) if is_by_line else (chunks(told, matches, options), ())
 
 
 def _explainer(explain: Explain, options: Options) -> Explain:
@@ -90,28 +105,69 @@ def _unexplained(_: Match) -> str:
     return ""
 
 
-def _matches(hit: Hit, segment: Segment, shown: int, options: Options) -> list[Match]:
-    """The first matches in the content; told line by line, one over several lines is a match in each."""
-    starts, ends = frozen(hit.starts[:shown]), frozen(hit.ends[:shown])
+def _matches(group: Sequence[tuple[Hit, int]], options: Options) -> list[list[Match]]:
+    """The first matches of each file; those in contents are looked up segment by segment, each in one go."""
+    found: list[list[Match]] = [[] for _ in group]
+    segments: dict[tuple[int, int], list[int]] = {}
+    for number, (hit, shown) in enumerate(group):
+        if hit.is_name:
+            found[number] = _name_matches(hit)[:shown]
+        else:
+            segments.setdefault((id(hit.index), hit.part), []).append(number)
+    for numbers in segments.values():
+        numbers.sort(key=lambda number: group[number][0].document)
+        for number, matches in zip(numbers, _in_contents([group[n] for n in numbers], options), strict=True):
+            found[number] = matches
+    return found
+
+
+def _in_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator[list[Match]]:
+    """The first matches in the content of documents of one segment, ascending as they are."""
+    first = group[0][0]
+    segment = first.index.parts[first.part].segment
     content, symbols = segment.content, segment.symbols
-    start, end = _bounds(segment, hit.document)
-    points, found = score_matches(content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points)
-    worth = points if hit.boosts is None else points * hit.boosts[:shown]
-    is_by_line = options.form is Form.LINES
-    bytes_max = 0 if is_by_line else options.line_bytes_max        # a line of its own is clipped when it is told
+    starts = frozen(np.concatenate([hit.starts[:shown] for hit, shown in group]))
+    ends = frozen(np.concatenate([hit.ends[:shown] for hit, shown in group]))
+    documents = frozen(np.array([hit.document for hit, _ in group], np.uint32))
+    firsts = [0, *accumulate(shown for _, shown in group)]
+    table = np.empty((len(starts), len(Match._fields)), np.int64)
+    table[:, 0], table[:, 1] = starts, ends
+    table[:, 2], table[:, 3] = score_matches(
+        content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points
+    )
+    table[:, 4:] = places_in_documents(
+        content.data, content.starts, content.block_starts, content.block_lines, documents,
+        frozen(np.array(firsts)), starts, ends, options.context_lines, _bytes_max(options),
+    )  # fmt: skip
+    matches = list(map(match_of, table.tolist()))
+    for (hit, shown), (low, high) in zip(group, pairwise(firsts), strict=True):
+        own = matches[low:high]
+        if hit.boosts is not None:
+            worths = zip(own, hit.boosts[:shown].tolist(), strict=True)
+            own = [match._replace(points=match.points * boost) for match, boost in worths]
+        if options.form is Form.LINES and any(match.last_line > match.line for match in own):
+            own = _by_line(own, hit, segment, options)
+        yield own
 
-    def placed(starts: U32, ends: U32) -> I64:
-        return places(
-            content.data, start, end, content.block_starts, content.block_lines, starts, ends,
-            options.context_lines, bytes_max,
-        )  # fmt: skip
 
-    rows = placed(starts, ends).tolist()
-    if is_by_line and any(row[LAST_LINE] > row[LINE] for row in rows):
-        starts, ends, owners = split(segment, starts, ends)
-        worth, found, rows = worth[owners], found[owners], placed(starts, ends).tolist()
-    told = zip(starts.tolist(), ends.tolist(), worth.tolist(), found.tolist(), rows, strict=True)
-    return [Match(begin, stop, value, symbol, *row) for begin, stop, value, symbol, row in told]
+def _bytes_max(options: Options) -> int:
+    """The length of an overlong line; a line of its own is clipped when it is told."""
+    return 0 if options.form is Form.LINES else options.line_bytes_max
+
+
+def _by_line(matches: Sequence[Match], hit: Hit, segment: Segment, options: Options) -> list[Match]:
+    """Told line by line, a match over several lines is one in each."""
+    content = segment.content
+    whole = np.array([(match.start, match.end) for match in matches], np.uint32)
+    starts, ends, owners = split(segment, whole[:, 0], whole[:, 1])
+    rows = places(
+        content.data, *_bounds(segment, hit.document), content.block_starts, content.block_lines, starts, ends,
+        options.context_lines, _bytes_max(options),
+    )  # fmt: skip
+    told = zip(starts.tolist(), ends.tolist(), owners.tolist(), rows.tolist(), strict=True)
+    return [
+        Match(start, end, matches[owner].points, matches[owner].symbol, *row) for start, end, owner, row in told
+    ]
 
 
 def split(segment: Segment, starts: U32, ends: U32) -> tuple[U32, U32, I64]:
@@ -125,9 +181,10 @@ def split(segment: Segment, starts: U32, ends: U32) -> tuple[U32, U32, I64]:
     return frozen(rows[:, 0].astype(np.uint32)), frozen(rows[:, 1].astype(np.uint32)), rows[:, 2]
 
 
-def _name_matches(hit: Hit, segment: Segment) -> list[Match]:
+def _name_matches(hit: Hit) -> list[Match]:
     if len(hit.starts) == 0:
         return []
+    segment = hit.index.parts[hit.part].segment
     document = np.array([hit.document], np.uint32)
     marks = Marks(hit.starts, hit.ends, hit.boosts, document, np.array([0, len(hit.starts)]))
     base = int(segment.names.starts[hit.document])

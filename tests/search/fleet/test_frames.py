@@ -1,0 +1,520 @@
+"""Frames: many questions on one connection, and nothing left of those who go away, stall or speak another language."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled, Unavailable
+from argosy.base.tracing import NO_TRACER, Attribute, Span
+from argosy.search.fleet import client, packing
+from argosy.search.fleet.client import FarNodes
+from argosy.search.fleet.frames import client as lines
+from argosy.search.fleet.frames import service, wire
+from argosy.search.fleet.frames.service import FramesRoute
+from argosy.search.fleet.frames.wire import Frame, Parser, Refusal, framed
+from argosy.search.fleet.http import node_routes
+from argosy.search.fleet.model import Asked, FileAsked, FileText, NodeStatus
+from argosy.search.fleet.packing import pack
+from argosy.search.index.index import Index
+from argosy.search.model import Answer, Options, Repository, Stats
+from tests.search.fleet.counter import HOST, NAMES, Counter, asked, open_door, small
+
+PATIENCE_S = 60.0
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def nodes() -> AsyncIterator[FarNodes]:
+    nodes = FarNodes()
+    yield nodes
+    await nodes.close()
+
+
+@pytest.fixture(scope="module")
+def indexes() -> list[Index]:
+    return [small(name) for name in NAMES]
+
+
+# -- the wire -------------------------------------------------------------------------------------------------------
+
+FRAMES = st.builds(
+    Frame,
+    st.integers(0, wire.CALLS_MAX - 1),
+    st.integers(0, 255),
+    st.binary(max_size=20),
+    st.binary(max_size=200),
+)
+
+
+@given(st.lists(FRAMES, max_size=8), st.lists(st.integers(1, 60), min_size=1, max_size=40))
+def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame], cuts: list[int]) -> None:
+    data = b"".join(framed(each.call, each.kind, each.body, each.trace) for each in frames)
+    parser, heard, at = Parser(1000), list[Frame](), 0
+    for cut in [*cuts, len(data)]:
+        heard += parser.feed(data[at : at + cut])
+        at += cut
+    assert heard == frames
+
+
+def test_a_frame_that_would_be_too_long_is_refused_at_its_header() -> None:
+    parser = Parser(10)
+    with pytest.raises(Invalid, match="is none of ours"):
+        parser.feed(framed(1, 1, bytes(11 + wire.TRACE_BYTES_MAX))[:11])
+    with pytest.raises(Invalid, match="is none of ours"):
+        Parser(10).feed(b"\0\0\0\1\0\0\0\0\0\0\2x")             # a trace that is longer than all of it
+
+
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [
+        (Invalid("mend it"), Refusal(400, "mend it")),
+        (NotOwner("there", hint="n2:1"), Refusal(421, "there", hint="n2:1")),
+        (Throttled("slowly", retry_after_s=7.5), Refusal(429, "slowly", retry_after_s=7.5)),
+        (Invalid("no Unicode: \udcff"), Refusal(400, "no Unicode: \\udcff")),
+        (Invalid("https://me:secret@host/x"), Refusal(400, "https://***@host/x")),
+    ],
+    ids=str,
+)
+def test_an_error_keeps_what_tells_where_and_when_to_go_on(error: ArgosyError, refusal: Refusal) -> None:
+    told = wire.unpacked_refusal(wire.packed_refusal(error))
+    assert told == refusal or ("secret" not in told.message and "host/x" in told.message)
+
+
+def test_a_refusal_that_is_none_is_one_all_the_same() -> None:
+    assert wire.unpacked_refusal(b"\xc1nonsense") == Refusal(500, repr(b"\xc1nonsense"))
+
+
+def test_a_greeting_is_read_when_it_is_whole_and_not_without_end() -> None:
+    whole = wire.greeting("n:1", {"authorization": "Bearer x"})
+    assert wire.said(whole[:-1]) is None
+    said = wire.said(whole + b"rest")
+    assert said is not None
+    assert (said.is_in_frames, said.headers["authorization"], said.rest, said.status) == (True, b"Bearer x", b"rest", 0)
+    with pytest.raises(Invalid, match="8192 bytes"):
+        wire.said(bytes(wire.GREETING_BYTES_MAX + 1))
+
+
+# -- many questions -------------------------------------------------------------------------------------------------
+
+
+class Told:
+    """A node whose answers wait until they are told to go, by the query that was asked."""
+
+    def __init__(self) -> None:
+        self.gates: dict[str, asyncio.Event] = {}
+        self.ended: list[str] = []
+
+    async def search(self, asked: Asked) -> Answer:
+        gate = self.gates[asked.query] = asyncio.Event()
+        try:
+            await gate.wait()
+        finally:
+            self.ended.append(asked.query)
+        return Answer(stats=Stats(files=int(asked.query)))
+
+    async def file(self, asked: FileAsked) -> FileText:
+        return FileText(Repository("r"), asked.path, bytes(int(asked.path)))
+
+    async def status(self) -> NodeStatus:
+        return NodeStatus("n1", "", "", 0.0, False, 0, 0, 0)
+
+
+def is_at(node: Told, *queries: str) -> Callable[[], bool]:
+    return lambda: set(queries) <= node.gates.keys()
+
+
+async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(nodes: FarNodes) -> None:
+    node = Told()
+    async with open_door(node) as address:     # type: ignore[arg-type]
+        calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(20)]
+        await until(is_at(node, *map(str, range(20))))
+        for number in reversed(range(20)):
+            node.gates[str(number)].set()
+            assert (await calls[number]).stats.files == number
+        assert nodes.lines.count() == 1
+
+
+async def test_a_question_that_is_called_off_ends_alone(nodes: FarNodes) -> None:
+    node = Told()
+    async with open_door(node) as address:     # type: ignore[arg-type]
+        calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(2)]
+        await until(is_at(node, "0", "1"))
+        calls[0].cancel()
+        await until(lambda: node.ended == ["0"])
+        node.gates["1"].set()
+        assert (await calls[1]).stats.files == 1
+        assert nodes.lines.count() == 1
+
+
+async def test_whoever_goes_away_ends_all_that_was_asked(nodes: FarNodes) -> None:
+    node = Told()
+    async with open_door(node) as address:     # type: ignore[arg-type]
+        calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(3)]
+        await until(is_at(node, "0", "1", "2"))
+        await nodes.close()
+        await until(lambda: sorted(node.ended) == ["0", "1", "2"])
+        for told in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(told, Unavailable)
+            assert "closing" in str(told)
+
+
+async def test_a_late_question_is_given_up_and_the_others_are_not(
+    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MARGIN_S", 0.0)
+    node = Told()
+    async with open_door(node) as address:     # type: ignore[arg-type]
+        slow = asyncio.ensure_future(nodes.at(address).search(asked("1")))
+        late = asyncio.ensure_future(nodes.at(address).search(asked("2", options=Options(wall_time_s=0.2))))
+        await until(is_at(node, "1", "2"))
+        number = 3
+        while not late.done():                  # so that the connection is not silent
+            other = asyncio.ensure_future(nodes.at(address).search(asked(str(number))))
+            await until(is_at(node, str(number)))
+            node.gates[str(number)].set()
+            assert (await other).stats.files == number
+            number += 1
+        with pytest.raises(Unavailable, match=r"did not answer within 0.2 s"):
+            await late
+        await until(lambda: "2" in node.ended)
+        node.gates["1"].set()
+        assert (await slow).stats.files == 1
+
+
+# -- who is let in --------------------------------------------------------------------------------------------------
+
+
+async def spoken_to(address: str, said: bytes) -> bytes:
+    """All that a server says to this before it ends the connection."""
+    host, port = address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(said)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("token", [{}, {"authorization": "Bearer wrong"}, {"authorization": "sesam"}], ids=str)
+async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[str, str]) -> None:
+    node = Told()
+    async with open_door(node, fleet_token="sesam") as address:     # type: ignore[arg-type]
+        question = framed(1, wire.SEARCH, pack(asked("1")))
+        heard = await spoken_to(address, wire.greeting("n", token) + question)
+    assert heard.startswith(b"HTTP/1.1 401 ")
+    assert node.gates == {}
+
+
+async def test_another_language_is_not_spoken() -> None:
+    async with open_door(Told()) as address:     # type: ignore[arg-type]
+        other = wire.greeting("n", {}).replace(b"frames-1", b"frames-2")
+        assert (await spoken_to(address, other)).startswith(b"HTTP/1.1 426 ")
+
+
+async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: FarNodes) -> None:
+    async with open_door(Told()) as address:     # type: ignore[arg-type]
+        host, port = address.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for byte in wire.greeting("n", {}) + framed(7, wire.STATUS):
+            writer.write(bytes([byte]))
+            await writer.drain()
+        heard = await reader.readexactly(len(wire.WELCOME))
+        assert heard == wire.WELCOME
+        header = await reader.readexactly(11)
+        assert header[4:9] == b"\0\0\0\7\0"             # the call, and that it is answered
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        framed(1, wire.SEARCH, bytes(packing.QUESTION_BYTES_MAX + wire.TRACE_BYTES_MAX + 1))[:11],
+        framed(1, wire.SEARCH, pack(asked("1"))) * 2,
+    ],
+    ids=["too long", "the same call twice"],
+)
+async def test_whoever_breaks_the_rules_is_cut_off(said: bytes) -> None:
+    node = Told()
+    async with open_door(node) as address:     # type: ignore[arg-type]
+        assert await spoken_to(address, wire.greeting("n", {}) + said) == wire.WELCOME
+        await until(lambda: len(node.ended) == len(node.gates))
+
+
+async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: FarNodes) -> None:
+    async with open_door(Told()) as address:     # type: ignore[arg-type]
+        for kind, why in ((99, "question of kind 99"), (wire.LIST, "in this node's log"), (wire.SEARCH, "no msgpack")):
+            host, port = address.split(":")
+            answer = await nodes.lines.ask((host, int(port)), "search", kind, b"\xc1", b"", 10.0)
+            assert answer.kind == wire.REFUSED
+            assert why in wire.unpacked_refusal(answer.body).message
+
+
+async def test_over_plain_http_one_is_told_what_to_do(indexes: list[Index]) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        heard = await spoken_to(address, b"GET /v1/node/frames?x HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
+    assert heard.startswith(b"HTTP/1.1 400 ")
+    assert b"upgrade to argosy-frames-1" in heard
+
+
+# -- servers that behave badly --------------------------------------------------------------------------------------
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def scripted(*scripts: Script) -> AsyncIterator[str]:
+    """A server that does one of these on each connection."""
+    left = list(scripts)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await left.pop(0)(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, HOST, 0)
+    async with server:
+        yield f"{HOST}:{server.sockets[0].getsockname()[1]}"
+    assert left == [], "every script was played"
+
+
+def saying(data: bytes) -> Script:
+    async def say(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        await writer.drain()
+
+    return say
+
+
+async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Welcomes, hears the question, and is gone."""
+    writer.write(wire.WELCOME)
+    await reader.readexactly(11)
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(wire.WELCOME)
+    header = await reader.readexactly(11)
+    writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, pack(Answer())))
+    await reader.read()
+
+
+async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(wire.WELCOME)
+    await reader.read()
+
+
+async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: FarNodes) -> None:
+    async with scripted(hang_up, answer) as address:
+        assert await nodes.at(address).search(asked()) == Answer()
+        await nodes.close()
+    nodes = FarNodes()
+    async with scripted(hang_up, hang_up) as address:
+        with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
+            await nodes.at(address).search(asked())
+    await nodes.close()
+
+
+async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: FarNodes) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        assert (await nodes.at(address).status()).node == "n1"
+    await until(lambda: nodes.lines.count() == 0)
+    with pytest.raises(Unavailable, match="cannot be asked"):
+        await nodes.at(address).status()
+    async with scripted(answer) as other:
+        assert await nodes.at(other).search(asked()) == Answer()
+        await nodes.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (saying(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"), "no node of ours.*answered with 404"),
+        (saying(b"SSH-2.0-x\r\n\r\n"), "no node of ours"),
+        (saying(wire.WELCOME.replace(b"frames-1", b"frames-2")), "no node of ours"),
+        (saying(bytes(wire.GREETING_BYTES_MAX + 1)), "cannot be asked"),
+        (saying(b""), "cannot be asked: the connection was closed"),
+    ],
+)
+async def test_whoever_does_not_welcome_us_is_no_node(
+    script: Script, why: str, nodes: FarNodes
+) -> None:
+    scripts = (script,) if "closed" not in why else (script, script)
+    async with scripted(*scripts) as address:
+        with pytest.raises(Unavailable, match=why):
+            await nodes.at(address).search(asked())
+
+
+async def test_an_answer_that_would_be_too_long_is_not_read(nodes: FarNodes) -> None:
+    too_long = packing.ANSWER_BYTES_MAX + wire.TRACE_BYTES_MAX + 1
+
+    async def announce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hang_up(reader, writer)
+        writer.write(too_long.to_bytes(4) + bytes(7))
+        await reader.read()
+
+    async with scripted(announce) as address:
+        with pytest.raises(Unavailable, match="what comes back is no answer"):
+            await nodes.at(address).search(asked())
+
+
+async def test_a_connection_on_which_nothing_comes_is_not_used_again(
+    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MARGIN_S", 0.0)
+    async with scripted(say_nothing, answer) as address:
+        with pytest.raises(Unavailable, match=r"did not answer within 0.05 s"):
+            await nodes.at(address).search(asked(options=Options(wall_time_s=0.05)))
+        assert await nodes.at(address).search(asked()) == Answer()
+        await nodes.close()
+
+
+async def test_nobody_waits_for_a_connection_that_does_not_come_about(
+    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes.lines, "_connect_s", 0.05)
+
+    async def no_welcome(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with scripted(no_welcome) as address:
+        calls = [nodes.at(address).search(asked()) for _ in range(3)]
+        for told in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(told, Unavailable)
+            assert "no connection within 0.05 s" in str(told)
+
+
+# -- back-pressure --------------------------------------------------------------------------------------------------
+
+
+async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.StreamReader, asyncio.StreamWriter]:
+    """Somebody who asks for so many files of a megabyte, and reads when they like."""
+    host, port = address.split(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)         # or a system's own might hold it all
+    reader, writer = await asyncio.open_connection(sock=connection, limit=1 << 16)
+    writer.write(wire.greeting("n", {}))
+    for call in range(count):
+        writer.write(framed(call, wire.FILE, pack(FileAsked("r", str(1 << 20)))))
+    await reader.readuntil(b"\r\n\r\n")
+    return connection, reader, writer
+
+
+async def test_an_asker_who_takes_nothing_is_asked_no_more_and_gets_all_of_it_later() -> None:
+    async with open_door(Told()) as address:     # type: ignore[arg-type]
+        _, reader, writer = await held_up(address, 32)
+        parser, heard = Parser(packing.ANSWER_BYTES_MAX), list[Frame]()
+        async with asyncio.timeout(PATIENCE_S):
+            while len(heard) < 32:
+                heard += parser.feed(await reader.read(1 << 16))
+        writer.close()
+    assert sorted(each.call for each in heard) == list(range(32))
+    assert {each.kind for each in heard} == {wire.ANSWERED}
+
+
+async def nothing_but_waiting(writer: asyncio.StreamWriter) -> None:
+    """What is told to a connection that was cut off finds nobody there."""
+    while True:
+        writer.write(framed(99, wire.CALLED_OFF))
+        await writer.drain()
+        await asyncio.sleep(0)
+
+
+async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "STALL_S", 0.05)
+    async with open_door(Told()) as address:     # type: ignore[arg-type]
+        _, _, writer = await held_up(address, 32)
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(nothing_but_waiting(writer), PATIENCE_S)
+        writer.close()
+
+
+async def test_a_question_waits_while_the_node_takes_none(nodes: FarNodes, indexes: list[Index]) -> None:
+    async with open_door(Counter(*indexes).desk) as address:
+        await nodes.at(address).search(asked())
+        [line] = nodes.lines._open.values()
+        line.pause_writing()
+        call = asyncio.ensure_future(nodes.at(address).search(asked()))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not call.done()
+        line.resume_writing()
+        assert (await call).files
+
+
+async def test_a_server_that_ends_answers_what_it_was_asked(nodes: FarNodes) -> None:
+    node, connections = Told(), set[Any]()
+    [route] = [each for each in node_routes(node) if isinstance(each, FramesRoute)]     # type: ignore[arg-type]
+    server = await asyncio.get_running_loop().create_server(lambda: route.upgraded(connections), HOST, 0)
+    async with server:
+        call = asyncio.ensure_future(nodes.at(f"{HOST}:{server.sockets[0].getsockname()[1]}").search(asked("1")))
+        await until(is_at(node, "1"))
+        for connection in list(connections):
+            connection.shutdown()
+        node.gates["1"].set()
+        assert (await call).stats.files == 1
+        await until(lambda: not connections and nodes.lines.count() == 0)
+
+
+# -- traces ---------------------------------------------------------------------------------------------------------
+
+
+class Tracing:
+    """A tracer that carries what it is told, and remembers what it was asked to go on with."""
+
+    def __init__(self, carried: dict[str, str]) -> None:
+        self._carried = carried
+        self.continued_with: list[dict[str, str]] = []
+
+    def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]:
+        return NO_TRACER.span(name, **attributes)
+
+    def carried(self) -> dict[str, str]:
+        return self._carried
+
+    def continued(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+        self.continued_with.append(dict(headers))
+        return nullcontext()
+
+
+async def test_a_trace_goes_on_in_the_node() -> None:
+    there = Tracing({})
+    async with open_door(Told(), tracer=there) as address:     # type: ignore[arg-type]
+        for headers in ({"traceparent": "00-ab-cd-01"}, {}, {"tracestate": "x" * wire.TRACE_BYTES_MAX}):
+            nodes = FarNodes(tracer=Tracing(headers))
+            assert (await nodes.at(address).status()).node == "n1"
+            await nodes.close()
+    assert there.continued_with == [{"traceparent": "00-ab-cd-01"}]
+
+
+# -- lines ----------------------------------------------------------------------------------------------------------
+
+
+async def test_whoever_asks_while_a_connection_is_made_waits_for_the_same_one(indexes: list[Index]) -> None:
+    nodes = FarNodes()
+    async with open_door(Counter(*indexes).desk) as address:
+        answers = await asyncio.gather(*(nodes.at(address).search(asked()) for _ in range(30)))
+        assert all(answer.files for answer in answers)
+        assert nodes.lines.count() == 1
+        await nodes.at(address).status()                # which has a lane of its own
+        assert nodes.lines.count() == 2
+        await nodes.close()
+        await until(lambda: nodes.lines.count() == 0)
+
+
+def test_the_kernel_finds_out_when_the_other_machine_is_gone() -> None:
+    with socket.socket() as connection:
+        lines._keep_alive(connection)
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == lines.PEER_GONE_S * 1000
