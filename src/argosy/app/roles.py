@@ -3,6 +3,8 @@
     hold      takes part in a space and holds the units its settings name: leases alone
     search    bids for repositories, indexes them in memory and answers for them
     jobs      holds shards of the job broker and answers for them
+    indexer   follows publishers and answers who holds which content
+    assigner  gives publishers to the indexers of a pool
     gateway   the front door: APIs and web pages over all search nodes
 
 A process may wear several; search and gateway in one process talk without a network.
@@ -36,6 +38,7 @@ from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings
 
 if TYPE_CHECKING:
+    from argosy.ipni.ports import Indexer
     from argosy.ownership.service import OwnershipNode
     from argosy.registry.ports import RegistryStore
     from argosy.search.catalog.client import CatalogClient
@@ -48,6 +51,8 @@ class Role(StrEnum):
     HOLD = "hold"
     SEARCH = "search"
     JOBS = "jobs"
+    INDEXER = "indexer"
+    ASSIGNER = "assigner"
     GATEWAY = "gateway"
 
 
@@ -76,6 +81,7 @@ class Process:
     lives: list["Life"] = field(default_factory=list)   # beside the node: the process ends when all of them have
     registry: "RegistryStore | None" = None
     catalog: "CatalogClient | None" = None
+    indexer: "Indexer | None" = None            # this process's own indexer of content
     desk: "Node | None" = None                  # this process's own search node, asked without a network
 
 
@@ -144,6 +150,8 @@ _PARTS = {
     Role.HOLD: "argosy.app.holding:hold",
     Role.SEARCH: "argosy.app.searching:search",
     Role.JOBS: "argosy.app.jobs:jobs",
+    Role.INDEXER: "argosy.app.indexing:indexer",
+    Role.ASSIGNER: "argosy.app.assigning:assigner",
     Role.GATEWAY: "argosy.app.fronting:gateway",
 }
 

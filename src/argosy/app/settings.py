@@ -8,6 +8,10 @@ from typing import Any, ClassVar
 from argosy.base.settings import Loaded, load, setting
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.v1.settings import ApiSettings
+from argosy.ipni.assigner.settings import AssignerSettings
+from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.sync.settings import SyncSettings
+from argosy.ipni.web.settings import IndexerHttpSettings
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.settings import OwnershipSettings
@@ -73,6 +77,10 @@ SECTIONS: tuple[type, ...] = (
     ApiSettings,
     JobsSettings,
     ShardStoreSettings,
+    IndexerSettings,
+    IndexerHttpSettings,
+    SyncSettings,
+    AssignerSettings,
     ThrottleSettings,
     LimitSettings,
     LogSettings,

@@ -71,8 +71,15 @@ class ShownSetting:
 class Loaded:
     """The settings of one process, by class: `loaded.get(KeeperSettings).ttl_s`."""
 
-    def __init__(self, by_class: Mapping[type, Any], sources: Mapping[_Key, str], ignored: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        by_class: Mapping[type, Any],
+        sources: Mapping[_Key, str],
+        ignored: tuple[str, ...],
+        path: Path | None = None,
+    ) -> None:
         self._by_class = by_class
+        self.path = path            # the file they came from, to be read again
         self.sources = sources
         self.ignored = ignored      # ARGOSY_ variables of no known section: other programs may own them
 
@@ -86,7 +93,7 @@ class Loaded:
 
     def changed(self, sections: Mapping[type, Any]) -> "Loaded":
         """The same settings with some sections replaced."""
-        return Loaded({**self._by_class, **sections}, self.sources, self.ignored)
+        return Loaded({**self._by_class, **sections}, self.sources, self.ignored, self.path)
 
 
 def load(
@@ -104,7 +111,7 @@ def load(
     if problems := loading.problems:
         count = "1 setting is wrong" if len(problems) == 1 else f"{len(problems)} settings are wrong"
         raise Invalid("\n  ".join([f"{count}:", *problems]))
-    return Loaded(by_class, loading.sources, tuple(loading.ignored))
+    return Loaded(by_class, loading.sources, tuple(loading.ignored), path)
 
 
 def describe(sections: Sequence[type]) -> list[SettingDoc]:

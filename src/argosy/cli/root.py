@@ -31,6 +31,7 @@ COMMANDS = {
     "job": ("argosy.cli.job:job", "Durable jobs: put them, look at them, steer them."),
     "shard": ("argosy.cli.shard:shard", "The shards of the job broker."),
     "worker": ("argosy.cli.worker:worker", "Do jobs."),
+    "ipni": ("argosy.cli.ipni:ipni", "The content index: who holds exactly this content."),
     "throttle": ("argosy.cli.throttle:throttle", "Fair admission when the resource runs short."),
     "sim": ("argosy.cli.sim:sim", "Simulate a fleet, with or without faults."),
     "bench": ("argosy.cli.bench:bench", "Measure, beside peers in the same run."),

@@ -45,7 +45,7 @@ def test_the_json_form_is_that_of_others() -> None:
 @given(
     st.binary(max_size=50),
     st.sampled_from(["", OTHER]),
-    st.lists(st.sampled_from([ADDRESS, "/dns/a/https"]), min_size=1),
+    st.lists(st.sampled_from([ADDRESS, "/dns/a/https"])),
 )
 def test_any_announcement_is_read_back(extra: bytes, origin: str, addresses: list[str]) -> None:
     made = Announce(HEAD, Peer(PEER, tuple(dict.fromkeys(addresses))), extra, origin)

@@ -46,8 +46,10 @@ def encode_json(announce: Announce) -> bytes:
 
 
 def _addresses(announce: Announce) -> list[bytes]:
+    """Who has no address that may be told is still named: the receiver may know where to read from."""
     publisher = announce.publisher
-    return [multiaddr.to_bytes(multiaddr.with_peer(each, publisher.id)) for each in publisher.addresses]
+    whole = [multiaddr.with_peer(each, publisher.id) for each in publisher.addresses] or [f"/p2p/{publisher.id}"]
+    return [multiaddr.to_bytes(each) for each in whole]
 
 
 def decode(data: bytes, is_json: bool) -> Announce:

@@ -1,0 +1,44 @@
+"""The role `assigner`: gives publishers to the indexers of a pool, and takes them from those that freeze."""
+
+import asyncio
+import signal
+
+from starlette.applications import Starlette
+
+from argosy import __version__
+from argosy.app.roles import Process
+from argosy.app.serving import bound, place_of, serve_app
+from argosy.base import logs
+from argosy.base.clock import SystemClock, system_random
+from argosy.base.http import EXCEPTION_HANDLERS
+from argosy.ipni.assigner.driver import Assigner
+from argosy.ipni.assigner.http import assigner_routes
+from argosy.ipni.assigner.settings import AssignerSettings
+
+log = logs.get("app")
+
+
+async def assigner(process: Process) -> None:
+    """Makes the process an assigner; a changed pool file is read by itself, or at once on SIGHUP."""
+    settings = process.loaded.get(AssignerSettings)
+    assigning = Assigner(settings, clock=SystemClock(), random=system_random(), metrics=process.metrics)
+    process.closing.push_async_callback(assigning.close)
+    process.tasks.append(assigning.run())
+    process.ready.append(assigning.service.is_ready)
+    loop, reading = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    def read_again() -> None:
+        task = asyncio.ensure_future(assigning.look())
+        reading.add(task)
+        task.add_done_callback(reading.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, read_again)
+    process.closing.callback(loop.remove_signal_handler, signal.SIGHUP)
+    routes = assigner_routes(
+        assigning.service, admin_token=process.this.admin_token, reload=assigning.reload, version=__version__
+    )
+    listener = bound(settings.host, settings.port, settings="assigner.host or assigner.port")
+    process.closing.callback(listener.close)
+    listener.listen()
+    process.tasks.append(serve_app(Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS), listener))
+    log.info("assigner up", url=f"http://{place_of(listener)}")

@@ -1,0 +1,81 @@
+"""The role `indexer`: a node of the content index, with its finds, announcements and admin API on ports of its own."""
+
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from argosy.app.roles import Process
+from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.settings import load_settings
+from argosy.base import logs
+from argosy.base.clock import SystemClock
+from argosy.ipni.admin.client import IndexerClient
+from argosy.ipni.backends.rocks import RocksStore
+from argosy.ipni.indexer.backends.mirror import mirror_of
+from argosy.ipni.indexer.backends.usage import usage_of
+from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.model import Provider
+from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.sync.client import HttpSources
+from argosy.ipni.sync.settings import SyncSettings
+from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
+from argosy.ipni.web.settings import IndexerHttpSettings
+
+log = logs.get("app")
+
+
+async def indexer(process: Process) -> None:
+    """Makes the process an indexer."""
+    settings = process.loaded.get(IndexerSettings)
+    store = await RocksStore.open(Path(settings.folder), is_double_hashed=settings.is_double_hashed)
+    process.closing.push_async_callback(store.close)
+    sources = HttpSources(process.loaded.get(SyncSettings))
+    process.closing.push_async_callback(sources.close)
+    service = await IndexerService.open(
+        store,
+        sources,
+        settings=settings,
+        usage=usage_of(settings),
+        providers_of=_providers_of,
+        mirror=mirror_of(settings),
+        reread=lambda: load_settings(process.loaded.path).get(IndexerSettings),
+        metrics=process.metrics,
+    )
+    process.closing.push_async_callback(service.close)
+    process.indexer = service
+    process.tasks.append(service.run())
+    _listen(process, service)
+
+
+async def _providers_of(url: str) -> list[Provider]:
+    async with IndexerClient(find_url=url) as client:
+        return await client.providers()
+
+
+def _listen(process: Process, service: IndexerService) -> None:
+    """One port for all surfaces, or a port each."""
+    settings, clock = process.loaded.get(IndexerHttpSettings), SystemClock()
+    token, is_private = process.this.admin_token, settings.is_private_network
+    if settings.ingest_port is None and settings.admin_port is None:
+        whole = indexer_app(
+            service, clock=clock, metrics=process.metrics, admin_token=token, is_private_network=is_private
+        )
+        find = _serve(process, whole, settings.host, settings.port, "ipni_http.port")
+        log.info("indexer up", indexer=service.status().id, find=find, ingest=find, admin=find)
+        return
+    find = _serve(
+        process, find_app(service, clock=clock, metrics=process.metrics), settings.host, settings.port, "ipni_http.port"
+    )
+    ingest = _serve(process, ingest_app(service), settings.host, settings.ingest_port or 0, "ipni_http.ingest_port")
+    guarded = admin_app(service, metrics=process.metrics, admin_token=token, is_private_network=is_private)
+    admin = _serve(process, guarded, settings.host, settings.admin_port or 0, "ipni_http.admin_port")
+    log.info("indexer up", indexer=service.status().id, find=find, ingest=ingest, admin=admin)
+
+
+def _serve(process: Process, app: ASGIApp, host: str, port: int, setting: str) -> str:
+    """The URL at which the application answers from now on."""
+    listener = bound(host, port, settings=setting)
+    process.closing.callback(listener.close)
+    listener.listen()
+    process.tasks.append(serve_app(app, listener))
+    return f"http://{place_of(listener)}"

@@ -1,0 +1,129 @@
+"""A publisher of files as a process: publishes what is named, announces it, and serves the chain."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.settings import NodeSettings, default_data_dir
+from argosy.base.clock import SystemClock, system_random
+from argosy.base.errors import Invalid
+from argosy.base.settings import Loaded
+from argosy.ipni.formats import multiaddr
+from argosy.ipni.publish.backends.files import Hashed, Note, Skipped
+from argosy.ipni.publish.backends.key_file import open_key
+from argosy.ipni.publish.backends.sqlite import SqliteChain
+from argosy.ipni.publish.client import Announcer, Told
+from argosy.ipni.publish.driver import Published, publish_paths, withdraw_paths
+from argosy.ipni.publish.http import publisher_app
+from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.worker import Herald
+
+__all__ = ["Published", "Wish", "publish_and_serve"]
+
+Show = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody wants published, and how indexers come by it."""
+
+    paths: Sequence[Path]
+    announce_urls: Sequence[str] = ()
+    host: str = "127.0.0.1"
+    port: int = 0
+    address: str | None = None
+    content_addresses: Sequence[str] = ()
+    withdraw: bool = False
+    once: bool = False
+
+
+async def publish_and_serve(
+    loaded: Loaded,
+    wish: Wish,
+    *,
+    show: Show,
+    told: Callable[[Published], None],
+    done: Callable[[dict[str, Any]], None],
+) -> None:
+    """Returns when all is announced if it is to be done once, and otherwise when it is cancelled."""
+    folder = _folder(loaded)
+    if wish.once and wish.address is None:
+        raise Invalid("--once needs --address: where the chain is served for indexers to read")
+    async with AsyncExitStack() as closing:
+        listener = None if wish.once else bound(wish.host, wish.port, settings="--host or --port")
+        if listener is not None:
+            closing.callback(listener.close)
+        chain_at = _multiaddr(wish.address or ("" if listener is None else f"http://{place_of(listener)}"))
+        key = await asyncio.to_thread(open_key, folder / "key")
+        store = await SqliteChain.open(folder / "chain.sqlite")
+        closing.push_async_callback(store.close)
+        content_at = [_multiaddr(each) for each in wish.content_addresses] or [chain_at]
+        publisher = await Publisher.open(key, store, addresses=content_at)
+        published = await _changed(publisher, wish, show, told)
+        announcer = Announcer(wish.announce_urls, clock=SystemClock(), random=system_random())
+        closing.push_async_callback(announcer.close)
+        herald = Herald(publisher, announcer, [chain_at], clock=SystemClock())
+        serving = None if listener is None else asyncio.ensure_future(serve_app(publisher_app(publisher), listener))
+        if serving is not None:
+            closing.callback(serving.cancel)
+        done(_shown(publisher, published, await herald.announce(), None if listener is None else chain_at))
+        if serving is not None:
+            await asyncio.gather(serving, herald.run())
+
+
+async def _changed(
+    publisher: Publisher, wish: Wish, show: Show, told: Callable[[Published], None]
+) -> Sequence[Published]:
+    if wish.withdraw:
+        await withdraw_paths(wish.paths, publisher)
+        return []
+    files = size_bytes = 0
+
+    def progress(event: Note | Published) -> None:
+        nonlocal files, size_bytes
+        match event:
+            case Hashed(_, size):
+                files, size_bytes = files + 1, size_bytes + size
+                show(0.0, f"{files} files, {size_bytes >> 20} MiB hashed")
+            case Skipped(path, reason):
+                show(0.0, f"{path}: {reason}")
+            case Published():
+                told(event)
+
+    return await publish_paths(wish.paths, publisher, progress=progress)
+
+
+def _folder(loaded: Loaded) -> Path:
+    return Path(loaded.get(NodeSettings).data_dir or default_data_dir()).expanduser() / "publisher"
+
+
+def _shown(
+    publisher: Publisher, published: Sequence[Published], announced: Sequence[Told], serving: str | None
+) -> dict[str, Any]:
+    return {
+        "publisher": publisher.id,
+        "head": None if publisher.head is None else str(publisher.head),
+        "published": [
+            {
+                "path": str(each.path), "context": each.context.hex(), "files": each.files, "bytes": each.size_bytes,
+                "advertisement": None if each.advert is None else str(each.advert),
+            }
+            for each in published
+        ],
+        "announced": [
+            {"url": each.url, "error": None if each.error is None else str(each.error)} for each in announced
+        ],
+        "serving": serving,
+    }  # fmt: skip
+
+
+def _multiaddr(address: str) -> str:
+    """A URL or a multiaddr, as a multiaddr."""
+    if address.startswith("/"):
+        multiaddr.to_bytes(address)         # Invalid if it is none
+        return address
+    return multiaddr.from_url(address)

@@ -1,0 +1,271 @@
+"""The client of one indexer: its admin, find and ingest APIs over HTTP.
+
+Whatever an indexer refuses comes back as the error it was. What did not get there is Unavailable; what may have got
+there and was never answered is `NoAnswer`, for it may have taken effect. Every call has a deadline and every answer a
+bound, and no redirect is followed: whom to talk to is the operator's choice, not the other side's.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from argosy.base.errors import (
+    ArgosyError,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
+from argosy.ipni.admin import wire
+from argosy.ipni.formats import announce as announces
+from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.bases import base58
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.model import Assignment, IndexerStatus, Provider, Result, StoreFigures
+from argosy.ipni.web.providers_json import decode_provider, decode_providers
+from argosy.ipni.web.results import decode_json
+
+CALL_S = 10.0                       # unless a call is known to do more before it answers
+HANDOFF_S = 60.0                    # the indexer reads the frozen one's providers first
+CONNECT_S = 3.0
+KEEP_ALIVE_S = 4.0                  # less than the 5 s after which uvicorn closes what is idle
+CONNECTIONS_MAX = 32
+BODY_BYTES_MAX = 8 << 20
+LIST_BYTES_MAX = 256 << 20          # of providers: some 1 KiB each
+RETRY_AFTER_S = 2.0                 # of a 429 that does not say
+
+_KINDS: Mapping[int, type[ArgosyError]] = {
+    400: Invalid, 401: Unauthorized, 403: Forbidden, 404: NotFound, 405: Invalid, 409: Conflict, 410: Gone,
+}
+
+
+class NoAnswer(Unavailable):
+    """The request went out and nothing came back: it may have taken effect."""
+
+
+class IndexerClient:
+    """One indexer by the URLs of its APIs; one that is not given is not asked.
+
+    Belongs to the event loop it is first used in; `close` it, or use it as a context.
+    """
+
+    def __init__(
+        self,
+        admin_url: str | None = None,
+        find_url: str | None = None,
+        ingest_url: str | None = None,
+        *,
+        token: str | None = None,
+        call_s: float = CALL_S,
+    ) -> None:
+        self._bases = {"admin": admin_url, "find": find_url, "ingest": ingest_url}
+        self._token = token
+        self._call_s = call_s
+        self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    # -- what an assigner asks ----------------------------------------------------------------------------------------
+
+    async def status(self) -> IndexerStatus:
+        return wire.status(await self._ask("admin", "GET", "/status"))
+
+    async def assigned(self) -> list[Assignment]:
+        return wire.assigned(await self._ask("admin", "GET", "/ingest/assigned", bytes_max=LIST_BYTES_MAX))
+
+    async def preferred(self) -> list[str]:
+        return wire.texts(await self._ask("admin", "GET", "/ingest/preferred", bytes_max=LIST_BYTES_MAX))
+
+    async def assign(self, publisher: str) -> None:
+        await self._ask("admin", "POST", f"/ingest/assign/{_part(publisher)}")
+
+    async def unassign(self, publisher: str) -> None:
+        await self._ask("admin", "PUT", f"/ingest/unassign/{_part(publisher)}")
+
+    async def handoff(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
+        body = {"FrozenID": frozen_id, "FrozenURL": frozen_url}
+        await self._ask("admin", "POST", f"/ingest/handoff/{_part(publisher)}", json=body, call_s=HANDOFF_S)
+
+    async def announce(self, announce: Announce) -> None:
+        await self._ask("ingest", "PUT", "/announce", body=announces.encode(announce))
+
+    # -- what an operator asks ----------------------------------------------------------------------------------------
+
+    async def check_health(self) -> None:
+        await self._ask("admin", "GET", "/healthcheck")
+
+    async def freeze(self) -> None:
+        await self._ask("admin", "PUT", "/freeze")
+
+    async def allow(self, peer: str) -> None:
+        await self._ask("admin", "PUT", f"/ingest/allow/{_part(peer)}")
+
+    async def block(self, peer: str) -> None:
+        await self._ask("admin", "PUT", f"/ingest/block/{_part(peer)}")
+
+    async def sync(
+        self, publisher: str, address: str | None = None, *, depth: int = 0, is_resync: bool = False
+    ) -> None:
+        query = {"depth": str(depth), "resync": str(is_resync).lower()}
+        await self._ask("admin", "POST", f"/ingest/sync/{_part(publisher)}", query=query, json=address)
+
+    async def syncs(self) -> list[str]:
+        """The publishers with a sync under way that an operator has started."""
+        return wire.texts(await self._ask("admin", "GET", "/ingest/sync/"))
+
+    async def remove_provider(self, id: str, *, is_blocked: bool = False) -> None:
+        query = {"block": str(is_blocked).lower()}
+        await self._ask("admin", "DELETE", f"/removeprovider/{_part(id)}", query=query, call_s=HANDOFF_S)
+
+    async def import_providers(self, url: str) -> None:
+        """Registers whom another indexer knows; `url` is that of its find API."""
+        body = {"indexer": b64encode(url.encode()).decode()}
+        await self._ask("admin", "POST", "/importproviders", json=body, call_s=HANDOFF_S)
+
+    async def mark_processed(self, provider: str, ad: Cid) -> None:
+        await self._ask("admin", "PUT", f"/markadprocessed/{_part(provider)}", query={"cid": str(ad)})
+
+    async def telemetry(self) -> dict[str, tuple[int, float, int]]:
+        """By provider since the last call: multihashes, seconds, samples."""
+        return wire.telemetry(await self._ask("admin", "GET", "/telemetry/providers"))
+
+    async def reload(self) -> None:
+        await self._ask("admin", "POST", "/reloadconfig")
+
+    # -- what anybody asks --------------------------------------------------------------------------------------------
+
+    async def providers(self) -> list[Provider]:
+        return decode_providers(await self._ask("find", "GET", "/providers", bytes_max=LIST_BYTES_MAX))
+
+    async def provider(self, id: str) -> Provider:
+        return decode_provider(await self._ask("find", "GET", f"/providers/{_part(id)}"))
+
+    async def find(self, multihash: bytes) -> tuple[Result, ...]:
+        """Who has the content; nobody is an empty answer."""
+        try:
+            data = await self._ask("find", "GET", f"/multihash/{base58(multihash)}", bytes_max=LIST_BYTES_MAX)
+        except NotFound:
+            return ()
+        return tuple(result for found, results in decode_json(data) if found == multihash for result in results)
+
+    async def check_find(self) -> None:
+        """NotFound if whoever is there answers no finds at all."""
+        await self._ask("find", "GET", "/health")
+
+    async def figures(self) -> StoreFigures:
+        return wire.figures(await self._ask("find", "GET", "/stats"))
+
+    async def sync_status(self, publisher: str | None = None) -> Mapping[str, Any]:
+        """By publisher, or of one; empty when nothing is known."""
+        path = "/sync/status" if publisher is None else f"/sync/status/{_part(publisher)}"
+        told = wire.parse(await self._ask("ingest", "GET", path))
+        if not isinstance(told, dict | None):
+            raise Invalid(f"expected a JSON object, not {wire.shown(told)}")
+        return told or {}
+
+    async def is_indexed(self, ad: Cid) -> bool:
+        return wire.is_indexed(await self._ask("ingest", "GET", f"/sync/status/ad/{ad}"))
+
+    async def register(self, record: bytes) -> None:
+        """Sends a provider's signed peer record."""
+        await self._ask("ingest", "POST", "/register", body=record)
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    async def _ask(
+        self,
+        api: str,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        json: object = None,
+        body: bytes | None = None,
+        call_s: float | None = None,
+        bytes_max: int = BODY_BYTES_MAX,
+    ) -> bytes:
+        base = self._bases[api]
+        if base is None:
+            raise Invalid(f"this needs the {api} URL of the indexer: give it")
+        headers = {"accept": "application/json"}
+        if self._token and api == "admin":
+            headers["authorization"] = f"Bearer {self._token}"
+        if json is not None:
+            body = msgspec.json.encode(json)
+            headers["content-type"] = "application/json"
+        url = URL(base.rstrip("/") + path, encoded=True).with_query(query)
+        async with _deadline(call_s or self._call_s, url):
+            session = self._opened()
+            async with session.request(method, url, headers=headers, data=body, allow_redirects=False) as answer:
+                data = await _bounded(answer, bytes_max)
+        if not 200 <= answer.status < 300:
+            raise _error(url, answer, data)
+        return data
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise Unavailable("this client has been closed")
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX, keepalive_timeout=KEEP_ALIVE_S)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
+        return self._session
+
+
+@asynccontextmanager
+async def _deadline(call_s: float, url: URL) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(call_s):
+            yield
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as why:
+        raise Unavailable(f"{url} cannot be reached ({why}): is the indexer up?") from None
+    except TimeoutError:
+        raise NoAnswer(f"{url} did not answer within {call_s} s") from None
+    except (aiohttp.ClientError, OSError) as why:
+        raise NoAnswer(f"{url} broke off ({type(why).__name__}: {why})") from None
+
+
+async def _bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_any():
+        size += len(part)
+        if size > bytes_max:
+            answer.close()
+            raise Invalid(f"{answer.url} answered more than {bytes_max} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _error(url: URL, answer: aiohttp.ClientResponse, data: bytes) -> ArgosyError:
+    words = f"{url} answered {answer.status}: {wire.refusal(data) or answer.reason or 'without a word'}"
+    if answer.status == 429:
+        told = answer.headers.get("retry-after", "")
+        return Throttled(words, retry_after_s=float(told) if told.isdecimal() else RETRY_AFTER_S)
+    return _KINDS.get(answer.status, Unavailable)(words)
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

@@ -1,0 +1,125 @@
+"""What an indexer's admin API says, read from JSON.
+
+Keys are matched whatever their case, as the reference does; what is not there has its zero value. What is there and
+has the wrong type is Invalid: an indexer that answers so is not understood, and guessing would assign by mistake.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.ipni.model import Assignment, IndexerStatus, StoreFigures
+
+T = TypeVar("T")
+
+SHOWN_CHARS_MAX = 200       # of somebody else's text in a message of ours
+NS_PER_S = 1e9
+
+
+def parse(data: bytes) -> Any:
+    """JSON; no body at all is None, as with 204."""
+    if not data.strip():
+        return None
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as why:
+        raise Invalid(f"the answer is not JSON ({why}): is this the right URL?") from None
+
+
+def fields(node: Any) -> Mapping[str, Any]:
+    """An object's fields by their names in lower case."""
+    if not isinstance(node, dict):
+        raise Invalid(f"expected a JSON object, not {shown(node)}")
+    return {name.lower(): value for name, value in node.items()}
+
+
+def field(node: Mapping[str, Any], name: str, zero: T) -> T:
+    """One of `fields`; its zero value if it is absent or null."""
+    value = node.get(name.lower())
+    if value is None:
+        return zero
+    if isinstance(zero, float) and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not type(zero):
+        raise Invalid(f"{name} should be a {type(zero).__name__}, not {shown(value)}")
+    found: T = value
+    return found
+
+
+def shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS_MAX else text[:SHOWN_CHARS_MAX] + "…"
+
+
+def items(node: Any) -> list[Any]:
+    """A list; null and nothing are empty ones."""
+    if node is None:
+        return []
+    if not isinstance(node, list):
+        raise Invalid(f"expected a JSON list, not {shown(node)}")
+    return node
+
+
+def status(data: bytes) -> IndexerStatus:
+    told = fields(parse(data))
+    found = IndexerStatus(field(told, "ID", ""), field(told, "Frozen", False), field(told, "Usage", 0.0))
+    if not found.id:
+        raise Invalid("the status names no ID: is this the admin URL of an indexer?")
+    return found
+
+
+def assigned(data: bytes) -> list[Assignment]:
+    told = [fields(item) for item in items(parse(data))]
+    return [Assignment(_named(each, "Publisher"), field(each, "Continued", "")) for each in told]
+
+
+def texts(data: bytes) -> list[str]:
+    found = items(parse(data))
+    for item in found:
+        if not isinstance(item, str):
+            raise Invalid(f"expected a list of texts, not one with {shown(item)}")
+    return found
+
+
+def telemetry(data: bytes) -> dict[str, tuple[int, float, int]]:
+    """By provider: multihashes, seconds, samples."""
+    node = parse(data)
+    if node is None:
+        return {}
+    if not isinstance(node, dict):
+        raise Invalid(f"expected a JSON object, not {shown(node)}")
+    told = {provider: fields(counts) for provider, counts in node.items()}
+    return {
+        provider: (field(counts, "Count", 0), field(counts, "Elapsed", 0.0) / NS_PER_S, field(counts, "Samples", 0))
+        for provider, counts in told.items()
+    }
+
+
+def figures(data: bytes) -> StoreFigures:
+    """The counts of `/stats`; what the store has besides is not told there."""
+    told = fields(parse(data))
+    return StoreFigures(entries=field(told, "EntriesCount", 0), values=0, disk_bytes=0)
+
+
+def is_indexed(data: bytes) -> bool:
+    return field(fields(parse(data)), "Indexed", False)
+
+
+def refusal(data: bytes) -> str:
+    """The words of a refusal: plain text, or our own JSON; cut to what a message can hold."""
+    text = data.decode("utf-8", "replace").strip()
+    try:
+        told = fields(msgspec.json.decode(data))
+        text = field(fields(told.get("error")), "message", text)
+    except (Invalid, msgspec.DecodeError):
+        pass        # plain text
+    return " ".join(text.split())[:SHOWN_CHARS_MAX]
+
+
+def _named(told: Mapping[str, Any], name: str) -> str:
+    value = field(told, name, "")
+    if not value:
+        raise Invalid(f"an entry without {name}: {shown(dict(told))}")
+    return value

@@ -1,0 +1,118 @@
+"""What an operator could do for the pool: nothing here is done by itself, for moving a publisher costs ingesting it.
+
+Placement counts publishers, and publishers differ; so an indexer may come to hold many more than the others, or fill
+up with nobody to go on after it. The remedies are the operator's: add an indexer, freeze one (its publishers are handed
+on), unassign a publisher that too many hold.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from argosy.ipni.assigner.picture import Picture
+from argosy.ownership.assigner import IndexerState, Pool, candidates, holders, required
+
+Kind = Literal["twice", "silent", "stuck", "full", "no room", "overloaded", "too many", "done"]
+
+NEARLY_FULL_PERCENT = 80.0      # the indexers' own first warning, ten points before they freeze by default
+OVERLOAD_FACTOR = 2.0           # times the mean of the active indexers
+OVERLOAD_PUBLISHERS_MIN = 10    # a small pool is uneven by nature
+PUBLISHERS_SHOWN_MAX = 1_000
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to consider; `publishers` are those it is about, cut to so many."""
+
+    kind: Kind
+    indexer: str
+    text: str
+    publishers: tuple[str, ...] = ()
+
+
+def advise(picture: Picture) -> list[Advice]:
+    """The most urgent first."""
+    pool = picture.pool()
+    return [
+        *_twice(picture),
+        *_silent(picture),
+        *_stuck(picture, pool),
+        *_nearly_full(picture, pool),
+        *_no_room(picture, pool),
+        *_overloaded(pool),
+        *_too_many(picture, pool),
+        *_done(picture, pool),
+    ]
+
+
+def _active(pool: Pool) -> list[IndexerState]:
+    return [state for state in pool if state.is_known and not state.is_frozen]
+
+
+def _twice(picture: Picture) -> Iterator[Advice]:
+    for url, first in picture.doubles().items():
+        yield Advice("twice", url, f"this is the same indexer as {first}: take one of the two out of the pool")
+
+
+def _silent(picture: Picture) -> Iterator[Advice]:
+    for url in picture.urls():
+        if why := picture.problem(url):
+            is_new = picture.answer(url) is None
+            meanwhile = "publishers it may hold wait for it" if is_new else "what it said before is still counted"
+            yield Advice("silent", url, f"it does not answer, and {meanwhile}: mend it or take it out ({why})")
+
+
+def _stuck(picture: Picture, pool: Pool) -> Iterator[Advice]:
+    for url, publishers in picture.owed().items():
+        stuck = tuple(p for p in publishers if not candidates(p, pool, picture.policy))
+        if stuck:
+            text = f"it is frozen and nobody can go on with {len(stuck)} of its publishers: add an indexer"
+            yield Advice("stuck", url, text, stuck[:PUBLISHERS_SHOWN_MAX])
+
+
+def _nearly_full(picture: Picture, pool: Pool) -> Iterator[Advice]:
+    for state in _active(pool):
+        answer = picture.answer(state.id)
+        if answer is not None and answer.usage_percent >= NEARLY_FULL_PERCENT:
+            text = f"its storage is {answer.usage_percent:.0f} % full: enlarge it, or let it freeze and hand on"
+            yield Advice("full", state.id, text)
+
+
+def _no_room(picture: Picture, pool: Pool) -> Iterator[Advice]:
+    """With exactly as many active indexers as replicas, a frozen one's publishers have nowhere to go."""
+    active = _active(pool)
+    if pool and len(active) <= picture.policy.replication:
+        text = f"{len(active)} indexers are active for a replication of {picture.policy.replication}: add at least one"
+        yield Advice("no room", "", f"{text}, or there will be nobody to hand on to")
+
+
+def _overloaded(pool: Pool) -> Iterator[Advice]:
+    active = _active(pool)
+    if len(active) < 2:
+        return
+    mean = sum(len(state.assigned) for state in active) / len(active)
+    for state in active:
+        count = len(state.assigned)
+        if count >= OVERLOAD_PUBLISHERS_MIN and count > OVERLOAD_FACTOR * mean:
+            text = f"it has {count} publishers, the mean is {mean:.0f}: freeze it if it cannot keep up"
+            yield Advice("overloaded", state.id, f"{text}; they go on elsewhere, and what it has stays findable")
+
+
+def _too_many(picture: Picture, pool: Pool) -> Iterator[Advice]:
+    """As after thawing: the one with most to do is the one to be relieved."""
+    loads = {state.id: len(state.assigned) for state in pool}
+    spare: dict[str, list[str]] = {}
+    for publisher in sorted(set[str]().union(*(state.assigned for state in pool))):
+        held = sorted(holders(publisher, pool, picture.policy), key=lambda url: (-loads[url], url))
+        for url in held[: max(0, len(held) - required(publisher, picture.policy, len(pool)))]:
+            spare.setdefault(url, []).append(publisher)
+    for url, publishers in spare.items():
+        text = f"{len(publishers)} of its publishers have more holders than wished: unassign them here"
+        yield Advice("too many", url, text, tuple(publishers[:PUBLISHERS_SHOWN_MAX]))
+
+
+def _done(picture: Picture, pool: Pool) -> Iterator[Advice]:
+    owed = picture.owed()
+    for state in pool:
+        if state.is_frozen and not owed[state.id]:
+            yield Advice("done", state.id, "it is frozen and owes nothing: remove it once its data is no longer needed")

@@ -1,0 +1,94 @@
+"""The assigner's ends of the wires: each indexer, and each URL to forward to, has a line and a gate of its own.
+
+So a slow one delays nobody else: announcements to it wait in its line, requests to it at its gate.
+"""
+
+import asyncio
+
+from argosy.base.clock import Clock, Random
+from argosy.base.errors import ArgosyError, Unavailable
+from argosy.base.retry import Backoff, retry
+from argosy.ipni.assigner.picture import Answer
+from argosy.ipni.assigner.ports import Destination, PoolIndexer
+from argosy.ipni.assigner.teller import Teller
+from argosy.ipni.assigner.worker import Line
+from argosy.ipni.formats.announce import Announce
+
+ANNOUNCES_WAITING_MAX = 10_000      # by destination, one for each publisher
+ANNOUNCES_AT_ONCE_MAX = 4
+REQUESTS_AT_ONCE_MAX = 16           # by indexer
+BACKOFF = Backoff(first_s=0.2, ceiling_s=2.0, attempts_max=3)
+
+
+class Outbox:
+    """Announcements to one destination, tried a few times and then given up: the publisher will announce again."""
+
+    def __init__(self, url: str, destination: Destination, teller: Teller, *, clock: Clock, random: Random) -> None:
+        self._url = url
+        self._destination = destination
+        self._teller = teller
+        self._clock = clock
+        self._random = random
+        self.line: Line[Announce] = Line(
+            self._send, width=ANNOUNCES_AT_ONCE_MAX, waiting_max=ANNOUNCES_WAITING_MAX
+        )
+
+    def put(self, announce: Announce) -> None:
+        try:
+            self.line.put(announce.publisher.id, announce)
+        except Unavailable as why:
+            self._teller.not_delivered(self._url, announce.publisher.id, why)
+
+    async def close(self) -> None:
+        await self.line.close()
+        await self._destination.close()
+
+    async def _send(self, publisher: str, announce: Announce) -> None:
+        try:
+            await retry(lambda: self._destination.announce(announce), BACKOFF, clock=self._clock, random=self._random)
+            self._teller.delivered()
+        except ArgosyError as why:
+            self._teller.not_delivered(self._url, publisher, why)
+
+
+class Member:
+    """One indexer of the pool."""
+
+    def __init__(self, url: str, indexer: PoolIndexer, teller: Teller, *, clock: Clock, random: Random) -> None:
+        self.url = url
+        self._indexer = indexer
+        self._teller = teller
+        self._gate = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
+        self.outbox = Outbox(url, indexer, teller, clock=clock, random=random)
+
+    async def ask(self) -> Answer:
+        """What it says of itself; a frozen one prefers nobody."""
+        status = await self._indexer.status()
+        assigned = await self._indexer.assigned()
+        preferred = frozenset[str]() if status.is_frozen else await self._preferred()
+        return Answer(
+            status.id,
+            status.is_frozen,
+            status.usage_percent,
+            {each.publisher: each.continued for each in assigned},
+            preferred,
+        )
+
+    async def assign(self, publisher: str) -> None:
+        async with self._gate:
+            await self._indexer.assign(publisher)
+
+    async def hand_off(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
+        async with self._gate:
+            await self._indexer.handoff(publisher, frozen_id=frozen_id, frozen_url=frozen_url)
+
+    async def close(self) -> None:
+        await self.outbox.close()
+
+    async def _preferred(self) -> frozenset[str]:
+        """Only a hint: without it the publisher goes where there is least to do."""
+        try:
+            return frozenset(await self._indexer.preferred())
+        except ArgosyError as why:
+            self._teller.preferred_missed(self.url, why)
+            return frozenset()

@@ -1,0 +1,177 @@
+"""What the operator says about a pool: a document of JSON or TOML, with the keys of the reference's `Assignment`.
+
+    {"IndexerPool": [{"AdminURL": "http://10.0.0.1:3002", "FindURL": "http://10.0.0.1:3000",
+                      "IngestURL": "http://10.0.0.1:3001", "PresetPeers": []}], "Replication": 2}
+
+A whole file of the reference, with `Assignment` among its sections, is read as it is; what concerns its process and
+gossip is ignored. Keys are matched in any case, as there. What the document does not say comes from the settings. A key
+that nobody knows is an error, for a mistyped one would otherwise be a silent default.
+
+An indexer is known by its admin URL. No URL may belong to two indexers; one indexer may serve all three APIs at one.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.ipni.admin.urls import checked_url
+from argosy.ipni.formats.peer import parse_peer
+from argosy.ownership.assigner import PoolPolicy
+
+T = TypeVar("T")
+
+INDEXERS_MAX = 1_000
+FORWARDS_MAX = 100
+_OTHER_SECTIONS = {"version", "identity", "bootstrap", "daemon", "logging", "peering"}
+_OF_GOSSIP = {"pubsubtopic", "resendpubsub"}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One indexer of the pool; `presets` are the publishers that may go only to it and to others that name them."""
+
+    admin_url: str
+    find_url: str
+    ingest_url: str
+    presets: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The pool and the rules for it; all of it may change while the assigner runs."""
+
+    entries: tuple[Entry, ...] = ()
+    replication: int = 1
+    preset_replication: int = 1
+    is_open: bool = True
+    exceptions: frozenset[str] = frozenset()
+    forward_urls: tuple[str, ...] = ()
+    poll_s: float = 300.0               # 0: never by itself
+    is_resending: bool = True
+    is_filtering: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.entries) > INDEXERS_MAX:
+            raise Invalid(f"the pool has {len(self.entries)} indexers: {INDEXERS_MAX} is the most")
+        if len(self.forward_urls) > FORWARDS_MAX:
+            raise Invalid(f"announcements are forwarded to {len(self.forward_urls)} URLs: {FORWARDS_MAX} is the most")
+        owners: dict[str, Entry] = {}
+        for entry in self.entries:
+            for url in {entry.admin_url, entry.find_url, entry.ingest_url}:
+                if owners.setdefault(url, entry) is not entry:
+                    raise Invalid(f"{url} belongs to two indexers of the pool: every indexer has URLs of its own")
+        self.policy()
+
+    def policy(self) -> PoolPolicy:
+        """The rules in the words of the choice, where an indexer's id is its admin URL."""
+        presets: dict[str, tuple[str, ...]] = {}
+        for entry in self.entries:
+            for publisher in entry.presets:
+                presets[publisher] = (*presets.get(publisher, ()), entry.admin_url)
+        return PoolPolicy(self.replication, self.preset_replication, presets, self.is_open, self.exceptions)
+
+
+def parse(text: str, defaults: Configuration, *, is_toml: bool = False) -> Configuration:
+    """The document; `defaults` says what it does not."""
+    try:
+        node = tomllib.loads(text) if is_toml else msgspec.json.decode(text)
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError) as why:
+        raise Invalid(f"the pool file is not {'TOML' if is_toml else 'JSON'}: {why}") from None
+    told = _fields(node, "the pool file")
+    if "assignment" in told:
+        _check_known(told, _OTHER_SECTIONS | {"assignment"}, "the pool file")
+        told = _fields(told["assignment"], "Assignment")
+    _check_known(told, _OF_GOSSIP | set(_READERS) | {"policy"}, "Assignment")
+    values = {name: read(told[key]) for key, (name, read) in _READERS.items() if told.get(key) is not None}
+    if told.get("policy") is not None:
+        values |= _policy(told["policy"])
+    return Configuration(**{**{name: getattr(defaults, name) for name in Configuration.__dataclass_fields__}, **values})
+
+
+def seconds(value: object, key: str = "PollInterval") -> float:
+    """`"5m0s"` as the reference writes spans, or a number of seconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    if value in ("0", ""):
+        return 0.0
+    if isinstance(value, str) and _DURATION.sub("", value) == "":
+        return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(value))
+    raise Invalid(f"{key} is a span such as '5m0s' or '30s', not {value!r}")
+
+
+def forwards(urls: Iterable[str]) -> tuple[str, ...]:
+    """Each once, in the order given."""
+    return tuple(dict.fromkeys(checked_url(url) for url in urls))
+
+
+def _fields(node: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(node, dict):
+        raise Invalid(f"{where} should be a table of keys, not {str(node)[:80]!r}")
+    return {str(key).lower(): value for key, value in node.items()}
+
+
+def _check_known(told: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(set(told) - known)
+    if unknown:
+        raise Invalid(f"{where} has no key {unknown[0]!r}; it has: {', '.join(sorted(known))}")
+
+
+def _typed(value: object, of: type[T], key: str) -> T:
+    if type(value) is not of:
+        raise Invalid(f"{key} should be a {of.__name__}, not {value!r}")
+    found: T = value
+    return found
+
+
+def _texts(value: object, key: str) -> list[str]:
+    return [_typed(each, str, key) for each in _typed(value or [], list, key)]
+
+
+def _count(key: str, value: object) -> int:
+    """Zero means that nothing is set, as in the reference."""
+    count = _typed(value, int, key)
+    if count < 0:
+        raise Invalid(f"{key} must be at least 1, not {count}")
+    return count or 1
+
+
+def _entry(node: object) -> Entry:
+    told = _fields(node, "an indexer of the pool")
+    _check_known(told, {"adminurl", "findurl", "ingesturl", "presetpeers"}, "an indexer of the pool")
+    presets = frozenset(parse_peer(peer) for peer in _texts(told.get("presetpeers"), "PresetPeers"))
+    return Entry(_url(told, "AdminURL"), _url(told, "FindURL"), _url(told, "IngestURL"), presets)
+
+
+def _url(told: Mapping[str, Any], key: str) -> str:
+    if not told.get(key.lower()):
+        raise Invalid(f"an indexer of the pool has no {key}: {dict(told)}")
+    return checked_url(_typed(told[key.lower()], str, key))
+
+
+def _policy(node: object) -> dict[str, Any]:
+    told = _fields(node, "Policy")
+    _check_known(told, {"allow", "except"}, "Policy")
+    found: dict[str, Any] = {}
+    if told.get("allow") is not None:
+        found["is_open"] = _typed(told["allow"], bool, "Policy.Allow")
+    if told.get("except") is not None:
+        found["exceptions"] = frozenset(parse_peer(peer) for peer in _texts(told["except"], "Policy.Except"))
+    return found
+
+
+_READERS: Mapping[str, tuple[str, Any]] = {
+    "indexerpool": ("entries", lambda v: tuple(_entry(each) for each in _typed(v, list, "IndexerPool"))),
+    "replication": ("replication", lambda v: _count("Replication", v)),
+    "presetreplication": ("preset_replication", lambda v: _count("PresetReplication", v)),
+    "forwardannounceurls": ("forward_urls", lambda v: forwards(_texts(v, "ForwardAnnounceURLs"))),
+    "pollinterval": ("poll_s", seconds),
+    "resendhttp": ("is_resending", lambda v: _typed(v, bool, "ResendHttp")),
+    "filterips": ("is_filtering", lambda v: _typed(v, bool, "FilterIPs")),
+}

@@ -1,0 +1,382 @@
+"""The assigner at work: announcements in, requests to indexers out, and a poll that puts right what has changed.
+
+Every publisher is served on its own, so a slow or stubborn indexer holds up only those who need it. Nothing is kept: at
+start, and at every poll, all indexers are asked for what they hold. An announcement that could not be served for want
+of indexers is remembered (in memory) and tried again at each poll, as are handoffs that are still owed.
+
+An indexer that leaves the pool takes its assignments with it. Its publishers are assigned anew at their next
+announcement, as the design document has it: only an announcement says where a publisher can be read from.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from argosy.base.clock import Clock, Random
+from argosy.base.errors import ArgosyError, Forbidden, Unavailable
+from argosy.base.metrics import Metrics
+from argosy.ipni.admin.client import NoAnswer
+from argosy.ipni.assigner.client import Member, Outbox
+from argosy.ipni.assigner.configuration import Configuration
+from argosy.ipni.assigner.picture import Picture, Step
+from argosy.ipni.assigner.ports import OpenDestination, OpenIndexer
+from argosy.ipni.assigner.teller import Teller
+from argosy.ipni.assigner.worker import Line
+from argosy.ipni.formats import multiaddr
+from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.cid import Cid
+
+HEADS_REMEMBERED_MAX = 64           # as the reference: repeats come close together
+PUBLISHERS_AT_ONCE_MAX = 256
+PUBLISHERS_WAITING_MAX = 10_000     # announced and not yet looked at; past that announcers are turned away
+HANDOFFS_AT_ONCE_MAX = 64
+HANDOFFS_WAITING_MAX = 100_000      # the rest is seen again at the next poll
+SHORT_REMEMBERED_MAX = 10_000       # announcements that found too few indexers; the oldest are forgotten first
+
+
+@dataclass
+class _Announced:
+    """An announcement on its way, and to whom it has been passed on."""
+
+    announce: Announce
+    told: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Turn:
+    """Whose turn it is with one publisher; kept while anybody holds it or waits for it."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+class AssignerService:
+    """One assigner for one pool. `run` it until it is cancelled, then `close` it."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        open_indexer: OpenIndexer,
+        open_destination: OpenDestination,
+        *,
+        clock: Clock,
+        random: Random,
+        metrics: Metrics,
+    ) -> None:
+        self.picture = Picture(Configuration())
+        self.teller = Teller(metrics)
+        self._open_indexer = open_indexer
+        self._open_destination = open_destination
+        self._clock = clock
+        self._random = random
+        self._members: dict[str, Member] = {}
+        self._forwards: dict[str, Outbox] = {}
+        self._heads: OrderedDict[Cid, None] = OrderedDict()
+        self._short: OrderedDict[str, _Announced] = OrderedDict()
+        self._turns: dict[str, _Turn] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._announced: Line[_Announced] = Line(
+            self._serve, width=PUBLISHERS_AT_ONCE_MAX, waiting_max=PUBLISHERS_WAITING_MAX
+        )
+        self._owing: Line[None] = Line(self._hand_on, width=HANDOFFS_AT_ONCE_MAX, waiting_max=HANDOFFS_WAITING_MAX)
+        self._is_polled = asyncio.Event()
+        self._poll_wanted = asyncio.Event()
+        self._install(configuration)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Asks the pool at once, and then again and again."""
+        while True:
+            self._poll_wanted.clear()
+            await self.poll()
+            await self._next_poll()
+
+    async def _next_poll(self) -> None:
+        poll_s = self.picture.configuration.poll_s
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._poll_wanted.wait())]
+        if poll_s > 0:
+            waits.append(asyncio.ensure_future(self._clock.sleep(poll_s)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Stops all that is under way; a second time does nothing."""
+        await self._announced.close()
+        await self._owing.close()
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        members, self._members = self._members, {}
+        forwards, self._forwards = self._forwards, {}
+        await _close_all([*members.values(), *forwards.values()])
+
+    async def settled(self) -> None:
+        """Returns when nothing that was announced, owed or to be passed on is under way any more."""
+        lines: list[Line[Announce] | Line[_Announced] | Line[None]] = [self._announced, self._owing]
+        while True:
+            outboxes = [member.outbox for member in self._members.values()] + list(self._forwards.values())
+            everything = lines + [outbox.line for outbox in outboxes]
+            if not any(len(line) for line in everything):
+                return
+            for line in everything:
+                await line.settled()
+
+    def is_ready(self) -> bool:
+        """Every indexer has been asked once since the start."""
+        return self._is_polled.is_set()
+
+    @property
+    def short(self) -> tuple[str, ...]:
+        """Publishers that were announced and have too few indexers so far."""
+        return tuple(self._short)
+
+    # -- configuration ------------------------------------------------------------------------------------------------
+
+    async def reload(self, configuration: Configuration) -> None:
+        """Takes effect at once; whoever has joined is asked at once, if this runs."""
+        await _close_all(self._install(configuration))
+        self.teller.reloaded(self.picture)
+        self._poll_wanted.set()
+
+    def _install(self, configuration: Configuration) -> list[Member | Outbox]:
+        """Makes the ends that are new; returns those that are no longer needed."""
+        old_entries = {entry.admin_url: entry for entry in self.picture.configuration.entries}
+        old_members, self._members = self._members, {}
+        for entry in configuration.entries:
+            url, old = entry.admin_url, old_entries.get(entry.admin_url)
+            if old is not None and replace(old, presets=entry.presets) == entry:
+                self._members[url] = old_members.pop(url)
+            else:
+                indexer = self._open_indexer(entry)
+                self._members[url] = Member(url, indexer, self.teller, clock=self._clock, random=self._random)
+        old_forwards, self._forwards = self._forwards, {}
+        for url in configuration.forward_urls:
+            if url in old_forwards:
+                self._forwards[url] = old_forwards.pop(url)
+            else:
+                end = self._open_destination(url)
+                self._forwards[url] = Outbox(url, end, self.teller, clock=self._clock, random=self._random)
+        self.picture.configured(configuration)
+        return [*old_members.values(), *old_forwards.values()]
+
+    # -- announcements ------------------------------------------------------------------------------------------------
+
+    def announce(self, announce: Announce) -> None:
+        """Returns when it is noted. Forbidden by policy; Unavailable when too much waits; a repeat does nothing."""
+        publisher = announce.publisher.id
+        if not self.picture.policy.allows(publisher):
+            self.teller.announced("forbidden", publisher)
+            raise Forbidden(f"announcements of {publisher} are not taken here: see the assigner's policy")
+        if announce.head in self._heads:
+            self._heads.move_to_end(announce.head)
+            self.teller.announced("repeated", publisher)
+            return
+        announced = _Announced(self._filtered(announce))
+        if self.picture.is_short(publisher):
+            try:
+                self._announced.put(publisher, announced)
+            except Unavailable:
+                self.teller.announced("turned away", publisher)
+                raise
+        self._heads[announce.head] = None
+        if len(self._heads) > HEADS_REMEMBERED_MAX:
+            self._heads.popitem(last=False)
+        self.teller.announced("taken", publisher)
+        for forward in self._forwards.values():
+            forward.put(announced.announce)
+        self._pass_on(announced)
+
+    def _filtered(self, announce: Announce) -> Announce:
+        if not self.picture.configuration.is_filtering:
+            return announce
+        public = tuple(address for address in announce.publisher.addresses if not multiaddr.is_private(address))
+        return replace(announce, publisher=replace(announce.publisher, addresses=public))
+
+    def _pass_on(self, announced: _Announced) -> None:
+        """To those who follow the publisher: also the frozen ones, which still honour removals."""
+        if self.picture.configuration.is_resending:
+            self._tell(announced, self.picture.audience(announced.announce.publisher.id))
+
+    def _tell(self, announced: _Announced, urls: Iterable[str]) -> None:
+        for url in urls:
+            member = self._members.get(url)
+            if member is not None and url not in announced.told:
+                announced.told.add(url)
+                member.outbox.put(announced.announce)
+
+    async def _serve(self, publisher: str, announced: _Announced) -> None:
+        async with self._alone(publisher):
+            await self._assign(publisher, announced)
+            if self._waits_for_unanswered(publisher):
+                await self._ask_all(self.picture.unanswered())
+                await self._assign(publisher, announced)
+            self._pass_on(announced)
+        self._short.pop(publisher, None)
+        if self.picture.is_short(publisher):
+            self._remember(publisher, announced)
+
+    async def _assign(self, publisher: str, announced: _Announced) -> None:
+        async for step in self._steps(publisher, is_announced=True):
+            self._tell(announced, [step.target])
+
+    def _waits_for_unanswered(self, publisher: str) -> bool:
+        """Somebody is missing, and whoever has not answered may be the one."""
+        is_stuck = self.picture.next_step(publisher, is_announced=True) is None
+        return is_stuck and self.picture.is_short(publisher) and bool(self.picture.unanswered())
+
+    def _remember(self, publisher: str, announced: _Announced) -> None:
+        """The same head may be announced again, and the poll will try by itself."""
+        self.teller.short(publisher)
+        self._heads.pop(announced.announce.head, None)
+        self._short[publisher] = announced
+        if len(self._short) > SHORT_REMEMBERED_MAX:
+            self._short.popitem(last=False)
+
+    # -- requests to indexers -----------------------------------------------------------------------------------------
+
+    async def _hand_on(self, publisher: str, _: None) -> None:
+        async with self._alone(publisher):
+            async for _step in self._steps(publisher, is_announced=False):
+                pass
+
+    async def _steps(self, publisher: str, *, is_announced: bool) -> AsyncIterator[Step]:
+        """Asks one indexer after the other until enough hold the publisher; yields what was accepted.
+
+        The plan is made anew before each request, from what is known by then.
+        """
+        refused: set[str] = set()
+        while step := self.picture.next_step(publisher, refused, is_announced=is_announced):
+            if await self._request(step):
+                yield step
+            elif not self._is_moot(step):
+                refused.add(step.target)
+
+    def _is_moot(self, step: Step) -> bool:
+        """Nothing was there to go on from: the same indexer may still begin anew."""
+        return step.source is not None and self.picture.is_moot(step)
+
+    async def _request(self, step: Step) -> bool:
+        """Whether the target holds the publisher now; after a refusal it is asked what else has changed."""
+        self.picture.began(step)
+        try:
+            await self._perform(step)
+        except NoAnswer as why:
+            self.picture.lost(step)
+            self.teller.lost(step, why)
+        except ArgosyError as why:
+            self.picture.refused(step)
+            self.teller.refused(step, why)
+        except BaseException:
+            self.picture.lost(step)
+            raise
+        else:
+            self.picture.accepted(step)
+            return step.source is None or await self._is_confirmed(step)
+        await self._ask(step.target)
+        return self.picture.holds(step.target, step.publisher)
+
+    async def _perform(self, step: Step) -> None:
+        member = self._members.get(step.target)
+        if member is None:
+            raise Unavailable(f"{step.target} has left the pool")
+        if step.source is None:
+            await member.assign(step.publisher)
+            self.teller.accepted(step)
+            return
+        entry, answer = self.picture.entry(step.source), self.picture.answer(step.source)
+        if entry is None or answer is None:
+            raise Unavailable(f"{step.source} has left the pool")
+        await member.hand_off(step.publisher, frozen_id=answer.id, frozen_url=entry.find_url)
+
+    async def _is_confirmed(self, step: Step) -> bool:
+        """A handoff of a publisher that the frozen indexer no longer has is accepted, and nothing comes of it."""
+        await self._ask(step.target)
+        if self.picture.holds(step.target, step.publisher):
+            self.teller.accepted(step)
+            return True
+        self.picture.came_to_nothing(step)
+        self.teller.came_to_nothing(step)
+        return False
+
+    @asynccontextmanager
+    async def _alone(self, publisher: str) -> AsyncIterator[None]:
+        """An announcement and a handoff of one publisher never plan at the same time."""
+        turn = self._turns.setdefault(publisher, _Turn())
+        turn.users += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.users -= 1
+            if not turn.users:
+                del self._turns[publisher]
+
+    # -- questions to indexers ----------------------------------------------------------------------------------------
+
+    async def poll(self) -> None:
+        """Asks every indexer, then sets about what is owed and what was short; `settled` waits for that."""
+        self._announced.check()
+        self._owing.check()
+        await self._ask_all(self.picture.urls())
+        for publisher in {publisher: None for owed in self.picture.owed().values() for publisher in owed}:
+            self._put_owed(publisher)
+        for publisher, announced in list(self._short.items()):
+            self._put_short(publisher, announced)
+        self._is_polled.set()
+        self.teller.polled(self.picture, len(self._short))
+
+    def _put_owed(self, publisher: str) -> None:
+        try:
+            self._owing.put(publisher, None)
+        except Unavailable:
+            pass        # it is owed at the next poll, too
+
+    def _put_short(self, publisher: str, announced: _Announced) -> None:
+        """Also when enough are found to hold it by now: they may not have heard of this announcement."""
+        if publisher in self._announced:
+            return      # by a newer announcement
+        try:
+            self._announced.put(publisher, announced)
+        except Unavailable:
+            pass        # it stays remembered
+
+    async def _ask_all(self, urls: Iterable[str]) -> None:
+        await asyncio.gather(*(self._ask(url) for url in urls))
+
+    async def _ask(self, url: str) -> None:
+        """Returns when the indexer has been asked by a question that began after this call; many share one."""
+        if under_way := self._asking.get(url):
+            await asyncio.wait([under_way])
+        if url not in self._asking:
+            task = asyncio.ensure_future(self._ask_now(url))
+            self._asking[url] = task
+            task.add_done_callback(lambda _: self._asking.pop(url, None))
+        await asyncio.shield(self._asking[url])
+
+    async def _ask_now(self, url: str) -> None:
+        member = self._members.get(url)
+        if member is None:
+            return
+        before, asked = self.picture.answer(url), self.picture.asked(url)
+        try:
+            answer = await member.ask()
+        except ArgosyError as why:
+            self.picture.missed(url, str(why))
+            self.teller.missed(url, why)
+            return
+        self.picture.answered(url, answer, asked)
+        if before is None or before.is_frozen != answer.is_frozen:
+            self.teller.changed_state(url, is_frozen=answer.is_frozen)
+
+
+async def _close_all(ends: Iterable[Member | Outbox]) -> None:
+    for end in ends:
+        await end.close()

@@ -1,0 +1,1 @@
+"""Where the content index is kept: RocksDB in a folder, or dictionaries in memory."""

@@ -1,0 +1,191 @@
+"""How the content index lies in rows.
+
+Values are interned: a multihash leads to a number, and the number to (provider, context, metadata). A number is never
+given twice, so what was removed is dead the moment its value's row is gone, and its entries may be freed later.
+
+    entries   place (32) ‖ number [‖ multihash]     nothing
+    seconds   second digest (7) ‖ place (6)         nothing; only for double-hashed lookups
+    inverse   number (5) ‖ sequence (7)             places (6 each), sorted: what was put under the number
+    values    number (5)                            entries put, provider, context, metadata
+    marks     see the functions below
+    rows      the indexer's own
+
+The place of a sha2-256 is its digest, and its entry says no more; any other multihash is spelled out behind its number.
+Two multihashes may share the beginning of a place, so whoever comes by a beginning compares the rest.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from argosy.ipni.formats import multihash as multihashes
+from argosy.ipni.formats import varint
+from argosy.ipni.formats.privacy import second_digest, value_key
+from argosy.ipni.model import Value
+
+LAYOUT = 1
+PLACE_BYTES = 32
+BEGIN_BYTES = 6                 # of a place in inverse lists: at a thousand million entries hardly two share it
+SECOND_BYTES = 7
+NUMBER_BYTES = 5
+SEQUENCE_BYTES = 7
+USUAL = b"\x12\x20"             # sha2-256 in full
+USUAL_BYTES = 34
+_DIGEST_BYTES = 24              # of an unusual digest in its place; a hash fills it, so that nobody can crowd a place
+
+Begins = NDArray[np.uint64]
+
+LAYOUT_KEY = b"layout"
+NEXT_KEY = b"next"              # the first number that was not given yet
+
+
+def place(multihash: bytes) -> bytes:
+    """Where its entries lie; Invalid if it is no multihash."""
+    if _is_usual(multihash):
+        return multihash[2:]
+    digest = multihashes.split(multihash)[1]
+    return digest[:_DIGEST_BYTES].ljust(_DIGEST_BYTES, b"\0") + sha256(multihash).digest()[: 32 - _DIGEST_BYTES]
+
+
+def entry_key(multihash: bytes, number: bytes) -> bytes:
+    """`number` is in its variable form."""
+    return multihash[2:] + number if _is_usual(multihash) else place(multihash) + number + multihash
+
+
+class Entry(NamedTuple):
+    number: int
+    multihash: bytes
+
+
+def entry(key: bytes) -> Entry:
+    number, end = varint.decode(key, PLACE_BYTES)
+    return Entry(number, key[end:] or USUAL + key[:PLACE_BYTES])
+
+
+def second_key(multihash: bytes, begin: bytes) -> bytes:
+    """`begin` is of its place, be it longer than needed."""
+    return second_digest(multihash)[:SECOND_BYTES] + begin[:BEGIN_BYTES]
+
+
+class Slice(NamedTuple):
+    """Part of what is put, in the order of places, and its row in the inverse list."""
+
+    multihashes: list[bytes]
+    begins: bytes
+    is_usual: bool
+
+    def keys(self, number: bytes) -> list[bytes]:
+        if self.is_usual:
+            return [multihash[2:] + number for multihash in self.multihashes]
+        return [entry_key(multihash, number) for multihash in self.multihashes]
+
+
+NOTHING = Slice([], b"", is_usual=True)
+
+
+def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[Slice]:
+    """All of them in order: RocksDB takes sorted keys faster, and inverse rows are read without sorting."""
+    if not hashes:
+        return
+    usual = _usual_begins(hashes)
+    begins = _begins(hashes) if usual is None else usual
+    order = np.argsort(begins)
+    packed = _packed(begins[order] >> np.uint64(64 - 8 * BEGIN_BYTES))
+    ordered = iter(order.tolist())
+    for at in range(0, len(hashes), size_max):
+        yield Slice(
+            [hashes[each] for each in islice(ordered, size_max)],
+            packed[at * BEGIN_BYTES : (at + size_max) * BEGIN_BYTES],
+            is_usual=usual is not None,
+        )
+
+
+def _usual_begins(hashes: Sequence[bytes]) -> Begins | None:
+    """None if one of them is no sha2-256."""
+    if set(map(len, hashes)) != {USUAL_BYTES}:
+        return None
+    table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, USUAL_BYTES)
+    if (table[:, : len(USUAL)] != np.frombuffer(USUAL, np.uint8)).any():
+        return None
+    return np.ascontiguousarray(table[:, 2:10]).view(">u8").ravel().astype(np.uint64)
+
+
+def _begins(hashes: Sequence[bytes]) -> Begins:
+    return np.frombuffer(b"".join(place(each)[:8] for each in hashes), ">u8").astype(np.uint64)
+
+
+def _is_usual(multihash: bytes) -> bool:
+    return len(multihash) == USUAL_BYTES and multihash.startswith(USUAL)
+
+
+def _packed(begins: Begins) -> bytes:
+    return begins.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - BEGIN_BYTES :].tobytes()
+
+
+def begins_of(row: bytes) -> Begins:
+    """The places' beginnings as numbers, in order."""
+    wide = np.zeros((len(row) // BEGIN_BYTES, 8), np.uint8)
+    wide[:, 8 - BEGIN_BYTES :] = np.frombuffer(row, np.uint8).reshape(-1, BEGIN_BYTES)
+    return wide.view(">u8").ravel().astype(np.uint64)
+
+
+def begin_bytes(begin: int) -> bytes:
+    return begin.to_bytes(BEGIN_BYTES, "big")
+
+
+def fixed(number: int) -> bytes:
+    """A number as the first part of a key."""
+    return number.to_bytes(NUMBER_BYTES, "big")
+
+
+def inverse_key(number: int, sequence: int) -> bytes:
+    return fixed(number) + sequence.to_bytes(SEQUENCE_BYTES, "big")
+
+
+class ValueRow(NamedTuple):
+    entries: int                # put under it; one that was put twice counts twice
+    value: Value
+
+
+def value_row(entries: int, value: Value) -> bytes:
+    named = varint.prefixed(value.provider.encode()) + varint.prefixed(value.context)
+    return varint.encode(entries) + named + value.metadata
+
+
+def read_value(row: bytes) -> ValueRow:
+    entries, at = varint.decode(row)
+    provider, at = varint.take(row, at)
+    context, at = varint.take(row, at)
+    return ValueRow(entries, Value(provider.decode(), context, row[at:]))
+
+
+def value_key_hash(provider: str, context: bytes) -> bytes:
+    """What a value is looked up by without telling which it is."""
+    return sha256(value_key(provider, context)).digest()
+
+
+# -- marks
+
+
+def context_key(key_hash: bytes) -> bytes:
+    """→ number: the context's newest."""
+    return b"c" + key_hash
+
+
+def owned_prefix(provider: str) -> bytes:
+    """‖ number → hash of the value key: all that a provider has."""
+    return b"p" + varint.prefixed(provider.encode())
+
+
+def doomed_key(number: int) -> bytes:
+    """→ nothing: its entries are to be freed."""
+    return b"d" + fixed(number)
+
+
+def floor_key(provider: str) -> bytes:
+    """→ number: all of the provider's below it is removed."""
+    return b"f" + provider.encode()

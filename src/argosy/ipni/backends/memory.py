@@ -1,0 +1,163 @@
+"""The content index in dictionaries: for tests and for the simulated world. It is gone when the process is.
+
+It keeps the contract of `IndexStore`, the deferred freeing too, so that what counts on it is seen to work: a removed
+context is not found, and its entries stay until they are swept.
+"""
+
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from argosy.base.errors import Unavailable
+from argosy.ipni.backends import layout
+from argosy.ipni.backends.checking import check_value
+from argosy.ipni.formats.privacy import second_digest
+from argosy.ipni.model import StoreFigures, Value
+from argosy.ipni.ports import Rows
+
+
+@dataclass
+class _Context:
+    """What lies under one (provider, context); `entries` counts what was put twice twice."""
+
+    number: int
+    value: Value
+    multihashes: dict[bytes, None] = field(default_factory=dict)
+    entries: int = 0
+
+
+class MemoryStore:
+    """An IndexStore without a disk."""
+
+    def __init__(self, *, is_double_hashed: bool = False) -> None:
+        self._is_double_hashed = is_double_hashed
+        self._contexts: dict[tuple[str, bytes], _Context] = {}
+        self._found: dict[bytes, list[_Context]] = {}        # dead ones too, until they are swept
+        self._by_hash: dict[bytes, _Context] = {}
+        self._seconds: dict[bytes, bytes] = {}
+        self._doomed: dict[int, _Context] = {}
+        self._rows: dict[bytes, bytes] = {}
+        self._numbers = count(1)
+        self._is_closed = False
+
+    async def put(
+        self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False
+    ) -> None:
+        self._check_open()
+        check_value(value)
+        for multihash in multihashes:
+            layout.place(multihash)         # Invalid before anything has changed
+        key = value.provider, value.context
+        key_hash = layout.value_key_hash(value.provider, value.context)
+        context = self._contexts.get(key)
+        if context is None:
+            context = self._contexts[key] = _Context(next(self._numbers), value)
+        context.value = value
+        self._by_hash[key_hash] = context
+        for multihash in multihashes:
+            if multihash not in context.multihashes:
+                context.multihashes[multihash] = None
+                self._found.setdefault(multihash, []).append(context)
+                if self._is_double_hashed:
+                    self._seconds[second_digest(multihash)] = multihash
+        context.entries += len(multihashes)
+        self._change(rows)
+
+    async def remove_context(self, provider: str, context: bytes, rows: Rows | None = None) -> None:
+        self._check_open()
+        self._doom(provider, context)
+        self._change(rows)
+
+    async def remove_provider(self, provider: str, rows: Rows | None = None) -> None:
+        self._check_open()
+        for owner, context in [key for key in self._contexts if key[0] == provider]:
+            self._doom(owner, context)
+        self._change(rows)
+
+    async def sweep(self, entries_max: int) -> int:
+        self._check_open()
+        freed = 0
+        while self._doomed and freed < entries_max:
+            number, context = next(iter(self._doomed.items()))
+            while context.multihashes and freed < entries_max:
+                self._free(context.multihashes.popitem()[0], context)
+                freed += 1
+            if not context.multihashes:
+                del self._doomed[number]
+        return freed
+
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+        self._check_open()
+        return [tuple([each.value for each in self._live(multihash)]) for multihash in multihashes]
+
+    async def find_second(self, digests: Sequence[bytes]) -> list[bytes | None]:
+        self._check_open()
+        return [self._seconds.get(digest) for digest in digests]
+
+    async def find_value(self, value_key_hash: bytes) -> Value | None:
+        self._check_open()
+        found = self._by_hash.get(value_key_hash)
+        return found.value if found else None
+
+    async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
+        self._check_open()
+        found = self._contexts.get((provider, context))
+        placed = sorted((layout.place(each), each) for each in found.multihashes) if found else []
+        at = bisect_left(placed, (start, b""))
+        return [multihash for _, multihash in placed[at : at + limit]]
+
+    async def context_size(self, provider: str, context: bytes) -> int:
+        self._check_open()
+        found = self._contexts.get((provider, context))
+        return found.entries if found else 0
+
+    async def write(self, rows: Rows, *, is_durable: bool = False) -> None:
+        self._check_open()
+        self._change(rows)
+
+    async def read(self, key: bytes) -> bytes | None:
+        self._check_open()
+        return self._rows.get(key)
+
+    async def scan(self, prefix: bytes) -> AsyncIterator[tuple[bytes, bytes]]:
+        self._check_open()
+        for each in sorted((key, row) for key, row in self._rows.items() if key.startswith(prefix)):
+            self._check_open()
+            yield each
+
+    async def figures(self) -> StoreFigures:
+        self._check_open()
+        return StoreFigures(entries=sum(map(len, self._found.values())), values=len(self._contexts), disk_bytes=0)
+
+    async def close(self) -> None:
+        self._is_closed = True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Unavailable("the store in memory is closed: make another")
+
+    def _live(self, multihash: bytes) -> list[_Context]:
+        """Oldest first; Invalid if it is no multihash."""
+        layout.place(multihash)
+        live = [each for each in self._found.get(multihash, ()) if each.number not in self._doomed]
+        return sorted(live, key=lambda each: each.number)
+
+    def _change(self, rows: Rows | None) -> None:
+        for key, row in (rows or {}).items():
+            if row is None:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = row
+
+    def _doom(self, provider: str, context: bytes) -> None:
+        found = self._contexts.pop((provider, context), None)
+        if found is not None:
+            del self._by_hash[layout.value_key_hash(provider, context)]
+            self._doomed[found.number] = found
+
+    def _free(self, multihash: bytes, context: _Context) -> None:
+        holders = self._found[multihash] = [each for each in self._found[multihash] if each is not context]
+        if not holders:
+            del self._found[multihash]
+            self._seconds.pop(second_digest(multihash), None)

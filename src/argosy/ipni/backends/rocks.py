@@ -1,0 +1,321 @@
+"""The content index in RocksDB: the store of an indexer that lasts.
+
+Everything happens on the event loop, in pieces of a few milliseconds: the binding holds the interpreter while it writes
+and seeks, so threads would gain nothing; only what lets it go (flush, sync, compaction) is done in one. Between pieces
+others run, so a find never waits for more than one of them.
+
+A put of more than a piece is therefore several batches, and the rows and the value go with the last. A crash in between
+leaves entries without the rows that tell of them: of a new context they are nobody's and are swept, of a known one they
+are found, and putting them again changes nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from rocksdict import RdictIter, WriteBatch
+
+from argosy.base.clock import Clock, SystemClock
+from argosy.base.errors import Unavailable
+from argosy.ipni.backends import layout
+from argosy.ipni.backends.checking import check_value
+from argosy.ipni.backends.rocks_errors import told
+from argosy.ipni.backends.rocks_folder import Folder
+from argosy.ipni.backends.rocks_reads import Reads, first_begins
+from argosy.ipni.backends.rocks_sweep import Sweep
+from argosy.ipni.backends.rocks_values import Values
+from argosy.ipni.formats import varint
+from argosy.ipni.formats.privacy import second_digest
+from argosy.ipni.model import StoreFigures, Value
+from argosy.ipni.ports import Rows
+
+PIECE = 1024                    # rows in a batch: about 2 ms
+READS_PER_TURN = 256            # lookups before others may run
+BEHIND_PAUSE_S = 0.005
+BEHIND_S_MAX = 600.0            # compaction that is behind for so long has no disk or processor to work with
+
+
+class RocksStore:
+    """An IndexStore in a folder. One process at a time."""
+
+    def __init__(self, folder: Folder, *, is_double_hashed: bool, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._is_double_hashed = is_double_hashed
+        self._values = Values(folder)
+        self._reads = Reads(folder, self._values)
+        self._sweep = Sweep(folder, self._values, self._reads, is_double_hashed=is_double_hashed)
+        self._turn = asyncio.Lock()         # writers take turns, so that the batches of one lie together
+        self._scans: set[_Scan] = set()
+        self._is_closed = False
+
+    @classmethod
+    async def open(
+        cls, path: Path | str, *, is_double_hashed: bool = False, clock: Clock | None = None
+    ) -> "RocksStore":
+        """Invalid if the folder is something else or damaged; Unavailable if another process has it."""
+        folder = await asyncio.to_thread(Folder.open, Path(path), is_double_hashed=is_double_hashed)
+        with told(folder.path):
+            return cls(folder, is_double_hashed=is_double_hashed, clock=clock or SystemClock())
+
+    # -- changing
+
+    async def put(
+        self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False
+    ) -> None:
+        check_value(value)
+        pieces = layout.slices(multihashes, PIECE // 2 if self._is_double_hashed else PIECE)
+        piece = next(pieces, layout.NOTHING)        # Invalid, if one of them is no multihash, before anything changes
+        async with self._turn:
+            with told(self._open().path):
+                held = self._values.held(value.provider, value.context)
+                number = self._number(held.number if held else None)
+                is_given = held is not None
+                for following in pieces:
+                    batch = self._folder.batch()
+                    if not is_given:
+                        self._values.give(batch, number)
+                        is_given = True
+                    self._add(batch, number, piece)
+                    await self._write(batch)
+                    await asyncio.sleep(0)
+                    piece = following
+                batch = self._folder.batch()
+                self._add(batch, number, piece)
+                entries = len(multihashes) + (held.entries if held else 0)
+                self._values.name(batch, number, entries, value, is_new=held is None, is_given=is_given)
+                self._add_rows(batch, rows)
+                await self._write(batch)
+                self._values.forget(number)
+        if is_durable:
+            await asyncio.to_thread(self._folder.sync)
+
+    async def remove_context(self, provider: str, context: bytes, rows: Rows | None = None) -> None:
+        async with self._turn:
+            with told(self._open().path):
+                batch = self._folder.batch()
+                held = self._values.held(provider, context)
+                if held is not None:
+                    self._values.remove(batch, held.number, provider, layout.value_key_hash(provider, context))
+                self._add_rows(batch, rows)
+                await self._write(batch)
+                if held is not None:
+                    self._values.forget(held.number)
+
+    async def remove_provider(self, provider: str, rows: Rows | None = None) -> None:
+        async with self._turn:
+            with told(self._open().path):
+                batch = self._folder.batch()
+                floor = self._values.next_number
+                batch.put(layout.floor_key(provider), layout.fixed(floor), self._folder.handles["marks"])
+                self._add_rows(batch, rows)
+                await self._write(batch)
+                self._values.floors[provider] = floor
+
+    async def sweep(self, entries_max: int) -> int:
+        freed = 0
+        while freed < entries_max:
+            async with self._turn:
+                with told(self._open().path):
+                    piece = self._sweep.piece(entries_max - freed)
+                    if piece is None:
+                        break
+                    await self._write(piece.batch)
+                    for number in piece.numbers:
+                        self._values.forget(number)
+                    if piece.floor_done is not None:
+                        del self._values.floors[piece.floor_done]
+            freed += piece.entries
+            await asyncio.sleep(0)
+        return freed
+
+    async def write(self, rows: Rows, *, is_durable: bool = False) -> None:
+        async with self._turn:
+            with told(self._open().path):
+                batch = self._folder.batch()
+                self._add_rows(batch, rows)
+                await self._write(batch)
+        if is_durable:
+            await asyncio.to_thread(self._folder.sync)
+
+    # -- reading
+
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+        found: list[tuple[Value, ...]] = []
+        for at in range(0, len(multihashes), READS_PER_TURN):
+            if at:
+                await asyncio.sleep(0)
+            with told(self._open().path):
+                found += [self._reads.find(each) for each in multihashes[at : at + READS_PER_TURN]]
+        return found
+
+    async def find_second(self, digests: Sequence[bytes]) -> list[bytes | None]:
+        return [await self._by_second(digest) for digest in digests]
+
+    async def _by_second(self, digest: bytes) -> bytes | None:
+        with told(self._open().path):
+            begins = self._reads.begins_by_second(digest)
+        for begin in begins:
+            async for _, entry in self._beginning(begin, begin):
+                if second_digest(entry.multihash) == digest:
+                    return entry.multihash
+        return None
+
+    async def find_value(self, value_key_hash: bytes) -> Value | None:
+        with told(self._open().path):
+            held = self._values.held_by_hash(value_key_hash)
+        return held.value if held else None
+
+    async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
+        with told(self._open().path):
+            held = self._values.held(provider, context)
+            rows = [row for _, row in self._reads.inverse(held.number)] if held else []
+        found: list[bytes] = []
+        at = int.from_bytes(start[: layout.BEGIN_BYTES].ljust(layout.BEGIN_BYTES, b"\0"), "big")
+        while held and len(found) < limit:
+            begins = first_begins(rows, at, limit - len(found))
+            if not begins:
+                break
+            for begin in begins:
+                async for _, entry in self._beginning(layout.begin_bytes(begin), start):
+                    if entry.number == held.number:
+                        found.append(entry.multihash)
+                    if len(found) == limit:
+                        return found
+            at = begins[-1] + 1
+        return found
+
+    async def _beginning(self, begin: bytes, start: bytes) -> AsyncIterator[tuple[bytes, layout.Entry]]:
+        """The entries whose place begins so, from `start` on, page by page."""
+        while True:
+            with told(self._open().path):
+                page = self._reads.page(begin, start)
+            for each in page.entries:
+                yield each
+            if not page.rest:
+                break
+            start = page.rest
+            await asyncio.sleep(0)
+
+    async def context_size(self, provider: str, context: bytes) -> int:
+        with told(self._open().path):
+            held = self._values.held(provider, context)
+        return held.entries if held else 0
+
+    async def read(self, key: bytes) -> bytes | None:
+        with told(self._open().path):
+            row: bytes | None = self._folder.families["rows"].get(key)
+        return row
+
+    async def scan(self, prefix: bytes) -> AsyncIterator[tuple[bytes, bytes]]:
+        scan = _Scan(self._open(), prefix)
+        self._scans.add(scan)
+        try:
+            while page := scan.page():
+                for key, row in page:
+                    yield key, row
+                await asyncio.sleep(0)
+        finally:
+            self._scans.discard(scan)
+
+    async def figures(self) -> StoreFigures:
+        families = self._open().families
+        with told(self._folder.path):
+            return StoreFigures(
+                entries=families["entries"].property_int_value("rocksdb.estimate-num-keys") or 0,
+                values=families["values"].property_int_value("rocksdb.estimate-num-keys") or 0,
+                disk_bytes=self._folder.disk_bytes(),
+            )
+
+    # -- upkeep
+
+    async def compact(self) -> None:
+        """Gives back all space at once that compaction would give back in time."""
+        await asyncio.to_thread(self._open().compact)
+
+    async def close(self) -> None:
+        """All that was written is in its tables and on disk. Scans that still run end with Unavailable."""
+        async with self._turn:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            for scan in self._scans:
+                scan.stop()
+            await asyncio.to_thread(self._folder.flush)
+            await asyncio.to_thread(self._folder.close)
+
+    def _open(self) -> Folder:
+        if self._is_closed:
+            raise Unavailable(f"the store {self._folder.path} is closed: open it again")
+        return self._folder
+
+    def _number(self, held: int | None) -> int:
+        if held is not None:
+            return held
+        self._values.next_number += 1
+        return self._values.next_number - 1
+
+    def _add(self, batch: WriteBatch, number: int, piece: layout.Slice) -> None:
+        if not piece.multihashes:
+            return
+        keys = piece.keys(varint.encode(number))
+        batch.set_default_column_family(self._folder.handles["entries"])
+        put = batch.put
+        for key in keys:
+            put(key, b"")
+        if self._is_double_hashed:
+            batch.set_default_column_family(self._folder.handles["seconds"])
+            for key in sorted(map(layout.second_key, piece.multihashes, keys)):
+                put(key, b"")
+        # RocksDB's own count only grows, over restarts too: no list is ever written over another.
+        row = layout.inverse_key(number, self._folder.db.latest_sequence_number())
+        batch.put(row, piece.begins, self._folder.handles["inverse"])
+
+    def _add_rows(self, batch: WriteBatch, rows: Rows | None) -> None:
+        family = self._folder.handles["rows"]
+        for key, row in (rows or {}).items():
+            if row is None:
+                batch.delete(key, family)
+            else:
+                batch.put(key, row, family)
+
+    async def _write(self, batch: WriteBatch) -> None:
+        """Waits while compaction is behind; RocksDB itself would wait with the interpreter in its hands."""
+        if self._folder.is_behind():
+            until = self._clock.now() + BEHIND_S_MAX
+            while self._folder.is_behind():
+                if self._clock.now() > until:
+                    raise Unavailable(
+                        f"compaction of the store {self._folder.path} is behind for {BEHIND_S_MAX:.0f} s: "
+                        "look at its disk, then try again"
+                    )
+                await self._clock.sleep(BEHIND_PAUSE_S)
+        self._folder.db.write(batch)
+
+
+class _Scan:
+    """An iterator that can be let go of: RocksDB does not close while there is one."""
+
+    def __init__(self, folder: Folder, prefix: bytes) -> None:
+        self._path = folder.path
+        self._prefix = prefix
+        self._found: RdictIter | None = folder.families["rows"].iter()
+        self._found.seek(prefix)
+
+    def page(self) -> list[tuple[bytes, bytes]]:
+        found = self._found
+        if found is None:
+            raise Unavailable(f"the store {self._path} was closed during a scan: open it again")
+        page: list[tuple[bytes, bytes]] = []
+        with told(self._path):
+            while len(page) < READS_PER_TURN and found.valid():
+                key = found.key()
+                if not key.startswith(self._prefix):
+                    break
+                page.append((key, found.value()))
+                found.next()
+            found.status()
+        return page
+
+    def stop(self) -> None:
+        self._found = None

@@ -1,0 +1,201 @@
+"""A folder of RocksDB: how it is tuned, and opened so that nothing else is taken for a store.
+
+The numbers are for one process on two cores that ingests without pause and answers meanwhile: compaction has one of
+them, and the writer waits long before RocksDB would make it (see `is_behind`), because the binding holds the
+interpreter while it writes.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    ColumnFamily,
+    DBCompressionType,
+    Options,
+    Rdict,
+    SliceTransform,
+    WriteBatch,
+)
+
+from argosy.base.errors import Invalid
+from argosy.ipni.backends import layout
+from argosy.ipni.backends.rocks_errors import told
+
+FAMILIES = ("entries", "seconds", "inverse", "values", "marks", "rows")
+_MEMTABLE_BYTES = 64 << 20          # of entries: a flush makes a file of about a million
+_SMALL_MEMTABLE_BYTES = 16 << 20
+_MEMTABLES_MAX = 4
+_MEMTABLES_BEHIND = 3               # one less: the writer waits before RocksDB stops it
+_L0_FILES = 4
+_L0_FILES_BEHIND = 24
+_L0_FILES_MAX = 64                  # never reached
+_WAL_BYTES_MAX = 256 << 20
+_CACHE_BYTES = 128 << 20
+_BLOOM_BITS = 10
+# A file most of whose rows are tombstones is compacted, so that what is swept comes back without a full compaction.
+_TOMBSTONE_WINDOW = 4096
+_TOMBSTONES_TRIGGER = 2048
+_EARLY_NAMES = {"LOCK", "LOG", "IDENTITY", "rocksdict-config.json"}
+
+
+class Folder:
+    """The opened database, and its families by name."""
+
+    def __init__(self, path: Path, db: Rdict) -> None:
+        self.path = path
+        self.db = db
+        self.families: dict[str, Rdict] = {name: db.get_column_family(name) for name in FAMILIES}
+        self.handles: dict[str, ColumnFamily] = {name: db.get_column_family_handle(name) for name in FAMILIES}
+
+    @classmethod
+    def open(cls, path: Path, *, is_double_hashed: bool) -> "Folder":
+        is_new = _is_new(path)
+        with told(path):
+            path.mkdir(parents=True, exist_ok=True)
+            folder = cls(path, Rdict(str(path), _database(), {name: _family(name) for name in FAMILIES}))
+            try:
+                folder._check_layout(is_new, is_double_hashed)
+            except BaseException:
+                folder.close()
+                raise
+        return folder
+
+    def is_behind(self) -> bool:
+        """Whether flushing or compaction has so much to do that a writer should wait for it."""
+        entries = self.families["entries"]
+        waiting = entries.property_int_value("rocksdb.num-immutable-mem-table") or 0
+        if waiting >= _MEMTABLES_BEHIND:
+            return True
+        return int(entries.property_value("rocksdb.num-files-at-level0") or 0) >= _L0_FILES_BEHIND
+
+    def batch(self) -> WriteBatch:
+        return WriteBatch(raw_mode=True)
+
+    def items(self, family: str, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The rows of a family whose keys begin so, in order. Drop it before closing: RocksDB waits for it."""
+        # No upper bound is set: the binding lets go of the bound's bytes while the iterator still reads them.
+        for key, row in self.families[family].items(from_key=max(prefix, start)):
+            assert isinstance(key, bytes)
+            if not key.startswith(prefix):
+                break
+            yield key, row
+
+    def disk_bytes(self) -> int:
+        return sum(each.stat().st_size for each in self.path.iterdir() if each.is_file())
+
+    def flush(self) -> None:
+        with told(self.path):
+            for family in self.families.values():
+                family.flush()
+
+    def compact(self) -> None:
+        with told(self.path):
+            for family in self.families.values():
+                family.flush()
+                family.compact_range(None, None)
+
+    def sync(self) -> None:
+        with told(self.path):
+            self.db.flush_wal(True)
+
+    def close(self) -> None:
+        with told(self.path):
+            self.handles.clear()
+            for family in self.families.values():
+                family.close()
+            self.families.clear()
+            self.db.close()
+
+    def _check_layout(self, is_new: bool, is_double_hashed: bool) -> None:
+        wanted = _layout_row(is_double_hashed)
+        marks = self.families["marks"]
+        found = marks.get(layout.LAYOUT_KEY)
+        if found is None and is_new:
+            marks[layout.LAYOUT_KEY] = wanted
+        elif found is None:
+            raise Invalid(f"the folder {self.path} is a database of something else: use an empty folder")
+        elif found == _layout_row(not is_double_hashed):
+            had = "without" if is_double_hashed else "with"
+            raise Invalid(f"the store {self.path} was made {had} second hashes: open it so, or use an empty folder")
+        elif found != wanted:
+            raise Invalid(
+                f"the store {self.path} has layout {found[:40]!r}, this program knows {layout.LAYOUT}: use the program "
+                "that made it, or an empty folder"
+            )
+
+
+def _layout_row(is_double_hashed: bool) -> bytes:
+    return b"%d%s" % (layout.LAYOUT, b" with second hashes" if is_double_hashed else b"")
+
+
+def _is_new(path: Path) -> bool:
+    """Invalid if there is something that is no database."""
+    if not path.exists():
+        return True
+    if not path.is_dir():
+        raise Invalid(f"{path} is not a folder: a store is kept in a folder of its own")
+    if (path / "CURRENT").exists():
+        return not any(path.glob("*.sst")) and not any(each.stat().st_size for each in path.glob("*.log"))
+    # RocksDB writes CURRENT last: without it there is only what an interrupted first start has left.
+    foreign = [each.name for each in path.iterdir() if not _is_early(each.name)]
+    if foreign:
+        raise Invalid(f"the folder {path} holds other files ({', '.join(sorted(foreign)[:3])}): use an empty folder")
+    return True
+
+
+def _is_early(name: str) -> bool:
+    return name in _EARLY_NAMES or name.startswith(("LOG.old", "MANIFEST-", "OPTIONS-")) or name.endswith(".dbtmp")
+
+
+def _database() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    # One thread that compacts and one that flushes: with more, whoever answers would wait for a core. They keep their
+    # priority, for on a busy machine compaction at a low one never ends.
+    options.set_max_background_jobs(2)
+    options.set_max_subcompactions(1)
+    options.set_atomic_flush(True)              # of all families: a small one would keep the log of the large one alive
+    options.set_max_total_wal_size(_WAL_BYTES_MAX)
+    options.set_bytes_per_sync(1 << 20)         # even writing: no burst of dirty pages that a read would wait for
+    options.set_keep_log_file_num(4)
+    options.set_max_log_file_size(4 << 20)
+    return options
+
+
+def _family(name: str) -> Options:
+    options = Options(raw_mode=True)
+    # Whichever is full first has all families flushed, so those with a row for every multihash are as large.
+    is_large = name in ("entries", "seconds")
+    options.set_write_buffer_size(_MEMTABLE_BYTES if is_large else _SMALL_MEMTABLE_BYTES)
+    options.set_max_write_buffer_number(_MEMTABLES_MAX)
+    options.set_level_zero_file_num_compaction_trigger(_L0_FILES)
+    options.set_level_zero_slowdown_writes_trigger(_L0_FILES_MAX)
+    options.set_level_zero_stop_writes_trigger(_L0_FILES_MAX)
+    options.set_soft_pending_compaction_bytes_limit(0)      # `is_behind` holds the writer back instead
+    options.set_hard_pending_compaction_bytes_limit(0)
+    options.set_max_bytes_for_level_base(4 * _MEMTABLE_BYTES)
+    options.set_target_file_size_base(_MEMTABLE_BYTES)
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_bottommost_compression_type(DBCompressionType.zstd())
+    options.add_compact_on_deletion_collector_factory(_TOMBSTONE_WINDOW, _TOMBSTONES_TRIGGER, 0.5)
+    table = BlockBasedOptions()
+    table.set_block_cache(_blocks())
+    table.set_format_version(5)
+    table.set_bloom_filter(_BLOOM_BITS, False)
+    options.set_block_based_table_factory(table)
+    if name == "entries":
+        options.set_prefix_extractor(SliceTransform.create_fixed_prefix(layout.PLACE_BYTES))
+        options.set_memtable_prefix_bloom_ratio(0.05)
+    return options
+
+
+
+@cache
+def _blocks() -> Cache:
+    """One for all families and stores of the process."""
+    return Cache(_CACHE_BYTES)

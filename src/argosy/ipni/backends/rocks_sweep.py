@@ -1,0 +1,126 @@
+"""Frees what was removed, a bounded piece at a time.
+
+The inverse list of a dead number says where its entries lie. A piece is one batch: the entries go together with their
+part of the list, so a sweep that is cut off goes on where it was.
+
+Where very many entries begin alike, looking through them takes several pieces. Which beginning that is and how far it
+has come is kept in memory only; a restart looks again from its start, and finds what was freed gone.
+"""
+
+from dataclasses import dataclass, field
+
+from rocksdict import WriteBatch
+
+from argosy.ipni.backends import layout
+from argosy.ipni.backends.rocks_folder import Folder
+from argosy.ipni.backends.rocks_reads import Reads
+from argosy.ipni.backends.rocks_values import Values
+
+CONTEXTS_PER_PIECE_MAX = 256
+ENTRIES_PER_PIECE_MAX = 512         # a few milliseconds
+
+
+@dataclass
+class Piece:
+    """One batch of a sweep."""
+
+    batch: WriteBatch
+    entries: int = 0
+    numbers: list[int] = field(default_factory=list)        # whose values go with it
+    floor_done: str | None = None       # the provider all of whose removed contexts are doomed once this is written
+
+
+@dataclass
+class _Crowd:
+    """Beginnings that many share, in the list of one number."""
+
+    number: int
+    rest: bytes = b""                   # where to go on in the one that is being looked through
+    done: set[bytes] = field(default_factory=set)
+
+
+class Sweep:
+    def __init__(self, folder: Folder, values: Values, reads: Reads, *, is_double_hashed: bool) -> None:
+        self._folder = folder
+        self._values = values
+        self._reads = reads
+        self._is_double_hashed = is_double_hashed
+        self._crowd = _Crowd(0)
+        # Where the last ones were: what is swept leaves tombstones, and a search from the start would wade through all.
+        self._doomed_from = 0
+        self._owned_from: dict[str, int] = {}
+
+    def piece(self, entries_max: int) -> Piece | None:
+        """The next to be written; None if nothing is left. Doomed contexts come before those of a removed provider."""
+        doomed = self._doomed()
+        if doomed is not None:
+            return self._entries(doomed, min(entries_max, ENTRIES_PER_PIECE_MAX))
+        for provider, floor in self._values.floors.items():
+            return self._contexts(provider, floor)
+        return None
+
+    def _doomed(self) -> int | None:
+        for start in (self._doomed_from, 0):
+            for key, _ in self._values.marks(b"d", layout.doomed_key(start), 1):
+                self._doomed_from = int.from_bytes(key[1:], "big")
+                return self._doomed_from
+        self._doomed_from = 0
+        return None
+
+    def _contexts(self, provider: str, floor: int) -> Piece:
+        """Dooms contexts of a removed provider."""
+        prefix = layout.owned_prefix(provider)
+        start = prefix + layout.fixed(self._owned_from.pop(provider, 0))
+        owned = [
+            (int.from_bytes(key[len(prefix) :], "big"), key_hash)
+            for key, key_hash in self._values.marks(prefix, start, CONTEXTS_PER_PIECE_MAX)
+        ]
+        piece = Piece(self._folder.batch())
+        for number, key_hash in owned:
+            if number < floor:
+                self._values.remove(piece.batch, number, provider, key_hash)
+                piece.numbers.append(number)
+        if len(piece.numbers) == CONTEXTS_PER_PIECE_MAX:
+            self._owned_from[provider] = piece.numbers[-1]
+        else:
+            piece.batch.delete(layout.floor_key(provider), self._folder.handles["marks"])
+            piece.floor_done = provider
+        return piece
+
+    def _entries(self, number: int, entries_max: int) -> Piece:
+        if self._crowd.number != number:
+            self._crowd = _Crowd(number)
+        piece = Piece(self._folder.batch())
+        first = next(self._reads.inverse(number), None)
+        if first is None:
+            piece.batch.delete(layout.doomed_key(number), self._folder.handles["marks"])
+            return piece
+        key, row = first
+        taken = 0
+        for taken in range(0, min(len(row), entries_max * layout.BEGIN_BYTES), layout.BEGIN_BYTES):
+            if not self._free(piece.batch, row[taken : taken + layout.BEGIN_BYTES]):
+                break
+        else:
+            taken += layout.BEGIN_BYTES
+        piece.entries = taken // layout.BEGIN_BYTES
+        if row[taken:]:
+            piece.batch.put(key, row[taken:], self._folder.handles["inverse"])
+        else:
+            piece.batch.delete(key, self._folder.handles["inverse"])
+        return piece
+
+    def _free(self, batch: WriteBatch, begin: bytes) -> bool:
+        """Whether it has seen all that begin so."""
+        crowd = self._crowd
+        if begin in crowd.done:
+            return True
+        page = self._reads.page(begin, crowd.rest)
+        for key, entry in page.entries:
+            if entry.number == crowd.number:
+                batch.delete(key, self._folder.handles["entries"])
+                if self._is_double_hashed and self._reads.numbers(entry.multihash) == [crowd.number]:
+                    batch.delete(layout.second_key(entry.multihash, begin), self._folder.handles["seconds"])
+        if crowd.rest and not page.rest:
+            crowd.done.add(begin)
+        crowd.rest = page.rest
+        return not page.rest

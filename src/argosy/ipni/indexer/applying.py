@@ -1,0 +1,223 @@
+"""Applying one advertisement: what it says about a provider, then what it says about content.
+
+The last batch of an advertisement's data also moves the publisher's course and marks the advertisement, so each is
+applied once and in order, whatever crashes (IPN-3). Every batch passes the gate: while the indexer is frozen nothing is
+stored but metadata, removals and what concerns providers (IPN-2).
+
+What is wrong with the advertisement itself (Invalid) and entries that its publisher does not have (NotFound) are given
+up for good, else one bad link would hold the chain for ever. Any other error passes: the chain stops
+and is tried again.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from argosy.base.errors import Invalid, NotFound
+from argosy.ipni import keys
+from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats.cid import NO_ENTRIES, Cid
+from argosy.ipni.indexer import roster as rosters
+from argosy.ipni.indexer.ledger import Change, Ledger
+from argosy.ipni.indexer.roster import Roster, UnknownWhileFrozen
+from argosy.ipni.indexer.rows import Course, Progress, Step, pack
+from argosy.ipni.model import Peer, Provider, Value
+from argosy.ipni.ports import IndexStore, Rows, Source
+
+
+class Kind(StrEnum):
+    """What an advertisement does, by its shape."""
+
+    REMOVAL = "removal"
+    ADDRESSES = "addresses"
+    METADATA = "metadata"
+    CONTENT = "content"
+
+
+class Gate(Protocol):
+    """Through which everything that is stored must pass; `True` inside means that it is open for entries."""
+
+    def passing(self) -> AbstractAsyncContextManager[bool]: ...
+
+    async def is_open(self) -> bool: ...
+
+
+class EntriesReader(Protocol):
+    def read(self, source: Source, progress: Progress) -> AsyncGenerator[Step]:
+        """The entries from there on; Invalid and NotFound as `Source` has them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Order:
+    """One advertisement to be applied."""
+
+    cid: Cid
+    ad: Advert
+    publisher: Peer
+    source: Source
+    addresses: Sequence[str] = ()       # the provider's newest, of advertisements that follow
+    is_superseded: bool = False         # a removal that follows takes away all it would add
+    is_refill: bool = False             # newer ones have been applied already
+    lag: int = 0                        # how many follow
+    stored: Callable[[Step], None] = field(default=lambda step: None)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    kind: Kind | None
+    error: str = ""                     # why it was given up for good
+
+
+def kind_of(ad: Advert, *, is_superseded: bool = False) -> Kind:
+    if ad.is_removal:
+        return Kind.REMOVAL
+    if is_superseded:
+        return Kind.ADDRESSES
+    if not ad.metadata:
+        if ad.entries != NO_ENTRIES:
+            raise Invalid("the advertisement has entries and no metadata")
+        return Kind.ADDRESSES
+    return Kind.METADATA if ad.entries == NO_ENTRIES else Kind.CONTENT
+
+
+class Applier:
+    def __init__(
+        self,
+        store: IndexStore,
+        roster: Roster,
+        ledger: Ledger,
+        gate: Gate,
+        entries: EntriesReader,
+        *,
+        wall: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._roster = roster
+        self._ledger = ledger
+        self._gate = gate
+        self._entries = entries
+        self._wall = wall
+
+    async def apply(self, order: Order) -> Outcome:
+        ad = order.ad
+        try:
+            kind = kind_of(ad, is_superseded=order.is_superseded)
+        except Invalid as wrong:
+            await self._finish(order, self._store.write, error=str(wrong))
+            return Outcome(None, str(wrong))
+        value = Value(ad.provider, ad.context, ad.metadata)
+        match kind:
+            case Kind.REMOVAL:
+                await self._finish(order, lambda rows: self._store.remove_context(ad.provider, ad.context, rows))
+            case Kind.ADDRESSES:
+                await self._finish(order, self._store.write)
+            case Kind.METADATA:
+                await self._finish(order, lambda rows: self._store.put(value, (), rows))
+            case Kind.CONTENT:
+                return await self._content(order, value)
+        return Outcome(kind)
+
+    async def _content(self, order: Order, value: Value) -> Outcome:
+        async def put_value(rows: Rows) -> None:
+            await self._store.put(value, (), rows)
+
+        if not await self._gate.is_open():
+            await self._finish(order, put_value)        # a frozen indexer never fetches entries
+            return Outcome(Kind.METADATA)
+        self._updated(order, is_frozen=False)           # a provider that cannot be taken costs no fetching
+        progress = await self._ledger.progress(order.publisher.id, order.cid)
+        progress = progress or Progress(order.cid, order.ad.provider, (order.ad.entries,))
+        async with aclosing(_steps(self._entries.read(order.source, progress))) as steps:
+            async for step in steps:
+                if isinstance(step, str):
+                    await self._finish(order, put_value, error=step)
+                    return Outcome(Kind.CONTENT, step)
+                if not await self._store_step(order, value, step, progress):
+                    await self._finish(order, put_value)
+                    return Outcome(Kind.METADATA)
+                progress = advanced(progress, step)
+                order.stored(step)
+        return Outcome(Kind.CONTENT)
+
+    async def _store_step(self, order: Order, value: Value, step: Step, progress: Progress) -> bool:
+        """False if the indexer has frozen meanwhile: the step is not stored."""
+        async with self._gate.passing() as is_open:
+            if not is_open:
+                return False
+            provider = self._updated(order, is_frozen=False)
+            if step.left:
+                rows: Change = {
+                    keys.progress(order.publisher.id): pack(advanced(progress, step)),
+                    **rosters.row(provider),
+                }
+                await self._store.put(value, step.multihashes, rows)
+                self._roster.take(provider)
+            else:
+                await self._close(
+                    order, provider, lambda rows: self._store.put(value, step.multihashes, rows), is_frozen=False
+                )
+            return True
+
+    async def _finish(self, order: Order, store: Callable[[Rows], Awaitable[None]], *, error: str = "") -> None:
+        async with self._gate.passing() as is_open:
+            try:
+                provider = self._updated(order, is_frozen=not is_open)
+            except UnknownWhileFrozen:
+                # The chain goes on, for removals that follow must be honoured (IPN-2); unfreezing comes back to it.
+                course, rows = self._done(order, is_frozen=True)
+                await self._store.write(rows)
+                self._ledger.take(course)
+                return
+            await self._close(order, provider, store, is_frozen=not is_open, error=error)
+
+    async def _close(
+        self,
+        order: Order,
+        provider: Provider,
+        store: Callable[[Rows], Awaitable[None]],
+        *,
+        is_frozen: bool,
+        error: str = "",
+    ) -> None:
+        """The last batch of an advertisement: with it the course moves."""
+        provider = rosters.applied(provider, order.cid, self._wall(), error=error)
+        course, rows = self._done(order, is_frozen=is_frozen)
+        await store({**rows, **rosters.row(provider)})
+        self._ledger.take(course)
+        self._roster.take(provider)
+
+    def _done(self, order: Order, *, is_frozen: bool) -> tuple[Course, Change]:
+        return self._ledger.done(
+            order.publisher.id, order.cid, order.ad.provider, is_frozen=is_frozen, is_refill=order.is_refill
+        )
+
+    def _updated(self, order: Order, *, is_frozen: bool) -> Provider:
+        return self._roster.updated(
+            order.ad, order.publisher, addresses=order.addresses, lag=order.lag, is_frozen=is_frozen
+        )
+
+
+def advanced(progress: Progress, step: Step) -> Progress:
+    return Progress(
+        progress.ad,
+        progress.provider,
+        step.left,
+        blocks=progress.blocks + step.blocks,
+        multihashes=progress.multihashes + len(step.multihashes),
+        is_hamt=step.is_hamt,
+    )
+
+
+async def _steps(read: AsyncGenerator[Step]) -> AsyncGenerator[Step | str]:
+    """The steps; one that will never come ends them with the reason as text, so that it is not taken for an error
+    of the store."""
+    try:
+        async with aclosing(read):
+            async for step in read:
+                yield step
+    except (Invalid, NotFound) as wrong:
+        yield str(wrong)
+

@@ -1,0 +1,164 @@
+"""A mirror: a folder with one CAR file for every advertisement that has entries, itself first and then its blocks.
+
+A file appears whole or not at all: it is written under another name and renamed once everything in it has been stored.
+Reading a publisher through a mirror takes from the file what it has, checked like anything else, and asks the publisher
+only for the rest.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from argosy.base import logs
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import car
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import SignedHead
+from argosy.ipni.ports import Source
+from argosy.ipni.settings import IndexerSettings
+
+AHEAD_MAX = 16              # blocks read past on the way to the one that is asked for
+SPREAD_CHARS = 2            # files lie in folders by the end of their names, a thousand at most
+
+log = logs.get("ipni.mirror")
+
+
+def mirror_of(settings: IndexerSettings) -> "FolderMirror | None":
+    if not settings.mirror_read and not settings.mirror_write:
+        return None
+    return FolderMirror(read=settings.mirror_read, write=settings.mirror_write)
+
+
+class FolderMirror:
+    def __init__(self, *, read: str | Path | None = None, write: str | Path | None = None) -> None:
+        self._read = Path(read) if read else None
+        self._write = Path(write) if write else None
+
+    @asynccontextmanager
+    async def through(self, ad: Cid, block: bytes, entries: Cid, source: Source) -> AsyncIterator["MirroredSource"]:
+        path = _place(self._read, ad) if self._read else None
+        reading = await asyncio.to_thread(_opened, path) if path else None
+        written = _place(self._write, ad) if self._write else None
+        is_there = written is not None and await asyncio.to_thread(written.exists)
+        writing = _Writing(written, ad, block, entries) if written is not None and not is_there else None
+        mirrored = MirroredSource(source, reading, writing)
+        try:
+            yield mirrored
+        finally:
+            await asyncio.to_thread(mirrored.close)
+
+
+def _place(folder: Path, ad: Cid) -> Path:
+    name = str(ad)
+    return folder / name[-SPREAD_CHARS:] / f"{name}.car"
+
+
+def _opened(path: Path) -> "_Reading | None":
+    try:
+        return _Reading(path.open("rb"))
+    except FileNotFoundError:
+        return None
+    except Invalid as wrong:
+        log.warning("mirror file is damaged", path=str(path), error=str(wrong))
+        return None
+
+
+class MirroredSource:
+    """A publisher's chain, by way of the mirror's copy of one advertisement."""
+
+    def __init__(self, source: Source, reading: "_Reading | None", writing: "_Writing | None") -> None:
+        self._source = source
+        self._reading = reading
+        self._writing = writing
+        self._turn = asyncio.Lock()
+
+    async def head(self) -> SignedHead | None:
+        return await self._source.head()
+
+    async def block(self, cid: Cid, *, is_entries: bool) -> bytes:
+        data: bytes | None = None
+        if self._reading is not None:
+            async with self._turn:
+                data = await asyncio.to_thread(self._reading.block, cid)
+        if data is None:
+            data = await self._source.block(cid, is_entries=is_entries)
+        if self._writing is not None:
+            async with self._turn:
+                await asyncio.to_thread(self._writing.add, cid, data)
+        return data
+
+    def keep(self) -> None:
+        if self._writing is not None:
+            self._writing.is_good = True
+
+    def close(self) -> None:
+        if self._reading is not None:
+            self._reading.close()
+        if self._writing is not None:
+            self._writing.close()
+
+
+class _Reading:
+    """Blocks in the order of the file; a few that are asked for out of order are kept meanwhile."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        try:
+            self._blocks: Iterator[tuple[Cid, bytes]] = iter(car.Reader(file.read))
+        except Invalid:
+            file.close()
+            raise
+        self._ahead: dict[Cid, bytes] = {}
+
+    def block(self, cid: Cid) -> bytes | None:
+        try:
+            while cid not in self._ahead and len(self._ahead) < AHEAD_MAX:
+                found = next(self._blocks, None)
+                if found is None:
+                    return None
+                self._ahead[found[0]] = found[1]
+        except Invalid as wrong:
+            log.warning("mirror file is damaged", error=str(wrong))
+            self._blocks = iter(())
+        return self._ahead.pop(cid, None)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Writing:
+    """A copy being made. One that did not begin with the first block of the entries is not whole, and not kept."""
+
+    def __init__(self, path: Path, ad: Cid, block: bytes, entries: Cid) -> None:
+        self.is_good = False
+        self._path = path
+        self._passing = path.with_suffix(".part")
+        self._ad = ad
+        self._block = block
+        self._entries = entries
+        self._file: BinaryIO | None = None
+
+    def add(self, cid: Cid, data: bytes) -> None:
+        if self._file is None:
+            if cid != self._entries:
+                return
+            self._passing.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._passing.open("wb")
+            self._file.write(car.header([self._ad]) + car.section(self._ad, self._block))
+        self._file.write(car.section(cid, data))
+
+    def close(self) -> None:
+        if self._file is None:
+            return
+        with self._file as file:
+            file.flush()
+            os.fsync(file.fileno())
+        if self.is_good:
+            os.replace(self._passing, self._path)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                self._passing.unlink()

@@ -1,0 +1,50 @@
+"""How full the indexer's disks are, in percent."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from argosy.ipni.indexer.freezing import UNREADABLE, Usage
+from argosy.ipni.settings import IndexerSettings
+
+FILE_CHARS_MAX = 64
+
+
+def usage_of(settings: IndexerSettings) -> Usage:
+    return FileUsage(settings.usage_file) if settings.usage_file else DiskUsage([settings.folder])
+
+
+class DiskUsage:
+    """The fullest of the file systems that hold the folders, each counted once."""
+
+    def __init__(self, folders: Sequence[str | Path]) -> None:
+        self._folders = [Path(folder) for folder in folders]
+
+    def percent(self) -> float:
+        try:
+            by_device = {os.stat(folder).st_dev: os.statvfs(folder) for folder in self._folders}
+        except OSError:
+            return UNREADABLE
+        return max((_percent(figures) for figures in by_device.values()), default=0.0)
+
+
+class FileUsage:
+    """A figure that somebody else writes to a file; anything but a number from 0 to 100 is unreadable."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def percent(self) -> float:
+        try:
+            with self._path.open(encoding="ascii") as file:
+                percent = float(file.read(FILE_CHARS_MAX).strip().removesuffix("%"))
+        except (OSError, ValueError):
+            return UNREADABLE
+        return percent if 0.0 <= percent <= 100.0 else UNREADABLE
+
+
+def _percent(figures: os.statvfs_result) -> float:
+    """Used, of what may be used by others than the super-user."""
+    used = figures.f_blocks - figures.f_bfree
+    usable = used + figures.f_bavail
+    return 100.0 * used / usable if usable else 0.0

@@ -1,0 +1,89 @@
+"""From a stored value to the lines of an answer: its provider, then those that have the same content.
+
+First the provider itself, then the extended providers of the context, then those of the whole chain unless the context
+hides them. An extended provider without metadata of its own has the value's.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from argosy.base.errors import Invalid
+from argosy.ipni.formats import multihash, privacy
+from argosy.ipni.indexer.policy import Policy
+from argosy.ipni.indexer.roster import Roster
+from argosy.ipni.model import ExtendedPeer, Peer, Provider, Result, Value
+from argosy.ipni.ports import IndexStore
+
+ORPHANS_MAX = 1000
+
+
+def results(value: Value, provider: Provider, is_visible: Callable[[str], bool]) -> Iterator[Result]:
+    """Peers that are not visible (blocked, or long unheard of) are left out."""
+    if not is_visible(provider.id):
+        return
+    yield Result(value.context, value.metadata, Peer(provider.id, provider.addresses))
+    for peer in _others(value, provider):
+        metadata = peer.metadata or value.metadata
+        is_same = peer.id == provider.id and metadata == value.metadata
+        if not is_same and is_visible(peer.id):
+            yield Result(value.context, metadata, Peer(peer.id, peer.addresses))
+
+
+def _others(value: Value, provider: Provider) -> Iterator[ExtendedPeer]:
+    within = provider.extended.contexts.get(value.context)
+    if within is not None:
+        yield from within.peers
+    if within is None or not within.is_override:
+        yield from provider.extended.chain
+
+
+class Finder:
+    """Answers from the store, as the roster and the policy stand now."""
+
+    def __init__(self, store: IndexStore, roster: Roster, policy: Policy) -> None:
+        self._store = store
+        self._roster = roster
+        self._policy = policy
+        self.orphans: dict[tuple[str, bytes], None] = {}    # contexts of providers that are not known, to be removed
+
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]:
+        found = await self._store.find(multihashes)
+        return [tuple(result for value in values for result in self._results(value)) for values in found]
+
+    async def find_encrypted(self, second_hashes: Sequence[bytes]) -> list[tuple[bytes, ...]]:
+        digests = [_second_digest(each) for each in second_hashes]
+        firsts = await self._store.find_second(digests)
+        found = iter(await self._store.find([each for each in firsts if each is not None]))
+        return [() if each is None else tuple(self._encrypted(each, next(found))) for each in firsts]
+
+    async def encrypted_metadata(self, value_key_hash: bytes) -> bytes | None:
+        value = await self._store.find_value(value_key_hash)
+        if value is None or self._known(value) is None:
+            return None
+        return privacy.encrypt_metadata(value.metadata, privacy.value_key(value.provider, value.context))
+
+    def is_visible(self, peer: str) -> bool:
+        known = self._roster.known(peer)
+        return self._policy.is_allowed(peer) and not (known is not None and known.is_inactive)
+
+    def _results(self, value: Value) -> Iterator[Result]:
+        provider = self._known(value)
+        if provider is not None:
+            yield from results(value, provider, self.is_visible)
+
+    def _encrypted(self, multihash: bytes, values: Sequence[Value]) -> Iterator[bytes]:
+        for value in values:
+            if self._known(value) is not None and self.is_visible(value.provider):
+                yield privacy.encrypt_value_key(privacy.value_key(value.provider, value.context), multihash)
+
+    def _known(self, value: Value) -> Provider | None:
+        provider = self._roster.known(value.provider)
+        if provider is None and len(self.orphans) < ORPHANS_MAX:
+            self.orphans[value.provider, value.context] = None
+        return provider
+
+
+def _second_digest(second_hash: bytes) -> bytes:
+    code, digest = multihash.split(second_hash)
+    if code != multihash.DBL_SHA2_256:
+        raise Invalid(f"a double-hashed lookup is by a multihash of code {multihash.DBL_SHA2_256:#x}, not {code:#x}")
+    return digest

@@ -1,0 +1,233 @@
+"""Following one publisher's chain: reading it down to what is known, then applying it oldest first."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Protocol
+
+from argosy.base.clock import Clock
+from argosy.base.errors import ArgosyError, Forbidden, Invalid
+from argosy.base.metrics import Metrics
+from argosy.ipni import metrics as counted
+from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import cid as cids
+from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats.cid import NO_ENTRIES, Cid
+from argosy.ipni.indexer import roster as rosters
+from argosy.ipni.indexer.applying import Applier, Kind, Order, Outcome
+from argosy.ipni.indexer.chain import Batch, Reach, Scan
+from argosy.ipni.indexer.ledger import Ledger
+from argosy.ipni.indexer.policy import Policy
+from argosy.ipni.indexer.progress import Run, Status, Telemetry
+from argosy.ipni.indexer.roster import Roster
+from argosy.ipni.indexer.rows import Course, Step
+from argosy.ipni.model import Peer
+from argosy.ipni.ports import IndexStore, Source
+from argosy.ipni.settings import IndexerSettings
+
+
+class Turns(Protocol):
+    def of(self, name: str) -> AbstractAsyncContextManager[None]: ...
+
+
+class Mirrored(Source, Protocol):
+    def keep(self) -> None:
+        """All of it was read and is good: what was written down may stay."""
+        ...
+
+
+class Mirror(Protocol):
+    """Copies of advertisements and their entries; a publisher is asked only for what the mirror does not have."""
+
+    def through(self, ad: Cid, block: bytes, entries: Cid, source: Source) -> AbstractAsyncContextManager[Mirrored]: ...
+
+
+class Follower:
+    def __init__(
+        self,
+        store: IndexStore,
+        ledger: Ledger,
+        roster: Roster,
+        applier: Applier,
+        turns: Turns,
+        *,
+        policy: Policy,
+        settings: IndexerSettings,
+        telemetry: Telemetry,
+        metrics: Metrics,
+        clock: Clock,
+        is_frozen: Callable[[], bool],
+        mirror: Mirror | None = None,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._roster = roster
+        self._applier = applier
+        self._turns = turns
+        self._policy = policy
+        self._settings = settings
+        self._telemetry = telemetry
+        self._metrics = metrics
+        self._clock = clock
+        self._is_frozen = is_frozen
+        self._mirror = mirror
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def scan(
+        self, course: Course, source: Source, status: Status, *, head: Cid | None, depth: int, is_resync: bool
+    ) -> Batch | None:
+        """None if the publisher has published nothing."""
+        head = head or await self._head(course.publisher.id, source)
+        if head is None:
+            return None
+        status.state, status.head = "scanning", str(head)
+        run = status.scan.begin(self._clock.wall(), AdsScanned=0, HeadAd=str(head))
+
+        def seen(cid: Cid) -> None:
+            run.add("AdsScanned", 1)
+            run.figures["CurrentAd"] = str(cid)
+
+        reach = Reach(
+            self._depth(course, depth),
+            self._settings.segment_ads,
+            self._settings.pending_bytes_max,
+            is_resync=is_resync,
+        )
+        check = _Check(course.publisher.id, self._policy)
+        batch = await Scan(course, source, self._ledger, reach, check=check, seen=seen).run(head)
+        if is_resync:
+            started = replace(course, last=batch.older, wanted=head)
+            await self._ledger.forget(course.publisher.id, batch.ads, then=started)
+        if batch.is_cut:
+            run.figures["IsCut"] = True         # there is more, beyond the depth that was asked for
+        status.scan.end(self._clock.wall())
+        status.distance = len(batch.ads)
+        return batch
+
+    async def _head(self, publisher: str, source: Source) -> Cid | None:
+        signed = await source.head()
+        if signed is not None and signed.signer != publisher:
+            raise Invalid(f"the head of publisher {publisher} is signed by {signed.signer}")
+        return None if signed is None else signed.head
+
+    def _depth(self, course: Course, depth: int) -> int:
+        asked = depth or (self._settings.first_depth if course.last is None else 0)
+        return min(asked, self._settings.ads_depth_max) if asked > 0 else self._settings.ads_depth_max
+
+    # -- applying -----------------------------------------------------------------------------------------------------
+
+    async def apply(self, publisher: Peer, batch: Batch, source: Source, status: Status) -> None:
+        """Returns once the head is reached. An error leaves the course at the last advertisement that was applied."""
+        total = len(batch.ads)
+        if total:
+            status.state = "processing"
+            run = status.processing.begin(
+                self._clock.wall(), AdsProcessed=0, AdsTotal=total, AdsLeft=total, ErrorCount=0
+            )
+            for left in range(total - 1, -1, -1):
+                cid = cids.decode(batch.ads[left])
+                run.figures["CurrentAd"] = str(cid)
+                outcome = await self._apply_one(publisher, cid, batch, source, status, lag=left)
+                self._count(outcome, run)
+                run.figures["AdsLeft"] = status.distance = left
+            status.processing.end(self._clock.wall())
+            status.download.end(self._clock.wall())
+        await self._arrive(publisher, batch)
+        status.distance = 0
+
+    async def _apply_one(
+        self, publisher: Peer, cid: Cid, batch: Batch, source: Source, status: Status, *, lag: int
+    ) -> Outcome:
+        block = await self._ledger.pending(publisher.id, cid)
+        if block is None:
+            block = await source.block(cid, is_entries=False)
+        ad = adverts.decode(cid, block)
+        order = Order(
+            cid, ad, publisher, source,
+            addresses=batch.addresses.get(ad.provider, ()),
+            is_superseded=cid.bytes in batch.superseded,
+            is_refill=cid.bytes in batch.refills,
+            lag=lag,
+            stored=self._counter(ad, status),
+        )  # fmt: skip
+        async with self._turns.of(ad.provider):
+            try:
+                return await self._apply_mirrored(order, block)
+            except ArgosyError as wrong:
+                await self._note_error(ad.provider, str(wrong))
+                raise
+
+    async def _apply_mirrored(self, order: Order, block: bytes) -> Outcome:
+        has_entries = order.ad.entries != NO_ENTRIES and not order.ad.is_removal and not order.is_superseded
+        if self._mirror is None or not has_entries:
+            return await self._applier.apply(order)
+        async with self._mirror.through(order.cid, block, order.ad.entries, order.source) as mirrored:
+            outcome = await self._applier.apply(replace(order, source=mirrored))
+            if outcome.kind is Kind.CONTENT and not outcome.error:
+                mirrored.keep()
+            return outcome
+
+    async def _arrive(self, publisher: Peer, batch: Batch) -> None:
+        """The course is at the head, unless what was announced is older than what is applied."""
+        was = self._ledger.course(publisher.id)
+        course = replace(
+            was,
+            last=batch.head if was.last is None or was.last == was.floor else was.last,
+            wanted=None if was.wanted == batch.head else was.wanted,
+            has_gaps=was.has_gaps and (not batch.closes_gaps or batch.is_cut or self._is_frozen()),
+        )
+        if course != was:
+            await self._ledger.note(course)
+        await self._ledger.clear_pending(publisher.id)
+
+    async def _note_error(self, provider: str, error: str) -> None:
+        known = self._roster.known(provider)
+        if known is not None:
+            failed = rosters.failed(known, error, self._clock.wall())
+            await self._store.write(rosters.row(failed))
+            self._roster.take(failed)
+
+    # -- counting -----------------------------------------------------------------------------------------------------
+
+    def _counter(self, ad: Advert, status: Status) -> Callable[[Step], None]:
+        began = self._clock.now()
+
+        def stored(step: Step) -> None:
+            nonlocal began
+            now = self._clock.now()
+            self._telemetry.add(ad.provider, len(step.multihashes), now - began)
+            began = now
+            run = status.download.now or status.download.begin(self._clock.wall())
+            run.add("BytesDownloaded", step.bytes_read)
+            run.add("HamtMultihashCount" if step.is_hamt else "ChunkMultihashCount", len(step.multihashes))
+            run.add("EntryChunkCount", step.blocks)
+            run.add("MultihashCount", len(step.multihashes))
+            self._metrics.inc(counted.MULTIHASHES, len(step.multihashes))
+            self._metrics.inc(counted.ENTRY_BYTES, step.bytes_read)
+            if step.bad:
+                self._metrics.inc(counted.MULTIHASHES_BAD, step.bad)
+
+        return stored
+
+    def _count(self, outcome: Outcome, run: Run) -> None:
+        run.add("AdsProcessed", 1)
+        if outcome.error:
+            run.add("ErrorCount", 1)
+            run.figures["LastError"] = outcome.error
+            self._metrics.inc(counted.ADS_SKIPPED)
+        self._metrics.inc(counted.ADS, kind=outcome.kind or "malformed")
+
+
+class _Check:
+    """Whether an advertisement counts: signed, by somebody who may, and published by somebody who may."""
+
+    def __init__(self, publisher: str, policy: Policy) -> None:
+        self._publisher = publisher
+        self._policy = policy
+
+    def __call__(self, ad: Advert) -> None:
+        signer = adverts.signer(ad)
+        self._policy.check(self._publisher, ad.provider)
+        if not self._policy.may_publish(signer, ad.provider):
+            raise Forbidden(f"{signer} signed for provider {ad.provider} and is not allowed to publish for it")

@@ -1,0 +1,83 @@
+"""Who may publish and provide here.
+
+`allow` with its exceptions says who may be a publisher or a provider at all; `publish` with its exceptions who may
+publish for somebody else, unless there are rules for that provider. Everybody may publish for themselves. What an
+operator allows or blocks at run time outranks the settings, and is forgotten with the process.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from argosy.base.errors import Forbidden
+from argosy.ipni.settings import IndexerSettings
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A default and those for whom the opposite holds."""
+
+    is_allowed: bool = True
+    exceptions: frozenset[str] = frozenset()
+
+    def allows(self, peer: str) -> bool:
+        return self.is_allowed != (peer in self.exceptions)
+
+
+@dataclass
+class Policy:
+    peers: Rule = field(default_factory=Rule)
+    publishing: Rule = field(default_factory=Rule)
+    publishing_for: Mapping[str, Rule] = field(default_factory=dict)
+    _decided: dict[str, bool] = field(default_factory=dict)
+
+    def allow(self, peer: str) -> None:
+        self._decided[peer] = True
+
+    def block(self, peer: str) -> None:
+        self._decided[peer] = False
+
+    def is_allowed(self, peer: str) -> bool:
+        return self._decided.get(peer, self.peers.allows(peer))
+
+    def may_publish(self, publisher: str, provider: str) -> bool:
+        rule = self.publishing_for.get(provider, self.publishing)
+        return publisher == provider or rule.allows(publisher)
+
+    def check(self, publisher: str, provider: str | None = None) -> None:
+        """Forbidden unless the publisher may publish here, and for the provider."""
+        for peer in (publisher, provider):
+            if peer is not None and not self.is_allowed(peer):
+                raise Forbidden(f"peer {peer} is not allowed by policy")
+        if provider is not None and not self.may_publish(publisher, provider):
+            raise Forbidden(f"publisher {publisher} is not allowed to publish for provider {provider}")
+
+    def change(self, settings: IndexerSettings) -> None:
+        """To other settings; what was decided at run time stays."""
+        self.peers, self.publishing, self.publishing_for = _rules(settings)
+
+
+def policy_of(settings: IndexerSettings) -> Policy:
+    return Policy(*_rules(settings))
+
+
+def _rules(settings: IndexerSettings) -> tuple[Rule, Rule, Mapping[str, Rule]]:
+    return (
+        Rule(settings.allow, frozenset(settings.allow_except)),
+        Rule(settings.publish, frozenset(settings.publish_except)),
+        _rules_for(settings.publishers_for),
+    )
+
+
+def _rules_for(texts: Iterable[str]) -> dict[str, Rule]:
+    """A provider with any allowing rule is closed to all but those named, one with only `!` rules open to the rest."""
+    named: dict[str, set[str]] = {}
+    barred: dict[str, set[str]] = {}
+    for text in texts:
+        provider, _, publisher = text.partition("=")
+        if publisher.startswith("!"):
+            barred.setdefault(provider, set()).add(publisher[1:])
+        else:
+            named.setdefault(provider, set()).add(publisher)
+    open_rules = {id: Rule(True, frozenset(peers)) for id, peers in barred.items()}
+    closed = {id: Rule(False, frozenset(peers - barred.get(id, set()))) for id, peers in named.items()}
+    return open_rules | closed

@@ -1,0 +1,61 @@
+"""Publishers that have fallen silent: asked for news, then hidden, then removed.
+
+When a publisher was last heard of is not kept over a restart: an indexer that was away must not take its own silence
+for everybody else's.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from argosy.ipni.model import Provider
+from argosy.ipni.settings import IndexerSettings
+
+
+@dataclass
+class Findings:
+    polls: list[str] = field(default_factory=list)              # publishers
+    deactivations: list[str] = field(default_factory=list)      # providers
+    removals: list[str] = field(default_factory=list)           # providers
+
+
+class Contacts:
+    """When each publisher was last heard of, and last asked."""
+
+    def __init__(self, started_at: float) -> None:
+        self._started_at = started_at
+        self._heard: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+
+    def heard(self, publisher: str, now: float) -> None:
+        self._heard[publisher] = now
+        self._asked.pop(publisher, None)
+
+    def asked(self, publisher: str, now: float) -> None:
+        self._asked[publisher] = now
+
+    def forget(self, publisher: str) -> None:
+        self._heard.pop(publisher, None)
+        self._asked.pop(publisher, None)
+
+    def look(
+        self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int
+    ) -> Findings:
+        """What is due. A provider with an error is asked on every look, for it waits for its publisher to mend it."""
+        findings = Findings()
+        for provider in providers:
+            if provider.publisher is None:
+                continue
+            publisher = provider.publisher.id
+            silence_s = now - self._heard.get(publisher, self._started_at)
+            if silence_s >= settings.remove_after_s:
+                findings.removals.append(provider.id)
+                continue
+            if silence_s >= settings.deactivate_after_s and not provider.is_inactive:
+                findings.deactivations.append(provider.id)
+            is_due = silence_s >= settings.poll_after_s and (
+                publisher not in self._asked or now - self._asked[publisher] >= settings.poll_retry_s
+            )
+            is_wanted = (is_due or bool(provider.last_error)) and bool(provider.publisher.addresses)
+            if is_wanted and publisher not in findings.polls and len(findings.polls) < polls_max:
+                findings.polls.append(publisher)
+        return findings

@@ -1,0 +1,134 @@
+"""What became of each publisher's syncs: for people who ask "is my advertisement indexed yet, and if not, why not".
+
+The shape is the original's (`Scan`, `Processing`, `Download`, each with its last ten runs, newest first), with the
+distance to the head besides.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+HISTORY_MAX = 10
+STATUSES_MAX = 10_000           # publishers remembered; the longest unheard of is forgotten first
+
+
+@dataclass
+class Run:
+    """One scan, processing or download; `figures` are its own, under the names they are shown by."""
+
+    started_at: float
+    figures: dict[str, object] = field(default_factory=dict)
+    ended_at: float | None = None
+    error: str = ""
+
+    def add(self, name: str, by: int) -> None:
+        was = self.figures.get(name, 0)
+        assert isinstance(was, int), f"{name} is not a count"
+        self.figures[name] = was + by
+
+    def shown(self, now: float) -> dict[str, object]:
+        shown: dict[str, object] = {"StartTime": time_text(self.started_at)}
+        if self.ended_at is not None:
+            shown["EndTime"] = time_text(self.ended_at)
+        shown["Ongoing"] = self.ended_at is None
+        shown["Elapsed"] = span_text((self.ended_at or now) - self.started_at)
+        if self.error:
+            shown["Error"] = self.error
+        return shown | self.figures
+
+
+class Track:
+    """The runs of one kind: the one under way, and those before."""
+
+    def __init__(self) -> None:
+        self.now: Run | None = None
+        self.history: deque[Run] = deque(maxlen=HISTORY_MAX)
+
+    def begin(self, at: float, **figures: object) -> Run:
+        self.end(at)
+        self.now = Run(at, dict(figures))
+        return self.now
+
+    def end(self, at: float, error: str = "") -> None:
+        if self.now is not None:
+            self.now.ended_at, self.now.error = at, error
+            self.history.appendleft(self.now)
+            self.now = None
+
+
+class Status:
+    """One publisher. `distance` is how many known advertisements are not applied; None until a scan has counted."""
+
+    def __init__(self, publisher: str) -> None:
+        self.publisher = publisher
+        self.state = "idle"             # idle, waiting, scanning, processing
+        self.head = ""
+        self.distance: int | None = None
+        self.error = ""
+        self.scan = Track()
+        self.processing = Track()
+        self.download = Track()
+
+    def shown(self, now: float) -> dict[str, object]:
+        shown: dict[str, object] = {"Provider": self.publisher, "State": self.state}
+        for name, track in (("Scan", self.scan), ("Processing", self.processing), ("Download", self.download)):
+            if track.now is not None:
+                shown[name] = track.now.shown(now)
+            if track.history:
+                shown[f"{name}History"] = [run.shown(now) for run in track.history]
+        if self.head:
+            shown["HeadAd"] = self.head
+        if self.distance is not None:
+            shown["Distance"] = self.distance
+        if self.error:
+            shown["Error"] = self.error
+        return shown
+
+
+class Statuses:
+    def __init__(self) -> None:
+        self._by_publisher: OrderedDict[str, Status] = OrderedDict()
+
+    def of(self, publisher: str) -> Status:
+        status = self._by_publisher.setdefault(publisher, Status(publisher))
+        self._by_publisher.move_to_end(publisher)
+        while len(self._by_publisher) > STATUSES_MAX:
+            self._by_publisher.popitem(last=False)
+        return status
+
+    def shown(self, now: float, publisher: str | None = None) -> Mapping[str, object]:
+        chosen = [publisher] if publisher is not None else list(self._by_publisher)
+        return {id: self._by_publisher[id].shown(now) for id in chosen if id in self._by_publisher}
+
+    def distance(self) -> int:
+        """Over all publishers, as far as it is known."""
+        return sum(status.distance or 0 for status in self._by_publisher.values())
+
+
+class Telemetry:
+    """How fast each provider's entries came in, since somebody last asked."""
+
+    def __init__(self) -> None:
+        self._by_provider: dict[str, tuple[int, float, int]] = {}
+
+    def add(self, provider: str, multihashes: int, seconds: float) -> None:
+        count, spent, samples = self._by_provider.get(provider, (0, 0.0, 0))
+        self._by_provider[provider] = (count + multihashes, spent + seconds, samples + 1)
+
+    def taken(self) -> Mapping[str, tuple[int, float, int]]:
+        taken, self._by_provider = self._by_provider, {}
+        return taken
+
+
+def time_text(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def span_text(seconds: float) -> str:
+    """As Go writes durations: 1h2m3s, 15s, 250ms."""
+    if seconds < 1:
+        return f"{round(max(seconds, 0.0) * 1000)}ms"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else "") + f"{rest}s"

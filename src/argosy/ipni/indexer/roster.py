@@ -1,0 +1,123 @@
+"""The providers an indexer knows: their addresses, their publisher, their extended providers.
+
+The roster itself never waits and never stores: `updated` says what a provider becomes, and whoever stores the row then
+calls `take`. So memory is never ahead of the disk.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.ipni import keys
+from argosy.ipni.formats.advert import Advert, AdvertExtension
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.indexer.rows import pack
+from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider
+
+ERROR_CHARS_MAX = 500
+
+
+class NoAddress(Invalid):
+    """A provider that nobody has heard of says nothing of where it is: nothing it has could be fetched."""
+
+
+class UnknownWhileFrozen(Conflict):
+    """A frozen indexer takes no new providers."""
+
+
+class Roster:
+    def __init__(self, providers: Iterable[Provider] = ()) -> None:
+        self._by_id = {provider.id: provider for provider in providers}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def all(self) -> Sequence[Provider]:
+        return tuple(self._by_id.values())
+
+    def known(self, id: str) -> Provider | None:
+        return self._by_id.get(id)
+
+    def get(self, id: str) -> Provider:
+        provider = self._by_id.get(id)
+        if provider is None:
+            raise NotFound(f"provider {id} is not known here")
+        return provider
+
+    def of_publisher(self, publisher: str) -> list[Provider]:
+        return [each for each in self._by_id.values() if each.publisher is not None and each.publisher.id == publisher]
+
+    def take(self, provider: Provider) -> None:
+        self._by_id[provider.id] = provider
+
+    def forget(self, id: str) -> None:
+        self._by_id.pop(id, None)
+
+    def updated(
+        self, ad: Advert, publisher: Peer, *, addresses: Sequence[str] = (), lag: int = 0, is_frozen: bool = False
+    ) -> Provider:
+        """What the advertisement's provider becomes by it; `addresses` are newer ones, if there are any.
+
+        How far it has been applied (`last_ad`) is not touched: that is known only when all of it is stored.
+        """
+        known = self._by_id.get(ad.provider)
+        if known is None and is_frozen:
+            raise UnknownWhileFrozen(f"provider {ad.provider} is new, and this indexer is frozen")
+        told = tuple(addresses) or ad.addresses
+        if known is None and not told:
+            raise NoAddress(f"provider {ad.provider} is new and has no address; advertise one")
+        was = known or Provider(ad.provider)
+        return replace(
+            was,
+            addresses=told or was.addresses,
+            publisher=publisher if publisher.addresses or was.publisher is None else Peer(publisher.id, _places(was)),
+            extended=extended_by(ad, was.extended),
+            lag=lag,
+            is_inactive=False,
+        )
+
+
+def _places(provider: Provider) -> tuple[str, ...]:
+    return () if provider.publisher is None else provider.publisher.addresses
+
+
+def applied(provider: Provider, ad: Cid, at: float, *, error: str = "") -> Provider:
+    """The provider once the advertisement has been applied in full, or given up for good with an error."""
+    moved = replace(provider, last_ad=ad, last_ad_at=at)
+    return failed(moved, error, at) if error else replace(moved, last_error="", last_error_at=0.0)
+
+
+def failed(provider: Provider, error: str, at: float) -> Provider:
+    return replace(provider, last_error=error[:ERROR_CHARS_MAX], last_error_at=at)
+
+
+def row(provider: Provider) -> Mapping[bytes, bytes | None]:
+    return {keys.provider(provider.id): pack(provider)}
+
+
+def extended_by(ad: Advert, was: ExtendedProviders) -> ExtendedProviders:
+    """Every set replaces all there was, for the chain and for contexts together; an empty one clears it.
+
+    What the protocol forbids is passed over, for a chain must not stand still for it: a set on a removal, an override
+    without a context.
+    """
+    if ad.extension is None or ad.is_removal:
+        return was
+    if ad.extension.is_override and not ad.context:
+        return was
+    peers = _peers(ad, ad.extension)
+    if not peers:
+        return ExtendedProviders()
+    if ad.context:
+        return ExtendedProviders(contexts={ad.context: ContextSet(peers, ad.extension.is_override)})
+    return ExtendedProviders(chain=peers)
+
+
+def _peers(ad: Advert, extension: AdvertExtension) -> tuple[ExtendedPeer, ...]:
+    """Those with an address; the provider's own entry may leave out addresses that are the advertisement's."""
+    reachable = []
+    for peer in extension.peers:
+        addresses = peer.addresses or (ad.addresses if peer.id == ad.provider else ())
+        if addresses:
+            reachable.append(ExtendedPeer(peer.id, addresses, peer.metadata))
+    return tuple(reachable)

@@ -1,0 +1,1 @@
+"""Following many publishers at once."""

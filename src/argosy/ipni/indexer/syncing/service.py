@@ -1,0 +1,209 @@
+"""Hearing of publishers and following their chains, many at once and each one in order."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from argosy.base import logs
+from argosy.base.clock import Clock
+from argosy.base.errors import ArgosyError, Conflict, Forbidden, Invalid
+from argosy.base.metrics import Metrics
+from argosy.ipni import metrics as counted
+from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.indexer import roster as rosters
+from argosy.ipni.indexer.admission import Pauses, Recent
+from argosy.ipni.indexer.assignments import Assignments
+from argosy.ipni.indexer.driver import Lanes, Wish
+from argosy.ipni.indexer.following import Follower
+from argosy.ipni.indexer.ledger import Ledger
+from argosy.ipni.indexer.policy import Policy
+from argosy.ipni.indexer.polling import Contacts
+from argosy.ipni.indexer.progress import Statuses
+from argosy.ipni.indexer.roster import NoAddress, Roster
+from argosy.ipni.model import Peer, Provider
+from argosy.ipni.ports import IndexStore, Sources
+from argosy.ipni.settings import IndexerSettings
+
+log = logs.get("ipni.indexer")
+
+BROKEN_OFF = "broken off"           # by whoever stops the indexer, or removes the provider
+
+
+class Syncing:
+    def __init__(
+        self,
+        store: IndexStore,
+        sources: Sources,
+        follower: Follower,
+        ledger: Ledger,
+        roster: Roster,
+        assignments: Assignments,
+        *,
+        policy: Policy,
+        settings: IndexerSettings,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._follower = follower
+        self._ledger = ledger
+        self._roster = roster
+        self._assignments = assignments
+        self._policy = policy
+        self._settings = settings
+        self._metrics = metrics
+        self._clock = clock
+        self.statuses = Statuses()
+        self.contacts = Contacts(clock.now())
+        self._recent = Recent()
+        self._pauses = Pauses(settings.bad_ads_pause_s)
+        self._scans = asyncio.Semaphore(settings.scans_max)
+        self._workers = asyncio.Semaphore(settings.workers_max)
+        self._lanes = Lanes(self._run, waiting_max=settings.waiting_max)
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    async def announce(self, announce: Announce) -> str:
+        """What became of it: taken, known (the head is applied), repeated; or Forbidden."""
+        publisher = announce.publisher
+        self._policy.check(publisher.id)
+        if self._settings.use_assigner and publisher.id not in self._assignments:
+            raise Forbidden(f"publisher {publisher.id} is not assigned to this indexer")
+        self._pauses.check(publisher.id, self._clock.now())
+        if not self._recent.is_new(announce.head):
+            return "repeated"
+        try:
+            await self.hear(publisher.id)
+            course = self._ledger.course(publisher.id)
+            if course.last == announce.head and not course.has_gaps:
+                return "known"
+            course = await self._ledger.want(publisher, announce.head)
+            self.ask(Wish(course.publisher, announce.head))
+        except ArgosyError:
+            self._recent.forget(announce.head)
+            raise
+        return "taken"
+
+    async def sync(self, publisher: str, address: str | None, *, depth: int, is_resync: bool) -> None:
+        self._policy.check(publisher)
+        if depth < -1:
+            raise Invalid(f"a depth is -1 (all), 0 (as configured) or more, not {depth}")
+        if publisher in self.manual():
+            raise Conflict(f"a sync of publisher {publisher} is already running")
+        peer = Peer(publisher, (address,)) if address else self._ledger.course(publisher).publisher
+        if not peer.addresses:
+            raise Invalid(f"no address of publisher {publisher} is known: give one")
+        self._pauses.lift(publisher)
+        await self._ledger.want(peer, None)
+        self.ask(Wish(peer, depth=depth, is_resync=is_resync, is_manual=True))
+
+    def ask(self, wish: Wish) -> None:
+        self._lanes.ask(wish)
+        status = self.statuses.of(wish.publisher.id)
+        if status.state == "idle":
+            status.state = "waiting"
+
+    def poll(self, publisher: Peer, head: Cid | None = None) -> None:
+        """Syncs unless that is being done."""
+        if not self._lanes.is_busy(publisher.id):
+            self.ask(Wish(publisher, head))
+
+    def is_listened_to(self, publisher: str) -> bool:
+        is_assigned = not self._settings.use_assigner or publisher in self._assignments
+        is_paused = self._pauses.is_paused(publisher, self._clock.now())
+        return is_assigned and not is_paused and self._policy.is_allowed(publisher)
+
+    def manual(self) -> Sequence[str]:
+        return [wish.publisher.id for wish in self._lanes.running() if wish.is_manual]
+
+    def running(self) -> int:
+        return len(self._lanes.running())
+
+    async def idle(self, publisher: str) -> None:
+        """Returns when nothing runs or waits for the publisher."""
+        await self._lanes.idle(publisher)
+
+    async def stop(self, publisher: str) -> None:
+        await self._lanes.stop(publisher)
+
+    def forget(self, head: Cid | None) -> None:
+        """The head may be announced again, and is then followed."""
+        self._recent.forget(head)
+
+    async def close(self) -> None:
+        await self._lanes.close()
+
+    async def hear(self, publisher: str) -> None:
+        """A provider that was hidden for its silence is shown again, also when its chain has not moved."""
+        self.contacts.heard(publisher, self._clock.now())
+        for provider in self._roster.of_publisher(publisher):
+            if provider.is_inactive:
+                await self.set_inactive(provider, False)
+
+    async def set_inactive(self, provider: Provider, is_inactive: bool) -> None:
+        changed = replace(provider, is_inactive=is_inactive)
+        await self._store.write(rosters.row(changed))
+        self._roster.take(changed)
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    async def _run(self, wish: Wish) -> None:
+        """One run of a lane; whatever goes wrong ends in the publisher's status."""
+        publisher = wish.publisher.id
+        status = self.statuses.of(publisher)
+        began, error = self._clock.now(), BROKEN_OFF
+        try:
+            error = await self._tried(wish)
+        finally:
+            at = self._clock.wall()
+            status.state, status.error = "idle", error
+            for track in (status.scan, status.processing, status.download):
+                track.end(at, error)
+            if error:
+                self._recent.forget(wish.head)
+            if error and error != BROKEN_OFF:
+                log.warning("sync failed", publisher=publisher, error=error)
+            self._metrics.inc(counted.SYNCS, outcome="failed" if error else "done")
+            self._metrics.observe(counted.SYNC_SECONDS, self._clock.now() - began)
+
+    async def _tried(self, wish: Wish) -> str:
+        """Why it failed, or nothing."""
+        publisher = wish.publisher.id
+        try:
+            await self._follow(wish)
+            await self.hear(publisher)
+            self._pauses.lift(publisher)
+        except ArgosyError as wrong:
+            await self._failed(wish, wrong)
+            return str(wrong)
+        except TimeoutError:
+            return f"reading the chain took longer than {self._settings.sync_timeout_s:g} s"
+        except Exception as bug:
+            log.error("sync broke", publisher=publisher, exc_info=bug)
+            return f"{type(bug).__name__}: {bug}"
+        return ""
+
+    async def _follow(self, wish: Wish) -> None:
+        course = self._ledger.course(wish.publisher.id)
+        peer = wish.publisher if wish.publisher.addresses else course.publisher
+        source = self._sources.open(peer)
+        status = self.statuses.of(peer.id)
+        async with self._scans, asyncio.timeout(self._settings.sync_timeout_s):
+            batch = await self._follower.scan(
+                replace(course, publisher=peer), source, status,
+                head=wish.head, depth=wish.depth, is_resync=wish.is_resync,
+            )  # fmt: skip
+        if batch is not None:
+            async with self._workers:
+                await self._follower.apply(peer, batch, source, status)
+
+    async def _failed(self, wish: Wish, wrong: ArgosyError) -> None:
+        """What can never go well is not tried again by itself; the publisher may announce something better."""
+        publisher = wish.publisher.id
+        if isinstance(wrong, NoAddress):
+            self._pauses.pause(publisher, self._clock.now())
+        course = self._ledger.course(publisher)
+        if isinstance(wrong, Invalid) and course.wanted is not None and course.wanted == wish.head:
+            await self._ledger.note(replace(course, wanted=None))

@@ -1,0 +1,160 @@
+"""What an indexer does by itself: goes on after a restart, polls, hides and removes, watches its disks, frees space."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from argosy.base import logs
+from argosy.base.clock import Clock
+from argosy.base.errors import ArgosyError, NotFound
+from argosy.base.metrics import Metrics
+from argosy.ipni import metrics as counted
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.indexer.finding import Finder
+from argosy.ipni.indexer.following import Turns
+from argosy.ipni.indexer.freezing import Freeze, Freezer, Usage, UsageRead
+from argosy.ipni.indexer.ledger import Ledger
+from argosy.ipni.indexer.polling import Contacts
+from argosy.ipni.indexer.progress import Statuses
+from argosy.ipni.indexer.roster import Roster
+from argosy.ipni.model import Peer, Provider
+from argosy.ipni.ports import IndexStore
+from argosy.ipni.settings import IndexerSettings
+
+log = logs.get("ipni.indexer")
+
+
+class Syncs(Protocol):
+    """Those who follow chains, as the housekeeping sees them."""
+
+    contacts: Contacts
+    statuses: Statuses
+
+    def running(self) -> int: ...
+    def is_listened_to(self, publisher: str) -> bool: ...
+    def poll(self, publisher: Peer, head: Cid | None = None) -> None: ...
+    async def set_inactive(self, provider: Provider, is_inactive: bool) -> None: ...
+
+
+class Upkeep:
+    def __init__(
+        self,
+        store: IndexStore,
+        ledger: Ledger,
+        roster: Roster,
+        finder: Finder,
+        syncs: Syncs,
+        turns: Turns,
+        freezer: Freezer,
+        usage: Usage,
+        *,
+        freeze_if_full: Callable[[], Awaitable[bool]],
+        remove: Callable[[str], Awaitable[None]],
+        settings: IndexerSettings,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._roster = roster
+        self._finder = finder
+        self._syncs = syncs
+        self._turns = turns
+        self._freezer = freezer
+        self._usage = usage
+        self._freeze_if_full = freeze_if_full
+        self._remove = remove
+        self._settings = settings
+        self._metrics = metrics
+        self._clock = clock
+        self._resumed = 0
+
+    def resume(self, limit: int | None = None) -> None:
+        """Goes on with chains whose wanted head has not been reached; those that were tried last come last."""
+        due = [course for course in self._ledger.courses() if course.wanted is not None]
+        first = self._resumed % len(due) if due else 0
+        chosen = (due[first:] + due[:first])[:limit]
+        self._resumed += len(chosen)
+        for course in chosen:
+            if course.publisher.addresses and self._syncs.is_listened_to(course.publisher.id):
+                self._syncs.poll(course.publisher, course.wanted)
+
+    async def tick(self) -> None:
+        while True:
+            await self.look()
+            await self._clock.sleep(self._settings.tick_s)
+
+    async def look(self) -> None:
+        """One round; a store that fails now may do better in the next."""
+        try:
+            await self._watch_usage()
+            self.resume(self._polls_max())
+            await self._poll()
+            await self._measure()
+        except ArgosyError as wrong:
+            log.warning("upkeep failed", error=str(wrong))
+
+    async def sweep(self) -> None:
+        while True:
+            try:
+                await self._drop_orphans()
+                freed = await self._store.sweep(self._settings.sweep_entries)
+                if freed:
+                    self._metrics.inc(counted.SWEPT, freed)
+            except ArgosyError as wrong:
+                log.warning("sweep failed", error=str(wrong))
+            await self._clock.sleep(self._settings.sweep_s)
+
+    def _polls_max(self) -> int:
+        return max(1, self._settings.workers_max // 2)
+
+    async def _watch_usage(self) -> None:
+        percent = self._usage.percent()
+        self._metrics.set(counted.USAGE_PERCENT, percent)
+        freezer, now = self._freezer, self._clock.now()
+        self._metrics.set(counted.IS_FROZEN, int(freezer.is_frozen))
+        if now < (freezer.deadline() or 0.0) and not freezer.is_over(percent):
+            return
+        for effect in freezer.handle(UsageRead(percent), now):
+            if isinstance(effect, Freeze):
+                await self._freeze_if_full()
+            else:
+                tell = log.info if effect.level == "ok" else log.warning
+                tell("disk usage", level_of_usage=effect.level, percent=percent, freeze_at=freezer.limit_percent)
+
+    async def _poll(self) -> None:
+        syncs, now = self._syncs, self._clock.now()
+        known = [each for each in self._roster.all() if each.publisher and syncs.is_listened_to(each.publisher.id)]
+        findings = syncs.contacts.look(known, self._settings, now, polls_max=self._polls_max())
+        for publisher in findings.polls:
+            syncs.contacts.asked(publisher, now)
+            syncs.poll(_publisher(self._roster, publisher))
+        for id in findings.deactivations:
+            await syncs.set_inactive(self._roster.get(id), True)
+            log.info("provider hidden for its silence", provider=id)
+        for id in findings.removals:
+            await self._remove(id)
+            log.info("provider removed for its silence", provider=id)
+
+    async def _measure(self) -> None:
+        figures = await self._store.figures()
+        self._metrics.set(counted.ENTRIES, figures.entries)
+        self._metrics.set(counted.DISK_BYTES, figures.disk_bytes)
+        self._metrics.set(counted.PROVIDERS, len(self._roster))
+        self._metrics.set(counted.ADS_LEFT, self._syncs.statuses.distance())
+        self._metrics.set(counted.SYNCS_RUNNING, self._syncs.running())
+
+    async def _drop_orphans(self) -> None:
+        """Contexts that finds met and whose provider nobody knows; unless it has become known meanwhile."""
+        while self._finder.orphans:
+            provider, context = next(iter(self._finder.orphans))
+            del self._finder.orphans[provider, context]
+            async with self._turns.of(provider):
+                if self._roster.known(provider) is None:
+                    await self._store.remove_context(provider, context)
+
+
+def _publisher(roster: Roster, id: str) -> Peer:
+    for provider in roster.of_publisher(id):
+        if provider.publisher is not None and provider.publisher.addresses:
+            return provider.publisher
+    raise NotFound(f"no address of publisher {id} is known")

@@ -1,0 +1,102 @@
+"""An assigner from its settings: the pool file is read, followed, and never believed when it is wrong."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import Invalid
+from argosy.base.metrics import Metrics
+from argosy.ipni.assigner.driver import Assigner
+from argosy.ipni.assigner.metrics import RELOADS
+from argosy.ipni.assigner.settings import AssignerSettings
+from tests.ipni.assigner.doubles import Double, Stage, announced, peer, stage, until
+
+P1 = peer("p1")
+
+
+def write(path: Path, it: Stage, *names: str, **rest: object) -> None:
+    urls = [it.urls[name] for name in names]
+    pool = [{"AdminURL": url, "FindURL": url, "IngestURL": url} for url in urls]
+    path.write_text(json.dumps({"IndexerPool": pool, **rest}))
+
+
+def assigner(path: Path | None, **settings: object) -> Assigner:
+    made = AssignerSettings(pool_file=None if path is None else str(path), **settings)     # type: ignore[arg-type]
+    return Assigner(made, clock=SystemClock(), random=seeded_random(1), metrics=Metrics())
+
+
+async def test_a_change_of_the_file_is_taken_without_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "pool.json"
+    zero, one = Double("0", is_frozen=True, allowed={P1: ""}), Double("1")
+    async with stage(zero, one) as it:
+        write(path, it, "0")
+        made = assigner(path, poll_s=0.0, watch_s=0.1)
+        running = asyncio.ensure_future(made.run())
+        await until(made.service.is_ready)
+        write(path, it, "0", "1")
+        await until(lambda: one.handoffs)
+        await made.service.settled()
+        running.cancel()
+        await asyncio.wait([running])
+        await made.close()
+        assert one.allowed == {P1: zero.id}
+
+
+async def test_a_file_that_went_wrong_is_reported_and_the_former_one_holds(tmp_path: Path) -> None:
+    path = tmp_path / "pool.json"
+    only = Double("0")
+    async with stage(only) as it:
+        write(path, it, "0")
+        made = assigner(path)
+        await made.service.poll()
+        path.write_text('{"IndexerPool": []')
+        await made.look()
+        await made.look()
+        metrics = made.service.teller.metrics
+        assert metrics.value(RELOADS, outcome="refused") == 1
+        with pytest.raises(Invalid, match=r"pool\.json: the pool file is not JSON"):
+            await made.reload()
+        path.unlink()
+        await made.look()
+        await announced(made.service, "p1")
+        assert set(only.allowed) == {P1}
+        write(path, it)
+        await made.look()
+        assert metrics.value(RELOADS, outcome="taken") == 1
+        assert made.service.picture.urls() == ()
+        await made.close()
+
+
+async def test_what_the_file_does_not_say_comes_from_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "pool.toml"
+    path.write_text("PresetReplication = 3\n")
+    made = assigner(path, replication=2, poll_s=9.0, exceptions=(P1,), forward_urls=("x:1/",))
+    found = made.service.picture.configuration
+    assert (found.replication, found.preset_replication, found.poll_s) == (2, 3, 9.0)
+    assert (found.exceptions, found.forward_urls) == ({P1}, ("http://x:1",))
+    await made.close()
+
+
+async def test_a_start_with_a_file_that_is_wrong_or_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"cannot be read .* see assigner\.pool_file"):
+        assigner(tmp_path / "none.json")
+    (tmp_path / "pool.json").write_text('{"Replication": -1}')
+    with pytest.raises(Invalid, match=r"pool\.json: Replication must be at least 1"):
+        assigner(tmp_path / "pool.json")
+
+
+async def test_without_a_file_it_only_forwards() -> None:
+    target = Double("elsewhere", allowed={P1: ""})
+    async with stage(target) as it:
+        made = assigner(None, forward_urls=(it.urls["elsewhere"],), poll_s=0.0)
+        running = asyncio.ensure_future(made.run())
+        await until(made.service.is_ready)
+        await announced(made.service, "p1")
+        assert target.heads("p1") == 1
+        await made.reload()
+        running.cancel()
+        await asyncio.wait([running])
+        await made.close()

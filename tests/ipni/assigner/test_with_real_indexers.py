@@ -1,0 +1,303 @@
+"""An assigner and real indexers over real HTTP: assigned, frozen, handed on, replaced, and all stays findable."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
+from argosy.base.metrics import Metrics
+from argosy.ipni.admin.client import IndexerClient
+from argosy.ipni.assigner.configuration import Configuration, Entry
+from argosy.ipni.assigner.service import AssignerService
+from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.rocks import RocksStore
+from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.model import Assignment, Provider
+from argosy.ipni.ports import IndexStore
+from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.web.service import indexer_app
+from tests.ipni.assigner.doubles import serving
+from tests.ipni.indexer.stage import Chain, ChainSources, SetUsage, has, hashes, key_of
+
+TOKEN = "sesame"
+SETTINGS = IndexerSettings(use_assigner=True)
+
+
+async def providers_of(url: str) -> Sequence[Provider]:
+    async with IndexerClient(find_url=url) as client:
+        return await client.providers()
+
+
+class Site:
+    """Indexers at URLs, the chains they can read, and whichever assigner is on duty."""
+
+    def __init__(self, closing: AsyncExitStack, *chains: Chain) -> None:
+        self._closing = closing
+        self.sources = ChainSources(*chains)
+        self.indexers: dict[str, IndexerService] = {}
+        self.usages: dict[str, SetUsage] = {}
+        self.clients: dict[str, IndexerClient] = {}
+        self.entries: dict[str, Entry] = {}
+
+    async def add(self, name: str, store: IndexStore | None = None, settings: IndexerSettings = SETTINGS) -> None:
+        self.usages[name] = SetUsage()
+        indexer = await IndexerService.open(
+            store or MemoryStore(), self.sources, settings=settings, usage=self.usages[name], providers_of=providers_of
+        )
+        self._closing.push_async_callback(indexer.close)
+        app = indexer_app(indexer, clock=SystemClock(), metrics=Metrics(), admin_token=TOKEN)
+        url = await self._closing.enter_async_context(serving(app))
+        self.indexers[name] = indexer
+        self.entries[name] = Entry(url, url, url)
+        self.clients[name] = await self._closing.enter_async_context(IndexerClient(url, url, url, token=TOKEN))
+
+    def configuration(self, *names: str, replication: int = 1) -> Configuration:
+        return Configuration(tuple(self.entries[name] for name in names or self.entries), replication=replication)
+
+    async def assigner(self, configuration: Configuration | None = None) -> AssignerService:
+        service = AssignerService(
+            configuration or self.configuration(),
+            lambda entry: IndexerClient(entry.admin_url, entry.find_url, entry.ingest_url, token=TOKEN),
+            lambda url: IndexerClient(ingest_url=url),
+            clock=SystemClock(),
+            random=seeded_random(1),
+            metrics=Metrics(),
+        )
+        self._closing.push_async_callback(service.close)
+        await service.poll()
+        return service
+
+    async def settled(self, service: AssignerService) -> None:
+        """Until nothing is to be assigned, passed on or ingested any more."""
+        await service.settled()
+        for indexer in self.indexers.values():
+            for publisher in self.sources.chains:
+                await indexer.idle(publisher)
+
+    async def announced(self, service: AssignerService, chain: Chain) -> None:
+        service.announce(chain.announced())
+        await self.settled(service)
+
+    async def polled(self, service: AssignerService) -> None:
+        await service.poll()
+        await self.settled(service)
+
+    async def assigned(self) -> dict[str, list[Assignment]]:
+        return {name: await client.assigned() for name, client in self.clients.items()}
+
+    async def finders(self, multihash: bytes) -> list[str]:
+        return [name for name, indexer in self.indexers.items() if await has(indexer, [multihash]) == [True]]
+
+
+@asynccontextmanager
+async def site(*chains: Chain) -> AsyncIterator[Site]:
+    async with AsyncExitStack() as closing:
+        yield Site(closing, *chains)
+
+
+async def test_publishers_are_spread_ingested_and_known_to_a_new_assigner() -> None:
+    chains = [Chain(f"publisher{n}") for n in range(4)]
+    async with site(*chains) as it:
+        await it.add("a")
+        await it.add("b")
+        service = await it.assigner()
+        for chain in chains:
+            chain.add(b"one", hashes(chain.name, 5))
+            await it.announced(service, chain)
+        assert {name: len(found) for name, found in (await it.assigned()).items()} == {"a": 2, "b": 2}
+        assert [len(await it.finders(hashes(chain.name, 1)[0])) for chain in chains] == [1, 1, 1, 1]
+        await service.close()
+        replaced = await it.assigner()
+        before = await it.assigned()
+        for chain in chains:
+            chain.add(b"two", hashes(f"{chain.name} more", 5))
+            await it.announced(replaced, chain)
+        assert await it.assigned() == before
+        assert [len(await it.finders(hashes(f"{chain.name} more", 1)[0])) for chain in chains] == [1, 1, 1, 1]
+
+
+async def test_a_frozen_indexers_publishers_go_on_elsewhere_and_nothing_is_read_twice() -> None:
+    """Both go on processing advertisements, but only the second stores new ones; among them they answer for all."""
+    chain = Chain("publisher")
+    old, new = hashes("old", 5), hashes("new", 5)
+    async with site(chain) as it:
+        await it.add("a")
+        await it.add("b")
+        service = await it.assigner(it.configuration("a"))
+        chain.add(b"old", old)
+        await it.announced(service, chain)
+        await service.reload(it.configuration())
+        await it.clients["a"].freeze()
+        await it.polled(service)
+        assert await it.assigned() == {
+            "a": [Assignment(chain.id)], "b": [Assignment(chain.id, it.indexers["a"].status().id)],
+        }  # fmt: skip
+        chain.fetched.clear()
+        chain.add(b"new", new)
+        await it.announced(service, chain)
+        assert (await it.finders(old[0]), await it.finders(new[0])) == (["a"], ["b"])
+        assert not set(chain.fetched) & {chain.ads[0]}
+        chain.remove(b"old")
+        await it.announced(service, chain)
+        assert await it.finders(old[0]) == []       # the frozen one is told, too, and honours removals
+
+
+async def test_an_assigner_that_is_replaced_after_a_handoff_repeats_nothing() -> None:
+    chain = Chain("publisher")
+    async with site(chain) as it:
+        for name in "abc":
+            await it.add(name)
+        service = await it.assigner(it.configuration("a"))
+        chain.add(b"old", hashes("old", 3))
+        await it.announced(service, chain)
+        await service.reload(it.configuration("a", "b"))
+        it.usages["a"].value = 95.0
+        await it.indexers["a"].freeze()
+        await it.polled(service)
+        await service.close()
+        replaced = await it.assigner()
+        chain.add(b"new", hashes("new", 3))
+        await it.announced(replaced, chain)
+        await it.polled(replaced)
+        assert [len(found) for found in (await it.assigned()).values()] == [1, 1, 0]
+        assert await it.finders(hashes("new", 1)[0]) == ["b"]
+
+
+async def test_all_providers_of_a_publisher_are_handed_on() -> None:
+    chain = Chain("publisher")
+    other = key_of("another provider").peer_id
+    async with site(chain) as it:
+        await it.add("a")
+        service = await it.assigner()
+        chain.add(b"own", hashes("own", 2))
+        chain.add(b"other", hashes("other", 2), provider=other)
+        await it.announced(service, chain)
+        await it.clients["a"].freeze()
+        await it.polled(service)
+        assert len(service.picture.owed()[it.entries["a"].admin_url]) == 1
+        await it.add("b")
+        await service.reload(it.configuration())
+        await it.polled(service)
+        assert {each.id for each in await it.clients["b"].providers()} == {chain.id, other}
+        chain.add(b"more", hashes("more", 2), provider=other)
+        await it.announced(service, chain)
+        assert await it.finders(hashes("more", 1)[0]) == ["b"]
+
+
+async def test_replication_is_restored_when_an_indexer_has_left_the_pool() -> None:
+    chain = Chain("publisher")
+    async with site(chain) as it:
+        for name in "abc":
+            await it.add(name)
+        service = await it.assigner(it.configuration(replication=2))
+        chain.add(b"old", hashes("old", 3))
+        await it.announced(service, chain)
+        holding = await it.finders(hashes("old", 1)[0])
+        assert len(holding) == 2
+        await service.reload(it.configuration(*(name for name in "abc" if name != holding[0]), replication=2))
+        chain.add(b"new", hashes("new", 3))
+        await it.announced(service, chain)
+        assert len(await it.finders(hashes("new", 1)[0])) == 2
+        assert len(await it.finders(hashes("old", 1)[0])) == 3      # ingested from the beginning by the one who joined
+
+
+async def test_assignments_outlive_an_indexer_and_are_taken_back_by_hand(tmp_path: Path) -> None:
+    chain = Chain("publisher")
+    chain.add(b"old", hashes("old", 3))
+    async with site(chain) as it:
+        store = await RocksStore.open(tmp_path / "index")
+        await it.add("a", store)
+        await it.announced(await it.assigner(), chain)
+        await it.indexers["a"].close()
+        await store.close()
+    async with site(chain) as it:
+        store = await RocksStore.open(tmp_path / "index")
+        await it.add("a", store)
+        service = await it.assigner()
+        assert service.picture.audience(chain.id) == (it.entries["a"].admin_url,)
+        assert await it.finders(hashes("old", 1)[0]) == ["a"]
+        await it.clients["a"].unassign(chain.id)
+        await service.poll()
+        assert service.picture.audience(chain.id) == ()
+        with pytest.raises(NotFound):
+            await it.clients["a"].unassign(chain.id)
+        await it.indexers["a"].close()
+        await store.close()
+
+
+async def test_an_indexer_that_has_data_from_before_is_preferred() -> None:
+    chain = Chain("publisher")
+    chain.add(b"old", hashes("old", 3))
+    async with site(chain) as it:
+        store = MemoryStore()
+        before = await IndexerService.open(store, it.sources, usage=SetUsage())
+        await before.announce(chain.announced())
+        await before.idle(chain.id)
+        await before.close()
+        await it.add("a")
+        await it.add("b", store)
+        assert await it.clients["b"].preferred() == [chain.id]
+        service = await it.assigner()
+        assert service.picture.answer(it.entries["b"].admin_url) is not None
+        await it.announced(service, chain)
+        assert await it.assigned() == {"a": [], "b": [Assignment(chain.id)]}
+
+
+async def test_refusals_come_back_as_what_they_are() -> None:
+    chain = Chain("publisher")
+    async with site(chain) as it:
+        await it.add("a")
+        client = it.clients["a"]
+        await client.assign(chain.id)
+        with pytest.raises(Invalid, match="400"):
+            await client.assign(chain.id)
+        with pytest.raises(Forbidden):
+            await client.announce(Chain("stranger").announced(chain.add(b"x", hashes("x", 1))))
+        await client.freeze()
+        with pytest.raises(Conflict, match="frozen"):
+            await client.assign(key_of("somebody").peer_id)
+        url = it.entries["a"].find_url
+        with pytest.raises(Conflict, match="frozen"):
+            await client.handoff(key_of("somebody").peer_id, frozen_id=key_of("x").peer_id, frozen_url=url)
+        async with IndexerClient(it.entries["a"].admin_url) as stranger:
+            with pytest.raises(Unauthorized):
+                await stranger.status()
+
+
+async def test_everything_an_operator_asks_is_answered() -> None:
+    chain = Chain("publisher")
+    async with site(chain) as it:
+        await it.add("a", settings=IndexerSettings())
+        client = it.clients["a"]
+        chain.add(b"old", hashes("old", 3))
+        await client.announce(chain.announced())
+        await it.indexers["a"].idle(chain.id)
+        await client.check_health()
+        assert chain.head is not None
+        assert await client.is_indexed(chain.head)
+        assert (await client.provider(chain.id)).last_ad == chain.head
+        found = await client.find(hashes("old", 1)[0])
+        assert [(each.provider.id, each.context) for each in found] == [(chain.id, b"old")]
+        assert await client.find(hashes("unknown", 1)[0]) == ()
+        assert chain.id in await client.sync_status()
+        assert (await client.telemetry())[chain.id][0] == 3
+        assert (await client.figures()).entries >= 0
+        await client.sync(chain.id, is_resync=True)
+        await it.indexers["a"].idle(chain.id)
+        assert await client.syncs() == []
+        await client.mark_processed(chain.id, chain.head)
+        await client.block(chain.id)
+        with pytest.raises(Forbidden):
+            await client.announce(chain.announced(chain.add(b"new", hashes("new", 1))))
+        await client.allow(chain.id)
+        with pytest.raises(Unavailable, match="read again"):        # this one has no settings file
+            await client.reload()
+        await client.remove_provider(chain.id)
+        with pytest.raises(NotFound):
+            await client.provider(chain.id)
+        await it.add("b", settings=IndexerSettings())
+        await it.clients["b"].import_providers(it.entries["a"].find_url)
+        assert await it.clients["b"].providers() == []

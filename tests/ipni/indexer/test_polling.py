@@ -1,0 +1,99 @@
+"""Publishers that have fallen silent, in virtual time; and announcements that lead to nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from argosy.base.errors import Forbidden, Invalid
+from argosy.ipni.formats import cid as cids
+from argosy.ipni.indexer.admission import RECENT_MAX, TRIAL_S, Pauses, Recent
+from argosy.ipni.indexer.polling import Contacts
+from argosy.ipni.indexer.progress import HISTORY_MAX, Statuses, span_text
+from argosy.ipni.indexer.sampling import places
+from argosy.ipni.model import Peer, Provider
+from argosy.ipni.settings import DAY_S, HOUR_S, IndexerSettings
+
+SETTINGS = IndexerSettings()
+PROVIDER = Provider("provider", ("/a",), Peer("publisher", ("/a",)))
+
+
+def test_a_silent_publisher_is_asked_hidden_and_removed_in_turn() -> None:
+    contacts = Contacts(0.0)
+
+    def look(now: float, provider: Provider = PROVIDER) -> tuple[int, int, int]:
+        found = contacts.look([provider], SETTINGS, now, polls_max=5)
+        return len(found.polls), len(found.deactivations), len(found.removals)
+
+    assert look(DAY_S - 1) == (0, 0, 0)
+    assert look(DAY_S) == (1, 0, 0)
+    contacts.asked("publisher", DAY_S)
+    assert look(DAY_S + 5 * HOUR_S - 1) == (0, 0, 0)
+    assert look(DAY_S + 5 * HOUR_S) == (1, 0, 0)
+    assert look(7 * DAY_S) == (1, 1, 0)
+    assert look(7 * DAY_S, replace(PROVIDER, is_inactive=True)) == (1, 0, 0)
+    assert look(14 * DAY_S) == (0, 0, 1)
+    contacts.heard("publisher", 14 * DAY_S)
+    assert look(14 * DAY_S) == (0, 0, 0)
+
+
+def test_a_provider_with_an_error_is_asked_at_every_look_and_never_too_many_at_once() -> None:
+    failed = [
+        Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)
+    ]
+    assert len(Contacts(0.0).look(failed, SETTINGS, 1.0, polls_max=5).polls) == 5
+    nowhere = replace(failed[0], publisher=Peer("q", ()))
+    assert Contacts(0.0).look([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], "there is no address to ask at"
+
+
+def test_the_last_heads_are_remembered_until_they_fail() -> None:
+    recent = Recent()
+    heads = [cids.of(str(number).encode()) for number in range(RECENT_MAX + 1)]
+    assert all(recent.is_new(head) for head in heads)
+    assert not recent.is_new(heads[-1])
+    assert recent.is_new(heads[0]), "the oldest has made room"
+    recent.forget(heads[-1])
+    assert recent.is_new(heads[-1])
+
+
+def test_a_paused_publisher_gets_a_trial_after_its_pause() -> None:
+    pauses = Pauses(100.0)
+    pauses.pause("p", 0.0)
+    with pytest.raises(Forbidden, match="another 1 s"):
+        pauses.check("p", 99.0)
+    pauses.check("p", 100.0)
+    pauses.pause("p", 100.0)
+    assert pauses.is_paused("p", 100.0 + TRIAL_S - 1)
+    assert not pauses.is_paused("p", 100.0 + TRIAL_S)
+    pauses.lift("p")
+    pauses.pause("p", 0.0)
+    assert not pauses.is_paused("p", 100.0)
+
+
+def test_a_status_shows_what_runs_and_what_ran() -> None:
+    statuses = Statuses()
+    status = statuses.of("p")
+    for number in range(HISTORY_MAX + 3):
+        status.scan.begin(float(number), AdsScanned=number)
+    status.scan.now.add("AdsScanned", 5)  # type: ignore[union-attr]
+    shown = statuses.shown(100.0)["p"]
+    assert isinstance(shown, dict)
+    assert shown["Scan"]["AdsScanned"] == HISTORY_MAX + 7
+    assert shown["Scan"]["Ongoing"] is True
+    assert [run["AdsScanned"] for run in shown["ScanHistory"]] == list(range(HISTORY_MAX + 1, 1, -1))
+    assert "Processing" not in shown
+    assert statuses.shown(100.0, "nobody") == {}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.25, "250ms"), (15.2, "15s"), (75, "1m15s"), (3725, "1h2m5s"), (-1, "0ms")]
+)
+def test_spans_are_written_as_the_original_does(seconds: float, text: str) -> None:
+    assert span_text(seconds) == text
+
+
+def test_sampling_is_bounded() -> None:
+    assert len(set(places(b"b", 10))) == 10
+    with pytest.raises(Invalid, match="beacon"):
+        places(b"b" * 33, 1)
+    with pytest.raises(Invalid, match="1 to 10"):
+        places(b"", 11)

@@ -1,0 +1,79 @@
+"""Entries are read ahead, but never without end."""
+
+import asyncio
+
+import pytest
+
+from argosy.base.errors import Invalid, NotFound
+from argosy.ipni.formats import dag
+from argosy.ipni.formats.cid import DAG_CBOR, Cid
+from argosy.ipni.formats.node import Node
+from argosy.ipni.indexer.rows import Progress, Step
+from argosy.ipni.indexer.worker import STEPS_AHEAD, AheadReader
+from tests.ipni.indexer.stage import Chain, ChainSources, hashes, turn
+
+BITMAP = bytes(32)
+
+
+def progress_of(chain: Chain, first: Cid) -> Progress:
+    return Progress(first, chain.id, (first,))
+
+
+async def steps_of(chain: Chain, progress: Progress, blocks_max: int = 1000) -> list[Step]:
+    source = ChainSources(chain).open(chain.peer)
+    return [step async for step in AheadReader(blocks_max=blocks_max).read(source, progress)]
+
+
+async def test_every_step_says_where_to_go_on() -> None:
+    chain = Chain()
+    first = chain.chunks(hashes("a", 10))
+    steps = await steps_of(chain, progress_of(chain, first))
+    assert [len(step.multihashes) for step in steps] == [4, 4, 2]
+    assert [len(step.left) for step in steps] == [1, 1, 0]
+    rest = await steps_of(chain, Progress(first, chain.id, steps[0].left, blocks=1))
+    assert [step.multihashes for step in rest] == [step.multihashes for step in steps[1:]]
+
+
+async def test_it_reads_ahead_of_a_slow_reader_but_only_so_far() -> None:
+    chain = Chain()
+    first = chain.chunks(hashes("a", 100), 1)
+    reading = AheadReader(blocks_max=1000).read(ChainSources(chain).open(chain.peer), progress_of(chain, first))
+    await anext(reading)
+    for _ in range(100):
+        await turn()
+    assert 2 <= len(chain.fetched) <= 1 + STEPS_AHEAD + 2
+    await reading.aclose()
+    assert len(asyncio.all_tasks()) == 1, "nothing goes on when nobody reads"
+
+
+async def test_what_is_missing_is_told_after_what_was_there() -> None:
+    chain = Chain()
+    first = chain.chunks(hashes("a", 8))
+    del chain.blocks[chain.chunks(hashes("a", 8)[4:])]
+    reading = AheadReader(blocks_max=9).read(ChainSources(chain).open(chain.peer), progress_of(chain, first))
+    assert len((await anext(reading)).multihashes) == 4
+    with pytest.raises(NotFound):
+        await anext(reading)
+
+
+async def test_a_tree_whose_branches_meet_again_and_again_comes_to_an_end() -> None:
+    """Six blocks, and 32 ** 5 ways through them."""
+    chain = Chain()
+    items: list[Node] = [[[key, True]] for key in hashes("leaf", 3)]
+    for _ in range(5):
+        child, data = dag.encode([BITMAP, items], DAG_CBOR)
+        chain.blocks[child] = data
+        items = [child] * 32
+    root, data = dag.encode({"hashAlg": 0x12, "bucketSize": 3, "hamt": [BITMAP, items]}, DAG_CBOR)
+    chain.blocks[root] = data
+    with pytest.raises(Invalid, match="more than 500 blocks"):
+        await steps_of(chain, progress_of(chain, root), blocks_max=500)
+    assert len(chain.fetched) <= 500
+
+
+async def test_a_block_that_is_no_entries_is_invalid() -> None:
+    chain = Chain()
+    cid, data = dag.encode(["nothing"], DAG_CBOR)
+    chain.blocks[cid] = data
+    with pytest.raises(Invalid):
+        await steps_of(chain, progress_of(chain, cid))

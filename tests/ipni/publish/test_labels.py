@@ -1,0 +1,33 @@
+"""Names for people in the metadata."""
+
+import pytest
+
+from argosy.ipni.formats import metadata
+from argosy.ipni.model import METADATA_BYTES_MAX
+from argosy.ipni.publish import labels
+from argosy.ipni.publish.labels import Label, label_of
+
+
+@pytest.mark.parametrize("label", [Label("github.com/a/b", "0123abcd"), Label("späte Fähre"), Label("")])
+def test_a_label_comes_back_from_among_other_protocols(label: Label) -> None:
+    told = metadata.join(labels.encode(label), metadata.http(), metadata.bitswap())
+    assert label_of(told) == label
+    assert [name for name, _ in metadata.protocols(told)] == [
+        "transport-bitswap", "transport-ipfs-gateway-http", "transport-0x3a7605",
+    ]  # fmt: skip
+
+
+def test_a_label_fits_whatever_it_names() -> None:
+    told = metadata.join(metadata.http(), labels.encode(Label("ä" * 2000 + "\udcff", "v" * 2000)))
+    assert len(told) <= METADATA_BYTES_MAX
+    found = label_of(told)
+    assert found is not None
+    assert (set(found.name), set(found.version)) == ({"ä"}, {"v"})
+
+
+LABEL = b"\x85\xec\xe9\x01"
+
+
+@pytest.mark.parametrize("other", [b"", b"\xff", metadata.http(), LABEL + b"\x01\xa0", LABEL + b"\x02\xff\xff", LABEL])
+def test_what_is_no_label_is_none(other: bytes) -> None:
+    assert label_of(other) is None

@@ -1,0 +1,46 @@
+"""An indexer's surfaces on one application, asked within the process."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+
+from argosy.base.clock import SystemClock
+from argosy.base.metrics import Metrics
+from argosy.ipni.web.service import indexer_app
+from tests.ipni.web.double import IndexerDouble
+from tests.ipni.web.making import A
+
+TOKEN = "the-admin-token"
+
+
+@pytest.fixture
+def indexer() -> IndexerDouble:
+    return IndexerDouble(A)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def app(indexer: IndexerDouble, metrics: Metrics) -> ASGIApp:
+    return indexer_app(indexer, clock=SystemClock(), metrics=metrics, admin_token=TOKEN)
+
+
+@pytest.fixture
+async def asking(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
+    """Anybody."""
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test", headers={"accept": "*/*"}) as made:
+        yield made
+
+
+@pytest.fixture
+async def operator(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
+    """Somebody who shows the token."""
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test", headers=headers) as made:
+        yield made
