@@ -15,7 +15,7 @@ from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey
 
 TTL_S, WINDOW_S = 3.0, 3.0
-SLACK_S = 5.0
+SLACK_S = 30.0            # of a busy machine; how fast it is on a quiet one, the bench says
 UNITS = [f"unit-{number:03}" for number in range(100)]
 
 

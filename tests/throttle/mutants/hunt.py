@@ -54,7 +54,8 @@ def _make_quick() -> None:
     """The same examples every time, and the first that fails is enough: nobody reads it."""
     from hypothesis import Phase, settings
 
-    settings.register_profile("hunt", derandomize=True, database=None, phases=[Phase.explicit, Phase.generate])
+    phases = [Phase.explicit, Phase.generate]
+    settings.register_profile("hunt", derandomize=True, database=None, deadline=None, phases=phases)
     settings.load_profile("hunt")
 
 

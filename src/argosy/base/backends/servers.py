@@ -21,7 +21,7 @@ from argosy.base.backends import children
 from argosy.base.errors import Invalid, Unavailable
 
 HOST = "127.0.0.1"
-READY_S_MAX = 20.0          # they take 0.1 to 1 s on an idle machine
+READY_S_MAX = 90.0          # they take 0.1 to 2 s on an idle machine
 POLL_S = 0.01
 
 
