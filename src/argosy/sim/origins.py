@@ -75,7 +75,7 @@ class SimFetcher:
         return self._origins.heads(wish.name)
 
     @asynccontextmanager
-    async def fetch(self, wish: Wish) -> AsyncIterator[Source]:
+    async def fetch(self, wish: Wish, progress: Callable[[float], None]) -> AsyncIterator[Source]:
         await self._clock.sleep(FETCH_AT_LEAST_S + self._origins.index_bytes(wish.name) / self._bytes_per_s)
         self._fail_at_times(wish.name)
         yield self._origins.checkout(wish.name)

@@ -91,6 +91,16 @@ async def test_a_well_known_host_gives_pages_on_the_web(
         )
 
 
+async def test_it_is_told_how_much_has_arrived(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+    repo.commit({f"file-{number}": bytes([number]) * 9 for number in range(50)})
+    server.shares(repo, "app.git")
+    told: list[float] = []
+    async with either.fetch(wished(server.url("app.git")), told.append) as source:
+        assert len(list(source.entries())) == 50
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
 async def test_several_branches_and_tags_in_the_order_they_are_wished(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:

@@ -60,7 +60,7 @@ class Origins:
         return await self._inner.heads(wish)
 
     @asynccontextmanager
-    async def fetch(self, wish: Wish) -> AsyncIterator[Source]:
+    async def fetch(self, wish: Wish, progress: Callable[[float], None]) -> AsyncIterator[Source]:
         self.fetches.append(wish.name)
         self._fail(wish)
         await self.open.wait()

@@ -19,7 +19,16 @@ from argosy.base.errors import NotFound, Unavailable
 from argosy.search.backends.git import GitSource
 from argosy.search.backends.git_hosts import addresses, remote_of
 from argosy.search.backends.remote_credentials import Credentials
-from argosy.search.backends.remote_git import Bounds, TooLarge, Way, require_pinning, run_git, to_the_end
+from argosy.search.backends.remote_git import (
+    Bounds,
+    Progress,
+    TooLarge,
+    Way,
+    ignored,
+    require_pinning,
+    run_git,
+    to_the_end,
+)
 from argosy.search.backends.remote_local import local_source
 from argosy.search.backends.remote_mirrors import Mirror, Mirrors
 from argosy.search.backends.remote_refs import HEAD, Listed, Ref, checked, chosen, listed
@@ -102,12 +111,13 @@ class RemoteFetcher:
             return source.repository.branches
         return tuple(ref.branch for ref in await self._refs(address, wish.branches))
 
-    def fetch(self, wish: Wish) -> AbstractAsyncContextManager[Source]:
+    def fetch(self, wish: Wish, progress: Progress = ignored) -> AbstractAsyncContextManager[Source]:
         """The repository as it is now, under its wished name."""
         address = self._address(wish)
         if address.is_local:
             return self._local(address, wish)
-        return self._mirrored(address, wish) if self._settings.mode == "mirror" else self._passing(address, wish)
+        bring = self._mirrored if self._settings.mode == "mirror" else self._passing
+        return bring(address, wish, progress)
 
     def _address(self, wish: Wish) -> Address:
         return address_of(wish.url, allow_local=self._settings.allow_local)
@@ -119,20 +129,20 @@ class RemoteFetcher:
         yield Fetched(source, named)
 
     @asynccontextmanager
-    async def _passing(self, address: Address, wish: Wish) -> AsyncIterator[Source]:
+    async def _passing(self, address: Address, wish: Wish, progress: Progress) -> AsyncIterator[Source]:
         refs = await self._refs(address, wish.branches)
         async with self._mirrors.passing() as (path, held):
-            await self._made(address, refs, path, (held,), "--depth=1")
+            await self._made(address, refs, path, (held,), progress, "--depth=1")
             yield await _source(address, wish, refs, path)
 
     @asynccontextmanager
-    async def _mirrored(self, address: Address, wish: Wish) -> AsyncIterator[Source]:
+    async def _mirrored(self, address: Address, wish: Wish, progress: Progress) -> AsyncIterator[Source]:
         refs = await self._refs(address, wish.branches)
         async with self._mirrors.open(address, wait_s=self._settings.timeout_s) as mirror:
             # What changes the mirror is never left to itself: it would go on when the lock is somebody else's.
             await to_the_end(asyncio.to_thread(mirror.tidy))
             try:
-                source = await self._current(address, wish, refs, mirror)
+                source = await self._current(address, wish, refs, mirror, progress)
             except BaseException:
                 await to_the_end(asyncio.to_thread(mirror.tidy))
                 raise
@@ -146,11 +156,13 @@ class RemoteFetcher:
                     log.warning("mirror damaged", repository=wish.name)
                     mirror.mark_damaged()
 
-    async def _current(self, address: Address, wish: Wish, refs: Sequence[Ref], mirror: Mirror) -> Fetched:
+    async def _current(
+        self, address: Address, wish: Wish, refs: Sequence[Ref], mirror: Mirror, progress: Progress
+    ) -> Fetched:
         """The mirror with the wished commits in it: fetched into if there is a sound one, else made."""
         if mirror.is_there:
             try:
-                await self._renewed(address, refs, mirror)
+                await self._renewed(address, refs, mirror, progress)
             except FetchFailed as failed:
                 if failed.trouble is not Trouble.DAMAGE:
                     raise failed.error from None
@@ -164,31 +176,31 @@ class RemoteFetcher:
                     why = str(error)
             log.warning("mirror made anew", repository=wish.name, why=why)
         await to_the_end(asyncio.to_thread(mirror.discard))
-        await self._made(address, refs, mirror.new_path, mirror.held)
+        await self._made(address, refs, mirror.new_path, mirror.held, progress)
         mirror.publish()
         return await _source(address, wish, refs, mirror.path)
 
     async def _made(
-        self, address: Address, refs: Sequence[Ref], path: str, held: tuple[int, ...], *options: str
+        self, address: Address, refs: Sequence[Ref], path: str, held: tuple[int, ...], progress: Progress, *options: str
     ) -> None:
         """A new repository with the wished commits."""
         hash_name = "sha256" if len(refs[0].commit) == SHA256_CHARS else "sha1"
         setup = ("init", "--quiet", "--bare", "--template=", f"--object-format={hash_name}", path)
         try:
             await _here(address, setup)
-            await self._fetched(address, refs, path, held, *options)
+            await self._fetched(address, refs, path, held, progress, *options)
         except FetchFailed as failed:
             raise failed.error from None
         except TooLarge:
             raise too_large(address, self._settings.repository_bytes_max) from None
 
-    async def _renewed(self, address: Address, refs: Sequence[Ref], mirror: Mirror) -> None:
+    async def _renewed(self, address: Address, refs: Sequence[Ref], mirror: Mirror, progress: Progress) -> None:
         """Brings a mirror up to date. Places that are no longer wished for go after the fetch, which builds on them."""
         git = f"--git-dir={mirror.path}"
         output = await _here(address, (git, "for-each-ref", f"--format={_STANDS}"))
         here = {place: commit for commit, _, place in (line.partition(" ") for line in output.decode().splitlines())}
         if any(here.get(_place(ref)) != ref.commit for ref in refs):
-            await self._fetched(address, refs, mirror.path, mirror.held)
+            await self._fetched(address, refs, mirror.path, mirror.held, progress)
         for place in set(here) - {_place(ref) for ref in refs}:
             await _here(address, (git, "update-ref", "-d", place))
         if mirror.is_scattered:
@@ -198,15 +210,16 @@ class RemoteFetcher:
                     await _here(address, (git, "repack", "-a", "-d", "--quiet"), bounds)
 
     async def _fetched(
-        self, address: Address, refs: Sequence[Ref], path: str, held: tuple[int, ...], *options: str
+        self, address: Address, refs: Sequence[Ref], path: str, held: tuple[int, ...], progress: Progress, *options: str
     ) -> None:
         settings = self._settings
         bounds = Bounds(settings.timeout_s, path, settings.repository_bytes_max, held)
-        quiet = ("--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--no-show-forced-updates", *options)
+        options = ("--progress", "--force", "--no-tags", "--no-write-fetch-head", "--no-show-forced-updates", *options)
         wanted = [f"+{ref.place}:{_place(ref)}" for ref in refs]
 
         def job(way: Way) -> Awaitable[bytes]:
-            return run_git(way, (f"--git-dir={path}", "fetch", *quiet, "--", way.address.url, *wanted), bounds)
+            fetch = (f"--git-dir={path}", "fetch", *options, "--", way.address.url, *wanted)
+            return run_git(way, fetch, bounds, progress)
 
         await self._along(address, job, "fetch", settings.timeout_s)
 

@@ -142,16 +142,27 @@ _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
 _PINNING = (2, 37)                      # before that http.curloptResolve is silently passed over
 
 
+_RECEIVED = re.compile(rb"Receiving objects: +(\d+)%")
+_PASSING = re.compile(rb"[^\r\n]*\d% \(\d+/\d+\)[^\r\n]*[\r\n]")       # progress, which is no complaint
+
+
 class TooLarge(Exception):
     """The folder has outgrown its bound."""
 
 
-async def run_git(way: Way, arguments: Sequence[str], bounds: Bounds) -> bytes:
+def ignored(part: float) -> None:
+    """Nobody wants to know how far it has come."""
+
+
+Progress = Callable[[float], None]      # told the part that has arrived, 0 to 1
+
+
+async def run_git(way: Way, arguments: Sequence[str], bounds: Bounds, progress: Progress = ignored) -> bytes:
     """What git writes. Raises FetchFailed, TimeoutError or TooLarge; when this returns, all it started has ended."""
     process = await _started(arguments, variables(way), bounds.held)
     try:
         async with asyncio.timeout(bounds.time_s):
-            output, words = await _beside(_talk(process), _watch(bounds))
+            output, words = await _beside(_talk(process, progress), _watch(bounds))
             code = await process.wait()
     finally:
         await to_the_end(_end(process))
@@ -201,7 +212,7 @@ async def _dropped(tasks: Sequence[asyncio.Future[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _talk(process: subprocess.Process) -> tuple[bytes, bytes]:
+async def _talk(process: subprocess.Process, progress: Progress) -> tuple[bytes, bytes]:
     assert process.stdout is not None
     assert process.stderr is not None
     output, words = bytearray(), bytearray()
@@ -212,8 +223,10 @@ async def _talk(process: subprocess.Process) -> tuple[bytes, bytes]:
             raise Invalid(f"the origin lists more than {OUTPUT_BYTES_MAX >> 20} MiB of branches: it cannot be followed")
 
     def complained(chunk: bytes) -> None:
+        if told := _RECEIVED.findall(chunk):
+            progress(int(told[-1]) / 100)
         words.extend(chunk)
-        del words[:-WORDS_BYTES_MAX]
+        words[:] = _PASSING.sub(b"", words)[-WORDS_BYTES_MAX:]
 
     readers = [asyncio.ensure_future(_each(process.stdout, heard))]
     readers.append(asyncio.ensure_future(_each(process.stderr, complained)))

@@ -1,6 +1,6 @@
 """What a search node needs from the world, and what it offers to front doors and to other nodes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -26,8 +26,9 @@ class Fetcher(Protocol):
         """Where the wished branches stand at the origin now, without fetching anything."""
         ...
 
-    def fetch(self, wish: Wish) -> AbstractAsyncContextManager[Source]:
-        """The repository, readable until the context ends. Cancelling ends the processes at work."""
+    def fetch(self, wish: Wish, progress: Callable[[float], None]) -> AbstractAsyncContextManager[Source]:
+        """The repository, readable until the context ends. Cancelling ends the processes at work. `progress` is told
+        the part that has arrived, 0 to 1, if anybody knows."""
         ...
 
 

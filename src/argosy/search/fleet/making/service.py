@@ -138,19 +138,20 @@ class Maker:
         return index, figures
 
     async def _from_origin(self, number: int, wish: Wish, job: _Job) -> tuple[str, Index, saw.Figures]:
+        def told(progress: float) -> None:
+            job.progress = progress
+
         began = self._clock.now()
         async with AsyncExitStack() as stack:
             with self._tracer.span("fetch", repository=wish.name):
-                source = await stack.enter_async_context(self._fetcher.fetch(wish))
+                source = await stack.enter_async_context(self._fetcher.fetch(wish, told))
             fetch_time_ms = self._since_ms(began)
             self._tell(saw.Fetched(number))
             is_renewal = await job.permit
             job.step, began = "index", self._clock.now()
             previous = self._on_shelf(wish.name) if is_renewal else None
 
-            def told(progress: float) -> None:
-                job.progress = progress
-
+            told(0.0)
             with self._tracer.span("index", repository=wish.name, is_renewal=previous is not None):
                 index = _named(await self._workshop.build(source, previous, told), wish.name)
         figures = self._workshop.weigh(index, fetch_time_ms=fetch_time_ms, index_time_ms=self._since_ms(began))
