@@ -9,7 +9,7 @@ import pytest
 from argosy.base.errors import Forbidden, Invalid, Unavailable
 from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.backends.remote_git import Way, variables
-from argosy.search.backends.remote_route import REDIRECTS_MAX, is_private, resolved
+from argosy.search.backends.remote_route import REDIRECTS_MAX, resolved
 from argosy.search.catalog.addresses import address_of
 from argosy.search.fleet.model import Wish
 from argosy.search.model import Branch
@@ -218,23 +218,6 @@ async def test_credentials_do_not_follow_a_redirect_to_another_host(
     assert {authorization for _, _, authorization in other.moods.asked} == {""}
     server.moods.redirects["near.git"] = server.url("next.git")
     assert await fetcher.heads(wished(server.url("near.git"))) == (Branch("main", commit),)
-
-
-@pytest.mark.parametrize(
-    "number",
-    [
-        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1",
-        "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:10.0.0.1",
-        "64:ff9b::a00:1", "2002:a00:1::", "2001:db8::1",
-    ],
-)  # fmt: skip
-def test_an_address_that_is_not_public_is_private(number: str) -> None:
-    assert is_private(number)
-
-
-@pytest.mark.parametrize("number", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822"])
-def test_a_public_address_is_not_private(number: str) -> None:
-    assert not is_private(number)
 
 
 async def test_names_are_looked_up_as_the_machine_does() -> None:

@@ -6,17 +6,18 @@ one such address and keep the others.
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address
 from urllib.parse import quote, unquote, urlsplit
 
 from argosy.base.errors import Invalid
+from argosy.base.networks import is_private as is_private_number
 from argosy.ipni.formats import varint
 from argosy.ipni.formats.multiaddr_protocols import BY_CODE, BY_NAME, Protocol, UnknownProtocol
 from argosy.ipni.formats.node import check_text
 from argosy.ipni.formats.peer import parse_peer
 
 __all__ = [
-    "UnknownProtocol", "from_url", "is_private", "is_private_ip", "protocols", "split_peer", "to_bytes", "to_text",
+    "UnknownProtocol", "from_url", "is_private", "protocols", "split_peer", "to_bytes", "to_text",
     "url_of", "with_peer",
 ]  # fmt: skip
 
@@ -24,7 +25,6 @@ ADDRESS_CHARS_MAX = 2048
 COMPONENTS_MAX = 32             # through a relay there are some ten
 CACHED_ADDRESSES = 1024         # the same addresses come again and again; at worst a few kilobytes each
 _HOSTS = {"ip4", "ip6", "dns", "dns4", "dns6", "dnsaddr"}
-_NAT64 = ip_network("64:ff9b::/96")
 
 Component = tuple[Protocol, str]
 
@@ -166,35 +166,16 @@ def is_private(text: str) -> bool:
 
 def _is_private_host(name: str, value: str) -> bool:
     if name in ("ip4", "ip6"):
-        return is_private_ip(value)
+        return is_private_number(value)
     if name not in _HOSTS:
         return False
     host = value.rstrip(".").lower()
-    return host == "localhost" or host.endswith((".localhost", ".local", ".internal")) or _is_private_number(host)
+    return host == "localhost" or host.endswith((".localhost", ".local", ".internal")) or _is_hidden_number(host)
 
 
-def _is_private_number(host: str) -> bool:
+def _is_hidden_number(host: str) -> bool:
     """A name that resolvers read as an IP address, private or in a form that only hides what it is."""
     try:
-        return is_private_ip(host)
+        return is_private_number(host)
     except Invalid:
         return all(part.isdigit() or part.startswith("0x") for part in host.split("."))
-
-
-def is_private_ip(text: str) -> bool:
-    """Also of an IPv4 address that an IPv6 one stands for."""
-    try:
-        ip = ip_address(text)
-    except ValueError:
-        raise Invalid(f"{text[:80]!r} is not an IP address") from None
-    if isinstance(ip, IPv6Address):
-        inner = _inner_ip4(ip)
-        if inner is not None:
-            ip = inner
-    return not ip.is_global or ip.is_multicast or ip.is_reserved
-
-
-def _inner_ip4(ip: IPv6Address) -> IPv4Address | None:
-    if ip.ipv4_mapped or ip.sixtofour:
-        return ip.ipv4_mapped or ip.sixtofour
-    return IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None

@@ -8,11 +8,11 @@ has signed it; content types are not looked at.
 from collections.abc import Mapping
 
 from argosy.base.errors import Invalid, NotFound, Unavailable
+from argosy.base.networks import is_private
 from argosy.ipni.formats import head as heads
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import SignedHead
-from argosy.ipni.formats.multiaddr import is_private_ip
 from argosy.ipni.model import Peer
 from argosy.ipni.sync.http import Fetched, Fetcher, Reset
 from argosy.ipni.sync.places import Judge, bases
@@ -35,7 +35,7 @@ class BadStatus(Unavailable):
 class HttpSources:
     """All publishers, behind one pool of connections. Belongs to the event loop it is first used in."""
 
-    def __init__(self, settings: SyncSettings | None = None, *, private: Judge = is_private_ip) -> None:
+    def __init__(self, settings: SyncSettings | None = None, *, private: Judge = is_private) -> None:
         self._settings = settings or SyncSettings()
         self._fetcher = Fetcher(self._settings, private=private)
 

@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from argosy.base.errors import Invalid, Unavailable
-from argosy.ipni.formats.multiaddr import is_private_ip
+from argosy.base.networks import is_private
 from argosy.ipni.sync.places import Judge, check_url, judged, redirected
 from argosy.ipni.sync.settings import SyncSettings
 
@@ -43,7 +43,7 @@ class Fetched:
 class Fetcher:
     """Asks with GET, behind one bounded pool of connections. Belongs to the event loop it is first used in."""
 
-    def __init__(self, settings: SyncSettings, *, private: Judge = is_private_ip) -> None:
+    def __init__(self, settings: SyncSettings, *, private: Judge = is_private) -> None:
         self.judge: Judge | None = None if settings.allow_private else private
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None

@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 from yarl import URL
 
 from argosy.base.errors import Invalid
+from argosy.base.networks import is_private
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.model import Peer
 
@@ -40,7 +41,7 @@ def check_url(url: str, judge: Judge | None) -> URL:
 
 
 def _check_number(host: str, judge: Judge | None) -> None:
-    multiaddr.is_private_ip(host)                   # Invalid for a number in a form that only hides what it is
+    is_private(host)                   # Invalid for a number in a form that only hides what it is
     if judge is not None and judge(host):
         raise Invalid(_refusal(host))
 

@@ -16,6 +16,7 @@ import msgspec
 from argosy.base import logs
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import NotFound, Unavailable
+from argosy.base.networks import is_private
 from argosy.search.backends.git import GitSource
 from argosy.search.backends.git_hosts import addresses, remote_of
 from argosy.search.backends.remote_credentials import Credentials
@@ -32,7 +33,7 @@ from argosy.search.backends.remote_git import (
 from argosy.search.backends.remote_local import local_source
 from argosy.search.backends.remote_mirrors import Mirror, Mirrors
 from argosy.search.backends.remote_refs import HEAD, Listed, Ref, checked, chosen, listed
-from argosy.search.backends.remote_route import Resolver, Routes, is_private, resolved
+from argosy.search.backends.remote_route import Resolver, Routes, resolved
 from argosy.search.backends.remote_words import FetchFailed, Trouble, too_large, too_slow
 from argosy.search.catalog.addresses import Address, address_of, repository_id
 from argosy.search.documents import Content, Entry, SkipReason, Source

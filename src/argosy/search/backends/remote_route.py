@@ -7,7 +7,6 @@ checked are the ones that git then connects to.
 """
 
 import asyncio
-import ipaddress
 import socket
 from base64 import b64encode
 from collections import OrderedDict
@@ -19,6 +18,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from argosy.base.errors import ArgosyError, Forbidden, Invalid, Unavailable
+from argosy.base.networks import is_private
 from argosy.search.backends.remote_credentials import Credentials
 from argosy.search.backends.remote_git import Way
 from argosy.search.catalog.addresses import Address, address_of
@@ -40,20 +40,6 @@ async def resolved(host: str, port: int) -> tuple[str, ...]:
     except (OSError, TimeoutError, UnicodeError):
         raise Unavailable(f"{host} is not known by name: check the address, or the name service") from None
     return tuple(dict.fromkeys(str(place[0]) for *_, place in found))
-
-
-def is_private(number: str) -> bool:
-    """Whether a network address is anything but a public one: private, loopback, link-local, multicast, reserved."""
-    address = ipaddress.ip_address(number.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if inner is None and address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        address = inner or address
-    return not address.is_global or address.is_multicast
-
-
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 @dataclass(frozen=True)
