@@ -12,6 +12,7 @@ from argosy.gateway.ports import Admission
 from argosy.gateway.service import Gateway
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.ui import Site
+from argosy.gateway.ui.holders import Holders
 from argosy.gateway.v1.http import v1_routes
 from argosy.gateway.v1.service import CatalogDesk
 from argosy.gateway.v1.settings import ApiSettings
@@ -58,7 +59,7 @@ async def gateway(process: Process) -> None:
     )
     process.ready.append(door.is_ready)
     admission = await _admission(process)
-    site = Site(door, admission=admission)
+    site = Site(door, admission=admission, holders=_with_finds(process))
     process.closing.callback(site.close)
     assert process.registry is not None, "the catalog has opened it"
     registry = process.registry
@@ -80,6 +81,23 @@ async def gateway(process: Process) -> None:
     )
     process.routes += [*site.routes(), _scale_route(door)]
     process.tasks.append(show_progress(door.status))
+
+
+def _with_finds(process: Process) -> Holders | None:
+    """Lets the door answer finds: over the indexers its settings name, or from this process's own, whose pages ask."""
+    from argosy.app.content import content_door
+    from argosy.gateway.content.http import content_routes
+
+    if (door := content_door(process)) is not None:
+        process.routes += content_routes(door)
+        return None
+    if process.indexer is None:
+        return None
+    from argosy.app.finding import IndexedHolders, find_routes
+
+    process.routes += find_routes(process.indexer, metrics=process.metrics)
+    catalog = process.catalog
+    return IndexedHolders(process.indexer, lambda name: catalog is not None and name in catalog.wishes)
 
 
 def _scale_route(door: Gateway) -> Route:

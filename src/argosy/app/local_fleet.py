@@ -42,6 +42,7 @@ def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int) -> Iterator[Loade
 
 def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: int) -> subprocess.Popen[bytes]:
     """A node with this process's settings, but for its name, its port and its part of the memory."""
+    search = loaded.get(SearchSettings)
     changes: dict[str, Any] = {
         "OWNERSHIP_STORE": store,
         "OWNERSHIP_GRACE_S": 0,
@@ -51,6 +52,10 @@ def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: in
         "NODE_DATA_DIR": _data_dir(loaded),
         "SEARCH_BUDGET_BYTES": budget_bytes // nodes,
         "FETCH_ALLOW_LOCAL": "true",
+        "SEARCH_ADVERTISE": str(search.advertise).lower(),
+        "SEARCH_ADVERTISE_FOLDER": os.path.join(search.advertise_folder, f"node-{number}"),
+        "SEARCH_ANNOUNCE_URLS": ",".join(search.announce_urls),
+        "SEARCH_ANNOUNCE_S": search.announce_s,
     }
     environ = {**os.environ, **{f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}}
     command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search"]

@@ -5,6 +5,7 @@
     jobs      holds shards of the job broker and answers for them
     indexer   follows publishers and answers who holds which content
     assigner  gives publishers to the indexers of a pool
+    content   asks all indexers of a pool, and answers as one
     gateway   the front door: APIs and web pages over all search nodes
 
 A process may wear several; search and gateway in one process talk without a network.
@@ -53,6 +54,7 @@ class Role(StrEnum):
     JOBS = "jobs"
     INDEXER = "indexer"
     ASSIGNER = "assigner"
+    CONTENT = "content"
     GATEWAY = "gateway"
 
 
@@ -152,6 +154,7 @@ _PARTS = {
     Role.JOBS: "argosy.app.jobs:jobs",
     Role.INDEXER: "argosy.app.indexing:indexer",
     Role.ASSIGNER: "argosy.app.assigning:assigner",
+    Role.CONTENT: "argosy.app.content:content",
     Role.GATEWAY: "argosy.app.fronting:gateway",
 }
 

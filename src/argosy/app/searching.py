@@ -14,6 +14,7 @@ from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.desk import Desk
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.service import SearchNode
+from argosy.search.ports import Advertiser
 from argosy.search.service import Shelf
 from argosy.search.settings import FetchSettings, SearchSettings
 
@@ -35,6 +36,7 @@ async def search(process: Process) -> None:
         settings=loaded.get(SearchSettings),
         memory=CgroupMemory(limit_bytes=this.memory_limit_bytes),
         nodes=others,
+        advertiser=await _advertiser(process),
         metrics=process.metrics,
         tracer=process.tracer,
     )
@@ -73,6 +75,15 @@ async def search(process: Process) -> None:
     process.ready.append(node.is_ready)
     process.routes += node_routes(desk, fleet_token=this.fleet_token, tracer=process.tracer)
     process.routes += ownership_routes(node, admin_token=this.admin_token)
+
+
+async def _advertiser(process: Process) -> Advertiser | None:
+    """Loaded only if it is wanted: a node that advertises nothing needs nothing of the content index."""
+    if not process.loaded.get(SearchSettings).advertise:
+        return None
+    from argosy.app.advertising import advertise
+
+    return await advertise(process)
 
 
 def _holder(node: OwnershipNode, name: str) -> str | None:

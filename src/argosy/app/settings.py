@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from argosy.base.settings import Loaded, load, setting
+from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.ipni.assigner.settings import AssignerSettings
@@ -81,6 +82,7 @@ SECTIONS: tuple[type, ...] = (
     IndexerHttpSettings,
     SyncSettings,
     AssignerSettings,
+    ContentSettings,
     ThrottleSettings,
     LimitSettings,
     LogSettings,

@@ -25,6 +25,7 @@ from argosy.gateway.ui.asking import asks_for_repositories
 from argosy.gateway.ui.facets import facets
 from argosy.gateway.ui.files import file_view, folder_view
 from argosy.gateway.ui.fleet import fleet_page
+from argosy.gateway.ui.holders import Holders, OthersView, others_view
 from argosy.gateway.ui.links import Place, file_url, folder_url, parameters_of, place_of
 from argosy.gateway.ui.marking import Span
 from argosy.gateway.ui.marks import marks_asked, marks_found
@@ -51,6 +52,7 @@ ASSETS = "/ui/static/"
 EVENTS = "text/event-stream"
 TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 FOREVER = "public, max-age=31536000, immutable"         # the address changes with the content
+OTHERS_S = 0.25                                         # a page is not kept waiting for who else has the file
 LISTED_MAX = 1_000                                      # repositories in the answer to a query about them
 
 
@@ -91,8 +93,11 @@ class Site:
     `search_page` and `print_page` are for a server that also speaks to programs at these paths.
     """
 
-    def __init__(self, door: FrontDoor, *, admission: Admission | None = None) -> None:
+    def __init__(
+        self, door: FrontDoor, *, admission: Admission | None = None, holders: Holders | None = None
+    ) -> None:
         self._door = door
+        self._holders = holders
         self._admission = admission or OpenDoor()
         self._assets = _Assets()
         self._pages = Pages(self._assets.url)
@@ -207,7 +212,8 @@ class Site:
         except NotFound as error:
             return await self._maybe_folder(place, branch, error)
         spans, note = await self._marks(file, branch, asked.get("q", ""))
-        return await asyncio.to_thread(self._file, file, branch, asked, spans, note)
+        others = await self._others(file)
+        return await asyncio.to_thread(self._file, file, branch, asked, spans, note, others)
 
     async def _maybe_folder(self, place: Place, branch: str, error: NotFound) -> Response:
         """Somebody may have left out the slash at the end."""
@@ -227,11 +233,22 @@ class Site:
         return self._page("folder.html", query="", view=view, repository=folder.repository, path=place.path)
 
     def _file(
-        self, file: FileText, branch: str, asked: dict[str, str], spans: list[Span], note: str
+        self, file: FileText, branch: str, asked: dict[str, str], spans: list[Span], note: str, others: OthersView
     ) -> Response:
         view = file_view(file, branch, spans, version=asked.get("v", ""))
         values: dict[str, Any] = {"view": view, "repository": file.repository, "path": file.path, "note": note}
-        return self._page("file.html", query=asked.get("q", ""), **values)
+        return self._page("file.html", query=asked.get("q", ""), others=others, **values)
+
+    async def _others(self, file: FileText) -> OthersView:
+        """Who else holds it, if that is soon known: it is an extra."""
+        if self._holders is None or not file.content:
+            return OthersView()
+        digest = await asyncio.to_thread(lambda: sha256(file.content).digest())
+        try:
+            async with asyncio.timeout(OTHERS_S):
+                return others_view(await self._holders.holders(digest), file.repository.name)
+        except (ArgosyError, TimeoutError):
+            return OthersView()
 
     async def _marks(self, file: FileText, branch: str, query: str) -> tuple[list[Span], str]:
         """Where the query that led here matches, and why not if that cannot be told: the file is shown all the same."""

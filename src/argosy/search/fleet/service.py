@@ -30,6 +30,8 @@ from argosy.search.fleet.model import RepoStatus, Wish
 from argosy.search.fleet.ports import Fetcher, Nodes
 from argosy.search.fleet.statuses import status_of
 from argosy.search.fleet.teller import Teller
+from argosy.search.index.index import Index
+from argosy.search.ports import Advertiser
 from argosy.search.service import Shelf
 from argosy.search.settings import SearchSettings
 
@@ -84,6 +86,7 @@ class SearchNode:
         memory: MemoryProbe | None = None,
         nodes: Nodes | None = None,
         workshop: Workshop | None = None,
+        advertiser: Advertiser | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
         metrics: Metrics | None = None,
@@ -96,6 +99,7 @@ class SearchNode:
         self._node_id = node_id
         self._address = address
         self._catalog = catalog
+        self._advertiser = advertiser
         self._tracer = tracer
         self._memory = memory
         self._clock = clock or SystemClock()
@@ -224,7 +228,7 @@ class SearchNode:
                 self._maker.stop(number)
             case do.Put(number, name):
                 with self._maker.traced(number), self._tracer.span("serve", repository=name):
-                    self.shelf.put(self._maker.take(number))
+                    self._on_the_shelf(self._maker.take(number))
             case do.Discard(number):
                 with self._maker.traced(number):
                     self._maker.take(number)
@@ -257,11 +261,18 @@ class SearchNode:
         for gone in _unanswered(self._dropping, name):
             gone.set_result(None)
 
+    def _on_the_shelf(self, index: Index) -> None:
+        self.shelf.put(index)
+        if self._advertiser is not None:
+            self._advertiser.indexed(index)
+
     def _off_the_shelf(self, name: str) -> None:
         try:
             self.shelf.drop(name)
         except NotFound:
-            pass                                        # it never got there
+            return                                      # it never got there
+        if self._advertiser is not None:
+            self._advertiser.dropped(name)
 
     def _release(self, name: str, reason: str, *, is_eviction: bool) -> None:
         self._teller.released(name, reason, is_eviction=is_eviction)

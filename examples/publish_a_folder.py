@@ -1,0 +1,83 @@
+"""A folder becomes findable by content: a publisher and an indexer, both in this process, that talk over loopback.
+
+    python examples/publish_a_folder.py [FOLDER]
+
+Each of the two is usable alone: publish to any indexer of the network, or index any publisher.
+"""
+
+# ruff: noqa: T201, ASYNC110  (an example prints; uvicorn has no event to wait for)
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from argosy.base.clock import SystemClock, system_random
+from argosy.base.metrics import Metrics
+from argosy.ipni.admin.client import IndexerClient
+from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.formats import multiaddr, multihash
+from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.indexer.backends.usage import DiskUsage
+from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.publish.backends.memory import MemoryChain
+from argosy.ipni.publish.client import Announcer
+from argosy.ipni.publish.driver import publish_paths
+from argosy.ipni.publish.http import publisher_app
+from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.worker import Herald
+from argosy.ipni.sync.client import HttpSources
+from argosy.ipni.sync.settings import SyncSettings
+from argosy.ipni.web.service import indexer_app
+
+FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
+FOLDER = FOLDER if FOLDER.is_dir() else FOLDER.parent
+CONTENT_AT = "/dns4/example.org/tcp/443/https"
+THIS_FILE = Path(__file__).read_bytes()
+
+
+@asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[str]:
+    """The URL at which the application answers."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    running = asyncio.ensure_future(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    await running
+
+
+async def main() -> None:
+    sources = HttpSources(SyncSettings(allow_private=True))         # the publisher is on this machine
+    indexer = await IndexerService.open(MemoryStore(), sources, usage=DiskUsage(["."]))
+    publisher = await Publisher.open(PrivateKey.generate(), MemoryChain(), addresses=[CONTENT_AT])
+    announcer: Announcer | None = None
+    try:
+        async with (
+            serving(indexer_app(indexer, clock=SystemClock(), metrics=Metrics())) as indexer_url,
+            serving(publisher_app(publisher)) as chain_url,
+        ):
+            [published] = await publish_paths([FOLDER], publisher)
+            print(f"published {published.files} files, {published.size_bytes} bytes")
+
+            announcer = Announcer([indexer_url], clock=SystemClock(), random=system_random())
+            await Herald(publisher, announcer, [multiaddr.from_url(chain_url)], clock=SystemClock()).announce()
+            await indexer.idle(publisher.id)                        # it reads the chain in its own time
+
+            async with IndexerClient(find_url=indexer_url) as client:
+                for content in (THIS_FILE, b"nobody has this"):
+                    found = await client.find(multihash.of(content))
+                    print("held at", [result.provider.addresses[0] for result in found] or "no place")
+    finally:
+        if announcer is not None:
+            await announcer.close()
+        await indexer.close()
+        await sources.close()
+
+
+asyncio.run(main())

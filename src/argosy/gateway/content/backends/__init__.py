@@ -1,0 +1,1 @@
+"""Where the list of indexers comes from."""

@@ -1,0 +1,97 @@
+"""The list of indexers: from the settings and from a file, which is read again when it changes.
+
+The file is the assigner's pool file, of which only the find URLs count here, or a bare JSON list of URLs. One that
+cannot be read or is wrong stops the start; later it is only reported, and the former list holds, so that a slip of the
+pen never leaves a front door without indexers.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from argosy.base.clock import Clock
+from argosy.base.errors import ArgosyError, Invalid
+from argosy.gateway.content.model import Backend
+from argosy.gateway.content.service import ContentGateway
+from argosy.gateway.content.settings import ContentSettings
+from argosy.ipni.assigner.configuration import INDEXERS_MAX, Configuration, parse
+
+FILE_BYTES_MAX = 16 << 20
+
+
+def read_backends(settings: ContentSettings) -> list[Backend]:
+    """Those of the settings first, then those of the file, then those for double-hashed lookups only."""
+    urls = [*settings.backends, *_listed(settings.pool_file)]
+    if len(urls) > INDEXERS_MAX:
+        raise Invalid(f"{len(urls)} indexers are more than a front door asks: {INDEXERS_MAX} is the most")
+    second = [Backend.at(url, is_for_second_hashes=True) for url in settings.dh_backends]
+    return [*(Backend.at(url) for url in urls), *second]
+
+
+class BackendsFollowed:
+    """Keeps a gateway's list as the file has it. `run` until cancelled; `look` or `reload` on SIGHUP."""
+
+    def __init__(self, gateway: ContentGateway, settings: ContentSettings, clock: Clock) -> None:
+        self._gateway = gateway
+        self._settings = settings
+        self._clock = clock
+        self._seen = _stamp(settings.pool_file)
+        gateway.replace(read_backends(settings))
+
+    async def run(self) -> None:
+        while self._settings.pool_file is not None:
+            await self._clock.sleep(self._settings.watch_s)
+            self.look()
+
+    def look(self) -> None:
+        """Reads the file if it is not the one that was read last; one that is wrong is only reported."""
+        if _stamp(self._settings.pool_file) != self._seen:
+            try:
+                self.reload()
+            except ArgosyError as why:
+                self._gateway.teller.reload_refused(why)
+
+    def reload(self, settings: ContentSettings | None = None) -> None:
+        """Reads it again, changed or not, or what other settings say; Invalid if it is wrong, and nothing changes."""
+        wanted = settings or self._settings
+        seen = _stamp(wanted.pool_file)
+        try:
+            self._gateway.replace(read_backends(wanted))
+            self._settings = wanted
+        finally:
+            self._seen = seen
+
+
+def _listed(path: str | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as why:
+        raise Invalid(f"the list of indexers {path} cannot be read ({why}): see content.pool_file") from None
+    if len(data) > FILE_BYTES_MAX:
+        raise Invalid(f"the list of indexers {path} has more than {FILE_BYTES_MAX} bytes")
+    try:
+        return _urls(text, is_toml=path.endswith(".toml"))
+    except Invalid as why:
+        raise Invalid(f"{path}: {why}") from None
+
+
+def _urls(text: str, *, is_toml: bool) -> list[str]:
+    if not is_toml and text.lstrip().startswith("["):
+        try:
+            return msgspec.json.decode(text, type=list[str])
+        except msgspec.DecodeError as why:
+            raise Invalid(f"this is not a JSON list of URLs: {why}") from None
+    return [entry.find_url for entry in parse(text, Configuration(), is_toml=is_toml).entries]
+
+
+def _stamp(path: str | None) -> tuple[int, int, int] | None:
+    """What tells one content of a file from another: also when it was replaced within one tick of the clock."""
+    try:
+        found = None if path is None else Path(path).stat()
+    except OSError:
+        return None
+    return found and (found.st_mtime_ns, found.st_size, found.st_ino)

@@ -1,0 +1,1 @@
+"""HTTP as the front door speaks it with indexers."""

@@ -1,0 +1,260 @@
+"""Questions over HTTP/1.1 on connections that stay open, and answers that can be taken piece by piece.
+
+Only what a front door needs of indexers: nothing followed, nothing unpacked, nothing kept. Every find asks all of
+them, and a client for all the world costs several times as much CPU. A reader that does not keep up makes the other
+side wait. A reply that is let go before its end closes its connection, by which the other side knows to stop.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from typing import Self, cast
+
+import httptools
+
+KEEP_S = 4.0                        # less than the 5 s after which uvicorn closes what is idle
+IDLE_MAX = 64                       # connections to one place that wait for a question
+HELD_BYTES_MAX = 256 * 1024         # of a reply that nobody has taken yet; beyond it nothing more is read
+HEAD_BYTES_MAX = 32 * 1024
+
+Place = tuple[str, int, bool]       # host, port, and whether TLS is spoken there
+
+
+class Closed(OSError):
+    """The connection ended before anything was answered: nothing is known of the question."""
+
+
+class Broken(OSError):
+    """What came back is no answer, or ended in its middle."""
+
+
+class TooLong(Exception):
+    """The answer has more bytes than were asked for."""
+
+
+class Client:
+    """Connections by place. Belongs to the event loop it is first used in; `close` it."""
+
+    def __init__(self, *, connect_s: float) -> None:
+        self._connect_s = connect_s
+        self._idle: dict[Place, list[_Connection]] = {}
+        self._tls: ssl.SSLContext | None = None
+        self._is_closed = False
+
+    async def ask(self, place: Place, request: bytes) -> "Reply":
+        """The reply, when its head has arrived; OSError if nobody is there. Use it as a context.
+
+        Questions here only read: one that fell into a connection that was just being closed is asked once more.
+        """
+        connection = self._taken(place)
+        if connection is not None:
+            try:
+                return await self._asked(place, connection, request)
+            except Closed:
+                pass
+        return await self._asked(place, await self._opened(place), request)
+
+    def idle(self, place: Place) -> int:
+        """Connections that wait for a question."""
+        return sum(connection.is_open for connection in self._idle.get(place, ()))
+
+    def close(self) -> None:
+        self._is_closed = True
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.close()
+        self._idle.clear()
+
+    def give_back(self, place: Place, connection: "_Connection") -> None:
+        idle = self._idle.setdefault(place, [])
+        if self._is_closed or len(idle) >= IDLE_MAX or not connection.is_open:
+            connection.close()
+        else:
+            connection.idle_since = connection.loop.time()
+            idle.append(connection)
+
+    async def _asked(self, place: Place, connection: "_Connection", request: bytes) -> "Reply":
+        await connection.send(request)
+        return Reply(self, place, connection)
+
+    def _taken(self, place: Place) -> "_Connection | None":
+        """The one that was used last, if it is fresh enough."""
+        idle = self._idle.get(place, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_open and connection.loop.time() - connection.idle_since < KEEP_S:
+                return connection
+            connection.close()
+        return None
+
+    async def _opened(self, place: Place) -> "_Connection":
+        host, port, is_secure = place
+        loop = asyncio.get_running_loop()
+        if is_secure and self._tls is None:
+            self._tls = ssl.create_default_context()
+        async with asyncio.timeout(self._connect_s):
+            _, connection = await loop.create_connection(
+                lambda: _Connection(loop), host, port, ssl=self._tls if is_secure else None
+            )
+        return connection
+
+
+class Reply:
+    """An answer whose head is known. Leaving the context gives its connection back, or closes it."""
+
+    def __init__(self, client: Client, place: Place, connection: "_Connection") -> None:
+        self.status = connection.status
+        self.headers = connection.headers
+        self._client = client
+        self._place = place
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection.is_complete:
+            self._client.give_back(self._place, self._connection)
+        else:
+            self._connection.close()
+
+    async def part(self) -> bytes:
+        """What has arrived since; empty at the end."""
+        return await self._connection.part()
+
+    async def whole(self, bytes_max: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while part := await self._connection.part():
+            size += len(part)
+            if size > bytes_max:
+                raise TooLong(f"an answer of more than {bytes_max} bytes")
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _Connection(asyncio.Protocol):
+    """One exchange after the other. The names of the callbacks are asyncio's and the parser's."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.idle_since = 0.0
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.is_complete = True
+        self._transport: asyncio.Transport | None = None
+        self._parser: httptools.HttpResponseParser | None = None
+        self._waiting: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self._parts: deque[bytes] = deque()
+        self._held = self._head_bytes = 0
+        self._is_paused = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def send(self, request: bytes) -> None:
+        """Returns when the head of the answer is there."""
+        if self._transport is None or self._transport.is_closing():
+            raise Closed("the connection was closed")
+        self.status, self.headers, self.is_complete, self._error = 0, {}, False, None
+        self._parts.clear()
+        self._held = self._head_bytes = 0
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport.write(request)
+        try:
+            while not self.status:
+                await self._news()
+        except BaseException:
+            self.close()                # cancelled, too: what is still to come is nobody's
+            raise
+
+    async def part(self) -> bytes:
+        while not self._parts and not self.is_complete:
+            await self._news()
+        if not self._parts:
+            return b""
+        part = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        self._held = 0
+        if self._is_paused and self.is_open and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        return part
+
+    async def _news(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._waiting = self.loop.create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)        # uvloop's is one in all but its class
+
+    def data_received(self, data: bytes) -> None:
+        if self._parser is None:
+            self.close()                # nobody has asked
+            return
+        if not self.status:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX + HELD_BYTES_MAX:
+                self._fail(Broken("the head of the answer does not end"))
+                return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(Broken(f"this is no answer: {error}"))
+
+    def eof_received(self) -> None:
+        """An answer that says neither its length nor that it is chunked ends with its connection."""
+        if self._parser is not None and self.status and not self._is_framed():
+            self.on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if not self.is_complete:
+            is_begun = bool(self.status or self._head_bytes)
+            self._fail(Broken("the answer ended in its middle") if is_begun else Closed("the connection was closed"))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        self.status = self._parser.get_status_code()
+        self._wake()
+
+    def on_body(self, data: bytes) -> None:
+        self._parts.append(data)
+        self._held += len(data)
+        if self._held > HELD_BYTES_MAX and not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        parser, self._parser = self._parser, None
+        self.is_complete = True
+        if (parser is None or not parser.should_keep_alive()) and self._transport is not None:
+            self._transport.close()
+        self._wake()
+
+    def _is_framed(self) -> bool:
+        return "content-length" in self.headers or "transfer-encoding" in self.headers
+
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+        self._wake()
+        self.close()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)

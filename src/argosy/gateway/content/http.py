@@ -1,0 +1,197 @@
+"""The routes of the content index's front door: those of an indexer's find surface, over all indexers.
+
+`content_app` is for a listener of its own; `content_routes` go among other routes.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from argosy.base.errors import ArgosyError, Invalid
+from argosy.base.http import json_response, read_body
+from argosy.gateway.content.hot import LINES, PATHS, HotFind, tell_error, tell_stream
+from argosy.gateway.content.model import Answer, Lack, Unanswered
+from argosy.gateway.content.service import ContentGateway
+from argosy.gateway.content.telling import headers_of
+from argosy.ipni.formats import multihash
+from argosy.ipni.formats.bases import from_base58
+from argosy.ipni.model import Provider, Result
+from argosy.ipni.web import providers_json, results, routing
+from argosy.ipni.web.asked import Form, NotAcceptable, form_of, multihash_of_cid, second_hash
+from argosy.ipni.web.find.hot import NOTHING
+from argosy.ipni.web.find.http import BATCH_BYTES_MAX, BATCH_MULTIHASHES_MAX
+from argosy.ipni.web.http import NO_CACHE, Handler, Verbs, peer_in
+
+METADATA_KEY_BYTES = 32
+
+_CORS = {"access-control-allow-origin": "*", "access-control-allow-methods": "GET, OPTIONS"}
+# A browser asks before it sends a body of JSON to another site than its own.
+_BATCH = {**_CORS, "access-control-allow-methods": "POST, OPTIONS", "access-control-allow-headers": "content-type"}
+_ROUTING = {**_CORS, "x-content-type-options": "nosniff", "vary": "Accept"}
+
+
+def content_app(gateway: ContentGateway) -> ASGIApp:
+    rest = Starlette(routes=_other_routes(gateway))
+    rest.router.redirect_slashes = False
+    return HotFind(gateway, rest)
+
+
+def content_routes(gateway: ContentGateway) -> list[BaseRoute]:
+    rest = _other_routes(gateway)
+    hot = HotFind(gateway, PlainTextResponse("Not Found", 404))
+    return [*(Route(start + "{name:path}", hot) for start in PATHS), *rest]
+
+
+def _other_routes(gateway: ContentGateway) -> list[BaseRoute]:
+    door = _Door(gateway)
+    return [
+        _route("/health", _CORS, GET=door.health),
+        _route("/multihash", _BATCH, POST=door.batch),
+        _route("/providers", _CORS, GET=door.providers),
+        _route("/providers/{peer}", _CORS, GET=door.provider),
+        _route("/metadata/{key}", _CORS, GET=door.metadata),
+        _route("/routing/v1/providers", _ROUTING, PUT=door.provide),
+        _route("/routing/v1/providers/{cid}", _ROUTING, GET=door.routing),
+        _route("/routing/v1/encrypted/providers/{cid}", _ROUTING, GET=door.routing_encrypted),
+    ]
+
+
+def _route(path: str, headers: dict[str, str], **handlers: Handler) -> Route:
+    return Route(path, Verbs(handlers, headers=headers))
+
+
+class _Door:
+    def __init__(self, gateway: ContentGateway) -> None:
+        self._gateway = gateway
+        self._listed: tuple[list[Provider], bytes] | None = None       # the list that was told last
+
+    async def health(self, _: Request) -> Response:
+        return json_response({"status": "ready"}, headers=NO_CACHE)
+
+    async def batch(self, request: Request) -> Response:
+        accept = _accept(request)
+        if form_of(accept) is Form.LINES and not any(kind in accept for kind in (b"application/json", b"*/*")):
+            raise NotAcceptable("lines do not say which multihash they belong to: accept application/json for a batch")
+        asked = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
+        if len(asked) > BATCH_MULTIHASHES_MAX:
+            raise Invalid(f"a batch may have {BATCH_MULTIHASHES_MAX} multihashes, not {len(asked)}: send more batches")
+        for each in asked:
+            multihash.split(each)
+        answer = await self._gateway.find(asked, "batch")
+        if not any(its for _, its in answer.found):
+            return _nothing(answer.missing)
+        headers = headers_of(answer.missing, answer.total)
+        return Response(results.encode_json(answer.found), 200, headers, "application/json; charset=utf-8")
+
+    async def providers(self, _: Request) -> Response:
+        """Never 404, for there is a list, be it empty; 504 if nobody could tell it."""
+        answer = await self._gateway.providers()
+        if not answer.found and len(answer.missing) == len(self._gateway.plain):
+            return _nothing(answer.missing)
+        if self._listed is None or self._listed[0] is not answer.found:
+            # In a thread: there may be thousands, and finds go on meanwhile.
+            body = await asyncio.to_thread(providers_json.encode_providers, answer.found)
+            self._listed = answer.found, body
+        body = self._listed[1]
+        return Response(body, 200, {**headers_of(answer.missing), **NO_CACHE}, "application/json")
+
+    async def provider(self, request: Request) -> Response:
+        answer = await self._gateway.provider(peer_in(request))
+        if answer.found is None:
+            return _nothing(answer.missing, "provider not found")
+        body = providers_json.encode_provider(answer.found)
+        return Response(body, 200, {**headers_of(answer.missing), **NO_CACHE}, "application/json")
+
+    async def metadata(self, request: Request) -> Response:
+        key = from_base58(request.path_params["key"])
+        if len(key) != METADATA_KEY_BYTES:
+            raise Invalid(f"metadata is looked up by the sha2-256 of a value key, of 32 bytes, not {len(key)}")
+        answer = await self._gateway.metadata(key)
+        if not answer.found:
+            return _nothing(answer.missing)
+        told = {"EncryptedMetadata": b64encode(answer.found).decode()}
+        return json_response(told, headers=headers_of(answer.missing))
+
+    async def provide(self, _: Request) -> Response:
+        return PlainTextResponse("records are not taken here: publish an advertisement and announce it\n", 501)
+
+    async def routing(self, request: Request) -> Response:
+        filters = routing.Filters.parse(_once(request, "filter-addrs"), _once(request, "filter-protocols"))
+        form = form_of(_accept(request))
+        asked = multihash_of_cid(request.path_params["cid"])
+        if form is Form.LINES:
+            return _RoutedLines(self._gateway, asked, filters)
+        answer = await self._gateway.find((asked,), "routing")
+        found = answer.found[0][1]
+        if not found and answer.missing:
+            return _nothing(answer.missing)
+        records = zip(routing.records(found, filters), range(routing.RECORDS_JSON_MAX), strict=False)
+        headers = headers_of(answer.missing, answer.total, is_found=bool(found))
+        body = routing.encode_records(record for record, _ in records)
+        return Response(body, 200 if found else 404, headers, Form.JSON.value)
+
+    async def routing_encrypted(self, request: Request) -> Response:
+        form = form_of(_accept(request))
+        asked = second_hash(multihash_of_cid(request.path_params["cid"]))
+        answer: Answer[list[bytes]] = await self._gateway.find_encrypted(asked, "routing")
+        if not answer.found:
+            return _nothing(answer.missing)
+        headers = headers_of(answer.missing, answer.total)
+        if form is Form.LINES:
+            lines = b"".join([results.encode_encrypted_line(key) for key in answer.found])
+            return Response(lines, 200, headers, Form.LINES.value)
+        return Response(results.encode_encrypted_json([(asked, answer.found)]), 200, headers, Form.JSON.value)
+
+
+class _RoutedLines(Response):
+    """Records of delegated routing, one a line, as indexers tell them; each provider and metadata once."""
+
+    def __init__(self, gateway: ContentGateway, asked: bytes, filters: routing.Filters) -> None:
+        super().__init__()
+        self._gateway = gateway
+        self._asked = asked
+        self._filters = filters
+        self._seen: set[tuple[str, bytes]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {**LINES, **_ROUTING}
+        await tell_stream(send, self._gateway, self._asked, self._encode, headers, surface="routing", nothing=b"")
+
+    def _encode(self, found: Sequence[Result]) -> bytes:
+        fresh = [each for each in found if (each.provider.id, each.metadata) not in self._seen]
+        self._seen.update((each.provider.id, each.metadata) for each in fresh)
+        return b"".join([routing.encode_record(each) + b"\n" for each in routing.records(fresh, self._filters)])
+
+
+class _Told(Response):
+    """An error with the headers that the hot path gives it."""
+
+    def __init__(self, error: ArgosyError) -> None:
+        super().__init__()
+        self._error = error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await tell_error(send, self._error)
+
+
+def _nothing(missing: Sequence[Lack], text: str = NOTHING) -> Response:
+    if missing:
+        return _Told(Unanswered(missing))
+    return PlainTextResponse(text, 404, headers_of((), is_found=False))
+
+
+def _accept(request: Request) -> bytes:
+    return ",".join(request.headers.getlist("accept")).encode("latin-1")
+
+
+def _once(request: Request, name: str) -> str:
+    values = request.query_params.getlist(name)
+    if len(values) > 1:
+        raise Invalid(f"{name} is given {len(values)} times: give it once, its names separated by commas")
+    return values[0] if values else ""

@@ -1,0 +1,58 @@
+"""What indexers are asked, byte for byte."""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import msgspec
+
+from argosy.gateway.content.model import Backend
+from argosy.ipni.formats.bases import base58
+from argosy.ipni.web.asked import Form
+
+
+@dataclass(frozen=True)
+class Question:
+    """One request, the same for every indexer; `form` is what is asked for, which need not be what comes."""
+
+    path: str
+    form: Form = Form.JSON
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def request(self, backend: Backend) -> bytes:
+        host, port, _ = backend.place
+        lines = [
+            f"{'POST' if self.body else 'GET'} {backend.prefix}{self.path} HTTP/1.1",
+            f"host: {f'[{host}]' if ':' in host else host}:{port}",
+            f"accept: {self.form.value}",
+        ]
+        lines += [f"{name}: {value}" for name, value in self.headers.items()]
+        if self.body:
+            lines += ["content-type: application/json", f"content-length: {len(self.body)}"]
+        return "\r\n".join([*lines, "", ""]).encode() + self.body
+
+
+def find(multihashes: Sequence[bytes], form: Form, headers: Mapping[str, str]) -> Question:
+    """One is asked for by its name, several in a batch. The codec of a CID is no indexer's concern."""
+    if len(multihashes) == 1:
+        return Question(f"/multihash/{base58(multihashes[0])}", form, headers=headers)
+    body = msgspec.json.encode({"Multihashes": [b64encode(each).decode() for each in multihashes]})
+    return Question("/multihash", Form.JSON, body, headers)
+
+
+def find_encrypted(second_hash: bytes, headers: Mapping[str, str]) -> Question:
+    return Question(f"/encrypted/multihash/{base58(second_hash)}", headers=headers)
+
+
+def metadata(value_key_hash: bytes, headers: Mapping[str, str]) -> Question:
+    return Question(f"/metadata/{base58(value_key_hash)}", headers=headers)
+
+
+def providers(headers: Mapping[str, str]) -> Question:
+    return Question("/providers", headers=headers)
+
+
+def provider(id: str, headers: Mapping[str, str]) -> Question:
+    return Question(f"/providers/{quote(id, safe='')}", headers=headers)

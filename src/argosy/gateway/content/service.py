@@ -1,0 +1,242 @@
+"""The front door of the content index: puts a find to every indexer, and makes one answer of theirs.
+
+    gateway = ContentGateway([Backend.at("http://10.0.0.1:3000"), Backend.at("http://10.0.0.2:3000")])
+    answer = await gateway.find([multihash])
+
+An answer says which indexers it lacks (GW-1). What is found is kept for a moment, and so, for less, is that nothing
+was; an answer that lacks something is not. Identical finds that meet are one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from argosy.base.clock import Clock, Random, SystemClock, system_random
+from argosy.base.metrics import Metrics
+from argosy.base.tracing import NO_TRACER, Tracer
+from argosy.gateway.content import questions, reading, union
+from argosy.gateway.content.driver import Dispatcher
+from argosy.gateway.content.exchange.client import Client
+from argosy.gateway.content.kept import Kept, keys_bytes, providers_bytes, results_bytes
+from argosy.gateway.content.model import Answer, Backend, Lack
+from argosy.gateway.content.reading import Reading
+from argosy.gateway.content.settings import ContentSettings
+from argosy.gateway.content.streaming.worker import KeptStream, Stream
+from argosy.gateway.content.teller import Teller
+from argosy.gateway.worker import Sharing
+from argosy.ipni.model import Provider, Result
+from argosy.ipni.web import providers_json
+from argosy.ipni.web.asked import Form
+from argosy.ipni.web.finder import RESULTS_MAX
+from argosy.ipni.web.results import Found
+
+T = TypeVar("T")
+
+
+class ContentGateway:
+    """Finds over many indexers. Belongs to the event loop it is first used in; `close` it."""
+
+    def __init__(
+        self,
+        backends: Sequence[Backend] = (),
+        settings: ContentSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        client: Client | None = None,
+        metrics: Metrics | None = None,
+        tracer: Tracer = NO_TRACER,
+    ) -> None:
+        self.settings = settings = settings or ContentSettings()
+        self.backends: tuple[Backend, ...] = ()
+        self.plain: tuple[Backend, ...] = ()            # those that are asked for more than second hashes
+        self.teller = Teller(metrics or Metrics())
+        self._clock = clock or SystemClock()
+        self._tracer = tracer
+        self._dispatcher = Dispatcher(
+            settings,
+            client or Client(connect_s=settings.connect_s),
+            self.teller,
+            clock=self._clock,
+            random=random or system_random(),
+        )
+        self._kept = Kept(entries_max=settings.cache_entries, bytes_max=settings.cache_bytes)
+        self._sharing: Sharing[Any] = Sharing()
+        self.replace(backends)
+
+    def replace(self, backends: Sequence[Backend]) -> None:
+        """Asks these from now on, each once; what is known of those that stay is kept."""
+        by_name: dict[str, Backend] = {}
+        for backend in backends:
+            by_name.setdefault(backend.name, backend)
+        wanted = tuple(by_name.values())
+        if wanted != self.backends:
+            self.backends = wanted
+            self.plain = tuple(each for each in wanted if not each.is_for_second_hashes)
+            self._kept.clear()
+            self._dispatcher.keep(wanted)
+            self.teller.backends(wanted)
+
+    async def close(self) -> None:
+        await self._dispatcher.close()
+
+    # -- what is asked ------------------------------------------------------------------------------------------------
+
+    async def find(self, multihashes: Sequence[bytes], surface: str = "find") -> Answer[list[Found]]:
+        """Who has each of them, in the order asked; those that nobody has are there without results."""
+        started = self._clock.now()
+        found: dict[bytes, Sequence[Result]] = {}
+        for each in multihashes:
+            if (kept := self._kept.get(("find", each), started)) is not None:
+                found[each] = kept.found
+        rest = tuple(dict.fromkeys(each for each in multihashes if each not in found))
+        missing: tuple[Lack, ...] = ()
+        total = None
+        if rest:
+            answer: Answer[list[Found]] = await self._shared(("find", rest), lambda: self._found(rest))
+            found |= dict(answer.found)
+            missing, total = answer.missing, answer.total
+        else:
+            self.teller.source("cache")
+        self._tell(surface, started, missing, is_found=any(found.values()))
+        return Answer([(each, found[each]) for each in dict.fromkeys(multihashes)], missing, total)
+
+    @asynccontextmanager
+    async def stream(self, multihash: bytes, surface: str = "find") -> AsyncIterator[Stream | KeptStream]:
+        """Who has it, told as it is heard."""
+        started = self._clock.now()
+        if (kept := self._kept.get(("find", multihash), started)) is not None:
+            self.teller.source("cache")
+            self._tell(surface, started, (), is_found=bool(kept.found))
+            yield KeptStream(kept.found)
+            return
+        self.teller.source("backends")
+        question = questions.find([multihash], Form.LINES, self._tracer.carried())
+        with self._dispatcher.streamed(self.plain, question, multihash) as stream:
+            try:
+                yield stream
+            finally:
+                await stream.close()
+        self._tell(surface, started, stream.missing, is_found=stream.has_found)
+        if stream.is_whole and stream.total is None and stream.kept is not None:
+            parts = [stream.kept[each.name] for each in self.backends if each.name in stream.kept]
+            self._keep_found(multihash, Answer(union.merged(parts), stream.missing))
+
+    async def find_encrypted(self, second_hash: bytes, surface: str = "encrypted") -> Answer[list[bytes]]:
+        """The encrypted value keys under a second hash."""
+
+        async def gathered() -> Answer[list[bytes]]:
+            question = questions.find_encrypted(second_hash, self._tracer.carried())
+            read = partial(reading.read_keys, second_hash=second_hash)
+            readings, missing = await self._dispatcher.gathered(self.backends, question, read)
+            keys = union.merged_keys(each.value for each in readings)
+            return Answer(keys[:RESULTS_MAX], missing, _total(readings, len(keys)))
+
+        return await self._kept_or(("encrypted", second_hash), surface, gathered, keys_bytes)
+
+    async def metadata(self, value_key_hash: bytes, surface: str = "metadata") -> Answer[bytes]:
+        """Encrypted metadata, the first that is told; empty if nobody has it."""
+
+        async def gathered() -> Answer[bytes]:
+            question = questions.metadata(value_key_hash, self._tracer.carried())
+            readings, missing = await self._dispatcher.gathered(
+                self.backends, question, reading.read_metadata, is_one_enough=True
+            )
+            return Answer(next((each.value for each in readings if each.value), b""), missing)
+
+        return await self._kept_or(("metadata", value_key_hash), surface, gathered, len)
+
+    async def providers(self, surface: str = "providers") -> Answer[list[Provider]]:
+        """All that any indexer knows, each as the one that is furthest with it knows it."""
+
+        async def gathered() -> Answer[list[Provider]]:
+            question = questions.providers(self._tracer.carried())
+            read = partial(reading.read_providers, decode=_decoded_aside)
+            readings, missing = await self._dispatcher.gathered(self.plain, question, read)
+            return Answer(union.merged_providers(each.value for each in readings), missing)
+
+        hit_s = self.settings.providers_s
+        return await self._kept_or(("providers",), surface, gathered, providers_bytes, hit_s=hit_s)
+
+    async def provider(self, id: str, surface: str = "provider") -> Answer[Provider | None]:
+        """None if no indexer knows it."""
+
+        async def gathered() -> Answer[Provider | None]:
+            question = questions.provider(id, self._tracer.carried())
+            read = partial(reading.read_provider, id=id)
+            readings, missing = await self._dispatcher.gathered(self.plain, question, read)
+            return Answer(union.newest(each for part in readings for each in part.value), missing)
+
+        return await self._kept_or(("provider", id), surface, gathered, lambda found: providers_bytes([found]))
+
+    # -- around it ----------------------------------------------------------------------------------------------------
+
+    async def _found(self, multihashes: tuple[bytes, ...]) -> Answer[list[Found]]:
+        question = questions.find(multihashes, Form.JSON, self._tracer.carried())
+        read = partial(reading.read_found, asked=multihashes)
+        readings, missing = await self._dispatcher.gathered(self.plain, question, read)
+        found: list[Found] = []
+        room, count = RESULTS_MAX, 0
+        for multihash in multihashes:
+            merged = union.merged([part for each in readings if (part := each.value.get(multihash))])
+            count += len(merged)
+            found.append((multihash, merged[:room]))
+            room -= len(found[-1][1])
+        total = _total(readings, count)
+        if total is None:
+            for multihash, results in found:
+                self._keep_found(multihash, Answer(results, missing))
+        return Answer(found, missing, total)
+
+    async def _kept_or(
+        self,
+        key: tuple[object, ...],
+        surface: str,
+        gather: Callable[[], Coroutine[Any, Any, Answer[T]]],
+        weigh: Callable[[Any], int],
+        *,
+        hit_s: float | None = None,
+    ) -> Answer[T]:
+        started = self._clock.now()
+
+        async def made() -> Answer[T]:
+            answer = await gather()
+            ttl_s = (self.settings.hit_s if hit_s is None else hit_s) if answer.found else self.settings.miss_s
+            size_bytes = weigh(answer.found) if answer.found else 0
+            self._kept.put(key, answer, size_bytes=size_bytes, ttl_s=ttl_s, now=self._clock.now())
+            return answer
+
+        answer: Answer[T] | None = self._kept.get(key, started)
+        if answer is None:
+            answer = await self._shared(key, made)
+        else:
+            self.teller.source("cache")
+        self._tell(surface, started, answer.missing, is_found=bool(answer.found))
+        return answer
+
+    def _keep_found(self, multihash: bytes, answer: Answer[Sequence[Result]]) -> None:
+        ttl_s = self.settings.hit_s if answer.found else self.settings.miss_s
+        size_bytes = results_bytes(answer.found)
+        self._kept.put(("find", multihash), answer, size_bytes=size_bytes, ttl_s=ttl_s, now=self._clock.now())
+
+    async def _shared(self, key: tuple[object, ...], start: Callable[[], Coroutine[Any, Any, Answer[T]]]) -> Answer[T]:
+        self.teller.source("shared" if self._sharing.has(key) else "backends")
+        answer: Answer[T] = await self._sharing.share(key, start)
+        return answer
+
+    def _tell(self, surface: str, started: float, missing: Sequence[Lack], *, is_found: bool) -> None:
+        found = "yes" if is_found else ("unknown" if missing else "no")
+        self.teller.find(surface, found, self._clock.now() - started, is_incomplete=bool(missing))
+
+
+async def _decoded_aside(body: bytes) -> list[Provider]:
+    """In a thread, so that finds go on meanwhile."""
+    return await asyncio.to_thread(providers_json.decode_providers, body)
+
+
+def _total(readings: Sequence[Reading[Any]], count: int) -> int | None:
+    """How many results there are, if the answer cannot have them all."""
+    most = max((each.total for each in readings), default=0)
+    return max(most, count) if most or count > RESULTS_MAX else None

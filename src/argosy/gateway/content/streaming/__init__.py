@@ -1,0 +1,1 @@
+"""Finds whose results are told while they arrive."""

@@ -1,0 +1,89 @@
+"""What the content index's front door says of itself: metrics and log lines, in one place."""
+
+from collections.abc import Iterable
+
+from argosy.base import logs
+from argosy.base.errors import ArgosyError
+from argosy.base.metrics import Metrics
+from argosy.gateway.breaker import BreakerState
+from argosy.gateway.content import metrics as m
+from argosy.gateway.content.model import Backend, Outcome
+
+_LEVELS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
+
+
+class Teller:
+    """Speaks for one front door."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.log = logs.get("gateway.content")
+        self._metrics = metrics
+        self._states: dict[str, BreakerState] = {}
+        self._outcomes: set[tuple[str, str]] = set()
+
+    def find(self, surface: str, found: str, took_s: float, *, is_incomplete: bool) -> None:
+        self._metrics.observe(m.FIND_SECONDS, took_s, surface=surface, found=found)
+        if is_incomplete:
+            self._metrics.inc(m.INCOMPLETE)
+
+    def source(self, source: str) -> None:
+        self._metrics.inc(m.SOURCES, source=source)
+
+    def in_flight(self, finds: int) -> None:
+        self._metrics.set(m.FINDS_IN_FLIGHT, finds)
+
+    def backends(self, backends: Iterable[Backend]) -> None:
+        names = [each.name for each in backends]
+        self._metrics.set(m.BACKENDS, len(names))
+        self.log.info("indexers to ask", count=len(names), backends=names)
+
+    def kept_out(self, name: str, outcome: Outcome, state: BreakerState) -> None:
+        """A question that was not even put."""
+        self._count(name, outcome)
+        self._breaker(name, state, outcome)
+
+    def answered(self, name: str, took_s: float) -> None:
+        self._metrics.observe(m.BACKEND_SECONDS, took_s, backend=name)
+
+    def ended(self, name: str, outcome: Outcome, state: BreakerState, *, records: int = 0) -> None:
+        self._count(name, outcome)
+        if records:
+            self._metrics.inc(m.RECORDS, by=records, backend=name)
+        self._breaker(name, state, outcome)
+
+    def malformed(self, name: str, lines: int) -> None:
+        if lines:
+            self._metrics.inc(m.MALFORMED, by=lines, backend=name)
+
+    def cut_off(self, why: ArgosyError) -> None:
+        """A stream that had begun could not be completed."""
+        self._metrics.inc(m.INCOMPLETE)
+        self.log.warning("stream cut off", why=str(why))
+
+    def reload_refused(self, why: ArgosyError) -> None:
+        self.log.error("indexers not reloaded", why=str(why))
+
+    def forgotten(self, names: Iterable[str]) -> None:
+        """Indexers that are gone have no series any more."""
+        for name in names:
+            self._states.pop(name, None)
+            for metric in (m.BREAKER, m.BACKEND_SECONDS, m.RECORDS, m.MALFORMED):
+                self._metrics.remove(metric, backend=name)
+            for each in [each for each in self._outcomes if each[0] == name]:
+                self._outcomes.discard(each)
+                self._metrics.remove(m.QUESTIONS, backend=name, outcome=each[1])
+
+    def _count(self, name: str, outcome: Outcome) -> None:
+        self._outcomes.add((name, outcome.value))
+        self._metrics.inc(m.QUESTIONS, backend=name, outcome=outcome.value)
+
+    def _breaker(self, name: str, state: BreakerState, after: Outcome) -> None:
+        former = self._states.get(name)
+        if state is former:
+            return
+        self._states[name] = state
+        self._metrics.set(m.BREAKER, _LEVELS[state], backend=name)
+        if state is BreakerState.OPEN:
+            self.log.warning("indexer left alone", backend=name, after=after.value)
+        elif former is not None and state is BreakerState.CLOSED:
+            self.log.info("indexer asked again", backend=name)

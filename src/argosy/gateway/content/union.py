@@ -1,0 +1,61 @@
+"""Many indexers' answers as one: nothing lost that only one has, nothing told twice that several have.
+
+A record is known by multihash, provider and context. Where indexers disagree on its metadata or addresses, the first
+of them in the operator's list is believed, whoever answered first, so that the same question has the same answer. One
+indexer may tell several records under one key, which extended providers cause; those stay together.
+
+A provider's whole entry comes from one indexer, the one that has read its newest advertisement: sets of extended
+providers from different places in a chain must not be mixed.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from argosy.ipni.model import Provider, Result
+from argosy.ipni.web.results import Found
+
+_Key = tuple[str, bytes]
+
+
+def usable(results: Iterable[Result]) -> list[Result]:
+    """Those that say whom to ask for the content, and where."""
+    return [each for each in results if each.provider.id and each.provider.addresses]
+
+
+def only(found: Iterable[Found], asked: Collection[bytes]) -> dict[bytes, list[Result]]:
+    """By multihash, for those that were asked for; whatever else an indexer tells is skipped."""
+    kept: dict[bytes, list[Result]] = {}
+    for multihash, results in found:
+        if multihash in asked and (good := usable(results)):
+            kept.setdefault(multihash, []).extend(good)
+    return kept
+
+
+def merged(parts: Sequence[Sequence[Result]]) -> list[Result]:
+    """The results for one multihash; `parts` are the indexers', in the operator's order."""
+    if len(parts) == 1:
+        return list(dict.fromkeys(parts[0]))
+    taken: set[_Key] = set()
+    union: list[Result] = []
+    for part in parts:
+        fresh = [each for each in dict.fromkeys(part) if (each.provider.id, each.context) not in taken]
+        union += fresh
+        taken.update((each.provider.id, each.context) for each in fresh)
+    return union
+
+
+def merged_keys(parts: Iterable[Iterable[bytes]]) -> list[bytes]:
+    """Encrypted value keys, each once."""
+    return list(dict.fromkeys(key for part in parts for key in part))
+
+
+def newest(known: Iterable[Provider]) -> Provider | None:
+    """Of several indexers' entries for one provider; of equally new ones one that is not frozen, then the first."""
+    return max(known, key=lambda each: (each.last_ad_at, each.frozen_at is None, not each.is_inactive), default=None)
+
+
+def merged_providers(parts: Iterable[Iterable[Provider]]) -> list[Provider]:
+    """Every provider once, in the order in which they are first named."""
+    by_id: dict[str, list[Provider]] = {}
+    for provider in (each for part in parts for each in part):
+        by_id.setdefault(provider.id, []).append(provider)
+    return [found for known in by_id.values() if (found := newest(known)) is not None]

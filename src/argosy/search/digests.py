@@ -1,0 +1,99 @@
+"""The sha2-256 of every document's whole content: the name by which a content index knows a file, and the way back.
+
+A segment never changes, so its digests are made once and go on with every renewed index that shares it: a new commit
+costs the hashing of what it brought.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+
+from argosy.search.documents import SkipReason
+from argosy.search.index.index import Index
+from argosy.search.index.segment import U8, Flags, Segment, frozen
+
+DIGEST_BYTES = 32
+
+_INDEXED = tuple(SkipReason).index(SkipReason.NONE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Digests:
+    """Of one segment: a row for each document, meaningless where its content is not indexed."""
+
+    segment: Segment
+    rows: U8                            # (documents, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A document that has the content asked for."""
+
+    repository: str
+    path: str
+    content: bytes
+
+
+class Holding:
+    """What one index holds, by content."""
+
+    def __init__(self, index: Index, digests: Sequence[Digests]) -> None:
+        self.index = index
+        self.digests = tuple(digests)
+
+    def rows(self) -> U8:
+        """The digests of all that is on some branch, each once and in order."""
+        kept = [
+            each.rows[_is_live(each.segment, part.branches != 0)]
+            for part, each in zip(self.index.parts, self.digests, strict=True)
+        ]
+        whole = np.concatenate([np.empty((0, DIGEST_BYTES), np.uint8), *kept])
+        each_once = np.unique(whole.view(f"V{DIGEST_BYTES}"))
+        return each_once.view(np.uint8).reshape(-1, DIGEST_BYTES)
+
+    def find(self, digest: bytes) -> Found | None:
+        """A document with just this content; whole arrays are compared, which takes a millisecond for a million."""
+        wanted = np.frombuffer(digest, np.uint64)
+        for part, each in zip(self.index.parts, self.digests, strict=True):
+            is_same = each.rows.view(np.uint64)[:, 0] == wanted[0]
+            for document in np.flatnonzero(is_same & _is_live(each.segment, part.branches != 0)).tolist():
+                if each.rows[document].tobytes() == digest:
+                    path = each.segment.path(document).decode("utf-8", "surrogateescape")
+                    return Found(self.index.repository.name, path, _content(each.segment, document).tobytes())
+        return None
+
+
+class Stopped(Exception):
+    """Nobody wants the digests any more."""
+
+
+def holding_of(
+    index: Index, previous: Holding | None = None, is_stopped: Callable[[], bool] = lambda: False
+) -> Holding:
+    """Hashes what `previous` does not share; raises Stopped soon after `is_stopped` says so."""
+    known = {id(each.segment): each for each in previous.digests} if previous else {}
+    return Holding(
+        index, [known.get(id(part.segment)) or _digests_of(part.segment, is_stopped) for part in index.parts]
+    )
+
+
+def _digests_of(segment: Segment, is_stopped: Callable[[], bool]) -> Digests:
+    rows = np.zeros((segment.content.documents, DIGEST_BYTES), np.uint8)
+    for document in np.flatnonzero(segment.table.skips == _INDEXED).tolist():
+        if is_stopped():
+            raise Stopped
+        # Without a copy, and outside of the interpreter's lock if it is more than a little.
+        rows[document] = np.frombuffer(sha256(_content(segment, document).data).digest(), np.uint8)
+    return Digests(segment, frozen(rows))
+
+
+def _content(segment: Segment, document: int) -> U8:
+    start, end = segment.content.starts[document], segment.content.starts[document + 1] - 1
+    return segment.content.data[start:end]
+
+
+def _is_live(segment: Segment, is_on_branch: Flags) -> Flags:
+    live: Flags = is_on_branch & (segment.table.skips == _INDEXED)
+    return live

@@ -1,0 +1,246 @@
+"""What a node indexes is advertised by content, what it drops is taken back, whatever is interrupted."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from argosy.app.adverts import Adverts
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import Unavailable
+from argosy.ipni.formats import metadata
+from argosy.ipni.formats.multihash import SHA2_256, wrap
+from argosy.ipni.model import CONTEXT_BYTES_MAX
+from argosy.ipni.publish.backends.memory import MemoryChain
+from argosy.ipni.publish.backends.sqlite import SqliteChain
+from argosy.ipni.publish.labels import Label, label_of
+from argosy.ipni.publish.ports import ChainStore, Link
+from argosy.ipni.publish.service import Publisher
+from argosy.search.backends.memory import one_branch
+from argosy.search.digests import Found
+from argosy.search.index.build import build
+from argosy.search.index.index import Index
+from argosy.search.model import Branch
+from argosy.search.skipping import Policy
+from tests.ipni.publish.chains import KEY, chain, found, reading
+
+PATIENCE_S = 30.0
+AT = ["/ip4/127.0.0.1/tcp/6070/http"]
+
+
+class Settling(SystemClock):
+    """Waits for the word, not for the time, when it is told to wait long."""
+
+    def __init__(self) -> None:
+        self.settled = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        await (self.settled.wait() if seconds > 100 else super().sleep(0.0))
+
+
+class Node:
+    """What a search node is to the content index."""
+
+    def __init__(self, publisher: Publisher, adverts: Adverts, clock: Settling) -> None:
+        self.publisher = publisher
+        self.adverts = adverts
+        self.clock = clock
+
+    async def until_offered(self, *contexts: str) -> None:
+        """By the names of repositories and the beginnings of their commits."""
+        async with asyncio.timeout(PATIENCE_S):
+            while await self.offered() != sorted(contexts):
+                await SystemClock().sleep(0.005)
+
+    async def offered(self) -> list[str]:
+        return [offer.context.decode(errors="replace").partition(".")[0] for offer in await self.publisher.offers()]
+
+    async def held(self) -> set[bytes]:
+        async with reading(self.publisher) as source:
+            return set().union(*(await found(source)).values())
+
+
+@asynccontextmanager
+async def node(store: ChainStore, at: list[str] = AT) -> AsyncIterator[Node]:
+    publisher = await Publisher.open(KEY, store, addresses=at)
+    clock = Settling()
+    adverts = Adverts(publisher, at, clock=clock, random=seeded_random(1))
+    running = asyncio.ensure_future(adverts.run())
+    try:
+        yield Node(publisher, adverts, clock)
+        assert not running.done(), running.exception()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def index(name: str, commit: str = "", previous: Index | None = None, **files: str) -> Index:
+    source = one_branch(name, {f"{path}.py": text.encode() for path, text in files.items()})
+    source._repository = msgspec.structs.replace(source.repository, branches=(Branch("main", commit),))
+    return build(source, Policy(), previous=previous)
+
+
+def hashes(*contents: str) -> set[bytes]:
+    return {wrap(SHA2_256, sha256(content.encode()).digest()) for content in contents}
+
+
+async def test_an_indexed_repository_is_advertised_with_its_name_and_commit() -> None:
+    async with node(MemoryChain()) as here:
+        here.adverts.indexed(index("fleet/argo", "0123456789abcdef", a="one", b="two", c="one"))
+        await here.until_offered("fleet/argo@0123456789a")
+        assert await here.held() == hashes("one", "two")
+        [offer] = await here.publisher.offers()
+        assert label_of(offer.metadata) == Label("fleet/argo", "0123456789abcdef")
+        assert metadata.protocols(offer.metadata)[0][0] == "transport-ipfs-gateway-http"
+        async with reading(here.publisher) as source:
+            assert [list(advert.addresses) for advert in await chain(source)] == [AT]
+        assert here.adverts.find(sha256(b"two").digest()) == Found("fleet/argo", "b.py", b"two")
+
+
+async def test_a_new_commit_takes_the_place_of_the_old_one_in_this_order() -> None:
+    async with node(MemoryChain()) as here:
+        old = index("r", "aaaa", a="one", b="two")
+        here.adverts.indexed(old)
+        await here.until_offered("r@aaaa")
+        here.adverts.indexed(index("r", "bbbb", old, a="one", b="three"))
+        await here.until_offered("r@bbbb")
+        assert await here.held() == hashes("one", "three")
+        async with reading(here.publisher) as source:
+            told = [(advert.context.decode()[:6], advert.is_removal) for advert in await chain(source)]
+        assert told == [("r@aaaa", False), ("r@bbbb", False), ("r@aaaa", True)]
+        assert here.adverts.find(sha256(b"two").digest()) is None
+
+
+async def test_a_dropped_repository_is_taken_back_and_the_others_stay() -> None:
+    async with node(MemoryChain()) as here:
+        here.adverts.indexed(index("r", "aaaa", a="one"))
+        here.adverts.indexed(index("r2", "cccc", a="two"))
+        await here.until_offered("r@aaaa", "r2@cccc")
+        here.adverts.dropped("r")
+        assert here.adverts.find(sha256(b"one").digest()) is None, "at once"
+        await here.until_offered("r2@cccc")
+        assert await here.held() == hashes("two")
+        here.adverts.dropped("never held")
+        here.adverts.indexed(index("r", "aaaa", a="one"))
+        await here.until_offered("r2@cccc", "r@aaaa")
+        assert await here.held() == hashes("one", "two")
+
+
+async def test_what_is_indexed_again_unchanged_makes_no_advertisement() -> None:
+    async with node(MemoryChain()) as here:
+        here.adverts.indexed(index("r", "aaaa", a="one"))
+        await here.until_offered("r@aaaa")
+        head = here.publisher.head
+        here.adverts.indexed(index("r", "aaaa", a="one"))
+        here.adverts.indexed(index("s", "bbbb", a="one"))
+        await here.until_offered("r@aaaa", "s@bbbb")
+        async with reading(here.publisher) as source:
+            adverts = await chain(source)
+        assert [advert.context[:6] for advert in adverts] == [b"r@aaaa", b"s@bbbb"]
+        assert adverts[1].previous == head
+
+
+async def test_a_folder_that_was_touched_is_not_advertised_again() -> None:
+    async with node(MemoryChain()) as here:
+        here.adverts.indexed(index("folder", "files-0123", a="one"))
+        async with asyncio.timeout(PATIENCE_S):
+            head = await here.publisher.grown(None)
+        here.adverts.indexed(index("folder", "files-4567", a="one"))
+        here.adverts.indexed(index("s", "bbbb", a="two"))
+        async with asyncio.timeout(PATIENCE_S):
+            await here.publisher.grown(head)
+        async with reading(here.publisher) as source:
+            assert [advert.context[:6] for advert in await chain(source)] == [b"folder", b"s@bbbb"]
+        [offer] = await here.publisher.offers(b"folder@")
+        assert label_of(offer.metadata) == Label("folder")
+
+
+async def test_a_repository_that_became_empty_is_taken_back() -> None:
+    async with node(MemoryChain()) as here:
+        here.adverts.indexed(index("r", "aaaa", a="one"))
+        await here.until_offered("r@aaaa")
+        here.adverts.indexed(index("r", "bbbb"))
+        await here.until_offered()
+        assert await here.held() == set()
+
+
+@pytest.mark.parametrize("name", ["r" * 300, "host/ä@b", "\udcff"])
+async def test_any_name_fits_into_a_context(name: str) -> None:
+    async with node(MemoryChain()) as here:
+        here.adverts.indexed(index(name, "", a="one"))
+        async with asyncio.timeout(PATIENCE_S):
+            await here.publisher.grown(None)
+        [offer] = await here.publisher.offers()
+        assert len(offer.context) <= CONTEXT_BYTES_MAX
+        here.adverts.dropped(name)
+        await here.until_offered()
+
+
+async def test_after_a_restart_the_chain_goes_on_and_what_is_no_longer_held_is_taken_back(tmp_path: Path) -> None:
+    store = await SqliteChain.open(tmp_path / "chain")
+    async with node(store) as here:
+        for name in ("kept", "lost", "changed"):
+            here.adverts.indexed(index(name, "aaaa", a=name))
+        await here.until_offered("changed@aaaa", "kept@aaaa", "lost@aaaa")
+        head = here.publisher.head
+    await store.close()
+
+    store = await SqliteChain.open(tmp_path / "chain")
+    async with node(store) as here:
+        assert here.publisher.head == head
+        here.adverts.indexed(index("kept", "aaaa", a="kept"))
+        here.adverts.indexed(index("changed", "bbbb", a="other"))
+        await here.until_offered("changed@bbbb", "kept@aaaa", "lost@aaaa")
+        here.clock.settled.set()
+        await here.until_offered("changed@bbbb", "kept@aaaa")
+        assert await here.held() == hashes("kept", "other")
+    await store.close()
+
+
+async def test_a_node_that_has_moved_says_so() -> None:
+    store = MemoryChain()
+    async with node(store) as here:
+        here.adverts.indexed(index("r", "aaaa", a="one"))
+        await here.until_offered("r@aaaa")
+        head = here.publisher.head
+    there = ["/ip4/127.0.0.1/tcp/7070/http"]
+    async with node(store, there) as here:
+        async with asyncio.timeout(PATIENCE_S):
+            await here.publisher.grown(head)
+        async with reading(here.publisher) as source:
+            assert [list(advert.addresses) for advert in await chain(source)] == [AT, there]
+        assert await here.held() == hashes("one")
+
+
+class FullDisk(MemoryChain):
+    """Refuses to grow until there is room."""
+
+    refusals = 3
+
+    async def append(self, links: "list[Link] | tuple[Link, ...]") -> None:  # type: ignore[override]
+        if self.refusals:
+            self.refusals -= 1
+            raise Unavailable("the disk is full")
+        await super().append(links)
+
+
+async def test_a_chain_that_cannot_grow_is_tried_again_until_it_can() -> None:
+    store = FullDisk()
+    async with node(store) as here:
+        here.adverts.indexed(index("r", "aaaa", a="one"))
+        await here.until_offered("r@aaaa")
+        assert store.refusals == 0
+        assert await here.held() == hashes("one")
+
+
+async def test_only_the_newest_word_about_a_repository_waits() -> None:
+    async with node(MemoryChain()) as here:
+        for commit in ("aaaa", "bbbb", "cccc"):
+            here.adverts.indexed(index("r", commit, a=commit))
+        await here.until_offered("r@cccc")
+        async with reading(here.publisher) as source:
+            assert len(await chain(source)) == 1

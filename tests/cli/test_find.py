@@ -1,0 +1,44 @@
+"""`argosy find`: what may be asked for, and what is said when it cannot be."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from argosy.cli.find import find
+
+NOWHERE = ("--url", "http://127.0.0.1:9")
+
+
+def said(*words: str) -> tuple[int, str]:
+    answer = CliRunner().invoke(find, [*words, *NOWHERE])
+    assert answer.stdout == ""
+    return answer.exit_code, answer.stderr
+
+
+def test_what_is_neither_a_file_nor_a_hash_is_told(tmp_path: Path) -> None:
+    assert said("nothing.py") == (
+        2, "error: there is no file 'nothing.py', and it is neither a CID nor a multihash in base58 or hexadecimal\n",
+    )  # fmt: skip
+    assert said(str(tmp_path)) == (2, f"error: {str(tmp_path)!r} is a folder: name files in it\n")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bafkreia2lhbr52zf37vrolq57622d4culijqb5wqum3hcm36ijpjxzyofe",
+        "12201a59c31eeb25dfeb172e1dffb5a1f0545a1300f6d0a33671337e425e9be70e29",
+        __file__,
+    ],
+)
+def test_whoever_does_not_answer_is_named(name: str) -> None:
+    code, words = said(name)
+    assert code == 2
+    assert "http://127.0.0.1:9/multihash/Qm" in words
+    assert "cannot be reached" in words
+
+
+def test_an_error_is_told_in_json_to_machines() -> None:
+    code, words = said("nothing.py", "--json")
+    assert (code, json.loads(words)["error"]["kind"]) == (2, "NotFound")
