@@ -233,6 +233,22 @@ async def test_a_batch_is_put_to_all_and_what_is_known_is_not_asked_again() -> N
             assert answer.status == 400
 
 
+async def test_of_a_batch_nobody_is_late_before_each_has_been_found() -> None:
+    slow = IndexerDouble({OTHER: [result(B)]}, hold=asyncio.Event())
+    quick = IndexerDouble({CONTENT: [result(A)]})
+    async with door_over(quick, slow, patience_min_s=0.0, patience_max_s=0.0) as door:
+        body = {"Multihashes": [b64encode(each).decode() for each in (CONTENT, OTHER)]}
+        asking = asyncio.ensure_future(door.web.post(door.url + "/multihash", json=body))
+        await slow.was_asked.wait()
+        await until(lambda: door.metrics.value(m.QUESTIONS, backend=door.names[0], outcome="found") == 1)
+        assert slow.hold is not None
+        slow.hold.set()
+        async with await asking as answer:
+            found = dict(results.decode_json(await answer.read()))
+        assert [*found] == [CONTENT, OTHER]
+        assert "x-argosy-missing" not in answer.headers
+
+
 async def test_more_finds_than_allowed_are_turned_away() -> None:
     indexer = IndexerDouble(hold=asyncio.Event())
     async with door_over(indexer, finds_max=1) as door:

@@ -1,7 +1,8 @@
 """A pool of real indexers behind real HTTP servers, the chains they can read, and assigners that see only HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -42,6 +43,10 @@ async def providers_of(url: str) -> Sequence[Provider]:
         return await client.providers()
 
 
+async def _at_once(name: str) -> None:
+    """Nobody who asks is kept waiting."""
+
+
 class Site:
     """Indexers at URLs by name, and whichever assigner is on duty."""
 
@@ -55,6 +60,8 @@ class Site:
         self.clients: dict[str, IndexerClient] = {}
         self.entries: dict[str, Entry] = {}
         self.away: set[str] = set()             # those who turn everybody away
+        self.asked: Counter[str] = Counter()
+        self.entered: Callable[[str], Awaitable[None]] = _at_once
 
     async def add(self, name: str, store: IndexStore | None = None, settings: IndexerSettings = SETTINGS) -> None:
         self.usages[name] = SetUsage()
@@ -74,6 +81,8 @@ class Site:
 
     def _unless_away(self, name: str, app: ASGIApp) -> ASGIApp:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            self.asked[name] += 1
+            await self.entered(name)
             turned_away = PlainTextResponse("closed for today", 503)
             await (turned_away if name in self.away else app)(scope, receive, send)
 

@@ -1,101 +1,18 @@
 """An assigner and real indexers over real HTTP: assigned, frozen, handed on, replaced, and all stays findable."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
-from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.assigner.configuration import Configuration, Entry
-from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.backends.memory import MemoryStore
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.indexer.service import IndexerService
-from argosy.ipni.model import Assignment, Provider
-from argosy.ipni.ports import IndexStore
+from argosy.ipni.model import Assignment
 from argosy.ipni.settings import IndexerSettings
-from argosy.ipni.web.service import indexer_app
-from tests.ipni.assigner.doubles import serving
-from tests.ipni.indexer.stage import Chain, ChainSources, SetUsage, has, hashes, key_of
-
-TOKEN = "sesame"
-SETTINGS = IndexerSettings(use_assigner=True)
-
-
-async def providers_of(url: str) -> Sequence[Provider]:
-    async with IndexerClient(find_url=url) as client:
-        return await client.providers()
-
-
-class Site:
-    """Indexers at URLs, the chains they can read, and whichever assigner is on duty."""
-
-    def __init__(self, closing: AsyncExitStack, *chains: Chain) -> None:
-        self._closing = closing
-        self.sources = ChainSources(*chains)
-        self.indexers: dict[str, IndexerService] = {}
-        self.usages: dict[str, SetUsage] = {}
-        self.clients: dict[str, IndexerClient] = {}
-        self.entries: dict[str, Entry] = {}
-
-    async def add(self, name: str, store: IndexStore | None = None, settings: IndexerSettings = SETTINGS) -> None:
-        self.usages[name] = SetUsage()
-        indexer = await IndexerService.open(
-            store or MemoryStore(), self.sources, settings=settings, usage=self.usages[name], providers_of=providers_of
-        )
-        self._closing.push_async_callback(indexer.close)
-        app = indexer_app(indexer, clock=SystemClock(), metrics=Metrics(), admin_token=TOKEN)
-        url = await self._closing.enter_async_context(serving(app))
-        self.indexers[name] = indexer
-        self.entries[name] = Entry(url, url, url)
-        self.clients[name] = await self._closing.enter_async_context(IndexerClient(url, url, url, token=TOKEN))
-
-    def configuration(self, *names: str, replication: int = 1) -> Configuration:
-        return Configuration(tuple(self.entries[name] for name in names or self.entries), replication=replication)
-
-    async def assigner(self, configuration: Configuration | None = None) -> AssignerService:
-        service = AssignerService(
-            configuration or self.configuration(),
-            lambda entry: IndexerClient(entry.admin_url, entry.find_url, entry.ingest_url, token=TOKEN),
-            lambda url: IndexerClient(ingest_url=url),
-            clock=SystemClock(),
-            random=seeded_random(1),
-            metrics=Metrics(),
-        )
-        self._closing.push_async_callback(service.close)
-        await service.poll()
-        return service
-
-    async def settled(self, service: AssignerService) -> None:
-        """Until nothing is to be assigned, passed on or ingested any more."""
-        await service.settled()
-        for indexer in self.indexers.values():
-            for publisher in self.sources.chains:
-                await indexer.idle(publisher)
-
-    async def announced(self, service: AssignerService, chain: Chain) -> None:
-        service.announce(chain.announced())
-        await self.settled(service)
-
-    async def polled(self, service: AssignerService) -> None:
-        await service.poll()
-        await self.settled(service)
-
-    async def assigned(self) -> dict[str, list[Assignment]]:
-        return {name: await client.assigned() for name, client in self.clients.items()}
-
-    async def finders(self, multihash: bytes) -> list[str]:
-        return [name for name, indexer in self.indexers.items() if await has(indexer, [multihash]) == [True]]
-
-
-@asynccontextmanager
-async def site(*chains: Chain) -> AsyncIterator[Site]:
-    async with AsyncExitStack() as closing:
-        yield Site(closing, *chains)
+from tests.ipni.assigner.site import site
+from tests.ipni.indexer.stage import Chain, SetUsage, hashes, key_of
 
 
 async def test_publishers_are_spread_ingested_and_known_to_a_new_assigner() -> None:

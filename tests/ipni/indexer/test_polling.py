@@ -45,6 +45,24 @@ def test_a_provider_with_an_error_is_asked_at_every_look_and_never_too_many_at_o
     assert Contacts(0.0).look([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], "there is no address to ask at"
 
 
+def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> None:
+    contacts = Contacts(0.0)
+    failed = [
+        Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)
+    ]
+    everybody = [*failed, PROVIDER]
+    asked: list[str] = []
+    for minute in range(4):
+        now = DAY_S + 60.0 * minute
+        contacts.heard("q0", now)               # one announces all the time, and always fails
+        polls = contacts.look(everybody, SETTINGS, now, polls_max=3).polls
+        for publisher in polls:
+            contacts.asked(publisher, now)
+        asked += polls
+    assert "publisher" in asked
+    assert {f"q{number}" for number in range(1, 9)} <= set(asked)
+
+
 def test_the_last_heads_are_remembered_until_they_fail() -> None:
     recent = Recent()
     heads = [cids.of(str(number).encode()) for number in range(RECENT_MAX + 1)]

@@ -19,7 +19,7 @@ from argosy.gateway.content.reading import Reading
 from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.content.streaming.worker import Stream
 from argosy.gateway.content.teller import Teller
-from argosy.gateway.content.worker import Gathering
+from argosy.gateway.content.worker import Gathering, IsFound
 from argosy.gateway.errors import Overloaded
 
 T = TypeVar("T")
@@ -46,7 +46,13 @@ class Dispatcher:
         self._names: set[str] = set()
 
     async def gathered(
-        self, backends: Sequence[Backend], question: Question, read: Read[T], *, is_one_enough: bool = False
+        self,
+        backends: Sequence[Backend],
+        question: Question,
+        read: Read[T],
+        *,
+        is_one_enough: bool = False,
+        is_found: IsFound[T] | None = None,
     ) -> Gathered[T]:
         """What indexers said, in their order here, and who is missing.
 
@@ -55,7 +61,9 @@ class Dispatcher:
         within_s = self._settings.find_s
         with self._slot():
             gathering: Gathering[T]
-            gathering, asked = self._opened(backends, within_s=within_s, is_one_enough=is_one_enough)
+            gathering, asked = self._opened(
+                backends, within_s=within_s, is_one_enough=is_one_enough, is_found=is_found
+            )
             for backend in asked:
                 gathering.start(backend.name, self._asker.ask(backend, question, read, within_s=within_s))
             try:
@@ -98,7 +106,12 @@ class Dispatcher:
         self._client.close()
 
     def _opened(
-        self, backends: Sequence[Backend], *, within_s: float, is_one_enough: bool = False
+        self,
+        backends: Sequence[Backend],
+        *,
+        within_s: float,
+        is_one_enough: bool = False,
+        is_found: IsFound[Any] | None = None,
     ) -> tuple[Gathering[Any], list[Backend]]:
         """The book takes note at once of who is asked, so that a breaker lets a single probe pass."""
         if not backends:
@@ -117,7 +130,7 @@ class Dispatcher:
                 indexers[name] = why
                 self._teller.kept_out(name, why, self._book.state(name))
         machine = Gather(indexers, now=now, deadline_s=within_s, is_one_enough=is_one_enough)
-        return Gathering(machine, self._clock, self._settled), asked
+        return Gathering(machine, self._clock, self._settled, is_found), asked
 
     def _settled(self, name: str, outcome: Outcome | None, records: int) -> None:
         now = self._clock.now()

@@ -8,7 +8,7 @@ was; an answer that lacks something is not. Identical finds that meet are one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -176,7 +176,12 @@ class ContentGateway:
     async def _found(self, multihashes: tuple[bytes, ...]) -> Answer[list[Found]]:
         question = questions.find(multihashes, Form.JSON, self._tracer.carried())
         read = partial(reading.read_found, asked=multihashes)
-        readings, missing = await self._dispatcher.gathered(self.plain, question, read)
+
+        def is_found(readings: Iterable[Reading[reading.ByMultihash]]) -> bool:
+            known = {each for part in readings for each, results in part.value.items() if results}
+            return known.issuperset(multihashes)
+
+        readings, missing = await self._dispatcher.gathered(self.plain, question, read, is_found=is_found)
         found: list[Found] = []
         room, count = RESULTS_MAX, 0
         for multihash in multihashes:

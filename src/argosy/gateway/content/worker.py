@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from argosy.base.clock import Clock
 from argosy.gateway.content.client import Told
@@ -19,17 +19,24 @@ PARTS_MAX = 64                  # pieces of streams that wait to be taken; index
 WAIT_S_MIN = 1e-6               # keeps a clock that runs a little differently from the loop's from turning on the spot
 
 Settled = Callable[[str, Outcome | None, int], None]        # who, how, how many records; None: called back
+IsFound: TypeAlias = Callable[[Iterable[Reading[T]]], bool]
 
 
 class Gathering(Generic[T]):
-    """`start` the questions, then `wait` for what is enough. Whoever stops waiting calls `cancel`, or takes `tasks`."""
+    """`start` the questions, then `wait` for what is enough. Whoever stops waiting calls `cancel`, or takes `tasks`.
 
-    def __init__(self, machine: Gather, clock: Clock, settled: Settled) -> None:
+    `is_found` says of all that was read whether it answers everything that was asked: until then nobody is late.
+    """
+
+    def __init__(
+        self, machine: Gather, clock: Clock, settled: Settled, is_found: "IsFound[T] | None" = None
+    ) -> None:
         self.machine = machine
         self.readings: dict[str, Reading[T]] = {}
         self.tasks: set[asyncio.Task[Told[T]]] = set()
         self._clock = clock
         self._settled = settled
+        self._is_found = is_found
         self._loop = asyncio.get_running_loop()
         self._error: BaseException | None = None
         self._woken: asyncio.Future[None] | None = None         # while somebody waits
@@ -88,7 +95,7 @@ class Gathering(Generic[T]):
             self.machine.ended(name, outcome)
             if reading is not None:
                 self.readings[name] = reading
-                if reading.records:
+                if reading.records and (self._is_found is None or self._is_found(self.readings.values())):
                     self.machine.found()
         self._wake()
 

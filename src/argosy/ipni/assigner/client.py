@@ -4,9 +4,10 @@ So a slow one delays nobody else: announcements to it wait in its line, requests
 """
 
 import asyncio
+from collections import OrderedDict
 
 from argosy.base.clock import Clock, Random
-from argosy.base.errors import ArgosyError, Unavailable
+from argosy.base.errors import ArgosyError, Throttled, Unavailable
 from argosy.base.retry import Backoff, retry
 from argosy.ipni.assigner.picture import Answer
 from argosy.ipni.assigner.ports import Destination, PoolIndexer
@@ -15,20 +16,33 @@ from argosy.ipni.assigner.worker import Line
 from argosy.ipni.formats.announce import Announce
 
 ANNOUNCES_WAITING_MAX = 10_000      # by destination, one for each publisher
+ANNOUNCES_MISSED_MAX = 10_000       # by indexer, kept for when it is back; the oldest are forgotten first
 ANNOUNCES_AT_ONCE_MAX = 4
 REQUESTS_AT_ONCE_MAX = 16           # by indexer
 BACKOFF = Backoff(first_s=0.2, ceiling_s=2.0, attempts_max=3)
 
 
 class Outbox:
-    """Announcements to one destination, tried a few times and then given up: the publisher will announce again."""
+    """Announcements to one destination, tried a few times. Up to `missed_max` that did not get there are kept, the
+    newest of each publisher, until somebody says when to try `again`."""
 
-    def __init__(self, url: str, destination: Destination, teller: Teller, *, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        url: str,
+        destination: Destination,
+        teller: Teller,
+        *,
+        clock: Clock,
+        random: Random,
+        missed_max: int = 0,
+    ) -> None:
         self._url = url
         self._destination = destination
         self._teller = teller
         self._clock = clock
         self._random = random
+        self._missed_max = missed_max
+        self._missed: OrderedDict[str, Announce] = OrderedDict()
         self.line: Line[Announce] = Line(
             self._send, width=ANNOUNCES_AT_ONCE_MAX, waiting_max=ANNOUNCES_WAITING_MAX
         )
@@ -39,6 +53,13 @@ class Outbox:
         except Unavailable as why:
             self._teller.not_delivered(self._url, announce.publisher.id, why)
 
+    def again(self) -> None:
+        """To be called when the destination is heard of: not every publisher repeats what it has announced."""
+        missed, self._missed = self._missed, OrderedDict()
+        for publisher, announce in missed.items():
+            if publisher not in self.line:          # a newer one is on its way
+                self.put(announce)
+
     async def close(self) -> None:
         await self.line.close()
         await self._destination.close()
@@ -46,9 +67,18 @@ class Outbox:
     async def _send(self, publisher: str, announce: Announce) -> None:
         try:
             await retry(lambda: self._destination.announce(announce), BACKOFF, clock=self._clock, random=self._random)
+            self._missed.pop(publisher, None)
             self._teller.delivered()
         except ArgosyError as why:
+            if isinstance(why, Unavailable | Throttled):
+                self._miss(publisher, announce)
             self._teller.not_delivered(self._url, publisher, why)
+
+    def _miss(self, publisher: str, announce: Announce) -> None:
+        self._missed[publisher] = announce
+        self._missed.move_to_end(publisher)
+        if len(self._missed) > self._missed_max:
+            self._missed.popitem(last=False)
 
 
 class Member:
@@ -59,11 +89,14 @@ class Member:
         self._indexer = indexer
         self._teller = teller
         self._gate = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
-        self.outbox = Outbox(url, indexer, teller, clock=clock, random=random)
+        self.outbox = Outbox(
+            url, indexer, teller, clock=clock, random=random, missed_max=ANNOUNCES_MISSED_MAX
+        )
 
     async def ask(self) -> Answer:
-        """What it says of itself; a frozen one prefers nobody."""
+        """What it says of itself; a frozen one prefers nobody. Whoever answers is told what it has missed."""
         status = await self._indexer.status()
+        self.outbox.again()
         assigned = await self._indexer.assigned()
         preferred = frozenset[str]() if status.is_frozen else await self._preferred()
         return Answer(

@@ -136,6 +136,10 @@ class Picture:
     def is_moot(self, step: Step) -> bool:
         return (step.source or "", step.publisher) in self._moot
 
+    def has_moot(self, publisher: str) -> bool:
+        """A frozen indexer has nothing of it to go on from: it must begin anew elsewhere."""
+        return any(each == publisher for _, each in self._moot)
+
     # -- what follows from it -----------------------------------------------------------------------------------------
 
     def pool(self) -> Pool:

@@ -2,7 +2,8 @@
 
 Every publisher is served on its own, so a slow or stubborn indexer holds up only those who need it. Nothing is kept: at
 start, and at every poll, all indexers are asked for what they hold. An announcement that could not be served for want
-of indexers is remembered (in memory) and tried again at each poll, as are handoffs that are still owed.
+of indexers is remembered (in memory) and tried again at each poll, as are handoffs that are still owed. So is the
+newest announcement of each publisher: one of which a frozen indexer turns out to have nothing begins anew elsewhere.
 
 An indexer that leaves the pool takes its assignments with it. Its publishers are assigned anew at their next
 announcement, as the design document has it: only an announcement says where a publisher can be read from.
@@ -34,6 +35,7 @@ PUBLISHERS_WAITING_MAX = 10_000     # announced and not yet looked at; past that
 HANDOFFS_AT_ONCE_MAX = 64
 HANDOFFS_WAITING_MAX = 100_000      # the rest is seen again at the next poll
 SHORT_REMEMBERED_MAX = 10_000       # announcements that found too few indexers; the oldest are forgotten first
+LATEST_REMEMBERED_MAX = 10_000      # publishers whose newest announcement is kept, in case they must begin anew
 
 
 @dataclass
@@ -75,6 +77,7 @@ class AssignerService:
         self._forwards: dict[str, Outbox] = {}
         self._heads: OrderedDict[Cid, None] = OrderedDict()
         self._short: OrderedDict[str, _Announced] = OrderedDict()
+        self._latest: OrderedDict[str, _Announced] = OrderedDict()
         self._turns: dict[str, _Turn] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._announced: Line[_Announced] = Line(
@@ -190,6 +193,10 @@ class AssignerService:
         if len(self._heads) > HEADS_REMEMBERED_MAX:
             self._heads.popitem(last=False)
         self.teller.announced("taken", publisher)
+        self._latest[publisher] = announced
+        self._latest.move_to_end(publisher)
+        if len(self._latest) > LATEST_REMEMBERED_MAX:
+            self._latest.popitem(last=False)
         for forward in self._forwards.values():
             forward.put(announced.announce)
         self._pass_on(announced)
@@ -246,6 +253,8 @@ class AssignerService:
         async with self._alone(publisher):
             async for _step in self._steps(publisher, is_announced=False):
                 pass
+            if self.picture.has_moot(publisher) and publisher in self._latest:
+                self._put_short(publisher, self._latest[publisher])
 
     async def _steps(self, publisher: str, *, is_announced: bool) -> AsyncIterator[Step]:
         """Asks one indexer after the other until enough hold the publisher; yields what was accepted.

@@ -6,6 +6,7 @@ for everybody else's.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 from argosy.ipni.model import Provider
 from argosy.ipni.settings import IndexerSettings
@@ -40,8 +41,12 @@ class Contacts:
     def look(
         self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int
     ) -> Findings:
-        """What is due. A provider with an error is asked on every look, for it waits for its publisher to mend it."""
+        """What is due. A provider with an error is asked on every look, for it waits for its publisher to mend it.
+
+        Those without contact for longest come first, so that many errors never keep the silent ones from being asked.
+        """
         findings = Findings()
+        wanted: dict[str, float] = {}
         for provider in providers:
             if provider.publisher is None:
                 continue
@@ -55,7 +60,11 @@ class Contacts:
             is_due = silence_s >= settings.poll_after_s and (
                 publisher not in self._asked or now - self._asked[publisher] >= settings.poll_retry_s
             )
-            is_wanted = (is_due or bool(provider.last_error)) and bool(provider.publisher.addresses)
-            if is_wanted and publisher not in findings.polls and len(findings.polls) < polls_max:
-                findings.polls.append(publisher)
+            if (is_due or provider.last_error) and provider.publisher.addresses:
+                wanted[publisher] = self._contact(publisher)
+        findings.polls = nsmallest(polls_max, wanted, key=wanted.__getitem__)
         return findings
+
+    def _contact(self, publisher: str) -> float:
+        """When it was heard of or asked last."""
+        return max(self._heard.get(publisher, self._started_at), self._asked.get(publisher, self._started_at))

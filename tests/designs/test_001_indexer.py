@@ -1,0 +1,318 @@
+"""Document 001, "Indexer Scaling Design for Ingest-heavy Workload": one indexer, sentence by sentence."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Conflict, Forbidden
+from argosy.ipni import metrics as counted
+from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.rocks import RocksStore
+from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.ports import IndexStore
+from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.web.providers_json import decode_provider, encode_provider
+from tests.ipni.assigner.site import site
+from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, follow, has, hashes, key_of
+from tests.ipni.indexer.test_upkeep import Stage
+
+POOLED = replace(SETTINGS, use_assigner=True)
+THAWING = replace(SETTINGS, unfreeze_on_start=True)
+
+
+async def opened(
+    store: IndexStore, *chains: Chain, settings: IndexerSettings = SETTINGS, usage: SetUsage | None = None
+) -> IndexerService:
+    return await IndexerService.open(store, ChainSources(*chains), settings=settings, usage=usage or SetUsage())
+
+
+class Rising(SetUsage):
+    """A disk that every reading finds fuller."""
+
+    def percent(self) -> float:
+        self.value += 1.0
+        return self.value
+
+
+# Data ingestion
+
+
+async def test_an_announcement_makes_the_indexer_fetch_what_it_has_not_fetched_yet() -> None:
+    """the indexer receives an “announce” message announcing the availability of new index data advertisement(s) from a
+    publisher, and in response, the indexer subsequently retrieves all index data that has not already been retrieved
+    from the publisher."""
+    chain = Chain()
+    for name in "ab":
+        chain.add(name.encode(), hashes(name, 8))
+    indexer = await opened(MemoryStore(), chain)
+    await follow(indexer, chain)
+    assert all(await has(indexer, hashes("a", 8) + hashes("b", 8)))
+    before = set(chain.fetched)
+    chain.fetched.clear()
+    chain.add(b"c", hashes("c", 8))
+    await follow(indexer, chain)
+    assert all(await has(indexer, hashes("c", 8)))
+    assert not before & set(chain.fetched)
+    await indexer.close()
+
+
+async def test_only_publishers_of_the_allow_list_are_ingested() -> None:
+    """Assignment means adding the publisher to an indexer’s allow list. An indexer will ingest index data from only the
+    publishers in its allow list."""
+    mine, other = Chain("mine"), Chain("other")
+    mine.add(b"m", hashes("m", 3))
+    other.add(b"o", hashes("o", 3))
+    indexer = await opened(MemoryStore(), mine, other, settings=POOLED)
+    await indexer.assign(mine.id)
+    await follow(indexer, mine)
+    with pytest.raises(Forbidden, match="not assigned"):
+        await indexer.announce(other.announced())
+    assert await has(indexer, [*hashes("m", 1), *hashes("o", 1)]) == [True, False]
+    assert other.fetched == []
+    await indexer.close()
+
+
+async def test_all_that_an_assigned_publisher_publishes_is_ingested_whoever_provides_it() -> None:
+    """An indexer node will handle the ingestion of all advertisements and multihash entries published by the publishers
+    assigned to it."""
+    chain = Chain()
+    chain.add(b"own", hashes("own", 3))
+    chain.add(b"for another", hashes("other", 3), provider=key_of("provider").peer_id)
+    indexer = await opened(MemoryStore(), chain, settings=POOLED)
+    await indexer.assign(chain.id)
+    await follow(indexer, chain)
+    assert all(await has(indexer, hashes("own", 3) + hashes("other", 3)))
+    assert len(indexer.providers()) == 2
+    await indexer.close()
+
+
+# Frozen mode
+
+
+@pytest.mark.parametrize(("usage", "is_frozen"), [(89.9, False), (90.0, True)])
+async def test_an_indexer_freezes_by_itself_at_90_percent_unless_told_otherwise(usage: float, is_frozen: bool) -> None:
+    """When an indexer’s storage usage reaches its configured limit, `FreezeAtPercent` (default 90%), the indexer
+    automatically enters “frozen” mode."""
+    chain = Chain()
+    chain.add(b"a", hashes("a", 3))
+    indexer = await opened(MemoryStore(), chain, usage=SetUsage(usage))
+    await follow(indexer, chain)
+    assert indexer.status().is_frozen is is_frozen
+    assert await has(indexer, hashes("a", 1)) == [not is_frozen]
+    at_half = replace(SETTINGS, freeze_at_percent=50)
+    earlier = await opened(MemoryStore(), chain, usage=SetUsage(usage), settings=at_half)
+    await follow(earlier, chain)
+    assert earlier.status().is_frozen
+    await indexer.close()
+    await earlier.close()
+
+
+async def test_a_frozen_indexer_stores_nothing_new_and_takes_updates_and_deletions() -> None:
+    """This is a mode of operation where the indexer does not store any new index data, but still processes updates and
+    deletions of index data."""
+    chain = Chain()
+    chain.add(b"stays", hashes("stays", 3))
+    chain.add(b"goes", hashes("goes", 3))
+    indexer = await opened(MemoryStore(), chain)
+    await follow(indexer, chain)
+    await indexer.freeze()
+    chain.add(b"new", hashes("new", 3))
+    chain.add(b"stays", metadata=b"updated")
+    chain.remove(b"goes")
+    await follow(indexer, chain)
+    assert await has(indexer, [hashes(name, 1)[0] for name in ("stays", "goes", "new")]) == [True, False, False]
+    assert [result.metadata for result in (await indexer.find(hashes("stays", 1)))[0]] == [b"updated"]
+    await indexer.close()
+
+
+async def test_a_frozen_indexer_takes_no_assignment() -> None:
+    """A frozen indexer will not accept any new publisher assignments."""
+    chain = Chain()
+    async with site(chain) as it:
+        await it.add("a")
+        await it.clients["a"].freeze()
+        with pytest.raises(Conflict, match="frozen"):
+            await it.clients["a"].assign(chain.id)
+        assert await it.clients["a"].assigned() == []
+
+
+async def test_a_frozen_indexer_tells_where_and_when_it_stopped_and_how_far_it_reads() -> None:
+    """Provider information is still updated to reflect that the indexer is still handling ads, but contains an
+    additional “FrozenAt” and “FrozenAtTime” to give the advertisement CID ingested before the freeze and the time the
+    indexer became frozen. Internally the indexer tracks where in the ad chain it has read for the purpose of ingesting
+    update and removal ads."""
+    chain = Chain()
+    last = chain.add(b"a", hashes("a", 3))
+    indexer = await opened(MemoryStore(), chain)
+    await follow(indexer, chain)
+    await indexer.freeze()
+    newest = chain.add(b"b", hashes("b", 3), addresses=("/dns4/moved.example/tcp/1",))
+    await follow(indexer, chain)
+    shown = encode_provider(indexer.provider(chain.id))
+    assert b'"FrozenAt"' in shown
+    assert b'"FrozenAtTime"' in shown
+    told = decode_provider(shown)
+    assert (told.frozen_at, told.last_ad, told.addresses) == (last, newest, ("/dns4/moved.example/tcp/1",))
+    assert told.frozen_at_time > 0
+    await indexer.close()
+
+
+async def test_the_advertisement_a_freeze_breaks_off_counts_as_not_ingested() -> None:
+    """to give the advertisement CID ingested before the freeze"""
+    chain = Chain()
+    whole = chain.add(b"a", hashes("a", 12))
+    chain.add(b"b", hashes("b", 40))
+    indexer = await opened(MemoryStore(), chain, usage=SetUsage(fills_after=9))
+    await follow(indexer, chain)
+    assert indexer.status().is_frozen
+    found = await has(indexer, hashes("b", 40))
+    assert any(found)
+    assert not all(found)
+    assert indexer.provider(chain.id).frozen_at == whole
+    await indexer.close()
+
+
+async def test_a_frozen_indexer_answers_over_http_as_before() -> None:
+    """The indexer continues to respond to any queries for index data."""
+    chain = Chain()
+    chain.add(b"a", hashes("a", 3))
+    async with site(chain) as it:
+        await it.add("a", settings=SETTINGS)
+        await it.clients["a"].announce(chain.announced())
+        await it.idle()
+        await it.clients["a"].freeze()
+        assert [each.id for each in await it.clients["a"].providers()] == [chain.id]
+        assert await it.finders(hashes("a", 1)[0]) == ["a"]
+
+
+async def test_an_operator_freezes_and_unfreezes_by_hand() -> None:
+    """An indexer can also be manually frozen using its admin API to request a freeze. […] An indexer may also be
+    subsequently unfrozen."""
+    chain, store = Chain(), MemoryStore()
+    chain.add(b"a", hashes("a", 3))
+    async with site(chain) as it:
+        await it.add("a", store, SETTINGS)
+        await it.clients["a"].freeze()
+        assert (await it.clients["a"].status()).is_frozen
+        await it.clients["a"].announce(chain.announced())
+        await it.idle()
+        assert await it.finders(hashes("a", 1)[0]) == []
+    thawed = await opened(store, chain, settings=THAWING)
+    assert not thawed.status().is_frozen
+    await thawed.sync(chain.id)
+    await thawed.idle(chain.id)
+    assert all(await has(thawed, hashes("a", 3)))
+    await thawed.close()
+
+
+async def test_without_an_assigner_a_frozen_indexer_stays_so_until_it_has_space_and_is_told() -> None:
+    """If an indexer becomes frozen and is not using an assigner service, then there is no publisher handoff. The
+    indexer stops ingestion and will remain frozen until its storage capacity is increased and it is configured to
+    unfreeze."""
+    chain, store = Chain(), MemoryStore()
+    chain.add(b"a", hashes("a", 3))
+    indexer = await opened(store, chain, usage=SetUsage(95))
+    await follow(indexer, chain)
+    await indexer.close()
+    still = await opened(store, chain, usage=SetUsage(10))
+    assert still.status().is_frozen, "space alone does not thaw it"
+    await still.close()
+    with pytest.raises(Conflict, match="cannot unfreeze"):
+        await opened(store, chain, usage=SetUsage(95), settings=THAWING)
+    thawed = await opened(store, chain, usage=SetUsage(10), settings=THAWING)
+    assert not thawed.status().is_frozen
+    await thawed.close()
+
+
+async def test_storage_never_fills_up() -> None:
+    """To prevent file corruption and keep the indexer functioning, an indexer will always freeze before it reaches 100%
+    capacity."""
+    chain = Chain()
+    chain.add(b"a", hashes("a", 400))
+    usage = Rising(50)
+    indexer = await opened(MemoryStore(), chain, usage=usage)
+    await follow(indexer, chain)
+    stored = sum(await has(indexer, hashes("a", 400)))
+    assert indexer.status().is_frozen
+    assert 0 < stored < 400
+    assert stored <= 4 * (90 - 50), "each chunk of four is asked for before it is stored"
+    await indexer.close()
+
+
+# Disk usage monitoring
+
+
+@pytest.mark.parametrize(
+    ("usage", "said", "is_warning"),
+    [(79.9, "ok", False), (80.0, "alert", True), (87.9, "alert", True), (88.0, "critical", True)],
+)
+async def test_usage_is_logged_and_measured_and_warned_of_within_10_and_2_points(
+    usage: float, said: str, is_warning: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It reports this in log messages and maintains a disk usage percent metric for administrative monitoring and
+    alerting. When the indexer is within 10% of the freeze limit, the log message changes to a warning. If the freeze
+    limit is set at 90% usage, then the warning starts when the indexer is at or above 80% usage. When the indexer is
+    within 2% of the freeze limit, a critical disk usage warning is logged."""
+    stage = Stage(Chain())
+    stage.usage.value = usage
+    with caplog.at_level(logging.INFO, logger="argosy"):
+        async with stage as indexer:
+            assert not indexer.status().is_frozen
+    told = [record for record in caplog.records if record.getMessage().startswith("disk usage")]
+    assert [(f"level_of_usage={said}" in record.getMessage(), record.levelno) for record in told] == [
+        (True, logging.WARNING if is_warning else logging.INFO)
+    ]
+    assert stage.metrics.value(counted.USAGE_PERCENT) == usage
+
+
+# Unfreezing
+
+
+async def test_an_unfrozen_indexer_goes_on_with_each_publisher_from_where_it_froze() -> None:
+    """The indexer will resume indexing, for each publisher, from the ad that was last processed before becoming
+    frozen."""
+    chains = [Chain(name) for name in ("p", "q")]
+    store = MemoryStore()
+    for chain in chains:
+        chain.add(b"old", hashes(f"{chain.name} old", 3))
+    indexer = await opened(store, *chains)
+    for chain in chains:
+        await follow(indexer, chain)
+    await indexer.freeze()
+    for chain in chains:
+        chain.add(b"new", hashes(f"{chain.name} new", 3))
+        await follow(indexer, chain)
+        chain.fetched.clear()
+    await indexer.close()
+    thawed = await opened(store, *chains, settings=THAWING)
+    for chain in chains:
+        await thawed.sync(chain.id)
+        await thawed.idle(chain.id)
+        assert all(await has(thawed, hashes(f"{chain.name} old", 3) + hashes(f"{chain.name} new", 3)))
+        assert chain.ads[0] not in chain.fetched
+    await thawed.close()
+
+
+async def test_removals_give_a_frozen_indexer_its_space_back(tmp_path: Path) -> None:
+    """If a frozen indexer recovers enough storage from removals or other means, then the storage allocated to that node
+    can be reduced."""
+    chain = Chain()
+    chain.add(b"stays", hashes("stays", 10))
+    chain.add(b"goes", hashes("goes", 2000), chunk=1000)
+    store = await RocksStore.open(tmp_path / "index")
+    indexer = await opened(store, chain)
+    await follow(indexer, chain)
+    await indexer.freeze()
+    before = await indexer.figures()
+    chain.remove(b"goes")
+    await follow(indexer, chain)
+    freed = 0
+    while swept := await store.sweep(500):
+        freed += swept
+    assert freed == 2000
+    assert (await indexer.figures()).entries <= before.entries - 2000
+    assert all(await has(indexer, hashes("stays", 10)))
+    await indexer.close()
+    await store.close()

@@ -1,0 +1,402 @@
+"""Document 001, "Indexer Scaling Design for Ingest-heavy Workload": the pool, sentence by sentence.
+
+Real indexers and assigners over real HTTP; what the choice of an indexer depends on is in test_001_content_index.py.
+"""
+
+
+import pytest
+
+from argosy.base.errors import Forbidden, Unauthorized
+from argosy.ipni.admin.client import IndexerClient
+from argosy.ipni.assigner.configuration import Configuration, parse
+from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.indexer.service import IndexerService
+from tests.ipni.assigner.site import chains, site, wrote
+from tests.ipni.indexer.stage import SetUsage, follow
+
+# Basic requirements
+
+
+async def test_indexers_are_added_at_any_time() -> None:
+    """Must be able to add indexers at anytime to increase overall indexing capacity."""
+    p, q = chains("p", "q")
+    async with site(p, q) as it:
+        await it.add("a")
+        service = await it.assigner()
+        first = wrote(p, "one")
+        await it.announced(service, p)
+        await it.add("b")
+        await service.reload(it.configuration())
+        await it.polled(service)
+        second = wrote(q, "one")
+        await it.announced(service, q)
+        assert (await it.finders(first), await it.finders(second)) == (["a"], ["b"])
+
+
+async def test_a_full_indexer_hands_over_even_a_single_source() -> None:
+    """Any indexer node must gracefully hand-over work when it reaches capacity, even from a single data source."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        service = await it.assigner()
+        old = wrote(p, "old")
+        await it.announced(service, p)
+        it.usages["a"].value = 91.0
+        new = wrote(p, "new")
+        await it.announced(service, p)          # it freezes in the middle of its work
+        assert (await it.clients["a"].status()).is_frozen
+        await it.add("b")
+        await service.reload(it.configuration())
+        await it.polled(service)
+        assert (await it.finders(old), await it.finders(new)) == (["a"], ["b"])
+
+
+async def test_with_replication_a_lost_node_takes_nothing_along() -> None:
+    """Must support optional data redundancy within indexer pool, to tolerate loss of node(s). […] With this, the loss
+    or unavailability of an indexer does not result in the loss or unavailability of index data."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        for name in "abc":
+            await it.add(name)
+        service = await it.assigner(it.configuration(replication=2))
+        found = wrote(p, "one")
+        await it.announced(service, p)
+        first, second = await it.finders(found)
+        await it.lose(first)
+        assert await it.finders(found) == [second]
+
+
+# The approach
+
+
+async def test_each_indexer_reads_only_its_own_publishers() -> None:
+    """assigning different content *publishers* to different indexer nodes, so that each node handles a separate portion
+    of the ingestion work. […] Less syncing: no need for every indexer to sync with every publisher"""
+    told = chains("p", "q", "r", "s")
+    async with site(*told) as it:
+        await it.add("a")
+        await it.add("b")
+        service = await it.assigner()
+        marks = [wrote(chain, "one") for chain in told]
+        await it.announced(service, *told)
+        assert await it.counts() == {"a": 2, "b": 2}
+        assert [len(await it.finders(mark)) for mark in marks] == [1, 1, 1, 1]
+        for chain in told:
+            assert len(chain.fetched) == len(set(chain.fetched)), "nobody reads what another has read"
+
+
+async def test_full_indexers_overflow_into_the_next_ones_as_long_as_there_are_any() -> None:
+    """When that indexer is full it overflows into other indexers. This can continue as long as there are more indexers
+    available to continuing ingesting index data."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        service = await it.assigner()
+        marks = {}
+        for name, following in zip("abc", "bcd", strict=True):
+            marks[name] = wrote(p, name)
+            await it.announced(service, p)
+            await it.add(following)
+            await service.reload(it.configuration())
+            await it.fill(name, service)
+        marks["d"] = wrote(p, "d")
+        await it.announced(service, p)
+        assert {name: await it.finders(mark) for name, mark in marks.items()} == {name: [name] for name in "abcd"}
+
+
+async def test_no_data_moves_when_work_does() -> None:
+    """Ingestion work can be redistributed without having to move data between indexers. […] No data shared between
+    indexers."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        service = await it.assigner()
+        wrote(p, "old")
+        await it.announced(service, p)
+        await it.add("b")
+        await service.reload(it.configuration())
+        await it.fill("a", service)
+        assert (await it.holders(p), (await it.indexers["b"].figures()).entries) == (["a", "b"], 0)
+
+
+async def test_indexers_fill_at_different_times() -> None:
+    """Indexers can have different storage capacities."""
+    told = chains("p", "q")
+    async with site(*told) as it:
+        await it.add("small")
+        await it.add("large")
+        service = await it.assigner()
+        for chain in told:
+            wrote(chain, "old")
+        await it.announced(service, *told)
+        await it.fill("small", service)
+        marks = [wrote(chain, "new") for chain in told]
+        await it.announced(service, *told)
+        assert [await it.finders(mark) for mark in marks] == [["large"], ["large"]]
+
+
+async def test_a_new_indexer_changes_nothing_for_publishers_that_have_one() -> None:
+    """Adding indexers has no effect until an existing indexer reaches storage limit."""
+    told = chains("p", "q", "r")
+    async with site(*told) as it:
+        await it.add("a")
+        service = await it.assigner()
+        for chain in told:
+            wrote(chain, "old")
+        await it.announced(service, *told)
+        await it.add("b")
+        await service.reload(it.configuration())
+        for chain in told:
+            wrote(chain, "new")
+        await it.announced(service, *told)
+        await it.polled(service)
+        assert await it.counts() == {"a": 3, "b": 0}
+        await it.fill("a", service)
+        assert await it.counts() == {"a": 3, "b": 3}
+
+
+# Assigning
+
+
+async def test_after_an_assignment_the_indexer_syncs_and_hears_the_publisher_itself() -> None:
+    """After assignment, a sync with the new publishers is started on the assigned indexers, and the indexers receive
+    announcements from these publishers and handle ingestion themselves."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        service = await it.assigner()
+        first = wrote(p, "one")
+        await it.announced(service, p)
+        assert await it.finders(first) == ["a"]
+        second = wrote(p, "two")
+        await it.clients["a"].announce(p.announced())
+        await it.idle()
+        assert await it.finders(second) == ["a"]
+
+
+async def test_announcements_are_passed_on_to_all_who_follow_the_publisher() -> None:
+    """The AS also republishes direct HTTP announcements […], so that all indexers in the pool can receive them."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        for name in "abc":
+            await it.add(name)
+        service = await it.assigner(it.configuration(replication=2))
+        wrote(p, "one")
+        await it.announced(service, p)
+        mark = wrote(p, "two")
+        await it.announced(service, p)          # over HTTP here: those who may not ingest it are not told
+        assert await it.finders(mark) == await it.holders(p)
+
+
+async def test_assignments_are_made_by_the_admin_api_which_nobody_else_may_use() -> None:
+    """The assignment is communicated to the chosen indexer via a request sent from the AS to the indexer on an
+    administrative endpoint. […] would not be accessible to any unauthorized connection."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        async with IndexerClient(it.url("a")) as stranger:
+            with pytest.raises(Unauthorized):
+                await stranger.assign(p.id)
+        assert await it.counts() == {"a": 0}
+        service = await it.assigner()
+        wrote(p, "one")
+        await it.announced(service, p)
+        assert await it.counts() == {"a": 1}
+
+
+async def test_an_indexer_that_was_offline_is_asked_again_when_a_publisher_needs_it() -> None:
+    """If any of the indexers in the AS pool are not online when the AS starts, the AS will retry querying any offline
+    indexers on receiving an announce message with a publisher that needs assignment. […] This prevents over-assignment
+    due to indexers going offline temporarily."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        await it.add("b")
+        it.away.add("b")
+        service = await it.assigner()
+        first = wrote(p, "one")
+        await it.announced(service, p)
+        assert await it.finders(first) == [], "the one that is away may have it"
+        it.away.clear()
+        second = wrote(p, "two")
+        await it.announced(service, p)
+        assert await it.finders(first) == await it.finders(second)
+        assert len(await it.finders(second)) == 1
+
+
+async def test_an_indexer_that_was_away_is_told_what_was_announced_meanwhile() -> None:
+    """An indexer node will handle the ingestion of all advertisements and multihash entries published by the publishers
+    assigned to it."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        service = await it.assigner()
+        wrote(p, "one")
+        await it.announced(service, p)
+        it.away.add("a")
+        wrote(p, "two")
+        await it.announced(service, p)
+        mark = wrote(p, "three")
+        await it.announced(service, p)
+        it.away.clear()
+        await it.polled(service)
+        assert await it.finders(mark) == ["a"]
+
+
+async def test_a_publisher_is_assigned_without_reading_anything_of_it() -> None:
+    """Indexing data is not sharded by provider, because knowing the provider requires reading an advertisement. […] No
+    need to read advertisements only to check provider"""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        await it.add("b")
+        service = await it.assigner()
+        wrote(p, "one")
+        p.is_down = True
+        await it.announced(service, p)
+        assert len(await it.holders(p)) == 1
+        assert p.fetched == []
+
+
+# Assigner without state
+
+
+async def test_an_assigner_is_destroyed_and_replaced_without_anybody_noticing() -> None:
+    """The AS node can be destroyed and a new one started without any operational impact. […] Instead the state is
+    rebuilt by querying indexers at startup."""
+    told = chains("p", "q", "r", "s")
+    async with site(*told) as it:
+        await it.add("a")
+        await it.add("b")
+        service = await it.assigner()
+        for chain in told:
+            wrote(chain, "old")
+        await it.announced(service, *told)
+        before = await it.assigned()
+        await service.close()
+        replaced = await it.assigner()
+        marks = [wrote(chain, "new") for chain in told]
+        await it.announced(replaced, *told)
+        assert await it.assigned() == before
+        assert [len(await it.finders(mark)) for mark in marks] == [1, 1, 1, 1]
+
+
+async def test_without_an_assigner_the_assigned_are_ingested_and_strangers_wait_for_it() -> None:
+    """If the AS is offline, indexers continue handling announcements from the assigned publishers and ingesting index
+    data. Announcements from unassigned publishers are ignored until the AS is back online. […] The next announcement
+    from an unassigned publisher is assigned to an indexer, and the indexer syncs all index data from that publisher."""
+    known, stranger = chains("known", "stranger")
+    async with site(known, stranger) as it:
+        await it.add("a")
+        service = await it.assigner()
+        wrote(known, "old")
+        await it.announced(service, known)
+        await service.close()
+        mark, early = wrote(known, "new"), wrote(stranger, "old")
+        await it.clients["a"].announce(known.announced())
+        with pytest.raises(Forbidden):
+            await it.clients["a"].announce(stranger.announced())
+        await it.idle()
+        assert (await it.finders(mark), await it.finders(early)) == (["a"], [])
+        late = wrote(stranger, "new")
+        await it.announced(await it.assigner(), stranger)
+        assert (await it.finders(early), await it.finders(late)) == (["a"], ["a"])
+
+
+# Presets and preferences
+
+
+async def test_preset_publishers_stay_within_their_list_also_when_it_freezes() -> None:
+    """If a publisher exists in this map, that publisher is assigned to only the indexers listed for it. […] If an
+    indexer with preset assignments becomes frozen, the publishers with preset indexers and only reassigned to other
+    indexers within the preset list."""
+    p, q = chains("p", "q")
+    async with site(p, q) as it:
+        for name in "abc":
+            await it.add(name)
+        presets = {"a": {p.id}, "b": {p.id}}
+        service = await it.assigner(it.configuration(presets=presets, replication=3))
+        for chain in (p, q):
+            wrote(chain, "one")
+        await it.announced(service, p, q)
+        (first,) = await it.holders(p)
+        assert first in "ab"
+        assert len(await it.holders(q)) == 3, "others are still assigned to the indexers of a preset list"
+        await it.fill(first, service)
+        assert await it.holders(p) == ["a", "b"]
+        (second,) = {"a", "b"} - {first}
+        await it.fill(second, service)
+        assert await it.holders(p) == ["a", "b"], "and never to one outside it"
+        assert p.id in service.picture.owed()[it.url(second)]
+
+
+async def test_an_indexer_that_joins_with_data_gets_those_publishers() -> None:
+    """When that happens, the indexer will have no initial assignments, but it may have index data from its previous
+    operation outside the pool. When queried by the AS, the indexer will inform that AS that it already has data from
+    certain providers."""
+    (p,) = chains("p")
+    wrote(p, "old")
+    async with site(p) as it:
+        store = MemoryStore()
+        outside = await IndexerService.open(store, it.sources, usage=SetUsage())
+        await follow(outside, p)
+        await outside.close()
+        await it.add("empty")
+        await it.add("old", store)
+        assert await it.counts() == {"empty": 0, "old": 0}
+        assert await it.clients["old"].preferred() == [p.id]
+        wrote(p, "new")
+        await it.announced(await it.assigner(), p)
+        assert await it.counts() == {"empty": 0, "old": 1}
+
+
+# The pool's configuration
+
+
+def test_each_indexer_of_the_configuration_has_its_urls_and_presets() -> None:
+    """Each indexer information tells the AS the admin API URL, the find API URL, the ingest API URL, and any peer IDs
+    for preset assignments to that indexer."""
+    (p,) = chains("p")
+    text = f"""{{"IndexerPool": [{{"AdminURL": "http://10.0.0.1:3002", "FindURL": "http://10.0.0.1:3000",
+        "IngestURL": "http://10.0.0.1:3001", "PresetPeers": ["{p.id}"]}}]}}"""
+    (entry,) = parse(text, Configuration()).entries
+    assert (entry.admin_url, entry.find_url, entry.ingest_url, entry.presets) == (
+        "http://10.0.0.1:3002", "http://10.0.0.1:3000", "http://10.0.0.1:3001", {p.id},
+    )  # fmt: skip
+
+
+async def test_what_a_removed_indexer_had_is_ingested_from_the_beginning_by_another() -> None:
+    """This results in the removed indexer’s assignments getting assigned to a new indexers and those publishers’ data
+    being ingested from the beginning."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        service = await it.assigner()
+        old = wrote(p, "old")
+        await it.announced(service, p)
+        await it.add("b")
+        await service.reload(it.configuration("b"))
+        new = wrote(p, "new")
+        await it.announced(service, p)
+        assert (await it.finders(old), await it.finders(new)) == (["a", "b"], ["b"])
+
+
+async def test_an_indexer_that_is_frozen_first_is_removed_without_ingesting_again() -> None:
+    """To remove an indexer without having its assignments completely re-ingested by other indexers, first freeze the
+    indexer administratively and allow its assignments to be handed off to other indexers, resuming ingestion from where
+    the frozen indexer left off. Then remove the frozen indexer."""
+    (p,) = chains("p")
+    async with site(p) as it:
+        await it.add("a")
+        service = await it.assigner()
+        old = wrote(p, "old")
+        await it.announced(service, p)
+        await it.add("b")
+        await service.reload(it.configuration())
+        await it.fill("a", service)
+        await service.reload(it.configuration("b"))
+        new = wrote(p, "new")
+        p.fetched.clear()
+        await it.announced(service, p)
+        assert (await it.finders(old), await it.finders(new)) == (["a"], ["b"])
+        assert p.ads[0] not in p.fetched

@@ -1,0 +1,82 @@
+"""What did not get to an indexer is tried again when the indexer is heard of, the newest of each publisher."""
+
+import asyncio
+
+from argosy.base.clock import SystemClock, seeded_random
+from argosy.base.errors import ArgosyError, Forbidden, Unavailable
+from argosy.base.metrics import Metrics
+from argosy.ipni.assigner.client import Outbox
+from argosy.ipni.assigner.teller import Teller
+from argosy.ipni.formats.announce import Announce
+from tests.ipni.assigner.doubles import announcement
+
+
+class Hasty(SystemClock):
+    """Pauses take no time."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Destination:
+    def __init__(self) -> None:
+        self.refusal: ArgosyError | None = Unavailable("away")
+        self.told: list[Announce] = []
+
+    async def announce(self, announce: Announce) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.told.append(announce)
+
+    async def close(self) -> None:
+        pass
+
+
+def outbox(destination: Destination, missed_max: int = 10) -> Outbox:
+    teller = Teller(Metrics())
+    return Outbox("there", destination, teller, clock=Hasty(), random=seeded_random(1), missed_max=missed_max)
+
+
+async def tried(box: Outbox, *announces: Announce) -> None:
+    for announce in announces:
+        box.put(announce)
+        await box.line.settled()
+
+
+async def back(box: Outbox, destination: Destination) -> list[Announce]:
+    destination.refusal = None
+    for _ in range(2):              # and nothing is told twice
+        box.again()
+        await box.line.settled()
+    return destination.told
+
+
+async def test_the_newest_of_each_publisher_is_told_once_when_the_destination_is_back() -> None:
+    there = Destination()
+    box = outbox(there)
+    await tried(box, announcement("p", 1), announcement("q", 1), announcement("p", 2))
+    assert await back(box, there) == [announcement("q", 1), announcement("p", 2)]
+
+
+async def test_what_is_older_than_what_was_told_is_forgotten() -> None:
+    there = Destination()
+    box = outbox(there)
+    await tried(box, announcement("p", 1))
+    there.refusal = None
+    await tried(box, announcement("p", 2))
+    assert await back(box, there) == [announcement("p", 2)]
+
+
+async def test_a_refusal_is_an_answer() -> None:
+    there = Destination()
+    there.refusal = Forbidden("not assigned")
+    box = outbox(there)
+    await tried(box, announcement("p", 1))
+    assert await back(box, there) == []
+
+
+async def test_as_many_are_kept_as_the_bound_says() -> None:
+    there = Destination()
+    box = outbox(there, missed_max=2)
+    await tried(box, *(announcement(name, 1) for name in "pqr"))
+    assert await back(box, there) == [announcement("q", 1), announcement("r", 1)]
