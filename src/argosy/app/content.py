@@ -3,6 +3,7 @@
 import asyncio
 import signal
 
+from argosy.app.keyspace import layer_front
 from argosy.app.roles import Process
 from argosy.app.serving import bound, place_of, serve_app
 from argosy.base import logs
@@ -17,15 +18,18 @@ log = logs.get("app")
 
 
 async def content(process: Process) -> None:
-    """Makes the process a door to all indexers that its settings name."""
+    """Makes the process a door to all indexers that its settings name, or to their query layer."""
     settings = process.loaded.get(ContentSettings)
-    door = content_door(process)
-    if door is None:
-        raise Invalid("no indexer to ask: set content.backends or content.pool_file")
+    app = await layer_front(process)
+    if app is None:
+        door = content_door(process)
+        if door is None:
+            raise Invalid("no indexer to ask: set content.backends, content.pool_file or keyspace.layout_file")
+        app = content_app(door)
     listener = bound(settings.host, settings.port, settings="content.host or content.port")
     process.closing.callback(listener.close)
     listener.listen()
-    process.tasks.append(serve_app(content_app(door), listener))
+    process.tasks.append(serve_app(app, listener))
     log.info("content door up", url=f"http://{place_of(listener)}")
 
 

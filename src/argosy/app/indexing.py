@@ -1,16 +1,14 @@
 """The role `indexer`: a node of the content index, with its finds, announcements and admin API on ports of its own."""
 
-from pathlib import Path
-
 from starlette.types import ASGIApp
 
+from argosy.app.keyspace import index_store
 from argosy.app.roles import Process
 from argosy.app.serving import bound, place_of, serve_app
 from argosy.app.settings import load_settings
 from argosy.base import logs
 from argosy.base.clock import SystemClock
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.indexer.backends.mirror import mirror_of
 from argosy.ipni.indexer.backends.usage import usage_of
 from argosy.ipni.indexer.service import IndexerService
@@ -27,7 +25,7 @@ log = logs.get("app")
 async def indexer(process: Process) -> None:
     """Makes the process an indexer."""
     settings = process.loaded.get(IndexerSettings)
-    store = await RocksStore.open(Path(settings.folder), is_double_hashed=settings.is_double_hashed)
+    store = await index_store(process)
     process.closing.push_async_callback(store.close)
     sources = HttpSources(process.loaded.get(SyncSettings))
     process.closing.push_async_callback(sources.close)

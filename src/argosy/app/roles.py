@@ -6,6 +6,7 @@
     indexer   follows publishers and answers who holds which content
     assigner  gives publishers to the indexers of a pool
     content   asks all indexers of a pool, and answers as one
+    keyspace  has a part of all multihashes, for indexers that write to a layer of such nodes
     gateway   the front door: APIs and web pages over all search nodes
 
 A process may wear several; search and gateway in one process talk without a network.
@@ -55,6 +56,7 @@ class Role(StrEnum):
     INDEXER = "indexer"
     ASSIGNER = "assigner"
     CONTENT = "content"
+    KEYSPACE = "keyspace"
     GATEWAY = "gateway"
 
 
@@ -155,6 +157,7 @@ _PARTS = {
     Role.INDEXER: "argosy.app.indexing:indexer",
     Role.ASSIGNER: "argosy.app.assigning:assigner",
     Role.CONTENT: "argosy.app.content:content",
+    Role.KEYSPACE: "argosy.app.keyspace:keyspace",
     Role.GATEWAY: "argosy.app.fronting:gateway",
 }
 

@@ -10,6 +10,7 @@ from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.ipni.assigner.settings import AssignerSettings
+from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.settings import IndexerSettings
 from argosy.ipni.sync.settings import SyncSettings
 from argosy.ipni.web.settings import IndexerHttpSettings
@@ -82,6 +83,7 @@ SECTIONS: tuple[type, ...] = (
     IndexerHttpSettings,
     SyncSettings,
     AssignerSettings,
+    KeyspaceSettings,
     ContentSettings,
     ThrottleSettings,
     LimitSettings,

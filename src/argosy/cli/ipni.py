@@ -8,6 +8,7 @@ import click
 
 from argosy.base.errors import Invalid
 from argosy.cli.ipni_client import Reach, reach_options
+from argosy.cli.ipni_layout import layout
 from argosy.cli.ipni_publish import publish
 from argosy.cli.output import print_json, print_table
 
@@ -22,6 +23,7 @@ def ipni() -> None:
 
 
 ipni.add_command(publish)
+ipni.add_command(layout)
 
 
 @ipni.command()

@@ -7,7 +7,7 @@ import click
 
 from argosy.cli.settings import config_option, load
 
-ROLES = ("search", "gateway", "jobs", "indexer", "assigner", "content", "hold")
+ROLES = ("search", "gateway", "jobs", "indexer", "assigner", "content", "keyspace", "hold")
 
 
 @click.command()
@@ -23,8 +23,8 @@ def serve(
 
     search bids for repositories, indexes them in memory and answers for them; gateway is the front door over all
     search nodes; jobs serves shards of the job broker; indexer answers who holds which content, assigner gives
-    publishers to a pool of those, and content asks them all; hold takes part with nothing but leases. SIGTERM drains:
-    what is held goes to others first.
+    publishers to a pool of those, content asks them all, and keyspace has a part of what they know; hold takes part
+    with nothing but leases. SIGTERM drains: what is held goes to others first.
     """
     from argosy.app.roles import Role, run
     from argosy.app.settings import NodeSettings

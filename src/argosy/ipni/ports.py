@@ -89,30 +89,8 @@ class Sources(Protocol):
         ...
 
 
-class Indexer(Protocol):
-    """All that the HTTP surfaces ask of an indexer.
-
-    Errors by remedy: Invalid 400, Forbidden 403 (policy), NotFound 404, Conflict 409 (frozen; already running; already
-    assigned is Invalid, for the wire says 400), Unavailable 503 (no assigner is configured).
-    """
-
-    # -- ingest, public
-
-    async def announce(self, announce: Announce) -> None:
-        """Returns when it is noted, not when it is done; a repeated one makes no traffic."""
-        ...
-
-    async def register(self, peer: Peer, sequence: int) -> None:
-        """New addresses of a provider, from a signed peer record."""
-        ...
-
-    def sync_status(self, publisher: str | None = None) -> Mapping[str, object]:
-        """By publisher, in the shape of facts §3.7, with the distance to the head besides."""
-        ...
-
-    async def is_indexed(self, ad: Cid) -> bool: ...
-
-    # -- find, public
+class Finds(Protocol):
+    """What answers who has which content: an indexer, or the front of a query layer."""
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]: ...
 
@@ -132,13 +110,37 @@ class Indexer(Protocol):
 
     async def figures(self) -> StoreFigures: ...
 
+    def status(self) -> IndexerStatus: ...
+
+
+class Indexer(Finds, Protocol):
+    """All that the HTTP surfaces ask of an indexer.
+
+    Errors by remedy: Invalid 400, Forbidden 403 (policy), NotFound 404, Conflict 409 (frozen; already running; already
+    assigned is Invalid, for the wire says 400), Unavailable 503 (no assigner is configured).
+    """
+
+    # -- ingest, public
+
+    async def announce(self, announce: Announce) -> None:
+        """Returns when it is noted, not when it is done; a repeated one makes no traffic."""
+        ...
+
+    async def register(self, peer: Peer, sequence: int) -> None:
+        """New addresses of a provider, from a signed peer record."""
+        ...
+
+    def sync_status(self, publisher: str | None = None) -> Mapping[str, object]:
+        """By publisher, in the shape in which other indexers tell it, with the distance to the head besides."""
+        ...
+
+    async def is_indexed(self, ad: Cid) -> bool: ...
+
     # -- admin
 
     async def check_health(self) -> None:
         """Writes, reads and removes a probe."""
         ...
-
-    def status(self) -> IndexerStatus: ...
 
     async def freeze(self) -> None: ...
 

@@ -24,6 +24,8 @@ def test_a_silent_publisher_is_asked_hidden_and_removed_in_turn() -> None:
         found = contacts.look([provider], SETTINGS, now, polls_max=5)
         return len(found.polls), len(found.deactivations), len(found.removals)
 
+    assert look(0.0) == (1, 0, 0), "what it announced while we were away was not heard"
+    contacts.asked("publisher", 0.0)
     assert look(DAY_S - 1) == (0, 0, 0)
     assert look(DAY_S) == (1, 0, 0)
     contacts.asked("publisher", DAY_S)

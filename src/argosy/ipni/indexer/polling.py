@@ -60,6 +60,8 @@ class Contacts:
             is_due = silence_s >= settings.poll_after_s and (
                 publisher not in self._asked or now - self._asked[publisher] >= settings.poll_retry_s
             )
+            # What was announced while this indexer was away, it has not heard: each is asked once after a start.
+            is_due = is_due or (publisher not in self._heard and publisher not in self._asked)
             if (is_due or provider.last_error) and provider.publisher.addresses:
                 wanted[publisher] = self._contact(publisher)
         findings.polls = nsmallest(polls_max, wanted, key=wanted.__getitem__)

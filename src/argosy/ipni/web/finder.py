@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from argosy.base.clock import Clock
 from argosy.base.metrics import Metrics, histogram
 from argosy.ipni.model import Result
-from argosy.ipni.ports import Indexer
+from argosy.ipni.ports import Finds
 
 # Some content is everywhere: fourteen thousand records for one CID have been seen, in four megabytes of JSON.
 RESULTS_MAX = 20_000
@@ -21,7 +21,7 @@ FIND_SECONDS = histogram(
 class Finder:
     """An indexer's finds with figures kept of them."""
 
-    def __init__(self, indexer: Indexer, *, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, indexer: Finds, *, clock: Clock, metrics: Metrics) -> None:
         self._indexer = indexer
         self._clock = clock
         self._metrics = metrics

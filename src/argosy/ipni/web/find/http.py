@@ -18,7 +18,7 @@ from argosy.base.metrics import Metrics
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.bases import base58, from_base58
 from argosy.ipni.model import CONTEXT_BYTES_MAX, Provider, Result, StoreFigures
-from argosy.ipni.ports import Indexer
+from argosy.ipni.ports import Finds
 from argosy.ipni.web import page, providers_json, results, routing
 from argosy.ipni.web.asked import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
 from argosy.ipni.web.find.hot import HIT_CACHE, MISS_CACHE, NOTHING, HotFind, pieces
@@ -42,7 +42,7 @@ _ROUTING = {
 }  # fmt: skip
 
 
-def find_app(indexer: Indexer, *, clock: Clock, metrics: Metrics) -> ASGIApp:
+def find_app(indexer: Finds, *, clock: Clock, metrics: Metrics) -> ASGIApp:
     """The find surface alone, for a listener of its own."""
     finder = Finder(indexer, clock=clock, metrics=metrics)
     rest = Starlette(routes=find_routes(indexer, finder, clock=clock))
@@ -50,7 +50,7 @@ def find_app(indexer: Indexer, *, clock: Clock, metrics: Metrics) -> ASGIApp:
     return HotFind(finder, rest)
 
 
-def find_routes(indexer: Indexer, finder: Finder, *, clock: Clock) -> list[BaseRoute]:
+def find_routes(indexer: Finds, finder: Finder, *, clock: Clock) -> list[BaseRoute]:
     find = _Find(indexer, finder, clock)
     return [
         route("/", headers=CORS, GET=find.page),
@@ -69,7 +69,7 @@ def find_routes(indexer: Indexer, finder: Finder, *, clock: Clock) -> list[BaseR
 
 
 class _Find:
-    def __init__(self, indexer: Indexer, finder: Finder, clock: Clock) -> None:
+    def __init__(self, indexer: Finds, finder: Finder, clock: Clock) -> None:
         self._indexer = indexer
         self._finder = finder
         self._clock = clock

@@ -1,0 +1,54 @@
+"""The query layer of the content index: the role `keyspace`, the store of an indexer that writes to it, its front."""
+
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from argosy.app.roles import Process
+from argosy.app.serving import bound, place_of, serve_app
+from argosy.base import logs
+from argosy.base.clock import SystemClock, system_random
+from argosy.ipni.backends.rocks import RocksStore
+from argosy.ipni.keyspace.driver import IngestStore, KeyspaceFront, KeyspaceNode
+from argosy.ipni.keyspace.http import keyspace_app
+from argosy.ipni.keyspace.settings import KeyspaceSettings
+from argosy.ipni.ports import IndexStore
+from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.web.service import find_app
+
+log = logs.get("app")
+
+
+async def keyspace(process: Process) -> None:
+    """Makes the process a query node."""
+    settings = process.loaded.get(KeyspaceSettings)
+    node = await KeyspaceNode.open(settings, clock=SystemClock())
+    process.closing.push_async_callback(node.close)
+    process.tasks.append(node.run())
+    listener = bound(settings.host, settings.port, settings="keyspace.host or keyspace.port")
+    process.closing.callback(listener.close)
+    listener.listen()
+    app = keyspace_app(node.service, token=settings.token, call_s=settings.call_s)
+    process.tasks.append(serve_app(app, listener))
+    log.info("query node up", name=settings.node, url=f"http://{place_of(listener)}")
+
+
+async def index_store(process: Process) -> IndexStore:
+    """An indexer's store: its own disk, or with a layout file the query nodes, and only its own rows on its disk."""
+    settings, layer = process.loaded.get(IndexerSettings), process.loaded.get(KeyspaceSettings)
+    local = await RocksStore.open(Path(settings.folder), is_double_hashed=settings.is_double_hashed)
+    if layer.layout_file is None:
+        return local
+    return await IngestStore.open(layer, local, clock=SystemClock(), random=system_random())
+
+
+async def layer_front(process: Process) -> ASGIApp | None:
+    """What answers finds from a query layer; None if the settings have none."""
+    settings = process.loaded.get(KeyspaceSettings)
+    if settings.layout_file is None or not settings.indexer_urls:
+        return None
+    clock = SystemClock()
+    layer = await KeyspaceFront.open(settings, id=process.this.id or "", clock=clock, random=system_random())
+    process.closing.push_async_callback(layer.close)
+    process.tasks.append(layer.run())
+    return find_app(layer.front, clock=clock, metrics=process.metrics)

@@ -1,0 +1,303 @@
+"""The store of an ingest node: its rows lie with it, what it ingests goes to the query nodes that own it.
+
+Rows are written after every owner has acknowledged the data on its disk, so the cursor is never ahead of it; what was
+sent before a failure is sent again, and changes nothing. Every node learns of every value, for a change of metadata or
+a removal concerns all multihashes of a context, wherever they lie.
+
+Several indexers write to the same nodes. One that is told which providers are its own finds those only: what it does
+not know it would take for left over from a provider that was removed, and have it deleted.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from argosy.base.clock import Clock, Random
+from argosy.base.errors import Conflict, Fenced, NotOwner, Unavailable
+from argosy.base.retry import Backoff
+from argosy.ipni.backends.layout import place
+from argosy.ipni.keyspace import wire
+from argosy.ipni.keyspace.layout import Layout
+from argosy.ipni.keyspace.ports import Membership, QueryNode
+from argosy.ipni.keyspace.slots import by_slot, slot_of
+from argosy.ipni.model import StoreFigures, Value
+from argosy.ipni.ports import IndexStore, Rows
+
+BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0, attempts_max=6)
+AWAY_S = 2.0                    # one that did not answer is asked last for so long
+
+T = TypeVar("T")
+Connect = Callable[[str], QueryNode]
+IsOwn = Callable[[str], Awaitable[bool]]        # of a provider
+
+
+class ShardedStore:
+    """An IndexStore over the nodes of a layout; `local` keeps the rows."""
+
+    def __init__(
+        self,
+        local: IndexStore,
+        membership: Membership,
+        connect: Connect,
+        *,
+        clock: Clock,
+        random: Random,
+        backoff: Backoff = BACKOFF,
+        away_s: float = AWAY_S,
+        is_own: IsOwn | None = None,
+    ) -> None:
+        self._local = local
+        self._membership = membership
+        self._connect = connect
+        self._clock = clock
+        self._random = random
+        self._backoff = backoff
+        self._away_s = away_s
+        self._is_own = is_own
+        self._is_closed = False
+        self._nodes: dict[str, QueryNode] = {}
+        self._away: dict[str, float] = {}       # by URL, until when it is asked last
+
+    # -- changing
+
+    async def put(
+        self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False
+    ) -> None:
+        is_synced = is_durable or bool(rows)
+        slots = by_slot(multihashes)
+
+        async def tell(layout: Layout, name: str) -> None:
+            own = [each for slot, hashes in slots.items() if name in layout.owners[slot] for each in hashes]
+            for at in range(0, max(len(own), 1), wire.PUT_MAX):
+                share = own[at : at + wire.PUT_MAX]
+                is_last = at + wire.PUT_MAX >= len(own)
+                await self._node(layout, name).put(layout.version, value, share, is_durable=is_synced and is_last)
+
+        await self._everywhere(tell)
+        await self._write(rows, is_durable=is_durable)
+
+    async def remove_context(self, provider: str, context: bytes, rows: Rows | None = None) -> None:
+        await self._remove(provider, context, rows)
+
+    async def remove_provider(self, provider: str, rows: Rows | None = None) -> None:
+        await self._remove(provider, None, rows)
+
+    async def _remove(self, provider: str, context: bytes | None, rows: Rows | None) -> None:
+        async def tell(layout: Layout, name: str) -> None:
+            await self._node(layout, name).remove(layout.version, provider, context, is_durable=bool(rows))
+
+        await self._everywhere(tell)
+        await self._write(rows)
+
+    async def _write(self, rows: Rows | None, *, is_durable: bool = False) -> None:
+        if rows:
+            await self._local.write(rows, is_durable=is_durable)
+
+    async def sweep(self, entries_max: int) -> int:
+        """Query nodes free what was removed by themselves."""
+        return await self._local.sweep(entries_max)
+
+    # -- reading
+
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+        asked = by_slot(list(dict.fromkeys(multihashes)))
+        found = await self._tried(lambda layout: self._find(layout, asked))
+        own = await self._own({value.provider for values in found.values() for value in values})
+        return [tuple([value for value in found[each] if value.provider in own]) for each in multihashes]
+
+    async def _own(self, providers: set[str]) -> set[str]:
+        if self._is_own is None:
+            return providers
+        return {each for each in providers if await self._is_own(each)}
+
+    async def _find(self, layout: Layout, asked: dict[int, list[bytes]]) -> dict[bytes, tuple[Value, ...]]:
+        """Each slot from the first of its owners that answers."""
+        found: dict[bytes, tuple[Value, ...]] = {}
+        declined: set[tuple[str, int]] = set()
+        pending = asked
+        while pending:
+            batches = self._batches(layout, pending, declined)
+            got = await asyncio.gather(
+                *(self._ask(layout, name, hashes) for name, hashes in batches), return_exceptions=True
+            )
+            check_passing(got)
+            for (name, hashes), answer in zip(batches, got, strict=True):
+                if isinstance(answer, BaseException):
+                    declined.update((name, slot_of(each)) for each in hashes)
+                else:
+                    found.update(zip(hashes, answer, strict=True))
+            missing = [each for hashes in pending.values() for each in hashes if each not in found]
+            pending = by_slot(missing)
+        return found
+
+    def _batches(
+        self, layout: Layout, pending: dict[int, list[bytes]], declined: set[tuple[str, int]]
+    ) -> list[tuple[str, list[bytes]]]:
+        shares: dict[tuple[str, int], list[bytes]] = {}
+        for slot, hashes in pending.items():
+            names = [name for name in layout.owners[slot] if (name, slot) not in declined]
+            if not names:
+                raise Unavailable(f"no owner of slot {slot} answers ({', '.join(layout.owners[slot])}): try again")
+            name = min(names, key=lambda name: self._is_away(layout.urls[name]))        # the first of the best
+            # A new owner may have one slot and not yet another: asked for each alone, it declines no more than it must.
+            is_new = layout.former is not None and name not in layout.former.owners[slot]
+            shares.setdefault((name, slot if is_new else -1), []).extend(hashes)
+        return [
+            (name, hashes[at : at + wire.FIND_MAX])
+            for (name, _), hashes in shares.items()
+            for at in range(0, len(hashes), wire.FIND_MAX)
+        ]
+
+    async def _ask(self, layout: Layout, name: str, hashes: list[bytes]) -> list[tuple[Value, ...]]:
+        return await self._watched(layout, name, lambda: self._node(layout, name).find(layout.version, hashes))
+
+    async def find_second(self, digests: Sequence[bytes]) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for at in range(0, len(digests), wire.FIND_MAX):
+            part = digests[at : at + wire.FIND_MAX]
+            told = await self._gathered(lambda node, version, part=part: node.find_second(version, part))  # type: ignore[misc]
+            found += [next((each for each in every if each is not None), None) for every in zip(*told, strict=True)]
+        return found
+
+    async def find_value(self, value_key_hash: bytes) -> Value | None:
+        told = await self._gathered(lambda node, version: node.find_value(version, value_key_hash))
+        found = next((each for each in told if each is not None), None)
+        return found if found and await self._own({found.provider}) else None
+
+    async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
+        limit = min(limit, wire.LIST_MAX)
+        told = await self._gathered(
+            lambda node, version: node.multihashes(version, provider, context, start=start, limit=limit)
+        )
+        return sorted({each for every in told for each in every}, key=place)[:limit]
+
+    async def context_size(self, provider: str, context: bytes) -> int:
+        """About: each node counts its own, and what has moved may be counted where it was."""
+        told = await self._gathered(lambda node, version: node.context_size(version, provider, context))
+        return -(-sum(told) // self._copies())
+
+    async def figures(self) -> StoreFigures:
+        told = await self._gathered(lambda node, version: node.status(version))
+        local = await self._local.figures()
+        return StoreFigures(
+            entries=sum(each.figures.entries for each in told) // self._copies(),
+            values=max(each.figures.values for each in told),
+            disk_bytes=sum(each.figures.disk_bytes for each in told) + local.disk_bytes,
+        )
+
+    # -- rows
+
+    async def write(self, rows: Rows, *, is_durable: bool = False) -> None:
+        await self._local.write(rows, is_durable=is_durable)
+
+    async def read(self, key: bytes) -> bytes | None:
+        return await self._local.read(key)
+
+    def scan(self, prefix: bytes) -> AsyncIterator[tuple[bytes, bytes]]:
+        return self._local.scan(prefix)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self._local.close()
+
+    # -- asking nodes
+
+    async def _everywhere(self, tell: Callable[[Layout, str], Awaitable[None]]) -> None:
+        """Until every member has it by the same layout; who has it by that one is not told again."""
+        done: set[tuple[int, str]] = set()
+
+        async def attempt(layout: Layout) -> None:
+            left = [name for name in layout.urls if (layout.version, name) not in done]
+            got = await asyncio.gather(
+                *(self._watched(layout, name, partial(tell, layout, name)) for name in left), return_exceptions=True
+            )
+            done.update((layout.version, name) for name, why in zip(left, got, strict=True) if why is None)
+            check_passing(got)
+            for why in got:
+                if isinstance(why, BaseException):
+                    raise why
+
+        await self._tried(attempt)
+
+    async def _gathered(self, ask: Callable[[QueryNode, int], Awaitable[T]]) -> list[T]:
+        """What all members say; some may be away, as long as every slot has an owner among those that answer."""
+
+        async def attempt(layout: Layout) -> list[T]:
+            names = list(layout.urls)
+            asking = [partial(ask, self._node(layout, name), layout.version) for name in names]
+            got = await asyncio.gather(
+                *(self._watched(layout, name, each) for name, each in zip(names, asking, strict=True)),
+                return_exceptions=True,
+            )
+            check_passing(got)
+            away = {name for name, each in zip(names, got, strict=True) if isinstance(each, BaseException)}
+            check_covered(layout, away)
+            return [each for each in got if not isinstance(each, BaseException)]
+
+        return await self._tried(attempt)
+
+    async def _tried(self, attempt: Callable[[Layout], Awaitable[T]]) -> T:
+        """By the newest layout, a few times."""
+        if self._is_closed:
+            raise Unavailable("the sharded store is closed: open it again")
+        for failures in range(1, self._backoff.attempts_max):
+            layout = self._membership.layout
+            try:
+                return await attempt(layout)
+            except Fenced:
+                raise
+            except (Conflict, Unavailable):
+                newest = await self._membership.reload()
+                if newest.version == layout.version:
+                    await self._clock.sleep(self._backoff.delay(failures, self._random))
+        try:
+            return await attempt(self._membership.layout)
+        except Conflict as why:
+            raise Unavailable(f"the layout file here is older than that of the query nodes ({why})") from None
+
+    async def _watched(self, layout: Layout, name: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Remembers who is away."""
+        url = layout.urls[name]
+        try:
+            answer = await ask()
+        except Unavailable:
+            self._away[url] = self._clock.now() + self._away_s
+            raise
+        self._away.pop(url, None)
+        return answer
+
+    def _is_away(self, url: str) -> bool:
+        return self._away.get(url, 0.0) > self._clock.now()
+
+    def _node(self, layout: Layout, name: str) -> QueryNode:
+        url = layout.urls[name]
+        if url not in self._nodes:
+            self._nodes[url] = self._connect(url)
+        return self._nodes[url]
+
+    def _copies(self) -> int:
+        now = self._membership.layout.now
+        return min(now.replicas, len(now.nodes))
+
+
+def check_passing(got: Iterable[object]) -> None:
+    """Raises what another owner cannot mend: an outdated layout first, for everything else may follow from it."""
+    wrong = [each for each in got if isinstance(each, BaseException)]
+    for why in wrong:
+        if isinstance(why, Conflict):
+            raise why
+    for why in wrong:
+        if not isinstance(why, Unavailable | NotOwner):
+            raise why
+
+
+def check_covered(layout: Layout, away: set[str]) -> None:
+    """Unavailable if some slot has no owner left that surely has all of it."""
+    if not away:
+        return
+    side = layout.former or layout.now
+    for slot, owners in enumerate(side.owners):
+        having = set(owners) - layout.lost
+        if having and having <= away:
+            raise Unavailable(f"no owner of slot {slot} answers ({', '.join(sorted(having))}): try again")

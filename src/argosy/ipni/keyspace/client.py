@@ -1,0 +1,162 @@
+"""The client of query nodes over HTTP.
+
+Whatever a node refuses comes back as the error it was; what did not get there, or was never answered, is Unavailable.
+Every call has a deadline and every answer a bound. All calls to a node may be repeated: the second changes nothing.
+"""
+
+import asyncio
+import io
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from argosy.base.errors import (
+    ArgosyError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    NotOwner,
+    Unauthorized,
+    Unavailable,
+)
+from argosy.ipni.keyspace import wire
+from argosy.ipni.keyspace.ports import Export, NodeStatus
+from argosy.ipni.model import StoreFigures, Value
+
+CONNECT_S = 3.0
+KEEP_ALIVE_S = 4.0              # less than the 5 s after which uvicorn closes what is idle
+CONNECTIONS_PER_NODE_MAX = 32
+WHOLE_BYTES_MAX = 1 << 20       # a larger body is sent in pieces, so that others may run meanwhile
+
+A = TypeVar("A")
+Q = TypeVar("Q")
+
+_KINDS: Mapping[int, type[ArgosyError]] = {
+    400: Invalid, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 421: NotOwner,
+}  # fmt: skip
+
+
+class Connections:
+    """The way to all nodes. Belongs to the event loop it is first used in; `close` it."""
+
+    def __init__(self, *, token: str | None, call_s: float) -> None:
+        self._token = token
+        self._call_s = call_s
+        self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
+
+    def node(self, url: str) -> "NodeClient":
+        return NodeClient(self, url)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def post(self, url: URL, body: bytes) -> bytes:
+        headers = {"authorization": f"Bearer {self._token}", "content-type": "application/msgpack"}
+        try:
+            async with (
+                asyncio.timeout(self._call_s),
+                self._opened().post(url, data=_sent(body), headers=headers, allow_redirects=False) as answer,
+            ):
+                data = await _bounded(answer)
+        except TimeoutError:
+            raise Unavailable(f"{url} did not answer within {self._call_s} s") from None
+        except (aiohttp.ClientError, OSError) as why:
+            raise Unavailable(f"{url} cannot be reached ({type(why).__name__}: {why}): is the query node up?") from None
+        if answer.status != 200:
+            raise _error(url, answer.status, data)
+        return data
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise Unavailable("this client has been closed")
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=0, limit_per_host=CONNECTIONS_PER_NODE_MAX, keepalive_timeout=KEEP_ALIVE_S
+            )
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
+        return self._session
+
+
+class NodeClient:
+    """One node; see `ports.QueryNode`."""
+
+    def __init__(self, connections: Connections, url: str) -> None:
+        self._connections = connections
+        self._base = url + wire.PREFIX
+
+    async def put(self, version: int, value: Value, multihashes: Sequence[bytes], *, is_durable: bool) -> None:
+        await self._call(wire.PUT, (version, wire.row(value), list(multihashes), is_durable))
+
+    async def remove(self, version: int, provider: str, context: bytes | None, *, is_durable: bool) -> None:
+        await self._call(wire.REMOVE, (version, provider, context, is_durable))
+
+    async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+        found = wire.spelled_out(await self._call(wire.FIND, (version, list(multihashes))))
+        return _as_many(found, multihashes)
+
+    async def find_second(self, version: int, digests: Sequence[bytes]) -> list[bytes | None]:
+        return _as_many(await self._call(wire.SECOND, (version, list(digests))), digests)
+
+    async def find_value(self, version: int, value_key_hash: bytes) -> Value | None:
+        row = await self._call(wire.VALUE, (version, value_key_hash))
+        return None if row is None else Value(*row)
+
+    async def multihashes(
+        self, version: int, provider: str, context: bytes, *, start: bytes, limit: int
+    ) -> list[bytes]:
+        return await self._call(wire.LIST, (version, provider, context, start, limit))
+
+    async def context_size(self, version: int, provider: str, context: bytes) -> int:
+        return await self._call(wire.SIZE, (version, provider, context))
+
+    async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> Export:
+        rows, entries, finished, rest = await self._call(wire.EXPORT, (version, list(slots), cursor, limit))
+        if not 0 <= finished <= len(slots) or any(not 0 <= at < len(rows) for _, at in entries):
+            raise Invalid(f"{self._base} exported what does not fit together: is it another version of the program?")
+        return Export([Value(*row) for row in rows], entries, finished, rest)
+
+    async def status(self, version: int) -> NodeStatus:
+        name, own, held, left, is_cleared, figures = await self._call(wire.STATUS, (version,))
+        return NodeStatus(name, own, held, left, is_cleared, StoreFigures(*figures))
+
+    async def _call(self, call: wire.Call[Q, A], request: Q) -> A:
+        return call.answer(await self._connections.post(URL(self._base + call.name), wire.pack(request)))
+
+
+def _sent(body: bytes) -> bytes | io.BytesIO:
+    return body if len(body) < WHOLE_BYTES_MAX else io.BytesIO(body)
+
+
+async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_any():
+        size += len(part)
+        if size > wire.ANSWER_BYTES_MAX:
+            answer.close()
+            raise Invalid(f"{answer.url} answered more than {wire.ANSWER_BYTES_MAX} bytes: ask for less at once")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _as_many(answers: list[A], asked: Sequence[bytes]) -> list[A]:
+    if len(answers) != len(asked):
+        raise Invalid(f"a query node gave {len(answers)} answers to {len(asked)} questions")
+    return answers
+
+
+def _error(url: URL, status: int, data: bytes) -> ArgosyError:
+    try:
+        message = str(msgspec.json.decode(data)["error"]["message"])
+    except (msgspec.DecodeError, LookupError, TypeError):
+        message = "without a word"
+    return _KINDS.get(status, Unavailable)(f"{url} answered {status}: {message}")

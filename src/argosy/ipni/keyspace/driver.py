@@ -1,0 +1,197 @@
+"""The query layer from its settings: the layout file, a query node, the store of an ingest node, and the front."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from argosy.base.clock import Clock, Random
+from argosy.base.errors import Invalid, Unavailable
+from argosy.base.retry import Backoff
+from argosy.ipni import keys
+from argosy.ipni.admin.client import IndexerClient
+from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
+from argosy.ipni.keyspace.backends.sharded import ShardedStore
+from argosy.ipni.keyspace.client import Connections
+from argosy.ipni.keyspace.document import parse, spell
+from argosy.ipni.keyspace.front import QueryFront
+from argosy.ipni.keyspace.layout import Layout
+from argosy.ipni.keyspace.ports import NodeStatus, RangedStore
+from argosy.ipni.keyspace.service import QueryNodeService
+from argosy.ipni.keyspace.settings import KeyspaceSettings
+from argosy.ipni.keyspace.worker import Upkeep
+from argosy.ipni.ports import IndexStore
+
+LAYOUT_FILE_BYTES_MAX = 1 << 20
+BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0)
+
+
+class FileMembership:
+    """The layout in a file. A wrong file stops the start; later the former layout holds until it is mended."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path)
+        self._layout = read_layout(self._path)
+        self.problem = ""
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    async def reload(self) -> Layout:
+        try:
+            newest = await asyncio.to_thread(read_layout, self._path)
+            self.problem = ""
+        except Invalid as why:
+            self.problem = str(why)
+            return self._layout
+        if newest.version > self._layout.version:
+            self._layout = newest
+        elif newest.version == self._layout.version and newest.mark != self._layout.mark:
+            self.problem = f"{self._path} has changed and is still version {newest.version}: give it a new version"
+        return self._layout
+
+
+class KeyspaceNode:
+    """A query node with its store and its upkeep. `run` until cancelled, then `close`; serve `service` over HTTP."""
+
+    def __init__(self, service: QueryNodeService, upkeep: Upkeep, connections: Connections) -> None:
+        self.service = service
+        self.upkeep = upkeep
+        self._connections = connections
+
+    @classmethod
+    async def open(cls, settings: KeyspaceSettings, *, clock: Clock, store: RangedStore | None = None) -> Self:
+        """Invalid if the settings do not make a node, or if it must not follow the layout."""
+        if settings.layout_file is None or not settings.node:
+            raise Invalid("a query node needs keyspace.layout_file and keyspace.node")
+        membership = await asyncio.to_thread(FileMembership, settings.layout_file)
+        kept = store or await RangedRocksStore.open(
+            settings.folder, is_double_hashed=settings.is_double_hashed, clock=clock
+        )
+        service = QueryNodeService(settings.node, kept, membership)
+        try:
+            await service.open()
+        except BaseException:
+            await kept.close()
+            raise
+        connections = Connections(token=settings.token, call_s=settings.call_s)
+        return cls(service, Upkeep(service, connections.node, clock=clock, settings=settings), connections)
+
+    async def run(self) -> None:
+        await self.upkeep.run()
+
+    async def close(self) -> None:
+        await self._connections.close()
+        await self.service.close()
+
+
+class IngestStore(ShardedStore):
+    """The ShardedStore of an indexer: it finds what belongs to the providers that the indexer has a row of."""
+
+    def __init__(
+        self, settings: KeyspaceSettings, local: IndexStore, membership: FileMembership, *, clock: Clock, random: Random
+    ) -> None:
+        self._connections = Connections(token=settings.token, call_s=settings.call_s)
+        super().__init__(
+            local,
+            membership,
+            self._connections.node,
+            clock=clock,
+            random=random,
+            backoff=_backoff(settings),
+            away_s=settings.away_s,
+            is_own=self._is_known,
+        )
+
+    @classmethod
+    async def open(cls, settings: KeyspaceSettings, local: IndexStore, *, clock: Clock, random: Random) -> Self:
+        """`local` keeps the rows of the indexer, and is closed with this."""
+        if settings.layout_file is None:
+            raise Invalid("a sharded store needs keyspace.layout_file")
+        membership = await asyncio.to_thread(FileMembership, settings.layout_file)
+        return cls(settings, local, membership, clock=clock, random=random)
+
+    async def close(self) -> None:
+        await self._connections.close()
+        await super().close()
+
+    async def _is_known(self, provider: str) -> bool:
+        return await self._local.read(keys.provider(provider)) is not None
+
+
+class KeyspaceFront:
+    """The front with its store and the clients of the indexers. `run` until cancelled, then `close`."""
+
+    def __init__(
+        self, front: QueryFront, store: ShardedStore, connections: Connections, clients: Sequence[IndexerClient],
+        *, every_s: float,
+    ) -> None:  # fmt: skip
+        self.front = front
+        self._store = store
+        self._connections = connections
+        self._clients = clients
+        self._every_s = every_s
+
+    @classmethod
+    async def open(cls, settings: KeyspaceSettings, *, id: str, clock: Clock, random: Random) -> Self:
+        if settings.layout_file is None or not settings.indexer_urls:
+            raise Invalid("the front of a query layer needs keyspace.layout_file and keyspace.indexer_urls")
+        membership = await asyncio.to_thread(FileMembership, settings.layout_file)
+        connections = Connections(token=settings.token, call_s=settings.call_s)
+        store = ShardedStore(
+            MemoryStore(), membership, connections.node,
+            clock=clock, random=random, backoff=_backoff(settings), away_s=settings.away_s,
+        )  # fmt: skip
+        clients = [IndexerClient(find_url=url, call_s=settings.call_s) for url in settings.indexer_urls]
+        front = QueryFront(id, store, clients, clock=clock)
+        await front.refresh()
+        return cls(front, store, connections, clients, every_s=settings.providers_s)
+
+    async def run(self) -> None:
+        await self.front.run(self._every_s)
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
+        await self._connections.close()
+        await self._store.close()
+
+
+def _backoff(settings: KeyspaceSettings) -> Backoff:
+    return Backoff(BACKOFF.first_s, BACKOFF.ceiling_s, attempts_max=settings.attempts_max)
+
+
+def read_layout(path: Path) -> Layout:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LAYOUT_FILE_BYTES_MAX + 1)
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as why:
+        raise Invalid(f"the layout file {path} cannot be read ({why}): see keyspace.layout_file") from None
+    if len(data) > LAYOUT_FILE_BYTES_MAX:
+        raise Invalid(f"the layout file {path} has more than {LAYOUT_FILE_BYTES_MAX} bytes")
+    try:
+        return parse(text, is_toml=path.suffix == ".toml")
+    except Invalid as why:
+        raise Invalid(f"{path}: {why}") from None
+
+
+def write_layout(path: Path, layout: Layout) -> None:
+    """As JSON, whole or not at all."""
+    beside = path.with_suffix(".new")
+    beside.write_text(spell(layout))
+    beside.replace(path)
+
+
+async def statuses(layout: Layout, connections: Connections) -> list[NodeStatus]:
+    """What every member says, at this layout; Unavailable if one cannot be reached or does not follow it."""
+    return await asyncio.gather(*(connections.node(url).status(layout.version) for url in layout.urls.values()))
+
+
+async def check_moved(layout: Layout, connections: Connections) -> None:
+    """Unavailable unless every member has all that it owns: then, and not before, the layout may be settled."""
+    for each in await statuses(layout, connections):
+        if each.left:
+            raise Unavailable(f"node {each.name} has {each.left} slots still to gather: settle when they are there")

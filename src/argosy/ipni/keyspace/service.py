@@ -1,0 +1,268 @@
+"""A query node: an index of some slots, and the layout by which it has them.
+
+KEY-1: it answers for a slot only if it has every live entry of it. Requests pass together, each at the node's own
+version; a new layout waits for those inside, so when a node has told a version, nothing of an older one is under way.
+
+While slots move, whatever is written goes to their new owner too. So what a page of another node brings is old news:
+it never brings back what was removed since the move began (that is written down), nor an older metadata of a context.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from argosy.base.errors import Conflict, Invalid, NotOwner, Unavailable
+from argosy.ipni.backends.layout import value_key_hash
+from argosy.ipni.keyspace import keys, plan
+from argosy.ipni.keyspace import state as states
+from argosy.ipni.keyspace.layout import Layout
+from argosy.ipni.keyspace.ports import Export, Membership, NodeStatus, RangedStore
+from argosy.ipni.keyspace.slots import SLOTS, bounds, slot_of
+from argosy.ipni.model import Value
+
+ROWS_PER_BATCH = 1000
+SLOTS_PER_TURN = 64
+
+
+class Gate:
+    """Many pass together; whoever wants to be alone waits for those inside, and the next wait for it."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._turn = asyncio.Lock()
+        self._is_empty = asyncio.Event()
+        self._is_open = asyncio.Event()
+        self._is_open.set()
+
+    @asynccontextmanager
+    async def passing(self) -> AsyncIterator[None]:
+        while not self._is_open.is_set():
+            await self._is_open.wait()
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            if not self._inside:
+                self._is_empty.set()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        async with self._turn:
+            self._is_open.clear()
+            try:
+                while self._inside:
+                    self._is_empty.clear()
+                    await self._is_empty.wait()
+                yield
+            finally:
+                self._is_open.set()
+
+
+class QueryNodeService:
+    """One node; `open` it, and `close` it with its store."""
+
+    def __init__(self, name: str, store: RangedStore, membership: Membership) -> None:
+        self.name = name
+        self._store = store
+        self._membership = membership
+        self._gate = Gate()
+        self._changing = asyncio.Lock()         # a page looks at what is there before it writes
+        self._state: states.State | None = None
+        self._layout: Layout | None = None
+        self._readable: frozenset[int] = frozenset()
+        self._gains: list[plan.Move] = []
+
+    async def open(self) -> None:
+        """Invalid if it must not follow the layout."""
+        row = await self._store.read(keys.STATE)
+        self._state = states.unpack(row) if row else None
+        await self._adopt(self._membership.layout)
+
+    async def close(self) -> None:
+        async with self._gate.alone():
+            await self._store.close()
+
+    # -- the layout
+
+    @property
+    def layout(self) -> Layout:
+        assert self._layout is not None, "open the node first"
+        return self._layout
+
+    @property
+    def state(self) -> states.State:
+        assert self._state is not None, "open the node first"
+        return self._state
+
+    async def reload(self) -> None:
+        """Follows the newest layout; Invalid if it must not, and then it stays with its own."""
+        newest = await self._membership.reload()
+        if newest.version > self.layout.version:
+            await self._adopt(newest)
+
+    async def _adopt(self, layout: Layout) -> None:
+        async with self._gate.alone():
+            if self._layout is not None and layout.version <= self._layout.version:
+                return
+            try:
+                following = states.adopted(self._state, layout, self.name)
+            except Invalid as why:
+                raise Invalid(f"node {self.name} cannot follow layout {layout.version}: {why}") from None
+            await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
+            self._layout = layout
+            self._gains = plan.gains(layout, self.name)
+            self._take(following)
+
+    def _take(self, following: states.State) -> None:
+        self._state = following
+        self._readable = states.readable(following, self.layout, self.name)
+
+    @asynccontextmanager
+    async def _at(self, version: int) -> AsyncIterator[Layout]:
+        """Inside, the layout has this version."""
+        if version > self.layout.version:
+            try:
+                await self.reload()
+            except Invalid as why:              # the operator's to mend; the caller has done nothing wrong
+                raise Unavailable(str(why)) from None
+        async with self._gate.passing():
+            own = self.layout
+            if version < own.version:
+                raise Conflict(f"layout {version} is out of date, node {self.name} has {own.version}: read it again")
+            if version > own.version:
+                raise Unavailable(f"node {self.name} has layout {own.version} and not yet {version}: give it that file")
+            yield own
+
+    def _check_readable(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            if slot not in self._readable:
+                raise NotOwner(f"node {self.name} has not got slot {slot}: ask another of its owners")
+
+    # -- changing
+
+    async def put(self, version: int, value: Value, multihashes: Sequence[bytes], *, is_durable: bool) -> None:
+        async with self._at(version), self._changing:
+            await self._store.put(value, multihashes, is_durable=is_durable)
+
+    async def remove(self, version: int, provider: str, context: bytes | None, *, is_durable: bool) -> None:
+        async with self._at(version) as layout, self._changing:
+            rows = {keys.removed(version, provider, context): b""} if layout.former else {}
+            if context is None:
+                await self._store.remove_provider(provider, rows)
+            else:
+                await self._store.remove_context(provider, context, rows)
+            if is_durable:
+                await self._store.write({}, is_durable=True)
+
+    # -- reading
+
+    async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+        async with self._at(version):
+            self._check_readable([slot_of(each) for each in multihashes])
+            return await self._store.find(multihashes)
+
+    async def find_second(self, version: int, digests: Sequence[bytes]) -> list[bytes | None]:
+        async with self._at(version):
+            return await self._store.find_second(digests)
+
+    async def find_value(self, version: int, value_key_hash: bytes) -> Value | None:
+        async with self._at(version):
+            return await self._store.find_value(value_key_hash)
+
+    async def multihashes(
+        self, version: int, provider: str, context: bytes, *, start: bytes, limit: int
+    ) -> list[bytes]:
+        async with self._at(version):
+            return await self._store.multihashes(provider, context, start=start, limit=limit)
+
+    async def context_size(self, version: int, provider: str, context: bytes) -> int:
+        async with self._at(version):
+            return await self._store.context_size(provider, context)
+
+    async def status(self, version: int) -> NodeStatus:
+        async with self._at(version):
+            left = len(states.left(self.state, self.layout, self.name))
+            figures = await self._store.figures()
+            return NodeStatus(
+                self.name, self.state.version, len(self._readable), left, self.state.is_cleared, figures
+            )
+
+    # -- moving
+
+    async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> Export:
+        """As much of these slots as one page may have, from `cursor` in the first of them on."""
+        async with self._at(version):
+            self._check_readable(slots)
+            places: dict[Value, int] = {}
+            entries: list[tuple[bytes, int]] = []
+            for finished, slot in enumerate(slots):
+                start, end = bounds(slot)
+                page = await self._store.entries(cursor or start, end, limit=limit - len(entries))
+                entries += [(each, places.setdefault(value, len(places))) for each, value in page.entries]
+                if page.rest or (len(entries) >= limit and finished + 1 < len(slots)):
+                    return Export(list(places), entries, finished + (not page.rest), page.rest)
+                cursor = b""
+            return Export(list(places), entries, len(slots), b"")
+
+    def gains_left(self) -> list[plan.Move]:
+        """What it has to gather still."""
+        return [each for each in self._gains if each.slot not in self.state.held]
+
+    async def take(self, version: int, slots: Sequence[int], page: Export) -> None:
+        """Writes a page of some slots of another node; those that it finishes are this node's from now on."""
+        by_value: dict[int, list[bytes]] = {}
+        for multihash, at in page.entries:
+            by_value.setdefault(at, []).append(multihash)
+        async with self._at(version), self._changing:
+            for at, multihashes in by_value.items():
+                value = page.values[at]
+                if await self._is_removed(version, value):
+                    continue
+                known = await self._store.find_value(value_key_hash(value.provider, value.context))
+                await self._store.put(known or value, multihashes)
+            if page.finished:
+                held = self.state.held | set(slots[: page.finished])
+                following = replace(self.state, held=held)
+                # On disk before anybody is told: others will delete theirs for it.
+                await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
+                self._take(following)
+
+    async def _is_removed(self, version: int, value: Value) -> bool:
+        marks = [keys.removed(version, value.provider, context) for context in (None, value.context)]
+        return any([await self._store.read(mark) is not None for mark in marks])
+
+    # -- clearing
+
+    async def clear(self, version: int, *, entries_max: int) -> int:
+        """Deletes what no longer belongs here, once every member follows this settled layout; how many there were."""
+        async with self._at(version) as layout:
+            if layout.former is not None or self.state.is_cleared:
+                return 0
+            own = layout.now.slots_of(self.name)
+            if self.state.held != own:
+                await self._write_state(replace(self.state, held=own))
+            dropped = 0
+            for slot in range(SLOTS):
+                if slot % SLOTS_PER_TURN == 0:
+                    await asyncio.sleep(0)          # looking through many empty ones takes its time too
+                if slot not in own:
+                    dropped += await self._store.drop(*bounds(slot), limit=entries_max - dropped)
+                if dropped >= entries_max:
+                    return dropped
+            await self._forget_removals()
+            await self._write_state(replace(self.state, is_cleared=True))
+            return dropped
+
+    async def sweep(self, entries_max: int) -> int:
+        return await self._store.sweep(entries_max)
+
+    async def _write_state(self, following: states.State) -> None:
+        await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
+        self._take(following)
+
+    async def _forget_removals(self) -> None:
+        gone = [key async for key, _ in self._store.scan(keys.REMOVED)]
+        for at in range(0, len(gone), ROWS_PER_BATCH):
+            await self._store.write(dict.fromkeys(gone[at : at + ROWS_PER_BATCH]))

@@ -1,0 +1,102 @@
+"""What query nodes and those who ask them say to one another: msgpack, every part of it bounded."""
+
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.ipni.keyspace.slots import SLOTS
+from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, Value
+
+PREFIX = "/keyspace/v1/"
+BODY_BYTES_MAX = 8 << 20
+ANSWER_BYTES_MAX = 64 << 20     # one multihash with the most values a store tells has some 20 MB
+PUT_MAX = 16_384                # multihashes in a request; more go in several
+FIND_MAX = 1024
+LIST_MAX = 16_384
+EXPORT_MAX = 16_384
+EXPORT_SLOTS_MAX = SLOTS
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+T = TypeVar("T")
+
+Multihash = Annotated[bytes, msgspec.Meta(max_length=160)]
+Peer = Annotated[str, msgspec.Meta(max_length=256)]
+Context = Annotated[bytes, msgspec.Meta(max_length=CONTEXT_BYTES_MAX)]
+Metadata = Annotated[bytes, msgspec.Meta(max_length=METADATA_BYTES_MAX)]
+Place = Annotated[bytes, msgspec.Meta(max_length=512)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)]
+Slot = Annotated[int, msgspec.Meta(ge=0, lt=SLOTS)]
+Row = tuple[Peer, Context, Metadata]
+
+
+class Call(Generic[Q, A]):
+    """One kind of request, its version first, and its answer."""
+
+    def __init__(self, name: str, request: Any, answer: Any) -> None:
+        self.name = name
+        self._request: msgspec.msgpack.Decoder[Q] = msgspec.msgpack.Decoder(request)
+        self._answer: msgspec.msgpack.Decoder[A] = msgspec.msgpack.Decoder(answer)
+
+    def request(self, data: bytes) -> Q:
+        return self._decoded(self._request, data)
+
+    def answer(self, data: bytes) -> A:
+        return self._decoded(self._answer, data)
+
+    def _decoded(self, decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
+        try:
+            return decoder.decode(data)
+        except msgspec.DecodeError as why:
+            raise Invalid(f"this is no {self.name} of the query layer: {why}") from None
+
+
+PUT: Call[tuple[int, Row, list[bytes], bool], None]
+PUT = Call("put", tuple[int, Row, Annotated[list[Multihash], msgspec.Meta(max_length=PUT_MAX)], bool], None)
+REMOVE: Call[tuple[int, str, bytes | None, bool], None]
+REMOVE = Call("remove", tuple[int, Peer, Context | None, bool], None)
+FIND: Call[tuple[int, list[bytes]], tuple[list[Row], list[list[int]]]]
+FIND = Call("find", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]],
+            tuple[list[Row], list[list[int]]])  # fmt: skip
+SECOND: Call[tuple[int, list[bytes]], list[bytes | None]]
+SECOND = Call("second", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]],
+              list[bytes | None])  # fmt: skip
+VALUE: Call[tuple[int, bytes], Row | None]
+VALUE = Call("value", tuple[int, Multihash], Row | None)
+LIST: Call[tuple[int, str, bytes, bytes, int], list[bytes]]
+LIST = Call("list", tuple[int, Peer, Context, Place, Limit], list[bytes])
+SIZE: Call[tuple[int, str, bytes], int]
+SIZE = Call("size", tuple[int, Peer, Context], int)
+EXPORT: Call[tuple[int, list[int], bytes, int], tuple[list[Row], list[tuple[bytes, int]], int, bytes]]
+EXPORT = Call(
+    "export",
+    tuple[int, Annotated[list[Slot], msgspec.Meta(max_length=EXPORT_SLOTS_MAX)], Place, Limit],
+    tuple[list[Row], list[tuple[bytes, int]], int, bytes],
+)
+STATUS: Call[tuple[int], tuple[str, int, int, int, bool, tuple[int, int, int]]]
+STATUS = Call("status", tuple[int], tuple[str, int, int, int, bool, tuple[int, int, int]])
+
+
+def pack(node: object) -> bytes:
+    return msgspec.msgpack.encode(node)
+
+
+def row(value: Value) -> Row:
+    return value.provider, value.context, value.metadata
+
+
+def interned(found: list[tuple[Value, ...]]) -> tuple[list[Row], list[list[int]]]:
+    """Each value once, and for each multihash the places of its own."""
+    places: dict[Value, int] = {}
+    lists = [[places.setdefault(value, len(places)) for value in values] for values in found]
+    return [row(value) for value in places], lists
+
+
+def spelled_out(answer: tuple[list[Row], list[list[int]]]) -> list[tuple[Value, ...]]:
+    rows, lists = answer
+    values = [Value(*each) for each in rows]
+    try:
+        return [tuple([values[at] for at in places]) for places in lists]
+    except IndexError:
+        raise Invalid("the answer of a query node names a value that it does not tell") from None

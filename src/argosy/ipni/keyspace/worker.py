@@ -1,0 +1,101 @@
+"""What a query node does by itself: follows the layout, gathers the slots it owns anew, deletes what it must not keep.
+
+Each step is bounded, and what it has done is written down, so a node that was stopped goes on where it was; of a slot
+that was under way it asks again from the beginning.
+"""
+
+from argosy.base import logs
+from argosy.base.clock import Clock
+from argosy.base.errors import ArgosyError, Conflict, Invalid, NotOwner, Unavailable
+from argosy.ipni.keyspace.backends.sharded import Connect
+from argosy.ipni.keyspace.plan import next_pull
+from argosy.ipni.keyspace.service import QueryNodeService
+from argosy.ipni.keyspace.settings import KeyspaceSettings
+
+PULL_SLOTS_MAX = 256            # asked for in one request, as far as they fit a page
+
+_log = logs.get("ipni.keyspace")
+
+
+class Upkeep:
+    """Of one node; `run` until cancelled."""
+
+    def __init__(
+        self, node: QueryNodeService, connect: Connect, *, clock: Clock, settings: KeyspaceSettings | None = None
+    ) -> None:
+        self._node = node
+        self._connect = connect
+        self._clock = clock
+        self._settings = settings or KeyspaceSettings()
+        self._failures = 0
+        self._under_way: tuple[str, int, bytes] = ("", -1, b"")        # source, slot, where to go on in it
+        self._safe_version = 0
+        self._told = ""
+
+    async def run(self) -> None:
+        while True:
+            try:
+                is_more = await self.step()
+            except ArgosyError as why:
+                self._tell(why)
+                is_more = False
+            if not is_more:
+                await self._clock.sleep(self._settings.idle_s)
+
+    async def step(self) -> bool:
+        """Whether there may be more to do at once."""
+        try:
+            await self._node.reload()
+        except Invalid as why:
+            self._tell(why)
+        return await self._pull() or await self._clear() or await self._sweep()
+
+    async def _pull(self) -> bool:
+        layout, node = self._node.layout, self._node
+        source, slots = next_pull(node.gains_left(), failures=self._failures, slots_max=PULL_SLOTS_MAX)
+        if not slots:
+            self._failures = 0
+            return False
+        cursor = self._under_way[2] if self._under_way[:2] == (source, slots[0]) else b""
+        self._under_way = ("", -1, b"")
+        try:
+            away = self._connect(layout.urls[source])
+            page = await away.export(layout.version, slots, cursor, limit=self._settings.page_entries)
+            await node.take(layout.version, slots, page)
+        except (Unavailable, NotOwner, Conflict) as why:
+            self._failures += 1         # and with it another source
+            self._tell(why)
+            return False
+        if page.finished < len(slots):
+            self._under_way = (source, slots[page.finished], page.cursor)
+        return True
+
+    async def _clear(self) -> bool:
+        layout, node = self._node.layout, self._node
+        if layout.former is not None or node.state.is_cleared or not await self._is_safe():
+            return False
+        await node.clear(layout.version, entries_max=self._settings.clear_entries)
+        return True
+
+    async def _is_safe(self) -> bool:
+        """Whether all members follow this layout: then each has all that it owns, and nobody reads by an older one."""
+        layout = self._node.layout
+        if self._safe_version != layout.version:
+            for name, url in layout.urls.items():
+                if name != self._node.name:
+                    try:
+                        await self._connect(url).status(layout.version)
+                    except (Unavailable, Conflict) as why:
+                        self._tell(why)
+                        return False
+            self._safe_version = layout.version
+        return True
+
+    async def _sweep(self) -> bool:
+        return await self._node.sweep(self._settings.clear_entries) > 0
+
+    def _tell(self, why: ArgosyError) -> None:
+        """Once, however often it is tried."""
+        if str(why) != self._told:
+            self._told = str(why)
+            _log.warning("query node waits", node=self._node.name, why=self._told)

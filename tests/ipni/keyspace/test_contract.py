@@ -1,0 +1,32 @@
+"""The contract of IndexStore holds for a store that is spread over query nodes."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from argosy.ipni.ports import IndexStore
+from tests.contracts import test_index_store as contract
+from tests.ipni.keyspace.stage import fleet
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[IndexStore]:
+    async with fleet(tmp_path) as made:
+        await made.found("abc", 2)
+        yield await made.store()
+
+
+# Query nodes sweep by themselves, so these have nothing to count here.
+SWEEPING = {
+    "test_a_removed_provider_that_comes_back_keeps_what_is_new",
+    "test_a_sweep_frees_no_more_than_it_is_told_and_goes_on",
+    "test_a_sweep_finds_its_own_among_many_that_begin_alike",
+}
+TESTS = {name: test for name, test in vars(contract).items() if name.startswith("test_") and name not in SWEEPING}
+globals().update(TESTS)
+
+
+def test_the_contract_is_run() -> None:
+    assert vars(contract).keys() > SWEEPING
+    assert len(TESTS) > 20

@@ -1,0 +1,32 @@
+import pytest
+
+from argosy.base.errors import Invalid
+from argosy.ipni.keyspace.document import parse, spell
+from argosy.ipni.keyspace.layout import Layout, Side
+from tests.ipni.keyspace.test_plan import moving, side
+
+
+@pytest.mark.parametrize(
+    "layout", [Layout(1, side("ab")), moving("abc", "abd", 3), moving("ab", "b", 1, frozenset("a"))]
+)
+def test_a_layout_is_read_as_it_was_written(layout: Layout) -> None:
+    assert parse(spell(layout)) == layout
+
+
+def test_a_layout_may_be_toml() -> None:
+    text = 'version = 1\nreplicas = 2\n[nodes]\na = "10.0.0.1:3010"\nb = "http://10.0.0.2:3010/"\n'
+    nodes = {"a": "http://10.0.0.1:3010", "b": "http://10.0.0.2:3010"}
+    assert parse(text, is_toml=True) == Layout(1, Side(nodes, 2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{", '{"version": 1}', '{"version": "1", "nodes": {"a": "http://a"}}',
+        '{"version": 1, "nodes": {"a": "http://a"}, "replica": 2}', '{"version": 1, "nodes": {"a": "ftp://a"}}',
+        '{"version": 1, "nodes": {"a b": 1}}', '{"version": 1, "nodes": {}}',
+    ],
+)  # fmt: skip
+def test_what_is_no_layout_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse(text)

@@ -1,0 +1,98 @@
+"""The query layer from its settings and its file."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from argosy.base.clock import seeded_random
+from argosy.base.errors import Invalid
+from argosy.base.settings import load
+from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.keyspace.driver import (
+    FileMembership,
+    IngestStore,
+    KeyspaceFront,
+    KeyspaceNode,
+    read_layout,
+    write_layout,
+)
+from argosy.ipni.keyspace.layout import Layout, changed
+from argosy.ipni.keyspace.settings import KeyspaceSettings
+from tests.ipni.keyspace.stage import CLOCK, fleet
+from tests.ipni.keyspace.test_plan import side
+
+FIRST = Layout(1, side("ab"))
+
+
+async def test_a_layout_is_followed_as_its_file_changes_and_never_backwards(tmp_path: Path) -> None:
+    path = tmp_path / "layout.json"
+    write_layout(path, FIRST)
+    membership = FileMembership(path)
+    second = changed(FIRST, side("abc").nodes)
+    write_layout(path, second)
+    assert membership.layout == FIRST
+    assert await membership.reload() == second
+    write_layout(path, FIRST)
+    assert await membership.reload() == second
+
+
+async def test_a_file_that_has_become_wrong_changes_nothing_and_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "layout.json"
+    write_layout(path, FIRST)
+    membership = FileMembership(path)
+    path.write_text("{")
+    assert await membership.reload() == FIRST
+    assert str(path) in membership.problem
+    write_layout(path, FIRST)
+    await membership.reload()
+    assert membership.problem == ""
+    write_layout(path, Layout(1, side("abc")))
+    assert await membership.reload() == FIRST
+    assert "give it a new version" in membership.problem
+
+
+def test_a_file_that_is_missing_wrong_or_too_large_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "layout.toml"
+    with pytest.raises(Invalid, match="cannot be read"):
+        read_layout(path)
+    path.write_text("version = ")
+    with pytest.raises(Invalid, match=r"layout\.toml: the layout file is not"):
+        read_layout(path)
+    path.write_bytes(b" " * ((1 << 20) + 1))
+    with pytest.raises(Invalid, match="more than"):
+        read_layout(path)
+    path.write_text('version = 1\nnodes = { a = "http://a" }\n')
+    assert read_layout(path).now.nodes == {"a": "http://a"}
+
+
+async def test_a_node_keeps_its_part_in_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "layout.json"
+    write_layout(path, Layout(1, side("a", 1)))
+    settings = KeyspaceSettings(layout_file=str(path), node="a", token="t", folder=str(tmp_path / "a"))
+    for _ in range(2):
+        node = await KeyspaceNode.open(settings, clock=CLOCK)
+        assert node.service.state.version == 1
+        await node.close()
+    with pytest.raises(Invalid, match=r"node b cannot follow layout 1: it is no member"):
+        await KeyspaceNode.open(replace(settings, node="b", folder=str(tmp_path / "b")), clock=CLOCK)
+
+
+async def test_a_node_does_not_start_with_an_empty_folder_where_it_should_have_data(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "rocks") as made:
+        await made.found("ab", 1)
+        await made.change("abc")
+        with pytest.raises(Invalid, match="its store is empty, and should have slots already"):
+            await KeyspaceNode.open(replace(made.settings("a"), folder=str(tmp_path / "another")), clock=CLOCK)
+
+
+async def test_what_the_settings_leave_out_is_told() -> None:
+    nothing = KeyspaceSettings()
+    with pytest.raises(Invalid, match=r"keyspace\.node"):
+        await KeyspaceNode.open(nothing, clock=CLOCK)
+    with pytest.raises(Invalid, match=r"keyspace\.layout_file"):
+        await IngestStore.open(nothing, MemoryStore(), clock=CLOCK, random=seeded_random(1))
+    with pytest.raises(Invalid, match=r"keyspace\.indexer_urls"):
+        await KeyspaceFront.open(nothing, id="front", clock=CLOCK, random=seeded_random(1))
+    with pytest.raises(Invalid, match="token must be set"):
+        load([KeyspaceSettings], toml_text='[keyspace]\nlayout_file = "layout.json"\n', environ={})

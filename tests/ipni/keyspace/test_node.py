@@ -1,0 +1,267 @@
+"""What one query node takes, tells and refuses."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Conflict, Invalid, NotOwner, Unavailable
+from argosy.ipni.backends.layout import value_key_hash
+from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
+from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
+from argosy.ipni.keyspace.layout import Layout, changed, given_up, settled
+from argosy.ipni.keyspace.ports import Export, RangedStore
+from argosy.ipni.keyspace.service import Gate, QueryNodeService
+from argosy.ipni.keyspace.slots import slot_of
+from argosy.ipni.model import Value
+from tests.contracts.index_store_stage import ALICE, many, sha, value
+from tests.ipni.keyspace.test_plan import side
+
+FIRST = Layout(1, side("ab", 1))
+JOINING = changed(FIRST, side("abc").nodes)
+SETTLED = settled(JOINING)
+
+
+class Told:
+    """A layout that is told, not read."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.newest = layout
+
+    async def reload(self) -> Layout:
+        self.layout = self.newest
+        return self.layout
+
+
+async def opened(name: str, layout: Layout, store: RangedStore | None = None) -> tuple[QueryNodeService, Told]:
+    told = Told(layout)
+    node = QueryNodeService(name, store or RangedMemoryStore(), told)
+    await node.open()
+    return node, told
+
+
+def of(layout: Layout, name: str, count: int = 10) -> list[bytes]:
+    """Multihashes whose slots the node owns."""
+    own = layout.now.slots_of(name)
+    return [each for each in many("file", 40 * count) if slot_of(each) in own][:count]
+
+
+async def gathered(source: QueryNodeService, node: QueryNodeService, *, limit: int = 1000) -> None:
+    while left := node.gains_left():
+        slots = [each.slot for each in left if source.name in each.sources]
+        if not slots:
+            break
+        version = node.layout.version
+        cursor = b""
+        while slots:
+            page = await source.export(version, slots, cursor, limit=limit)
+            await node.take(version, slots, page)
+            slots, cursor = slots[page.finished :], page.cursor
+
+
+async def test_a_node_answers_for_its_own_slots_and_no_others() -> None:
+    node, _ = await opened("a", FIRST)
+    mine, others = of(FIRST, "a"), of(FIRST, "b")
+    await node.put(1, value(), mine, is_durable=False)
+    assert await node.find(1, mine) == [(value(),)] * 10
+    with pytest.raises(NotOwner, match="ask another"):
+        await node.find(1, [mine[0], others[0]])
+
+
+async def test_an_older_layout_is_a_conflict_for_every_request() -> None:
+    node, told = await opened("a", FIRST)
+    told.newest = JOINING
+    await node.reload()
+    hashes = of(FIRST, "a", 1)
+    for stale in (
+        node.put(1, value(), hashes, is_durable=False),
+        node.remove(1, ALICE, b"context", is_durable=False),
+        node.find(1, hashes),
+        node.find_second(1, [bytes(32)]),
+        node.find_value(1, bytes(32)),
+        node.multihashes(1, ALICE, b"context", start=b"", limit=1),
+        node.context_size(1, ALICE, b"context"),
+        node.export(1, [0], b"", limit=1),
+        node.status(1),
+    ):
+        with pytest.raises(Conflict, match="layout 1 is out of date, node a has 2"):
+            await stale
+    assert await node.find(2, hashes) == [()]
+
+
+async def test_a_newer_layout_makes_a_node_read_its_own_again() -> None:
+    node, told = await opened("a", FIRST)
+    with pytest.raises(Unavailable, match="has layout 1 and not yet 2"):
+        await node.find(2, of(FIRST, "a", 1))
+    told.newest = JOINING
+    assert await node.find(2, of(FIRST, "a", 1)) == [()]
+
+
+async def test_a_node_that_cannot_follow_stays_where_it_is_and_says_so() -> None:
+    node, told = await opened("c", JOINING)
+    told.newest = SETTLED
+    with pytest.raises(Unavailable, match=r"cannot follow layout 3: .* not moved yet"):
+        await node.status(3)
+    assert (await node.status(2)).left > 0
+
+
+async def test_a_new_layout_waits_for_requests_that_are_under_way() -> None:
+    gate = Gate()
+    order: list[str] = []
+    is_let_go = asyncio.Event()
+
+    async def request() -> None:
+        async with gate.passing():
+            order.append("in")
+            await is_let_go.wait()
+            order.append("out")
+
+    async def change() -> None:
+        async with gate.alone():
+            order.append("alone")
+
+    async def late() -> None:
+        async with gate.passing():
+            order.append("late")
+
+    tasks = [asyncio.ensure_future(each()) for each in (request, change, late)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert order == ["in"]
+    is_let_go.set()
+    await asyncio.gather(*tasks)
+    assert order == ["in", "out", "alone", "late"]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+async def test_who_joins_gathers_its_slots_from_those_who_have_them(limit: int) -> None:
+    a, _ = await opened("a", FIRST)
+    b, _ = await opened("b", FIRST)
+    mine = of(JOINING, "c", 20)
+    for node in (a, b):
+        own = [each for each in mine if slot_of(each) in FIRST.now.slots_of(node.name)]
+        await node.put(1, value(), own, is_durable=False)
+        node._membership.newest = JOINING       # type: ignore[attr-defined]
+        await node.reload()
+    c, told = await opened("c", JOINING)
+    for source in (a, b):
+        await gathered(source, c, limit=limit)
+    assert c.gains_left() == []
+    assert await c.find(2, mine) == [(value(),)] * 20
+    told.newest = SETTLED
+    await c.reload()
+    assert await c.find(3, mine) == [(value(),)] * 20
+
+
+async def joining() -> tuple[QueryNodeService, list[int], bytes]:
+    """A node that joins, all slots it is to have, and a multihash in one of them."""
+    node, _ = await opened("c", JOINING)
+    return node, sorted(JOINING.now.slots_of("c")), of(JOINING, "c", 1)[0]
+
+
+@pytest.mark.parametrize("context", [b"context", None])
+async def test_what_was_removed_during_a_move_does_not_come_back_with_a_late_page(context: bytes | None) -> None:
+    node, slots, multihash = await joining()
+    await node.remove(2, ALICE, context, is_durable=True)
+    await node.take(2, slots, Export([value()], [(multihash, 0)], len(slots), b""))
+    assert await node.find(2, [multihash]) == [()]
+
+
+async def test_what_was_put_again_after_its_removal_is_not_mixed_with_the_old() -> None:
+    node, slots, old = await joining()
+    new = of(JOINING, "c", 2)[1]
+    await node.remove(2, ALICE, b"context", is_durable=False)
+    await node.put(2, value(metadata=b"new"), [new], is_durable=False)
+    await node.take(2, slots, Export([value(metadata=b"old")], [(old, 0)], len(slots), b""))
+    assert await node.find(2, [old, new]) == [(), (value(metadata=b"new"),)]
+
+
+async def test_a_late_page_does_not_bring_back_old_metadata() -> None:
+    node, slots, multihash = await joining()
+    await node.put(2, value(metadata=b"new"), [], is_durable=False)
+    await node.take(2, slots, Export([value(metadata=b"old")], [(multihash, 0)], len(slots), b""))
+    assert await node.find(2, [multihash]) == [(value(metadata=b"new"),)]
+
+
+async def test_a_slot_is_read_only_once_it_is_whole() -> None:
+    node, slots, multihash = await joining()
+    await node.put(2, value(), [multihash], is_durable=False)
+    with pytest.raises(NotOwner):
+        await node.find(2, [multihash])
+    at = slots.index(slot_of(multihash))
+    await node.take(2, slots, Export([], [], at, b"cursor"))
+    with pytest.raises(NotOwner):
+        await node.find(2, [multihash])
+    await node.take(2, slots, Export([], [], at + 1, b""))
+    assert await node.find(2, [multihash]) == [(value(),)]
+
+
+async def test_a_restarted_node_goes_on_with_the_slots_it_has_not_got(tmp_path: Path) -> None:
+    store = await RangedRocksStore.open(tmp_path / "c")
+    node, _ = await opened("c", JOINING, store)
+    slots = sorted(JOINING.now.slots_of("c"))
+    multihash = next(each for each in of(JOINING, "c", 40) if slots.index(slot_of(each)) < len(slots) // 2)
+    await node.remove(2, ALICE, b"gone", is_durable=False)
+    await node.take(2, slots, Export([value()], [(multihash, 0)], len(slots) // 2, b""))
+    await node.close()
+    again, _ = await opened("c", JOINING, await RangedRocksStore.open(tmp_path / "c"))
+    assert {each.slot for each in again.gains_left()} == set(slots[len(slots) // 2 :])
+    assert await again.find(2, [multihash]) == [(value(),)]
+    gone = value(ALICE, b"gone")
+    await again.take(2, slots, Export([gone], [(multihash, 0)], len(slots), b""))
+    assert await again.find(2, [multihash]) == [(value(),)]
+    await again.close()
+
+
+async def test_clearing_deletes_what_belongs_to_others_and_only_when_settled() -> None:
+    store = RangedMemoryStore()
+    node, told = await opened("a", FIRST, store)
+    hashes = of(FIRST, "a", 30)
+    await node.put(1, value(), hashes, is_durable=False)
+    await node.remove(1, ALICE, b"other", is_durable=False)
+    told.newest = JOINING
+    await node.reload()
+    await node.remove(2, ALICE, b"other", is_durable=False)
+    assert await node.clear(2, entries_max=1000) == 0
+    told.newest = SETTLED
+    await node.reload()
+    kept = [each for each in hashes if slot_of(each) in SETTLED.now.slots_of("a")]
+    assert 0 < len(kept) < 30
+    dropped = 0
+    while not node.state.is_cleared:
+        dropped += await node.clear(3, entries_max=2)
+    assert dropped == 30 - len(kept)
+    assert await node.find(3, kept) == [(value(),)] * len(kept)
+    assert (await node.status(3)).figures.entries == len(kept)
+    assert [key async for key, _ in store.scan(b"keyspace/removed/")] == []
+
+
+async def test_a_move_that_is_given_up_leaves_all_as_it_was() -> None:
+    node, told = await opened("a", FIRST)
+    hashes = of(FIRST, "a", 30)
+    await node.put(1, value(), hashes, is_durable=False)
+    for layout in (JOINING, given_up(JOINING)):
+        told.newest = layout
+        await node.reload()
+    await node.clear(3, entries_max=1000)
+    assert await node.find(3, hashes) == [(value(),)] * 30
+    joiner = RangedMemoryStore()
+    await opened("c", JOINING, joiner)
+    with pytest.raises(Invalid, match="empty its folder"):
+        await opened("c", Layout(4, side("abc", 1), side("ab", 1)), joiner)
+
+
+async def test_a_node_tells_what_it_knows_besides() -> None:
+    store = RangedMemoryStore(is_double_hashed=True)
+    node, _ = await opened("a", FIRST, store)
+    hashes = of(FIRST, "a", 3)
+    await node.put(1, value(), hashes, is_durable=True)
+    found = await node.find_value(1, value_key_hash(ALICE, b"context"))
+    assert found == Value(ALICE, b"context", b"\x80\x12")
+    assert sorted(await node.multihashes(1, ALICE, b"context", start=b"", limit=9)) == sorted(hashes)
+    assert await node.context_size(1, ALICE, b"context") == 3
+    status = await node.status(1)
+    assert (status.name, status.version, status.left, status.is_cleared) == ("a", 1, 0, True)
+    assert status.held == len(FIRST.now.slots_of("a"))
+    assert await node.find_second(1, [sha("nothing")[2:]]) == [None]

@@ -1,0 +1,101 @@
+"""What a store must know of ranges, on both kinds of store."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from argosy.ipni.formats.privacy import second_digest
+from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
+from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
+from argosy.ipni.keyspace.ports import RangedStore
+from argosy.ipni.keyspace.slots import SLOTS, bounds, slot_of
+from argosy.ipni.model import Value
+from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
+
+ALL = [*many("file", 60), *crowded(5), *unusual()]
+
+
+@pytest.fixture(params=["memory", "rocks"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RangedStore]:
+    opened: RangedStore
+    if request.param == "memory":
+        opened = RangedMemoryStore(is_double_hashed=True)
+    else:
+        opened = await RangedRocksStore.open(tmp_path / "store", is_double_hashed=True)
+    yield opened
+    await opened.close()
+
+
+async def told(store: RangedStore, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, Value]]:
+    found: list[tuple[bytes, Value]] = []
+    while True:
+        page = await store.entries(start, end, limit=limit)
+        assert len(page.entries) <= limit
+        found += page.entries
+        if not page.rest:
+            return found
+        start = page.rest
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+async def test_all_pages_together_tell_every_entry_once(store: RangedStore, limit: int) -> None:
+    await store.put(value(ALICE), ALL)
+    await store.put(value(BOB), ALL[:10])
+    found = await told(store, b"", b"", limit)
+    wanted = [(each, value(ALICE)) for each in ALL] + [(each, value(BOB)) for each in ALL[:10]]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+async def test_a_slot_tells_its_own_and_no_others(store: RangedStore) -> None:
+    await store.put(value(), ALL)
+    for multihash in ALL:
+        slot = slot_of(multihash)
+        own = [each for each, _ in await told(store, *bounds(slot), limit=2)]
+        assert sorted(own) == sorted(each for each in ALL if slot_of(each) == slot)
+
+
+async def test_what_was_removed_is_not_told(store: RangedStore) -> None:
+    await store.put(value(ALICE), ALL)
+    await store.put(value(BOB, metadata=b"of bob"), ALL[:3])
+    await store.remove_context(ALICE, b"context")
+    found = await told(store, b"", b"", limit=10)
+    assert sorted(found) == sorted((each, value(BOB, metadata=b"of bob")) for each in ALL[:3])
+
+
+async def test_what_is_dropped_is_gone_and_the_rest_is_not(store: RangedStore) -> None:
+    for each in (value(ALICE), value(BOB)):
+        await store.put(each, ALL)
+    doomed = {slot_of(each) for each in ALL[::2]}
+    dropped = 0
+    for slot in doomed:
+        while count := await store.drop(*bounds(slot), limit=3):
+            assert count <= 3
+            dropped += count
+    gone = [each for each in ALL if slot_of(each) in doomed]
+    kept = [each for each in ALL if slot_of(each) not in doomed]
+    assert dropped == 2 * len(gone)
+    assert await store.find(gone) == [()] * len(gone)
+    assert await store.find(kept) == [(value(ALICE), value(BOB))] * len(kept)
+    assert await store.find_second([second_digest(each) for each in (*gone, *kept)]) == [None] * len(gone) + kept
+    assert sorted(await store.multihashes(ALICE, b"context", start=b"", limit=1000)) == sorted(kept)
+
+
+async def test_what_was_dropped_may_be_put_and_removed_again(store: RangedStore) -> None:
+    await store.put(value(), ALL)
+    assert await store.drop(b"", b"", limit=1000) == len(ALL)
+    await store.put(value(), ALL[:5])
+    assert await store.find(ALL[:6]) == [(value(),)] * 5 + [()]
+    assert await store.find_second([second_digest(ALL[0])]) == [ALL[0]]
+    await store.remove_context(ALICE, b"context")
+    await store.sweep(10_000)
+    assert await told(store, b"", b"", limit=100) == []
+    assert (await store.find(ALL)) == [()] * len(ALL)
+
+
+async def test_the_last_slot_has_an_end_too(store: RangedStore) -> None:
+    last = b"\x12\x20" + b"\xff" * 32
+    assert slot_of(last) == SLOTS - 1
+    await store.put(value(), [last, sha("x")])
+    assert await told(store, *bounds(SLOTS - 1), limit=5) == [(last, value())]
+    assert await store.drop(*bounds(SLOTS - 1), limit=5) == 1

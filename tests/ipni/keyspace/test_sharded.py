@@ -1,0 +1,151 @@
+"""The store of an ingest node, over real query nodes."""
+
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Invalid, Unavailable
+from argosy.ipni.backends import layout as layouts
+from argosy.ipni.backends.layout import value_key_hash
+from argosy.ipni.formats.privacy import second_digest
+from argosy.ipni.keyspace.slots import slot_of
+from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
+from tests.ipni.keyspace.stage import Fleet, fleet
+
+ALL = [*many("file", 60), *crowded(5), *unusual()]
+
+
+async def held(made: Fleet, name: str) -> set[bytes]:
+    page = await made.nodes[name].service._store.entries(b"", b"", limit=10_000)
+    return {multihash for multihash, _ in page.entries}
+
+
+async def test_each_entry_lies_with_its_owners_and_nowhere_else(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("abc", 2)
+        store = await made.store()
+        await store.put(value(), ALL, {b"cursor": b"1"})
+        for name in "abc":
+            own = made.layout.now.slots_of(name)
+            assert await held(made, name) == {each for each in ALL if slot_of(each) in own}
+        assert await store.find([*ALL, sha("other"), ALL[0]]) == [(value(),)] * len(ALL) + [(), (value(),)]
+        assert await store.read(b"cursor") == b"1"
+
+
+async def test_metadata_and_removal_reach_all_multihashes_of_a_context(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("abc", 2)
+        store = await made.store()
+        await store.put(value(ALICE), ALL)
+        await store.put(value(BOB), ALL)
+        await store.put(value(ALICE, metadata=b"new"), [sha("one more")])
+        assert await store.find(ALL) == [(value(ALICE, metadata=b"new"), value(BOB))] * len(ALL)
+        await store.remove_context(ALICE, b"context", {b"cursor": b"2"})
+        assert await store.find(ALL) == [(value(BOB),)] * len(ALL)
+        await store.remove_provider(BOB)
+        assert await store.find(ALL) == [()] * len(ALL)
+        assert await store.read(b"cursor") == b"2"
+
+
+async def test_all_the_rest_of_a_store_is_there_too(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("abc", 2)
+        store = await made.store()
+        await store.put(value(), ALL, {b"row/1": b"1"}, is_durable=True)
+        await store.write({b"row/2": b"2"}, is_durable=True)
+        assert [each async for each in store.scan(b"row/")] == [(b"row/1", b"1"), (b"row/2", b"2")]
+        in_order = sorted(ALL, key=layouts.place)
+        assert await store.multihashes(ALICE, b"context", start=b"", limit=1000) == in_order
+        start = layouts.place(in_order[10])
+        assert await store.multihashes(ALICE, b"context", start=start, limit=5) == in_order[10:15]
+        assert await store.context_size(ALICE, b"context") == len(ALL)
+        assert await store.find_value(value_key_hash(ALICE, b"context")) == value()
+        assert await store.find_value(bytes(32)) is None
+        digests = [second_digest(each) for each in (*ALL, sha("other"))]
+        assert await store.find_second(digests) == [*ALL, None]
+        figures = await store.figures()
+        assert (figures.entries, figures.values) == (len(ALL), 1)
+        assert await store.sweep(10) == 0
+        assert await store.find([]) == []
+
+
+async def test_when_one_of_two_replicas_is_killed_reads_go_on(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("abc", 2)
+        store = await made.store()
+        await store.put(value(), ALL)
+        await made.kill("b")
+        for _ in range(3):
+            assert await store.find(ALL) == [(value(),)] * len(ALL)
+        assert await store.multihashes(ALICE, b"context", start=b"", limit=1000) == sorted(ALL, key=layouts.place)
+        assert await store.find_value(value_key_hash(ALICE, b"context")) == value()
+
+
+async def test_a_slot_without_any_owner_is_unavailable_and_not_empty(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("abc", 2)
+        store = await made.store()
+        await store.put(value(), ALL)
+        for name in "ab":
+            await made.kill(name)
+        orphaned = next(each for each in ALL if set(made.layout.owners[slot_of(each)]) == {"a", "b"})
+        with pytest.raises(Unavailable, match="no owner of slot"):
+            await store.find([orphaned])
+        with pytest.raises(Unavailable, match="no owner of slot"):
+            await store.multihashes(ALICE, b"context", start=b"", limit=10)
+        kept = next(each for each in ALL if "c" in made.layout.owners[slot_of(each)])
+        assert await store.find([kept]) == [(value(),)]
+
+
+async def test_the_cursor_does_not_move_until_every_owner_has_the_data(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("abc", 2)
+        store = await made.store()
+        await made.stop("b")
+        with pytest.raises(Unavailable):
+            await store.put(value(), ALL, {b"cursor": b"1"})
+        with pytest.raises(Unavailable):
+            await store.remove_context(ALICE, b"other", {b"cursor": b"2"})
+        assert await store.read(b"cursor") is None
+        await made.start("b")
+        await store.put(value(), ALL, {b"cursor": b"1"})
+        assert await store.read(b"cursor") == b"1"
+        assert (await store.figures()).entries == len(ALL)
+        assert await held(made, "b") == {each for each in ALL if slot_of(each) in made.layout.now.slots_of("b")}
+
+
+async def test_a_writer_with_an_old_layout_reads_it_again(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("ab", 1)
+        store = await made.store()
+        await store.put(value(), ALL[:20])
+        await made.change("abc")
+        for node in made.nodes.values():
+            await node.service.reload()
+        await store.put(value(), ALL[20:])
+        mine = made.layout.now.slots_of("c")
+        assert await held(made, "c") == {each for each in ALL[20:] if slot_of(each) in mine}
+        assert await store.find(ALL) == [(value(),)] * len(ALL)
+
+
+async def test_a_writer_whose_file_stays_old_is_told_so(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("ab", 1)
+        old = made.path.read_text()
+        store = await made.store()
+        await made.change("abc")
+        for node in made.nodes.values():
+            await node.service.reload()
+        made.path.write_text(old)
+        with pytest.raises(Unavailable, match="the layout file here is older"):
+            await store.find(ALL)
+
+
+async def test_what_is_no_multihash_changes_nothing(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as made:
+        await made.found("ab", 1)
+        store = await made.store()
+        with pytest.raises(Invalid):
+            await store.put(value(), [*ALL, b"\x12\x20short"], {b"cursor": b"1"})
+        assert await store.read(b"cursor") is None
+        assert (await store.figures()).entries == 0

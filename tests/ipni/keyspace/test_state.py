@@ -1,0 +1,89 @@
+"""KEY-1: a node follows a layout only if it has all that the layout takes for granted."""
+
+import pytest
+
+from argosy.base.errors import Invalid
+from argosy.ipni.keyspace.layout import Layout
+from argosy.ipni.keyspace.plan import orphans
+from argosy.ipni.keyspace.state import State, adopted, left, pack, readable, unpack
+from tests.ipni.keyspace.test_plan import moving, side
+
+FIRST = Layout(1, side("ab"))
+JOINING = moving("ab", "abc")
+SETTLED = Layout(3, side("abc"))
+
+
+def test_the_founders_begin_with_all_their_slots() -> None:
+    state = adopted(None, FIRST, "a")
+    assert state == State(1, side("ab").slots_of("a"))
+    assert readable(state, FIRST, "a") == state.held
+
+
+def test_who_joins_begins_with_none_and_settles_with_all() -> None:
+    state = adopted(None, JOINING, "c")
+    assert state.held == frozenset()
+    assert left(state, JOINING, "c") == SETTLED.now.slots_of("c")
+    done = State(2, SETTLED.now.slots_of("c"))
+    assert adopted(done, SETTLED, "c").version == 3
+
+
+def test_who_stays_answers_for_its_own_slots_only_once_the_layout_is_settled() -> None:
+    moved = adopted(adopted(None, FIRST, "a"), JOINING, "a")
+    assert readable(moved, JOINING, "a") == FIRST.now.slots_of("a")
+    after = adopted(moved, SETTLED, "a")
+    assert readable(after, SETTLED, "a") == SETTLED.now.slots_of("a") < after.held
+    assert not after.is_cleared
+
+
+def test_who_leaves_has_nothing_more_to_say() -> None:
+    layout = moving("abc", "ab")
+    state = adopted(State(1, side("abc").slots_of("c")), layout, "c")
+    assert readable(state, layout, "c") == side("abc").slots_of("c")
+    gone = adopted(state, Layout(3, side("ab")), "c")
+    assert readable(gone, Layout(3, side("ab")), "c") == frozenset()
+
+
+def test_a_version_it_has_already_changes_nothing() -> None:
+    state = State(3, frozenset({1}), is_cleared=False)
+    assert adopted(state, SETTLED, "a") is state
+
+
+def test_a_layout_that_has_changed_without_a_new_version_is_refused() -> None:
+    state = adopted(None, FIRST, "a")
+    assert adopted(unpack(pack(state)), FIRST, "a") == state
+    with pytest.raises(Invalid, match="a change needs a new version"):
+        adopted(unpack(pack(state)), Layout(1, side("abc")), "a")
+
+
+@pytest.mark.parametrize(
+    ("state", "layout", "name", "words"),
+    [
+        (None, SETTLED, "a", "its store is empty"),
+        (None, JOINING, "a", "its store is empty"),
+        (None, FIRST, "x", "no member"),
+        (State(1, frozenset()), SETTLED, "a", "give it version 2 first"),
+        (State(4, frozenset()), SETTLED, "a", "at version 4"),
+        (State(1, frozenset()), JOINING, "a", "not moved yet"),
+        (State(2, frozenset()), SETTLED, "c", "not moved yet"),
+        (State(1, frozenset()), JOINING, "c", "empty its folder"),
+        (State(1, frozenset()), moving("ab", "b", lost=frozenset("a")), "a", "named as lost"),
+    ],
+)
+def test_a_node_does_not_follow_what_it_cannot_keep(
+    state: State | None, layout: Layout, name: str, words: str
+) -> None:
+    with pytest.raises(Invalid, match=words):
+        adopted(state, layout, name)
+
+
+def test_slots_that_all_have_lost_begin_empty() -> None:
+    layout = moving("ab", "bc", 1, frozenset("a"))
+    lost = side("ab", 1).slots_of("a")
+    assert orphans(layout) == lost
+    for name, state in (("c", None), ("b", State(1, side("ab", 1).slots_of("b")))):
+        assert lost & layout.now.slots_of(name) <= adopted(state, layout, name).held
+
+
+def test_a_state_is_read_as_it_was_written() -> None:
+    state = State(7, frozenset({0, 9, 4095}), is_cleared=False)
+    assert unpack(pack(state)) == state

@@ -1,0 +1,133 @@
+"""Indexers that keep their tracking and write what they ingest to the query layer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from argosy.base.clock import seeded_random
+from argosy.base.metrics import Metrics
+from argosy.ipni.admin.client import IndexerClient
+from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.keyspace.driver import KeyspaceFront
+from argosy.ipni.ports import IndexStore
+from argosy.ipni.web.find.http import find_app
+from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, follow, has, hashes, turn
+from tests.ipni.keyspace.stage import CLOCK, Fleet, fleet
+from tests.ipni.publish.serving import serving
+
+
+class Kept(MemoryStore):
+    """Rows that outlive the indexer."""
+
+    async def close(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def indexing(made: Fleet, local: IndexStore, *chains: Chain) -> AsyncIterator[IndexerService]:
+    store = await made.ingest_store(local)
+    indexer = await IndexerService.open(
+        store, ChainSources(*chains), settings=replace(SETTINGS, sweep_s=0.01), usage=SetUsage()
+    )
+    running = asyncio.ensure_future(indexer.run())
+    try:
+        yield indexer
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await indexer.close()
+        await store.close()
+
+
+async def test_two_indexers_share_the_query_layer_and_each_finds_its_own(tmp_path: Path) -> None:
+    first, second = Chain("first"), Chain("second")
+    first.add(b"1", hashes("first", 30))
+    second.add(b"1", hashes("second", 30))
+    second.add(b"2", hashes("first", 5))
+    async with (
+        fleet(tmp_path) as made,
+        _founded(made),
+        indexing(made, Kept(), first) as one,
+        indexing(made, Kept(), second) as two,
+    ):
+        await follow(one, first)
+        await follow(two, second)
+        assert await has(one, hashes("first", 30)) == [True] * 30
+        assert await has(two, hashes("second", 30)) == [True] * 30
+        # What is another's is neither told nor taken for left over.
+        assert await has(two, hashes("first", 30)) == [True] * 5 + [False] * 25
+        assert not two._finder.orphans
+        first.remove(b"1")
+        await follow(one, first)
+        assert await has(one, hashes("first", 30)) == [False] * 30
+        assert await has(two, hashes("first", 5)) == [True] * 5
+        assert (await one.figures()).entries >= 35
+
+
+async def test_an_indexer_waits_for_an_owner_that_is_away_and_loses_nothing(tmp_path: Path) -> None:
+    chain = Chain()
+    chain.add(b"1", hashes("1", 20))
+    rows = Kept()
+    async with fleet(tmp_path) as made, _founded(made):
+        async with indexing(made, rows, chain) as indexer:
+            await follow(indexer, chain)
+            await made.stop("b")
+            last = chain.add(b"2", hashes("2", 40))
+            await follow(indexer, chain)
+            assert not await indexer.is_indexed(last)
+            assert await has(indexer, hashes("1", 20)) == [True] * 20
+        await made.start("b")
+        async with indexing(made, rows, chain) as indexer, asyncio.timeout(30):
+            await indexer.announce(chain.announced())
+            while not await indexer.is_indexed(last):
+                await turn()
+            assert await has(indexer, [*hashes("1", 20), *hashes("2", 40)]) == [True] * 60
+
+
+async def test_the_front_answers_for_all_indexers_and_ingests_nothing(tmp_path: Path) -> None:
+    first, second, late = Chain("first"), Chain("second"), Chain("late")
+    first.add(b"1", hashes("first", 30))
+    second.add(b"1", hashes("second", 30))
+    second.add(b"2", hashes("first", 5))
+    async with AsyncExitStack() as stack:
+        made = await stack.enter_async_context(fleet(tmp_path))
+        await stack.enter_async_context(_founded(made))
+        one = await stack.enter_async_context(indexing(made, Kept(), first))
+        two = await stack.enter_async_context(indexing(made, Kept(), second, late))
+        urls = [await stack.enter_async_context(serving(finding(each))) for each in (one, two)]
+        await follow(one, first)
+        await follow(two, second)
+        settings = replace(made.settings(""), indexer_urls=tuple(urls))
+        opened = await KeyspaceFront.open(settings, id="front", clock=CLOCK, random=seeded_random(1))
+        stack.push_async_callback(opened.close)
+        front = opened.front
+        url = await stack.enter_async_context(serving(finding(front)))
+        client = await stack.enter_async_context(IndexerClient(find_url=url))
+        providers = [{each.provider.id for each in await client.find(it)} for it in hashes("first", 30)]
+        assert providers == [{first.id, second.id}] * 5 + [{first.id}] * 25
+        assert await client.find(hashes("second", 30)[7]) != ()
+        assert await client.find(hashes("other", 1)[0]) == ()
+        assert {each.id for each in await client.providers()} == {first.id, second.id}
+        assert (await client.figures()).entries >= 65
+        assert len(await front.sample(first.id, b"1", beacon=b"beacon", multihashes_max=3)) == 3
+
+        late.add(b"1", hashes("late", 3))
+        await follow(two, late)
+        front._refreshed_at -= 10       # long enough since it has asked
+        assert [len(each) for each in await front.find(hashes("late", 3))] == [1, 1, 1]
+        assert late.id in {each.id for each in front.providers()}
+
+
+def finding(indexer: object) -> ASGIApp:
+    return find_app(indexer, clock=CLOCK, metrics=Metrics())        # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def _founded(made: Fleet) -> AsyncIterator[None]:
+    await made.found("abc", 2)
+    yield
