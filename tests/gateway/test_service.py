@@ -340,7 +340,7 @@ def test_queries_that_were_called_back_do_not_count_as_under_way() -> None:
         node = world.give("n1", *NAMES)
         node.is_hanging = True
         asking = [asyncio.ensure_future(world.gateway.search(tree(f"needle {i}"), Options())) for i in range(20)]
-        await world.clock.sleep(0.01)
+        await world.clock.sleep(0.2)            # nobody waits longer for a turn
         for each in asking:
             each.cancel()
         await asyncio.gather(*asking, return_exceptions=True)

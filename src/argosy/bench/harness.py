@@ -24,6 +24,7 @@ BenchFunction: TypeAlias = "Callable[[Bench], Coroutine[None, None, None]]"
 # By name; loaded when asked for.
 BENCHES = {
     "fleet": "argosy.bench.fleet.run:fleet",
+    "ipni": "argosy.bench.ipni.run:ipni",
     "jobs": "argosy.bench.jobs.run:jobs",
     "ownership": "argosy.bench.ownership.run:ownership",
     "registry": "argosy.bench.registry.run:registry",

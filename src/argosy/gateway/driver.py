@@ -2,6 +2,7 @@
 every node.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
@@ -10,6 +11,7 @@ from argosy.base.clock import Clock
 from argosy.gateway.choice import Chooser
 from argosy.gateway.client import Scattering
 from argosy.gateway.errors import Overloaded
+from argosy.gateway.pace import Pace, Turns
 from argosy.gateway.route import Router, Wanted
 from argosy.gateway.scatter import Question, Scatter
 from argosy.gateway.settings import GatewaySettings
@@ -56,6 +58,7 @@ class Dispatcher:
         self._teller = teller
         self._clock = clock
         self._in_flight = 0
+        self._turns: Turns[asyncio.Future[None]] = Turns(Pace(settings.queries_max))
 
     @asynccontextmanager
     async def scattered(
@@ -70,13 +73,44 @@ class Dispatcher:
             return await call(self._nodes.at(question.address), question.names, left_s)
 
         with self._slot():
-            first, refused = self._assigned(wanted)
-            machine = Scatter(first.items(), self._holders, deadline=ends_at + self._settings.margin_s)
-            unasked = (*wanted.missing, *refused)
-            async with Scattering(
-                machine, unasked, ask, lacking, chooser=self._chooser, teller=self._teller, clock=self._clock
-            ) as work:
-                yield work
+            async with self._turn():
+                first, refused = self._assigned(wanted)
+                machine = Scatter(first.items(), self._holders, deadline=ends_at + self._settings.margin_s)
+                unasked = (*wanted.missing, *refused)
+                async with Scattering(
+                    machine, unasked, ask, lacking, chooser=self._chooser, teller=self._teller, clock=self._clock
+                ) as work:
+                    yield work
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Begins when few enough are under way, or after a moment all the same; and has its turn for a moment only."""
+        if not self._turns.may_begin():
+            await self._wait()
+        self._turns.begin()
+        began, loop = self._clock.now(), asyncio.get_running_loop()
+        timer = loop.call_later(self._settings.turn_s, self._end_turn, began)
+        try:
+            yield
+        finally:
+            if not timer.cancelled() and loop.time() < timer.when():
+                timer.cancel()
+                self._end_turn(began)
+
+    def _end_turn(self, began: float) -> None:
+        for turn in self._turns.end(self._clock.now() - began):
+            _wake(turn)
+
+    async def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._turns.wait(turn)
+        timer = loop.call_later(self._settings.turn_s, _wake, turn)
+        try:
+            await turn
+        finally:
+            timer.cancel()
+            self._turns.leave(turn)
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
@@ -107,3 +141,8 @@ class Dispatcher:
             else:
                 first[address] = first.get(address, ()) + group.names
         return first, refused
+
+
+def _wake(turn: "asyncio.Future[None]") -> None:
+    if not turn.done():
+        turn.set_result(None)

@@ -17,6 +17,9 @@ class GatewaySettings:
 
     deadline_s: float = setting(20.0, min=0.1, doc="no query takes longer, whatever it asks for")
     margin_s: float = setting(0.25, min=0.0, doc="nodes answer with what they have at the deadline; their way back")
+    turn_s: float = setting(
+        0.1, min=0.0, max=10.0, doc="a query waits so long at most for those under way, if more would slow all down"
+    )
     queries_max: int = setting(256, min=1, doc="queries that are put to nodes at a time; further ones are turned away")
     with_hedging: bool = setting(True, doc="ask another holder, too, when one is later than it usually is")
     hedge_min_s: float = setting(0.03, min=0.001, doc="no second question is asked before this")

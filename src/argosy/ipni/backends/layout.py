@@ -16,7 +16,6 @@ Two multihashes may share the beginning of a place, so whoever comes by a beginn
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +37,7 @@ USUAL_BYTES = 34
 _DIGEST_BYTES = 24              # of an unusual digest in its place; a hash fills it, so that nobody can crowd a place
 
 Begins = NDArray[np.uint64]
+Table = NDArray[np.uint8]
 
 LAYOUT_KEY = b"layout"
 NEXT_KEY = b"next"              # the first number that was not given yet
@@ -72,46 +72,66 @@ def second_key(multihash: bytes, begin: bytes) -> bytes:
 
 
 class Slice(NamedTuple):
-    """Part of what is put, in the order of places, and its row in the inverse list."""
+    """Part of what is put, in the order of places, and its row in the inverse list.
 
-    multihashes: list[bytes]
+    Multihashes of sha2-256 are the rows of a table: what is made of them is made of all at once.
+    """
+
+    hashes: Table | list[bytes]
     begins: bytes
-    is_usual: bool
+
+    def __bool__(self) -> bool:
+        return len(self.hashes) > 0
+
+    @property
+    def multihashes(self) -> list[bytes]:
+        return self.hashes if isinstance(self.hashes, list) else _rows(self.hashes)
 
     def keys(self, number: bytes) -> list[bytes]:
-        if self.is_usual:
-            return [multihash[2:] + number for multihash in self.multihashes]
-        return [entry_key(multihash, number) for multihash in self.multihashes]
+        if isinstance(self.hashes, list):
+            return [entry_key(multihash, number) for multihash in self.hashes]
+        table = np.empty((len(self.hashes), PLACE_BYTES + len(number)), np.uint8)
+        table[:, :PLACE_BYTES] = self.hashes[:, len(USUAL) :]
+        table[:, PLACE_BYTES:] = np.frombuffer(number, np.uint8)
+        return _rows(table)
 
 
-NOTHING = Slice([], b"", is_usual=True)
+NOTHING = Slice([], b"")
 
 
 def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[Slice]:
     """All of them in order: RocksDB takes sorted keys faster, and inverse rows are read without sorting."""
     if not hashes:
         return
-    usual = _usual_begins(hashes)
-    begins = _begins(hashes) if usual is None else usual
+    table = _usual_table(hashes)
+    begins = _begins(hashes) if table is None else _table_begins(table)
     order = np.argsort(begins)
     packed = _packed(begins[order] >> np.uint64(64 - 8 * BEGIN_BYTES))
-    ordered = iter(order.tolist())
     for at in range(0, len(hashes), size_max):
+        part = order[at : at + size_max]
         yield Slice(
-            [hashes[each] for each in islice(ordered, size_max)],
+            [hashes[each] for each in part.tolist()] if table is None else table[part],
             packed[at * BEGIN_BYTES : (at + size_max) * BEGIN_BYTES],
-            is_usual=usual is not None,
         )
 
 
-def _usual_begins(hashes: Sequence[bytes]) -> Begins | None:
-    """None if one of them is no sha2-256."""
+def _usual_table(hashes: Sequence[bytes]) -> Table | None:
+    """A row each; None if one of them is no sha2-256."""
     if set(map(len, hashes)) != {USUAL_BYTES}:
         return None
     table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, USUAL_BYTES)
     if (table[:, : len(USUAL)] != np.frombuffer(USUAL, np.uint8)).any():
         return None
-    return np.ascontiguousarray(table[:, 2:10]).view(">u8").ravel().astype(np.uint64)
+    return table
+
+
+def _table_begins(table: Table) -> Begins:
+    return np.ascontiguousarray(table[:, len(USUAL) : len(USUAL) + 8]).view(">u8").ravel().astype(np.uint64)
+
+
+def _rows(table: Table) -> list[bytes]:
+    rows: list[bytes] = np.ascontiguousarray(table).view(f"V{table.shape[1]}").ravel().tolist()
+    return rows
 
 
 def _begins(hashes: Sequence[bytes]) -> Begins:

@@ -29,7 +29,8 @@ from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.model import StoreFigures, Value
 from argosy.ipni.ports import Rows
 
-PIECE = 1024                    # rows in a batch: about 2 ms
+PIECE = 512                     # rows in a batch: about 1 ms
+TURNS = 3                       # of the event loop: a question that has come meanwhile is heard, answered and sent
 READS_PER_TURN = 256            # lookups before others may run
 BEHIND_PAUSE_S = 0.005
 BEHIND_S_MAX = 600.0            # compaction that is behind for so long has no disk or processor to work with
@@ -72,14 +73,16 @@ class RocksStore:
                 number = self._number(held.number if held else None)
                 is_given = held is not None
                 for following in pieces:
+                    await _others_run()
                     batch = self._folder.batch()
                     if not is_given:
                         self._values.give(batch, number)
                         is_given = True
                     self._add(batch, number, piece)
                     await self._write(batch)
-                    await asyncio.sleep(0)
                     piece = following
+                if len(multihashes) > PIECE:
+                    await _others_run()
                 batch = self._folder.batch()
                 self._add(batch, number, piece)
                 entries = len(multihashes) + (held.entries if held else 0)
@@ -256,7 +259,7 @@ class RocksStore:
         return self._values.next_number - 1
 
     def _add(self, batch: WriteBatch, number: int, piece: layout.Slice) -> None:
-        if not piece.multihashes:
+        if not piece:
             return
         keys = piece.keys(varint.encode(number))
         batch.set_default_column_family(self._folder.handles["entries"])
@@ -291,6 +294,11 @@ class RocksStore:
                     )
                 await self._clock.sleep(BEHIND_PAUSE_S)
         self._folder.db.write(batch)
+
+
+async def _others_run() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 class _Scan:

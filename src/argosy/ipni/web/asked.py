@@ -9,6 +9,7 @@ from argosy.ipni.formats import cid, multihash
 from argosy.ipni.formats.bases import from_base58
 
 ACCEPT_CHARS_MAX = 1024
+_USUAL_HEX, _USUAL_BYTES = "1220", 34     # a zero is no sign of base58
 _MEDIA_TYPE = re.compile(r"[^\s/;,]+/[^\s/;,]+")
 
 
@@ -47,7 +48,12 @@ def multihash_of_cid(text: str) -> bytes:
 
 
 def multihash_of_text(text: str) -> bytes:
-    """In base58, else in hexadecimal."""
+    """In base58, else in hexadecimal. Most are of sha2-256, and spelled so they contain no base58."""
+    if text.startswith(_USUAL_HEX) and len(text) == 2 * _USUAL_BYTES:
+        try:
+            return bytes.fromhex(text)
+        except ValueError:
+            pass
     try:
         return _whole(from_base58(text))
     except Invalid:

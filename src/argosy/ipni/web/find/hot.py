@@ -1,11 +1,12 @@
 """The one question that millions ask, `GET /multihash/…` and `GET /cid/…`, answered straight on ASGI.
 
 Between the server and the store there is nothing but this: no request object, no routing table, and an answer joined
-from bytes that were encoded before. All else goes to the application behind it.
+from bytes that were encoded before. All else goes to the application behind it. A server that knows how (see `driver`)
+asks for the reply itself, and not even ASGI is in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from argosy.base.errors import ArgosyError
 from argosy.base.redact import redact
@@ -25,23 +26,23 @@ PIECE_BYTES = 64 * 1024             # lines of a stream are sent together up to 
 
 NOTHING = "no results for query"
 
-Headers = list[tuple[bytes, bytes]]
+Headers = tuple[tuple[bytes, bytes], ...]
 
 _CORS = (b"access-control-allow-origin", b"*")
 _VARY = (b"vary", b"accept")
 _HIT = (b"cache-control", HIT_CACHE.encode())
-_JSON: Headers = [_CORS, _VARY, _HIT, (b"content-type", b"application/json; charset=utf-8")]
-_LINES: Headers = [
+_JSON: Headers = (_CORS, _VARY, _HIT, (b"content-type", b"application/json; charset=utf-8"))
+_LINES: Headers = (
     _CORS,
     _VARY,
     _HIT,
     (b"content-type", b"application/x-ndjson"),
     (b"connection", b"Keep-Alive"),
     (b"x-content-type-options", b"nosniff"),
-]
-_TEXT: Headers = [_CORS, _VARY, (b"content-type", b"text/plain; charset=utf-8")]
-_MISS: Headers = [*_TEXT, (b"cache-control", MISS_CACHE.encode())]
-_REFUSED: Headers = [*_TEXT, (b"cache-control", b"no-store")]
+)
+_TEXT: Headers = (_CORS, _VARY, (b"content-type", b"text/plain; charset=utf-8"))
+_MISS: Headers = (*_TEXT, (b"cache-control", MISS_CACHE.encode()))
+_REFUSED: Headers = (*_TEXT, (b"cache-control", b"no-store"))
 _ALLOW = (b"allow", b"GET, OPTIONS")
 
 # By the beginning of the path: how the rest names the content, and whether it is looked up by second hashes only.
@@ -51,6 +52,16 @@ _NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (
     ("/encrypted/multihash/", multihash_of_text, True),
     ("/encrypted/cid/", multihash_of_cid, True),
 )
+PATHS = tuple(start for start, _, _ in _NAMES)
+
+
+class Reply(NamedTuple):
+    """An answer to a find; one that is told line by line has no body."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    lines: Iterable[bytes] | None = None
 
 
 class HotFind:
@@ -63,67 +74,62 @@ class HotFind:
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] == "http":
             path: str = scope["path"]
-            for start, parse, is_encrypted in _NAMES:
-                if path.startswith(start):
-                    await self._answer(scope, send, path[len(start) :], parse, is_encrypted)
-                    return
+            if path.startswith(PATHS):
+                if (method := scope["method"]) == "GET":
+                    reply = await self.reply(path, _accept(scope["headers"]))
+                else:
+                    status, body = (200, b"") if method == "OPTIONS" else (405, b"method not allowed\n")
+                    reply = Reply(status, (*_TEXT, _ALLOW), body)
+                await _send(send, reply)
+                return
         await self._rest(scope, receive, send)
 
-    async def _answer(
-        self, scope: "Scope", send: "Send", name: str, parse: Callable[[str], bytes], is_encrypted: bool
-    ) -> None:
-        method = scope["method"]
-        if method != "GET":
-            status, body = (200, b"") if method == "OPTIONS" else (405, b"method not allowed\n")
-            await _reply(send, status, [*_TEXT, _ALLOW], body)
-            return
+    async def reply(self, path: str, accept: bytes) -> Reply:
+        """To GET of one of `PATHS` and a name behind it."""
+        start, parse, is_encrypted = next(each for each in _NAMES if path.startswith(each[0]))
         try:
-            form = form_of(_accept(scope["headers"]))
-            multihash = parse(name)
+            form = form_of(accept)
+            multihash = parse(path[len(start) :])
             if is_encrypted:
                 multihash = second_hash(multihash)
             if is_second_hash(multihash):
                 keys = await self._finder.find_encrypted(multihash)
                 if keys or is_encrypted:
-                    await _tell_encrypted(send, form, multihash, keys)
-                    return
+                    return _encrypted(form, multihash, keys)
             [found] = await self._finder.find((multihash,), "find")
         except ArgosyError as error:
-            await _reply(send, error.status, _REFUSED, redact(str(error)).encode() + b"\n")
-        else:
-            await _tell(send, form, multihash, found)
+            return Reply(error.status, _REFUSED, redact(str(error)).encode() + b"\n")
+        return _found(form, multihash, found)
 
 
-async def _tell(send: "Send", form: Form, multihash: bytes, found: Sequence[Result]) -> None:
-    told = found[:RESULTS_MAX]
+def _found(form: Form, multihash: bytes, found: Sequence[Result]) -> Reply:
     if not found:
-        await _reply(send, 404, _MISS, NOTHING.encode())
-    elif form is Form.JSON:
-        await _reply(send, 200, _cut(_JSON, found), results.encode_json([(multihash, told)]))
-    else:
-        await _stream(send, _cut(_LINES, found), (results.encode_line(result) for result in told))
+        return _NOTHING
+    told = found[:RESULTS_MAX]
+    if form is Form.JSON:
+        return Reply(200, _cut(_JSON, found), results.encode_json([(multihash, told)]))
+    return Reply(200, _cut(_LINES, found), b"", (results.encode_line(result) for result in told))
 
 
-async def _tell_encrypted(send: "Send", form: Form, multihash: bytes, keys: Sequence[bytes]) -> None:
-    told = keys[:RESULTS_MAX]
+def _encrypted(form: Form, multihash: bytes, keys: Sequence[bytes]) -> Reply:
     if not keys:
-        await _reply(send, 404, _MISS, NOTHING.encode())
-    elif form is Form.JSON:
-        await _reply(send, 200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, told)]))
-    else:
-        await _stream(send, _cut(_LINES, keys), (results.encode_encrypted_line(key) for key in told))
+        return _NOTHING
+    told = keys[:RESULTS_MAX]
+    if form is Form.JSON:
+        return Reply(200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, told)]))
+    return Reply(200, _cut(_LINES, keys), b"", (results.encode_encrypted_line(key) for key in told))
 
 
 def _cut(headers: Headers, found: Sequence[object]) -> Headers:
     """An answer that is not complete says so (GW-1)."""
     if len(found) <= RESULTS_MAX:
         return headers
-    return [*headers, (TRUNCATED_HEADER.encode(), b"%d" % len(found))]
+    return (*headers, (TRUNCATED_HEADER.encode(), b"%d" % len(found)))
 
 
 async def _stream(send: "Send", headers: Headers, lines: Iterable[bytes]) -> None:
     """The caller's reading sets the pace: no piece is made before the last one was taken."""
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": 200, "headers": list(headers)})
     for piece in pieces(lines):
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
@@ -143,10 +149,16 @@ def pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-async def _reply(send: "Send", status: int, headers: Headers, body: bytes) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body})
+async def _send(send: "Send", reply: Reply) -> None:
+    if reply.lines is not None:
+        await _stream(send, reply.headers, reply.lines)
+        return
+    length = (b"content-length", b"%d" % len(reply.body))
+    await send({"type": "http.response.start", "status": reply.status, "headers": [*reply.headers, length]})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+_NOTHING = Reply(404, _MISS, NOTHING.encode())
 
 
 def _accept(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
