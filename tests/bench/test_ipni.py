@@ -86,10 +86,10 @@ async def test_growth_is_the_rate_at_the_end_beside_that_at_the_start() -> None:
 
 @pytest.mark.timeout(180)
 async def test_a_gateway_is_measured_whole_and_with_indexers_in_trouble() -> None:
-    told, _ = await measured("gateway.")
+    told, _ = await measured("door.")
     assert told.keys() == {figure.id for figure in (*figures.SPREADS, *figures.LOSSES)}
-    assert told["gateway.added_p50"] == pytest.approx(told["gateway.spread_p50"] - told["gateway.direct_p50"])
-    assert told["gateway.dead_times"] == pytest.approx(told["gateway.dead_p99"] / told["gateway.whole_p99"])
+    assert told["door.added_p50"] == pytest.approx(told["door.spread_p50"] - told["door.direct_p50"])
+    assert told["door.dead_times"] == pytest.approx(told["door.dead_p99"] / told["door.whole_p99"])
 
 
 def test_a_chain_holds_what_its_seed_says() -> None:

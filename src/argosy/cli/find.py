@@ -37,10 +37,10 @@ Show = Callable[[float, str], None]
 @json_option
 @click.pass_context
 def find(ctx: click.Context, names: tuple[str, ...], url: str | None, config: Path | None, as_json: bool) -> None:
-    """Who holds exactly this content: repositories and their commits, and where it can be had.
+    """Who holds exactly this file, CID or hash.
 
-    A FILE is hashed here with sha2-256, and only the hash is sent. Exit codes: 0 each is held by somebody, 1 some by
-    nobody, 2 an error.
+    Repositories and their commits are told, and where it can be had. A FILE is hashed here with sha2-256, and only the
+    hash is sent. Exit codes: 0 each is held by somebody, 1 some by nobody, 2 an error.
     """
     try:
         with progress("hashing") as show:

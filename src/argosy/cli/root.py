@@ -22,7 +22,7 @@ COMMANDS = {
     "serve": ("argosy.cli.serve:serve", "Run one process of a fleet until it is told to stop."),
     "repo": ("argosy.cli.repo:repo", "What should be searchable."),
     "search": ("argosy.cli.search:search", "Search folders and repositories, from memory."),
-    "find": ("argosy.cli.find:find", "Who holds exactly this file."),
+    "find": ("argosy.cli.find:find", "Who holds exactly this file, CID or hash."),
     "config": ("argosy.cli.config:config", "Show and check the settings."),
     "node": ("argosy.cli.fleet:node", "The nodes of the fleet."),
     "lease": ("argosy.cli.fleet:lease", "Who holds what."),
