@@ -89,7 +89,7 @@ async def test_a_gateway_is_measured_whole_and_with_indexers_in_trouble() -> Non
     told, _ = await measured("door.")
     assert told.keys() == {figure.id for figure in (*figures.SPREADS, *figures.LOSSES)}
     assert told["door.added_p50"] == pytest.approx(told["door.spread_p50"] - told["door.direct_p50"])
-    assert told["door.dead_times"] == pytest.approx(told["door.dead_p99"] / told["door.whole_p99"])
+    assert min(told[f"door.{how}"] for how in ("whole_p99", "stalled_p99", "dead_p99")) > 0
 
 
 def test_a_chain_holds_what_its_seed_says() -> None:
