@@ -58,6 +58,27 @@ def test_only_new_write_ahead_files_are_synced_afterwards(tmp_path: Path, synced
     assert synced == [*new, str(tmp_path / "wal")]
 
 
+def test_a_write_ahead_file_that_is_collected_meanwhile_does_not_keep_a_shard_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shard_folder(tmp_path, wal=range(1, 4))
+    collected = folder / "wal" / f"{2:020d}.sst"
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), collected.unlink(missing_ok=True)))
+    sync = FolderSync(folder)
+    sync.settle()
+    assert not collected.exists()
+    wal_file(folder, 9)
+    collected = folder / "wal" / f"{11:020d}.sst"
+    wal_file(folder, 11)
+    after = wal_file(folder, 12)
+    sync.sync_files()
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    sync.sync_files()
+    assert after not in synced, "it has been synced before"
+
+
 def test_numbers_that_were_passed_over_hide_nothing(tmp_path: Path, synced: list[str]) -> None:
     sync = FolderSync(shard_folder(tmp_path))
     sync.settle()

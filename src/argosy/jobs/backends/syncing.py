@@ -36,7 +36,7 @@ class FolderSync:
         if (self._folder / _WAL).exists():      # not yet in a clone that was never opened
             numbers = sorted(_numbers(self._folder / _WAL))
             for number in numbers:
-                _fsync(self._wal_file(number))
+                _fsync_if_there(self._wal_file(number))
             self._wal_next = numbers[-1] + 1 if numbers else 0
             self.sync_names()
         self.sync_others()
@@ -49,7 +49,7 @@ class FolderSync:
         if self._sync_next() == 0:
             # Nothing under the next number: either all is synced, or numbers were passed over.
             for number in sorted(number for number in _numbers(self._folder / _WAL) if number >= self._wal_next):
-                _fsync(self._wal_file(number))
+                _fsync_if_there(self._wal_file(number))
                 self._wal_next = number + 1
 
     def sync_names(self) -> None:
@@ -69,21 +69,15 @@ class FolderSync:
 
     def _sync_next(self) -> int:
         synced = 0
-        while True:
-            try:
-                _fsync(self._wal_file(self._wal_next))
-            except FileNotFoundError:
-                return synced
+        while _fsync_if_there(self._wal_file(self._wal_next)):
             self._wal_next += 1
             synced += 1
+        return synced
 
     def _sync_new(self, folder: Path, synced: set[str]) -> None:
         there = {name for name in os.listdir(folder) if "#" not in name}    # with a #: still being written
         for name in sorted(there - synced):
-            try:
-                _fsync(folder / name)
-            except FileNotFoundError:
-                continue        # superseded and already collected
+            _fsync_if_there(folder / name)
         synced &= there
         synced |= there
         _fsync(folder)
@@ -114,6 +108,15 @@ def _numbers(folder: Path) -> Iterator[int]:
         stem, dot, ending = name.partition(".")
         if dot and ending == "sst" and stem.isdigit():
             yield int(stem)
+
+
+def _fsync_if_there(path: Path) -> bool:
+    """A file that is gone since its folder was read was superseded, and SlateDB has collected it."""
+    try:
+        _fsync(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _fsync(path: Path) -> None:
