@@ -15,6 +15,7 @@ from argosy.app.up import with_content_index
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid
 from argosy.base.http import EXCEPTION_HANDLERS
+from argosy.base.metrics import Metrics
 from argosy.base.settings import Loaded, load
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.cid import DAG_PB, RAW, Cid
@@ -36,7 +37,7 @@ CONTENT = b"<script>alert(1)</script>\n"
 @asynccontextmanager
 async def serving(fleet_token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
     publisher = await Publisher.open(KEY, MemoryChain())
-    adverts = Adverts(publisher, [], clock=SystemClock(), random=seeded_random(1))
+    adverts = Adverts(publisher, [], clock=SystemClock(), random=seeded_random(1), metrics=Metrics())
     adverts._holdings["r"] = holding_of(build(one_branch("r", {"a/über.html": CONTENT}), Policy()))
     web = Starlette(routes=[files_route(adverts, fleet_token=fleet_token)], exception_handlers=EXCEPTION_HANDLERS)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url="http://node") as client:

@@ -6,6 +6,7 @@ told by one that the file is here.
 
 import asyncio
 import hmac
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,11 +14,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from argosy.app import metrics as counted
 from argosy.app.adverts import Adverts
 from argosy.app.roles import Process
 from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid, NotFound, Unauthorized
+from argosy.base.metrics import Metrics
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.cid import RAW
@@ -43,19 +46,21 @@ async def advertise(process: Process) -> Adverts:
     chain = await SqliteChain.open(folder / "chain.sqlite")
     process.closing.push_async_callback(chain.close)
     publisher = await Publisher.open(key, chain, addresses=at)
-    adverts = Adverts(publisher, at, clock=SystemClock(), random=system_random())
+    adverts = Adverts(publisher, at, clock=SystemClock(), random=system_random(), metrics=process.metrics)
     process.tasks.append(adverts.run())
     if settings.announce_urls:
         announcer = Announcer(settings.announce_urls, clock=SystemClock(), random=system_random())
         process.closing.push_async_callback(announcer.close)
-        herald = Herald(publisher, announcer, at, clock=SystemClock(), repeat_s=settings.announce_s, told=_told)
+        told = partial(_told, process.metrics)
+        herald = Herald(publisher, announcer, at, clock=SystemClock(), repeat_s=settings.announce_s, told=told)
         process.tasks.append(herald.run())
     process.routes += [*publisher_routes(publisher), files_route(adverts, fleet_token=process.this.fleet_token)]
     log.info("advertising", publisher=publisher.id, announced_to=len(settings.announce_urls))
     return adverts
 
 
-def _told(told: Told) -> None:
+def _told(metrics: Metrics, told: Told) -> None:
+    metrics.inc(counted.ANNOUNCED, outcome="taken" if told.error is None else "failed")
     if told.error is not None:
         log.warning("not announced", url=told.url, why=str(told.error))
 

@@ -12,9 +12,11 @@ from functools import partial
 from hashlib import sha256
 from string import hexdigits
 
+from argosy.app import metrics as counted
 from argosy.base import logs
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError
+from argosy.base.metrics import Metrics
 from argosy.base.retry import Backoff
 from argosy.ipni.formats import advert as adverts
 from argosy.ipni.formats import metadata
@@ -40,12 +42,20 @@ class Adverts:
     """`search.ports.Advertiser` over a publisher. `addresses`: multiaddrs at which files can be had by their hash."""
 
     def __init__(
-        self, publisher: Publisher, addresses: list[str], *, clock: Clock, random: Random, settle_s: float = SETTLE_S
+        self,
+        publisher: Publisher,
+        addresses: list[str],
+        *,
+        clock: Clock,
+        random: Random,
+        metrics: Metrics,
+        settle_s: float = SETTLE_S,
     ) -> None:
         self._publisher = publisher
         self._addresses = addresses
         self._clock = clock
         self._random = random
+        self._metrics = metrics
         self._settle_s = settle_s
         self._waiting: dict[str, Index | None] = {}     # by repository; None: it was dropped
         self._news = asyncio.Event()
@@ -64,6 +74,7 @@ class Adverts:
     def _heard(self, name: str, index: Index | None) -> None:
         self._waiting[name] = index
         self._news.set()
+        self._count()
 
     def find(self, digest: bytes) -> Found | None:
         """A file that the node holds, by the sha2-256 of its content. Takes a while: call it in a thread."""
@@ -93,6 +104,7 @@ class Adverts:
             change = partial(self._withdraw, name) if index is None else partial(self._advertise, name, index)
             if not await self._did(name, change):
                 self._waiting.setdefault(name, index)       # after the others, unless there is newer word
+            self._count()
 
     async def _settle(self) -> None:
         await self._clock.sleep(self._settle_s)
@@ -109,6 +121,7 @@ class Adverts:
             return True                                 # there is newer word
         except Exception as why:
             self._failures += 1
+            self._metrics.inc(counted.ADVERTS, outcome="failed")
             is_foreseen = isinstance(why, ArgosyError | OSError)
             log.warning("not advertised", what=what, why=str(why), exc_info=False if is_foreseen else why)
             await self._clock.sleep(RETRY.delay(self._failures, self._random))
@@ -136,6 +149,7 @@ class Adverts:
         if multihashes and context not in before:
             said = metadata.join(metadata.http(), labels.encode(label))
             await self._publisher.publish(context, said, multihashes, supersedes=sorted(before))
+            self._metrics.inc(counted.ADVERTS, outcome="published")
             log.info("advertised", repository=name, commit=label.version, files=len(multihashes))
         else:
             await self._remove(name, before - {context} if multihashes else before)
@@ -146,6 +160,7 @@ class Adverts:
     async def _remove(self, name: str, contexts: set[bytes]) -> None:
         for context in sorted(contexts):
             await self._publisher.remove(context)
+            self._metrics.inc(counted.ADVERTS, outcome="removed")
             log.info("no longer advertised", repository=name, context=context.decode("utf-8", "replace"))
 
     async def _take_back(self) -> None:
@@ -156,6 +171,10 @@ class Adverts:
             name, sign, _ = offer.context.rpartition(b"@")
             if name + sign not in held:
                 await self._remove(name.decode("utf-8", "replace"), {offer.context})
+
+    def _count(self) -> None:
+        self._metrics.set(counted.ADVERTS_WAITING, len(self._waiting))
+        self._metrics.set(counted.ADVERTISED, len(self._holdings))
 
 
 def _hashed(index: Index, previous: Holding | None, is_stopped: Callable[[], bool]) -> tuple[Holding, list[bytes]]:

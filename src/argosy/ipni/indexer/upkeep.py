@@ -119,7 +119,8 @@ class Upkeep:
                 await self._freeze_if_full()
             else:
                 tell = log.info if effect.level == "ok" else log.warning
-                tell("disk usage", level_of_usage=effect.level, percent=percent, freeze_at=freezer.limit_percent)
+                shown = round(percent, 1)
+                tell("disk usage", level_of_usage=effect.level, percent=shown, freeze_at=freezer.limit_percent)
 
     async def _poll(self) -> None:
         syncs, now = self._syncs, self._clock.now()
