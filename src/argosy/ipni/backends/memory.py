@@ -18,7 +18,7 @@ from argosy.ipni.ports import Rows
 
 
 @dataclass
-class _Context:
+class Context:
     """What lies under one (provider, context); `entries` counts what was put twice twice."""
 
     number: int
@@ -32,11 +32,11 @@ class MemoryStore:
 
     def __init__(self, *, is_double_hashed: bool = False) -> None:
         self._is_double_hashed = is_double_hashed
-        self._contexts: dict[tuple[str, bytes], _Context] = {}
-        self._found: dict[bytes, list[_Context]] = {}        # dead ones too, until they are swept
-        self._by_hash: dict[bytes, _Context] = {}
+        self._contexts: dict[tuple[str, bytes], Context] = {}
+        self._found: dict[bytes, list[Context]] = {}        # dead ones too, until they are swept
+        self._by_hash: dict[bytes, Context] = {}
         self._seconds: dict[bytes, bytes] = {}
-        self._doomed: dict[int, _Context] = {}
+        self._doomed: dict[int, Context] = {}
         self._rows: dict[bytes, bytes] = {}
         self._numbers = count(1)
         self._is_closed = False
@@ -52,7 +52,7 @@ class MemoryStore:
         key_hash = layout.value_key_hash(value.provider, value.context)
         context = self._contexts.get(key)
         if context is None:
-            context = self._contexts[key] = _Context(next(self._numbers), value)
+            context = self._contexts[key] = Context(next(self._numbers), value)
         context.value = value
         self._by_hash[key_hash] = context
         for multihash in multihashes:
@@ -137,7 +137,7 @@ class MemoryStore:
         if self._is_closed:
             raise Unavailable("the store in memory is closed: make another")
 
-    def _live(self, multihash: bytes) -> list[_Context]:
+    def _live(self, multihash: bytes) -> list[Context]:
         """Oldest first; Invalid if it is no multihash."""
         layout.place(multihash)
         live = [each for each in self._found.get(multihash, ()) if each.number not in self._doomed]
@@ -156,7 +156,7 @@ class MemoryStore:
             del self._by_hash[layout.value_key_hash(provider, context)]
             self._doomed[found.number] = found
 
-    def _free(self, multihash: bytes, context: _Context) -> None:
+    def _free(self, multihash: bytes, context: Context) -> None:
         holders = self._found[multihash] = [each for each in self._found[multihash] if each is not context]
         if not holders:
             del self._found[multihash]

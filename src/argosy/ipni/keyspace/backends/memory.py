@@ -6,8 +6,7 @@ from itertools import islice
 from sortedcontainers import SortedSet  # type: ignore[import-untyped]
 
 from argosy.ipni.backends import layout
-from argosy.ipni.backends.memory import MemoryStore
-from argosy.ipni.backends.memory import _Context as Context
+from argosy.ipni.backends.memory import Context, MemoryStore
 from argosy.ipni.keyspace.ports import Page
 from argosy.ipni.model import Value
 from argosy.ipni.ports import Rows
