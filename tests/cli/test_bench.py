@@ -22,6 +22,11 @@ async def fake(bench: Bench) -> None:
     await bench.measure(rate, run=lambda: 250.0, peers={"other": lambda: 50.0})
 
 
+async def lonely(bench: Bench) -> None:
+    """Has no peers."""
+    await bench.measure(Figure("lonely.rate", "1/s", "higher"), run=lambda: 250.0)
+
+
 async def missing(bench: Bench) -> None:
     """Cannot measure."""
     bench.give_up([Figure("missing.rate", "1/s", "higher")], Unavailable("no server"))
@@ -29,7 +34,7 @@ async def missing(bench: Bench) -> None:
 
 @pytest.fixture(autouse=True)
 def _fake_benches(monkeypatch: pytest.MonkeyPatch) -> None:
-    functions = {"fake": fake, "missing": missing}
+    functions = {"fake": fake, "lonely": lonely, "missing": missing}
     monkeypatch.setattr(harness, "BENCHES", dict.fromkeys(functions, ""))
     monkeypatch.setattr(harness, "find", functions.__getitem__)
 
@@ -60,6 +65,20 @@ def test_the_result_is_kept_in_a_file(tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     assert run("fake", "--out", str(out)).exit_code == 0
     assert json.loads(out.read_text())["bench"] == "fake"
+
+
+def test_peers_are_drawn(tmp_path: Path) -> None:
+    drawing = tmp_path / "bench.svg"
+    assert run("fake", "--plot", str(drawing)).exit_code == 0
+    assert "<title>other: 5×</title>" in drawing.read_text()
+
+
+def test_without_peers_there_is_nothing_to_draw_and_the_figures_are_told(tmp_path: Path) -> None:
+    answer = run("lonely", "--plot", str(tmp_path / "bench.svg"))
+    assert answer.exit_code == 2
+    assert "lonely.rate" in answer.output
+    assert "has a peer to draw: leave out --plot" in answer.stderr
+    assert not (tmp_path / "bench.svg").exists()
 
 
 def test_what_could_not_be_measured_is_a_failure() -> None:

@@ -1,5 +1,8 @@
 """The role `indexer`: a node of the content index, with its finds, announcements and admin API on ports of its own."""
 
+from functools import partial
+from typing import Any
+
 from starlette.types import ASGIApp
 
 from argosy.app.keyspace import index_store
@@ -12,10 +15,13 @@ from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.indexer.backends.mirror import mirror_of
 from argosy.ipni.indexer.backends.usage import usage_of
 from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.model import Provider
 from argosy.ipni.settings import IndexerSettings
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.sync.settings import SyncSettings
+from argosy.ipni.web.find.driver import FindConnection
+from argosy.ipni.web.find.hot import HotFind
 from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
 from argosy.ipni.web.settings import IndexerHttpSettings
 
@@ -58,22 +64,27 @@ def _listen(process: Process, service: IndexerService) -> None:
         whole = indexer_app(
             service, clock=clock, metrics=process.metrics, admin_token=token, is_private_network=is_private
         )
-        find = _serve(process, whole, settings.host, settings.port, "ipni_http.port")
+        find = _serve_finds(process, whole, settings)
         log.info("indexer up", indexer=service.status().id, find=find, ingest=find, admin=find)
         return
-    find = _serve(
-        process, find_app(service, clock=clock, metrics=process.metrics), settings.host, settings.port, "ipni_http.port"
-    )
+    find = _serve_finds(process, find_app(service, clock=clock, metrics=process.metrics), settings)
     ingest = _serve(process, ingest_app(service), settings.host, settings.ingest_port or 0, "ipni_http.ingest_port")
     guarded = admin_app(service, metrics=process.metrics, admin_token=token, is_private_network=is_private)
     admin = _serve(process, guarded, settings.host, settings.admin_port or 0, "ipni_http.admin_port")
     log.info("indexer up", indexer=service.status().id, find=find, ingest=ingest, admin=admin)
 
 
-def _serve(process: Process, app: ASGIApp, host: str, port: int, setting: str) -> str:
+def _serve_finds(process: Process, app: HotFind, settings: IndexerHttpSettings) -> str:
+    """Where the store is on this machine, a find does not wait and is answered in the connection."""
+    is_local = process.loaded.get(KeyspaceSettings).layout_file is None
+    http = partial(FindConnection, app) if is_local else "auto"
+    return _serve(process, app, settings.host, settings.port, "ipni_http.port", http=http)
+
+
+def _serve(process: Process, app: ASGIApp, host: str, port: int, setting: str, *, http: Any = "auto") -> str:
     """The URL at which the application answers from now on."""
     listener = bound(host, port, settings=setting)
     process.closing.callback(listener.close)
     listener.listen()
-    process.tasks.append(serve_app(app, listener))
+    process.tasks.append(serve_app(app, listener, http=http))
     return f"http://{place_of(listener)}"

@@ -4,10 +4,10 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,7 @@ ON_A_CORPUS = {"search"}
 @click.option("--quick", is_flag=True, help="Smaller runs, about a minute (search, fleet: five; jobs: three).")
 @click.option("--only", metavar="TEXT", default="", help="Only the figures whose id contains this.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON to this file as well.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the peers, as SVG, to this file.")
 @click.option("--save", is_flag=True, help=f"Keep the JSON under {RESULTS}, named after bench and corpus.")
 @click.option("--corpus", metavar="PATH", default="", help="search: the tree to index and search.")
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="search: so many queries of each class.")
@@ -35,6 +36,7 @@ def bench(
     quick: bool,
     only: str,
     out: Path | None,
+    plot: Path | None,
     save: bool,
     corpus: str,
     queries: int | None,
@@ -58,7 +60,15 @@ def bench(
         raise Invalid(f"the bench {name} has no corpus and no queries: leave out --corpus and --queries")
     asked = harness.Bench(name, is_quick=quick, only=only, corpus=corpus, queries=queries or 0)
     _run(asked, only)
-    _tell(asked, as_json=as_json, files=[*([out] if out else []), *([_kept(asked)] if save else [])])
+    told = _told(asked)
+    for path in [*([out] if out else []), *([_kept(asked)] if save else [])]:
+        path.write_text(json.dumps(told, indent=2) + "\n")
+    if as_json:
+        print_json(told)
+    else:
+        _show(asked, told)
+    if plot:
+        plot.write_text(_picture(told))
     if any(result.value is None for result in asked.results):
         click.get_current_context().exit(1)
 
@@ -91,18 +101,27 @@ def _stopping_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _tell(bench: "Bench", *, as_json: bool, files: Sequence[Path]) -> None:
+def _told(bench: "Bench") -> dict[str, Any]:
     from argosy.bench import machine, report
 
-    measured_on = machine.describe()
-    told = report.with_background(report.as_json(bench.name, measured_on, machine.commit(), bench.results), bench)
-    for path in files:
-        path.write_text(json.dumps(told, indent=2) + "\n")
-    if as_json:
-        print_json(told)
-        return
+    told = report.as_json(bench.name, machine.describe(), machine.commit(), bench.results)
+    return report.with_background(told, bench)
+
+
+def _picture(told: dict[str, Any]) -> str:
+    from argosy.bench.plot import picture
+
+    drawn = picture(told)
+    if drawn is None:
+        raise Invalid(f"no figure that was measured of {told['bench']} has a peer to draw: leave out --plot")
+    return drawn
+
+
+def _show(bench: "Bench", told: dict[str, Any]) -> None:
+    from argosy.bench import report
+
     print_table(report.COLUMNS, report.as_rows(bench.results), empty="nothing was measured")
-    load = ", ".join(str(part) for part in measured_on["load"])
-    click.echo(f"\n{told['commit']} on {measured_on['cpu']}, {measured_on['cores']} cores, load {load}")
+    load = ", ".join(str(part) for part in told["machine"]["load"])
+    click.echo(f"\n{told['commit']} on {told['machine']['cpu']}, {told['machine']['cores']} cores, load {load}")
     for note in bench.notes:
         click.echo(f"- {note}")

@@ -6,6 +6,7 @@ A `Panel` is one chart with axes; its methods draw in the chart's own units.
 from collections.abc import Sequence
 from html import escape
 from math import floor, log10
+from typing import Protocol
 
 INK, FAINT, PAPER = "#1f2933", "#d9dee4", "#ffffff"
 COLOURS = ("#2463a6", "#d9822b", "#2f855a", "#b83280")
@@ -114,7 +115,13 @@ class Panel:
         )
 
 
-def sheet(width: int, height: int, title: str, subtitle: str, panels: Sequence[Panel]) -> str:
+class Drawn(Protocol):
+    """Elements of a picture, ready to be put on a sheet."""
+
+    parts: list[str]
+
+
+def sheet(width: int, height: int, title: str, subtitle: str, panels: Sequence[Drawn]) -> str:
     """The whole picture."""
     body = "\n".join(part for panel in panels for part in panel.parts)
     return (

@@ -34,6 +34,7 @@ from argosy.ipni.web import results
 from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
 from tests.ipni.publish.serving import serving
 from tests.ipni.web.making import KEYS, A, B
+from tests.ipni.web.wire import served
 
 TOKEN = "the-admin-token"
 CONTENT = [multihash.of(b"%d" % number) for number in range(40)]
@@ -49,6 +50,7 @@ class Stage:
     url: str
     client: IndexerClient
     web: aiohttp.ClientSession
+    by_asgi: list[str]
 
     async def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         async with self.web.get(self.url + path, headers=headers) as answer:
@@ -76,11 +78,11 @@ async def staged(folder: Path, **settings: bool) -> AsyncIterator[Stage]:
     app = indexer_app(indexer, clock=SystemClock(), metrics=Metrics(), admin_token=TOKEN)
     try:
         async with (
-            serving(app) as url,
-            IndexerClient(url, url, url, token=TOKEN) as client,
+            served(app, in_connection=True) as at,
+            IndexerClient(at.url, at.url, at.url, token=TOKEN) as client,
             aiohttp.ClientSession() as web,
         ):
-            yield Stage(indexer, url, client, web)
+            yield Stage(indexer, at.url, client, web, at.by_asgi)
     finally:
         await indexer.close()
         await sources.close()
@@ -113,6 +115,7 @@ async def test_what_is_announced_is_found_in_every_way_and_what_is_removed_is_no
             assert one.provider == Peer(A, ("/ip4/203.0.113.7/tcp/4001",))
             lines = (await stage.get(path, accept="application/x-ndjson"))[1]
             assert results.decode_line(lines) == one
+            assert stage.by_asgi.count(f"GET {path}") == 1, "lines; a store on this machine answers in the connection"
         routed = json.loads((await stage.get(f"/routing/v1/providers/{raw}?filter-addrs=tcp"))[1])
         assert [each["ID"] for each in routed["Providers"]] == [A]
         removal = await publisher.remove(CONTEXT)

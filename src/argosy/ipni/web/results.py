@@ -36,7 +36,7 @@ def encode_result(result: Result) -> bytes:
     return b'{"ContextID":"%b","Metadata":"%b","Provider":%b}' % (
         b2a_base64(result.context, newline=False),
         b2a_base64(result.metadata, newline=False),
-        _peer(result.provider),
+        _peer(result.provider.id, result.provider.addresses),
     )
 
 
@@ -91,8 +91,9 @@ def _one(multihash: bytes, results: Sequence[Result]) -> bytes:
 
 
 @lru_cache(maxsize=PEERS_KEPT)
-def _peer(peer: Peer) -> bytes:
-    return msgspec.json.encode({"ID": peer.id, "Addrs": peer.addresses})
+def _peer(id: str, addresses: tuple[str, ...]) -> bytes:
+    """Kept by the two alone: to hash and compare a `Peer` costs more than all else in a result."""
+    return msgspec.json.encode({"ID": id, "Addrs": addresses})
 
 
 class _Provider(msgspec.Struct):

@@ -5,7 +5,6 @@ listens on one, by `indexer_app`, where the admin routes are guarded by the toke
 """
 
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
 
 from argosy.base.clock import Clock
 from argosy.base.metrics import Metrics
@@ -26,7 +25,7 @@ def indexer_app(
     metrics: Metrics,
     admin_token: str | None = None,
     is_private_network: bool = False,
-) -> ASGIApp:
+) -> HotFind:
     """Find, ingest and admin on one listener."""
     finder = Finder(indexer, clock=clock, metrics=metrics)
     rest = Starlette(

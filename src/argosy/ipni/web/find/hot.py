@@ -1,8 +1,8 @@
 """The one question that millions ask, `GET /multihash/…` and `GET /cid/…`, answered straight on ASGI.
 
 Between the server and the store there is nothing but this: no request object, no routing table, and an answer joined
-from bytes that were encoded before. All else goes to the application behind it. A server that knows how (see `driver`)
-asks for the reply itself, and not even ASGI is in between.
+from bytes that were encoded before. All else goes to the application behind it. A connection that knows how (see
+`driver`) asks for the reply itself, and not even ASGI is in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -9,7 +9,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid, NotFound
@@ -42,7 +41,7 @@ _ROUTING = {
 }  # fmt: skip
 
 
-def find_app(indexer: Finds, *, clock: Clock, metrics: Metrics) -> ASGIApp:
+def find_app(indexer: Finds, *, clock: Clock, metrics: Metrics) -> HotFind:
     """The find surface alone, for a listener of its own."""
     finder = Finder(indexer, clock=clock, metrics=metrics)
     rest = Starlette(routes=find_routes(indexer, finder, clock=clock))

@@ -1,0 +1,42 @@
+"""A bench as a picture: where the dots are, and what has none."""
+
+from typing import Any
+from xml.etree import ElementTree
+
+from argosy.bench.plot import picture
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def told(*results: dict[str, Any]) -> dict[str, Any]:
+    filled = [{"unit": "ms", "better": "lower", "peers": {}, **result} for result in results]
+    return {"bench": "b", "machine": {"cpu": "a <fast> one", "cores": 2}, "commit": "0123abc", "results": filled}
+
+
+def dots(svg: str | None) -> dict[str, float]:
+    """Where each peer's dot is, from left to right, by what it says."""
+    assert svg is not None
+    circles = ElementTree.fromstring(svg).iter(f"{SVG}circle")
+    return {title.text or "": float(each.get("cx") or 0) for each in circles for title in each.iter(f"{SVG}title")}
+
+
+def test_whoever_we_beat_by_more_is_further_to_the_right_whichever_way_is_better() -> None:
+    found = dots(picture(told(
+        {"id": "latency", "value": 2.0, "peers": {"slow": 200.0, "even": 2.0, "fast": 1.0}},
+        {"id": "rate", "value": 100.0, "better": "higher", "peers": {"tenth": 10.0}},
+    )))  # fmt: skip
+    assert sorted(found, key=lambda name: found[name]) == ["fast: 0.5×", "even: 1×", "tenth: 10×", "slow: 100×"]
+    decades = found["slow: 100×"] - found["tenth: 10×"], found["tenth: 10×"] - found["even: 1×"]
+    assert round(decades[0]) == round(decades[1])
+
+
+def test_what_has_no_peers_or_is_zero_or_was_not_asked_for_is_left_out() -> None:
+    results = (
+        {"id": "alone", "value": 1.0},
+        {"id": "zero", "value": 0.0, "peers": {"p": 1.0}},
+        {"id": "failed", "value": None, "peers": {}},
+        {"id": "good", "value": 1.0, "peers": {"p": 3.0}},
+    )
+    assert list(dots(picture(told(*results)))) == ["p: 3×"]
+    assert picture(told(*results), only="zero") is None
+    assert picture(told(*results), only="good") == picture(told(results[3]))
