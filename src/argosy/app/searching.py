@@ -9,6 +9,7 @@ from argosy.ownership.http import ownership_routes
 from argosy.ownership.model import SUCCESSOR, LeaseState
 from argosy.ownership.service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
+from argosy.search import kernels
 from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.desk import Desk
@@ -23,6 +24,7 @@ async def search(process: Process) -> None:
     """Makes the process a search node."""
     loaded, this = process.loaded, process.this
     catalog = await with_catalog(process)
+    await asyncio.to_thread(kernels.warm)               # or the first query would load them
     shelf = Shelf()
     process.closing.callback(shelf.close)
     others = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)

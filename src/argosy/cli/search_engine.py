@@ -11,8 +11,11 @@ _ENGINE = ("argosy.search.index.build", "argosy.search.service")
 
 
 def load(stage: Stage) -> None:
-    """Loads every kernel, from its cache or compiled anew; the stage is told if the latter, which takes long."""
+    """Loads the engine and compiles the kernels that their cache does not have; the stage is told of that, which takes
+    long. The others are loaded when they are called."""
     from numba.core import event
+
+    from argosy.search.kernels.compiling import compile_missing
 
     class Listener(event.Listener):
         def on_start(self, _: Any) -> None:
@@ -25,6 +28,7 @@ def load(stage: Stage) -> None:
     with event.install_listener("numba:compile", Listener()):
         for name in _ENGINE:
             import_module(name)
+        compile_missing()
     stage.is_compiling = False
 
 

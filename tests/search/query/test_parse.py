@@ -310,3 +310,28 @@ def test_any_text_is_read_or_refused(query: str) -> None:
         assert found.pointed().count("\n") == 1
     else:
         assert parse(query) == found
+
+
+PLAIN = r'(content:|c:)?([A-Za-z0-9_]{1,9}|"[A-Za-z0-9_ ]{1,9}")'
+
+
+@given(st.from_regex(PLAIN, fullmatch=True), st.sampled_from(PatternType))
+def test_a_plain_word_is_what_it_is_among_blanks(word: str, pattern_type: PatternType) -> None:
+    """Read at one glance it is the same as by all the rules."""
+    try:
+        among_blanks: Parsed | str = parse(f"{word} ", pattern_type=pattern_type)
+    except QuerySyntaxError as error:
+        among_blanks = str(error)
+    try:
+        alone: Parsed | str = parse(word, pattern_type=pattern_type)
+    except QuerySyntaxError as error:
+        alone = str(error)
+    assert alone == among_blanks
+
+
+@pytest.mark.parametrize("word", ["or", "OR", "AND"])
+def test_an_operator_alone_is_no_word(word: str) -> None:
+    with pytest.raises(QuerySyntaxError):
+        parse(word)
+    assert parse(f'"{word}"').query == text(word, cased=word != word.lower())
+    assert parse(word, pattern_type=PatternType.KEYWORD).query == text(word, cased=word != word.lower())

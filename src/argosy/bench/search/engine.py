@@ -9,6 +9,7 @@ from argosy.bench.search.asking import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form
 from argosy.bench.search.programs import Spent
 from argosy.search import model
 from argosy.search.index.index import Index
+from argosy.search.kernels import warm
 from argosy.search.model import Answer, Options
 from argosy.search.query import parse
 from argosy.search.service import Shelf
@@ -36,6 +37,7 @@ class Engine:
     _shelves: dict[int, Shelf] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        warm()                          # a process that answers all day has loaded its kernels long ago
         self._shelves = {threads: Shelf([self.index], threads=threads) for threads in {1, self.cores}}
 
     def answer(self, ask: Ask, options: Options, threads: int = 1) -> Answer:

@@ -58,14 +58,25 @@ def identifier_p95(form: Form) -> Figure:
 
 
 def of_the_contest(form: Form, peers: Sequence[str]) -> list[Figure]:
-    """Everything that comes out of asking everybody in this form. Ratios are of counting, the same work for all."""
-    ratios = [pair for pair in TIMES if pair[0] in peers and form == "count"]
+    """Everything that comes out of asking everybody in this form."""
     return [
-        *(latency(form, kind, measure) for kind in KINDS for measure in MEASURES),
-        *(times(peer, kind, measure) for peer, kind in ratios for measure in MEASURES),
-        *(least_times(peer, form, measure) for peer in peers for measure in MEASURES),
-        identifier_p95(form),
+        *(figure for kind in KINDS for figure in of_a_class(form, kind, peers)),
+        *of_all_classes(form, peers),
     ]
+
+
+def of_a_class(form: Form, kind: Kind, peers: Sequence[str]) -> list[Figure]:
+    """What comes out of the questions of one class. Ratios are of counting, the same work for all."""
+    asked = [peer for peer, each in TIMES if each == kind and peer in peers and form == "count"]
+    return [
+        *(latency(form, kind, measure) for measure in MEASURES),
+        *(times(peer, kind, measure) for peer in asked for measure in MEASURES),
+        *([identifier_p95(form)] if kind == "identifier" else []),
+    ]
+
+
+def of_all_classes(form: Form, peers: Sequence[str]) -> list[Figure]:
+    return [least_times(peer, form, measure) for peer in peers for measure in MEASURES]
 
 
 def on_a_corpus(peers: Sequence[str], cores: int) -> list[Figure]:

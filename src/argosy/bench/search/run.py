@@ -214,7 +214,7 @@ def measure_contest(
 ) -> None:
     names = [peer.name for peer in peers]
     forms = [form for form in FORMS if bench.wants(*[each.id for each in figures.of_the_contest(form, names)])]
-    contest = Contest(asks, engine.cores)
+    contest = Contest({kind: asks[kind] if _wants_class(bench, kind, names) else [] for kind in KINDS}, engine.cores)
     contenders: dict[str, Contender] = {OURS: engine, **{peer.name: peer for peer in peers}}
     for turn in range(plan.rounds):
         for form in forms:
@@ -224,6 +224,13 @@ def measure_contest(
     bench.notes += contest.failures
     if forms:
         bench.details["samples"] = contest.raw()
+
+
+def _wants_class(bench: Bench, kind: Kind, peers: Sequence[str]) -> bool:
+    """Whether the questions of this class have to be asked for what was asked for."""
+    wanted = [each for form in FORMS for each in figures.of_a_class(form, kind, peers)]
+    wanted += [each for form in FORMS for each in figures.of_all_classes(form, peers)]
+    return bench.wants(*[each.id for each in wanted])
 
 
 def _say_turn(bench: Bench, turn: str, text: str) -> None:

@@ -98,9 +98,13 @@ class Segment:
     languages: tuple[str, ...]
     checksums: tuple[int, ...] = ()     # of the arrays when they were made; `checking.py` compares
     traits: int = field(init=False)     # those that any document has: nearly always few, and soon asked
+    odd_folds: tuple[int, ...] = field(init=False)      # the documents read as UTF-8 with ODD_FOLD: few, asked as often
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "traits", int(np.bitwise_or.reduce(self.table.traits, initial=0)))
+        traits = self.table.traits
+        is_odd = traits & (Trait.ODD_FOLD | Trait.INVALID_UTF8) == Trait.ODD_FOLD
+        object.__setattr__(self, "traits", int(np.bitwise_or.reduce(traits, initial=0)))
+        object.__setattr__(self, "odd_folds", tuple(np.flatnonzero(is_odd).tolist()))
 
     def path(self, document: int) -> bytes:
         start, end = int(self.names.starts[document]), int(self.names.starts[document + 1]) - 1

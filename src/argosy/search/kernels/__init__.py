@@ -1,7 +1,7 @@
 """The compiled loops: everything that touches text byte by byte. They run without the interpreter lock.
 
-Importing a module with kernels (those here, and those that read symbols) compiles them, or loads them from the cache
-beside it. That takes half a minute once, so `make setup` does it beforehand.
+To call a kernel (those here, and those that read symbols) for the first time compiles it, or loads it from the cache
+beside it. To compile them all takes half a minute once, so `make setup` does it beforehand.
 """
 
 from importlib import import_module
@@ -9,9 +9,10 @@ from pkgutil import iter_modules
 
 
 def warm() -> list[str]:
-    """Compiles what is not in the cache yet; returns the names of the modules."""
+    """Loads every kernel, and compiles what is not in the cache yet; returns the names of the modules."""
     names = sorted(module.name for module in iter_modules(__path__))
     for name in names:
         import_module(f"{__name__}.{name}")
     import_module("argosy.search.symbols.extract")
+    import_module(f"{__name__}.compiling").load_all()
     return names

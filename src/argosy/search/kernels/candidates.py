@@ -11,6 +11,8 @@ _KEYS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _OUT = numba.uint32[::1]
 _BITS = numba.uint16[::1]
 
+CLASS_BITS = 6                  # as in `classes.py`; a kernel's cache does not notice constants of other files
+
 # A list this many times longer than what is left of the candidates is searched in leaps, not walked.
 _LEAP_RATIO = 16
 
@@ -103,27 +105,39 @@ def _intersect_bitmaps(starts: I64, blocks: U16, words: int, out: U32) -> int:
 
 
 @helper
+def _by_length(starts: I64, lengths: I64) -> None:
+    """Sorts postings, the shortest first. There are few, and numba's own sorting takes long to load."""
+    for i in range(1, lengths.size):
+        start, length = starts[_U(i)], lengths[_U(i)]
+        at = i
+        while at > 0 and lengths[_U(at - 1)] > length:
+            starts[_U(at)], lengths[_U(at)] = starts[_U(at - 1)], lengths[_U(at - 1)]
+            at -= 1
+        starts[_U(at)], lengths[_U(at)] = start, length
+
+
+@helper
 def _intersect(
     keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32
 ) -> tuple[int, int]:
     """How many blocks there are, and how many entries the postings have."""
     starts = np.empty(keys.size, np.int64)
     lengths = np.empty(keys.size, np.int64)
+    entries = np.int64(0)
     for i in range(keys.size):
         rank = _rank(keys[i], present, ranks)
         if rank < 0:
             return 0, 0
         starts[i] = offsets[rank]
         lengths[i] = np.int64(offsets[rank + 1]) - starts[i]
-    entries = lengths.sum()
-    order = np.argsort(lengths)
-    first = order[0]
-    if lengths[first] == bitmap_words:
+        entries += lengths[i]
+    _by_length(starts, lengths)
+    if lengths[0] == bitmap_words:
         return _intersect_bitmaps(starts, blocks, bitmap_words, out), entries
-    count = lengths[first]
+    count = lengths[0]
     for i in range(count):
-        out[i] = blocks[_U(starts[first] + i)]
-    for i in order[1:]:
+        out[i] = blocks[_U(starts[0] + i)]
+    for i in range(1, keys.size):
         if count == 0:
             break
         if lengths[i] == bitmap_words:
@@ -139,6 +153,25 @@ def _intersect(
 def intersect(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32) -> int:
     """The blocks that hold every key, ascending in `out`; returns how many. Shortest posting first."""
     return _intersect(keys, bitmap_words, present, ranks, offsets, blocks, out)[0]
+
+
+@kernel((_KEYS, SHORTS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _OUT))
+def intersect_without(
+    keys: I64, classes: U16, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32
+) -> int:
+    """Like `intersect`, for the keys that have none of these classes in them; -1 if all of them have."""
+    kept = np.empty(keys.size, np.int64)
+    count = 0
+    for i in range(keys.size):
+        is_kept = True
+        for c in range(classes.size):
+            for shift in range(0, 3 * CLASS_BITS, CLASS_BITS):
+                is_kept &= (keys[i] >> shift) & ((1 << CLASS_BITS) - 1) != np.int64(classes[c])
+        kept[count] = keys[i]
+        count += np.int64(is_kept)
+    if count == 0:
+        return np.int64(-1)
+    return _intersect(kept[:count], bitmap_words, present, ranks, offsets, blocks, out)[0]
 
 
 @kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, WORDS, WORDS, LONGS, _OUT))

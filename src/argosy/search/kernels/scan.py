@@ -1,11 +1,16 @@
 """Finding a literal in ranges of the text.
 
-The three statically rarest bytes of the pattern are compared at 128 positions at once (the compiler turns the loop into
-vector instructions); only where all three agree is the rest looked at.
+The bytes of the pattern are compared at 64 positions at once, the statically rarest two first: that is as fast as text
+comes from memory. Where both agree the others follow, one by one, until no position is left or every byte has agreed.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
 
 from argosy.search.index.segment import I64, U8, U32, U64
 from argosy.search.kernels.compiling import BYTES, LONGS, WORDS, helper, kernel
@@ -13,43 +18,73 @@ from argosy.search.kernels.compiling import BYTES, LONGS, WORDS, helper, kernel
 _U = np.uintp
 _RARE = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _POSITIONS = numba.uint32[::1]
+_NONE = np.uint64(0)
 
-STRIDE = 128                    # positions compared at once; the flags are read back as 64-bit words
-_WORDS = STRIDE // 8
+WINDOW = 64                     # positions compared at once: a bit each
+STRIDE = 2 * WINDOW             # positions passed at once where nothing is
+
+
+@intrinsic
+def _equal(_: Any, data: Any, at: Any, byte: Any, fold: Any) -> tuple[Any, Callable[..., Any]]:
+    """Which of the 64 bytes of `data` from `at` on are `byte` once they are or-ed with `fold`: the lowest bit first.
+
+    Written as vector instructions, because no loop makes the compiler gather flags in a word.
+    """
+    vector = ir.VectorType(ir.IntType(8), WINDOW)
+    first = ir.Constant(ir.VectorType(ir.IntType(32), WINDOW), [0] * WINDOW)
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        def in_every_place(value: Any) -> Any:
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+            return builder.shuffle_vector(one, one, first)
+
+        start = builder.gep(context.make_array(signature.args[0])(context, builder, values[0]).data, [values[1]])
+        text = builder.load(builder.bitcast(start, vector.as_pointer()), align=1)
+        folded = builder.or_(text, in_every_place(values[3]))
+        return builder.bitcast(builder.icmp_unsigned("==", folded, in_every_place(values[2])), ir.IntType(WINDOW))
+
+    return numba.uint64(data, numba.uintp, numba.uint8, numba.uint8), build
+
+
+@intrinsic
+def _lowest(_: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
+    """The place of the lowest set bit; there is one."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.cttz(values[0], ir.Constant(ir.IntType(1), 1))
+
+    return numba.int64(numba.uint64), build
 
 
 @helper
-def _trailing_bytes(word: int) -> int:
-    """How many zero bytes stand below the lowest set bit."""
-    below = (word & (~word + np.uint64(1))) - np.uint64(1)
-    below = below - ((below >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    below = (below & np.uint64(0x3333333333333333)) + ((below >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    below = (below + (below >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64(((below * np.uint64(0x0101010101010101)) >> np.uint64(56)) >> np.uint64(3))
+def _agreeing(data: U8, at: int, pattern: U8, folds: U8, rare: I64, mask: int) -> int:
+    """Those positions of the mask where the bytes at all the rare places agree; the first two have."""
+    k = 2
+    while mask != _NONE and k < rare.size:
+        place = rare[_U(k)]
+        mask &= _equal(data, _U(at + place), pattern[_U(place)], folds[_U(place)])
+        k += 1
+    return mask
 
 
 @helper
-def _flag(
-    data: U8,
-    at0: int, at1: int, at2: int,
-    fold0: int, fold1: int, fold2: int,
-    byte0: int, byte1: int, byte2: int,
-    flags: U8,
-) -> None:  # fmt: skip
-    for i in range(STRIDE):
-        x = np.uint8(data[at0 + _U(i)] | fold0)
-        y = np.uint8(data[at1 + _U(i)] | fold1)
-        z = np.uint8(data[at2 + _U(i)] | fold2)
-        flags[_U(i)] = np.uint8(x == byte0) & np.uint8(y == byte1) & np.uint8(z == byte2)
-
-
-@helper
-def _is_blank(words: U64) -> bool:
-    """Whether no flag is set: nearly always, and this too is done by vector instructions."""
-    some = np.uint64(0)
-    for w in range(_WORDS):
-        some |= words[_U(w)]
-    return some == np.uint64(0)
+def _next(data: U8, at: int, end: int, pattern: U8, folds: U8, rare: I64) -> tuple[int, int]:
+    """Past the next 64 positions of which some agree at all the rare places, and which; past the end if none do."""
+    i, j = rare[0], rare[min(1, rare.size - 1)]
+    byte_i, fold_i, byte_j, fold_j = pattern[_U(i)], folds[_U(i)], pattern[_U(j)], folds[_U(j)]
+    while at < end:
+        beyond = at + WINDOW
+        here = _equal(data, _U(at + i), byte_i, fold_i) & _equal(data, _U(at + j), byte_j, fold_j)
+        there = _equal(data, _U(beyond + i), byte_i, fold_i) & _equal(data, _U(beyond + j), byte_j, fold_j)
+        if here | there != _NONE:
+            here = _agreeing(data, at, pattern, folds, rare, here)
+            if here != _NONE:
+                return beyond, here
+            there = _agreeing(data, beyond, pattern, folds, rare, there)
+            if there != _NONE:
+                return beyond + WINDOW, there
+        at += STRIDE
+    return at, _NONE
 
 
 @helper
@@ -79,38 +114,27 @@ def scan(
     end beyond its range, never beyond the data. Returns (found, range, position): go on from there; all is done when
     the range is the number of ranges. `folds[k]` is 32 where case does not matter (pattern[k] is lower then).
     """
-    flags = np.zeros(STRIDE, np.uint8)
-    words = flags.view(np.uint64)
     size = pattern.size
     last = data.size - size                 # the last place where the pattern could begin
-    i0, i1, i2 = rare[0], rare[1], rare[2]
+    near = data.size - STRIDE - size        # from here on, 128 positions at once would be beyond the data
     found = 0
     free = first_position                   # no match may begin before the previous one has ended
     for r in range(first_range, starts.size):
         at = max(np.int64(starts[r]), free)
         end = min(np.int64(ends[r]) - 1, last) + 1
         while at < end:
-            if at + STRIDE + size < data.size:
-                _flag(
-                    data, _U(at + i0), _U(at + i1), _U(at + i2), folds[i0], folds[i1], folds[i2],
-                    pattern[i0], pattern[i1], pattern[i2], flags,
-                )  # fmt: skip
-                if _is_blank(words):
-                    at += STRIDE
-                    continue
-                for w in range(_WORDS):
-                    word = words[_U(w)]
-                    while word:
-                        here = at + (w << 3) + _trailing_bytes(word)
-                        word &= word - np.uint64(1)
-                        if here < free or here >= end or not _is_here(data, here, pattern, folds):
-                            continue
-                        if found == out.size:
-                            return found, r, here
-                        out[_U(found)] = here
-                        found += 1
-                        free = here + advance
-                at += STRIDE
+            if at < near:
+                at, mask = _next(data, at, min(end, near), pattern, folds, rare)
+                while mask != _NONE:
+                    here = at - WINDOW + _lowest(mask)
+                    mask &= mask - np.uint64(1)
+                    if here < free or here >= end:
+                        continue
+                    if found == out.size:
+                        return found, r, here
+                    out[_U(found)] = here
+                    found += 1
+                    free = here + advance
             else:
                 if at >= free and _is_here(data, at, pattern, folds):
                     if found == out.size:
@@ -140,11 +164,9 @@ def scan_blocks(
     `documents` has room for all the blocks', `firsts` for one more: where each one's matches begin. All matches are
     counted, and as many told as `places` has room for.
     """
-    flags = np.zeros(STRIDE, np.uint8)
-    words = flags.view(np.uint64)
     size = pattern.size
     last = data.size - size
-    i0, i1, i2 = rare[0], rare[1], rare[2]
+    near = data.size - STRIDE - size
     found, files = 0, 0
     free = np.int64(0)
     for b in range(blocks.size):
@@ -153,26 +175,17 @@ def scan_blocks(
         at = max(np.int64(block_starts[_U(block)]), free)
         end = min(np.int64(block_starts[_U(block + 1)]) - 1, last) + 1
         while at < end:
-            if at + STRIDE + size < data.size:
-                _flag(
-                    data, _U(at + i0), _U(at + i1), _U(at + i2), folds[i0], folds[i1], folds[i2],
-                    pattern[i0], pattern[i1], pattern[i2], flags,
-                )  # fmt: skip
-                if _is_blank(words):
-                    at += STRIDE
-                    continue
-                for w in range(_WORDS):
-                    word = words[_U(w)]
-                    while word:
-                        here = at + (w << 3) + _trailing_bytes(word)
-                        word &= word - np.uint64(1)
-                        if here < free or here >= end or not _is_here(data, here, pattern, folds):
-                            continue
-                        if found < places.size:
-                            places[_U(found)] = here
-                        found += 1
-                        free = here + size
-                at += STRIDE
+            if at < near:
+                at, mask = _next(data, at, min(end, near), pattern, folds, rare)
+                while mask != _NONE:
+                    here = at - WINDOW + _lowest(mask)
+                    mask &= mask - np.uint64(1)
+                    if here < free or here >= end:
+                        continue
+                    if found < places.size:
+                        places[_U(found)] = here
+                    found += 1
+                    free = here + size
             else:
                 if at >= free and _is_here(data, at, pattern, folds):
                     if found < places.size:
@@ -257,38 +270,27 @@ def scan_run(
 ) -> tuple[int, int, int]:
     """Like `scan`, overlaps included, for `size` (at most 64) bytes in a row of which each has a set.
 
-    Bit k of table[b] says whether byte b may stand at place k. `pattern`, `folds` and `rare` give the bytes at three
-    places whose sets are single bytes.
+    Bit k of table[b] says whether byte b may stand at place k. `rare` are the places whose sets are single bytes, which
+    `pattern` and `folds` have there.
     """
-    flags = np.zeros(STRIDE, np.uint8)
-    words = flags.view(np.uint64)
     last = data.size - size
-    i0, i1, i2 = rare[0], rare[1], rare[2]
+    near = data.size - STRIDE - size
     found = 0
     for r in range(first_range, starts.size):
         at = max(np.int64(starts[r]), first_position)
         end = min(np.int64(ends[r]) - 1, last) + 1
         while at < end:
-            if at + STRIDE + size < data.size:
-                _flag(
-                    data, _U(at + i0), _U(at + i1), _U(at + i2), folds[0], folds[1], folds[2],
-                    pattern[0], pattern[1], pattern[2], flags,
-                )  # fmt: skip
-                if _is_blank(words):
-                    at += STRIDE
-                    continue
-                for w in range(_WORDS):
-                    word = words[_U(w)]
-                    while word:
-                        here = at + (w << 3) + _trailing_bytes(word)
-                        word &= word - np.uint64(1)
-                        if here >= end or here < first_position or not _fits(data, here, size, table):
-                            continue
-                        if found == out.size:
-                            return found, r, here
-                        out[_U(found)] = here
-                        found += 1
-                at += STRIDE
+            if at < near:
+                at, mask = _next(data, at, min(end, near), pattern, folds, rare)
+                while mask != _NONE:
+                    here = at - WINDOW + _lowest(mask)
+                    mask &= mask - np.uint64(1)
+                    if here >= end or not _fits(data, here, size, table):
+                        continue
+                    if found == out.size:
+                        return found, r, here
+                    out[_U(found)] = here
+                    found += 1
             else:
                 if _fits(data, at, size, table):
                     if found == out.size:

@@ -11,17 +11,18 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from argosy.search.index.segment import I64, U8, U32, Segment, Text, Trait, frozen
-from argosy.search.kernels.classes import keys_of
+from argosy.search.index.segment import I64, U8, U16, U32, Segment, Text, Trait, frozen
+from argosy.search.kernels.classes import CLASSES
 from argosy.search.kernels.scan import ranges_of, tally_byte
 from argosy.search.kernels.selecting import blocks_within, mark_documents
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
-from argosy.search.match.needle import Needle, blocks_with_all
+from argosy.search.match.needle import Needle, blocks_without
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 
 _BEYOND_ASCII = re.compile(rb"[ks]")            # U+212A folds to k, U+017F to s
+_BEYOND_ASCII_CLASSES: U16 = frozen(CLASSES[list(b"ks")].astype(np.uint16))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,20 +114,14 @@ class LiteralFinder:
 
     def odd_documents(self, segment: Segment) -> U32:
         """The documents whose letters beyond ASCII may be its letters: where all that surrounds those letters is."""
-        odd = segment.table.traits & (Trait.ODD_FOLD | Trait.INVALID_UTF8) == Trait.ODD_FOLD
-        if not odd.any():
+        if not segment.odd_folds:
             return NOTHING
-        if len(self._sure_keys) == 0:
-            return np.flatnonzero(odd).astype(np.uint32)
-        owners = segment.content.block_docs[blocks_with_all(self._sure_keys, segment.postings, segment.content.blocks)]
-        found: U32 = np.unique(owners[odd[owners]])
-        return found
-
-    @cached_property
-    def _sure_keys(self) -> I64:
-        """Of the parts between letters that have a form beyond ASCII."""
-        parts = [keys_of(part) for part in _BEYOND_ASCII.split(self.needle.text) if len(part) >= 3]
-        return frozen(np.unique(np.concatenate(parts))) if parts else np.empty(0, np.int64)
+        blocks = blocks_without(_BEYOND_ASCII_CLASSES, self.needle.keys, segment.postings, segment.content.blocks)
+        if blocks is None:
+            return np.array(segment.odd_folds, np.uint32)
+        if len(blocks) == 0:
+            return NOTHING
+        return np.array(sorted(set(segment.content.block_docs[blocks].tolist()) & set(segment.odd_folds)), np.uint32)
 
     def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
         text = segment.content

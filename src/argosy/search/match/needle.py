@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.search.index.segment import U8, U16, U32, Postings, bitmap_length, frozen
-from argosy.search.kernels.candidates import intersect, unite
+from argosy.search.kernels.candidates import intersect, intersect_without, unite
 from argosy.search.kernels.classes import CLASSES, keys_of
 from argosy.search.kernels.scan import scan
 from argosy.search.match.budget import Budget
@@ -35,16 +35,25 @@ class Needle:
         folded = text.lower() if is_folded else text
         self.text = folded
         self.is_folded = is_folded
-        self.pattern: U8 = np.frombuffer(folded, np.uint8)
-        self.folds: U8 = np.frombuffer(folded.translate(_FOLDS if is_folded else _NO_FOLDS), np.uint8)
         self.keys: npt.NDArray[np.int64] = keys_of(folded)
-        self.rare: npt.NDArray[np.int64] = frozen(self._rarest(folded))
 
-    def _rarest(self, text: bytes) -> npt.NDArray[np.int64]:
-        """The places of the three rarest bytes; a short text repeats some."""
-        frequencies = _BOTH_CASES if self.is_folded else _ONE_CASE
+    # What the keys rule out everywhere is never scanned for.
+
+    @cached_property
+    def pattern(self) -> U8:
+        return np.frombuffer(self.text, np.uint8)
+
+    @cached_property
+    def folds(self) -> U8:
+        """The bit that does not matter, for each byte."""
+        return np.frombuffer(self.text.translate(_FOLDS if self.is_folded else _NO_FOLDS), np.uint8)
+
+    @cached_property
+    def rare(self) -> npt.NDArray[np.int64]:
+        """The places of its bytes, those of the rarest first."""
+        frequencies, text = _BOTH_CASES if self.is_folded else _ONE_CASE, self.text
         places = sorted(range(len(text)), key=[frequencies[byte] for byte in text].__getitem__)
-        return np.array((places * 3)[:3], np.int64)
+        return frozen(np.array(places, np.int64))
 
     @cached_property
     def pair_keys(self) -> npt.NDArray[np.int64]:
@@ -115,6 +124,13 @@ def blocks_with_all(keys: npt.NDArray[np.int64], postings: Postings, blocks: int
     """The blocks that hold every one of these keys, ascending."""
     out = np.empty(blocks, np.uint32)
     return out[: intersect(keys, bitmap_length(blocks), *_arrays(postings), out)]
+
+
+def blocks_without(classes: U16, keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32 | None:
+    """The blocks that hold every key that has none of these classes in it; None if there is no such key."""
+    out = np.empty(blocks, np.uint32)
+    count = intersect_without(keys, classes, bitmap_length(blocks), *_arrays(postings), out)
+    return None if count < 0 else out[:count]
 
 
 def blocks_with_any(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32:

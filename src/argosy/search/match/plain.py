@@ -19,7 +19,7 @@ from argosy.search.match.finders import LiteralFinder
 from argosy.search.match.hits import NO_MARKS, Hits, Marks
 from argosy.search.query.tree import Query, Scope, Substring
 
-PIECE_BYTES = 8 << 20           # candidate text looked at in one go: about two milliseconds
+PIECE_BYTES = 8 << 20           # candidate text looked at in one go: about a millisecond
 PIECE_SLACK_BYTES = 1 << 18     # so much larger than an even share, or what no document fills would be one more piece
 
 

@@ -1,6 +1,6 @@
 """Looking for bytes in a row of which each may be one of several: `[0-9]{4}-[0-9]{2}` without running RE2.
 
-Three places that allow a single byte (up to case) are compared first, so a run without such a place is of no use here.
+The places that allow a single byte (up to case) are compared first, so a run without such a place is of no use here.
 """
 
 from math import log2
@@ -26,11 +26,9 @@ class RunNeedle:
             for byte in allowed:
                 table[byte] |= 1 << place
         self._table: U64 = frozen(np.array(table, np.uint64))
-        places = sorted(singles(run), key=lambda place: frequency(run[place]))
-        self._rare: I64 = frozen(np.array((places * 3)[:3], np.int64))
-        chosen = [run[place] for place in self._rare]
-        self._pattern: U8 = frozen(np.array([max(allowed) for allowed in chosen], np.uint8))
-        self._folds: U8 = frozen(np.array([_CASE if len(allowed) == 2 else 0 for allowed in chosen], np.uint8))
+        self._rare: I64 = frozen(np.array(sorted(singles(run), key=lambda place: frequency(run[place])), np.int64))
+        self._pattern: U8 = frozen(np.array([max(allowed) for allowed in run], np.uint8))
+        self._folds: U8 = frozen(np.array([_CASE if _is_letter(allowed) else 0 for allowed in run], np.uint8))
 
     def find(self, data: U8, starts: U32, ends: U32, budget: Budget) -> U32:
         """Where such runs begin inside the ranges, ascending."""

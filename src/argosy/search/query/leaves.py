@@ -73,12 +73,12 @@ class Leaves:
     def _pattern(self, token: Token, *, is_literal: bool) -> Query:
         scope = _SCOPES.get(token.field, Scope.ANY)
         if is_literal or SPECIAL.isdisjoint(token.text):        # most words are plain, and need no regex
-            return Substring(token.text, _has_capital(token.text), scope) if token.text else TRUE
+            return substring(token.text, scope)
         node = self._checked(token)
         text = as_literal(node)
         if text is None:
             return Regexp(token.text, has_upper_case(node), scope)
-        return Substring(text, _has_capital(text), scope) if text else TRUE
+        return substring(text, scope)
 
     def _symbol(self, token: Token) -> Query:
         self._present(token, "the name of a definition, or .* for all of them")
@@ -111,6 +111,11 @@ class Leaves:
 
     def _fail(self, message: str, position: int) -> NoReturn:
         raise QuerySyntaxError(message, text=self._query, position=position)
+
+
+def substring(text: str, scope: Scope) -> Query:
+    """A text as it is."""
+    return Substring(text, _has_capital(text), scope) if text else TRUE
 
 
 def choice(token: Token, query: str, choices: Mapping[str, T]) -> T:

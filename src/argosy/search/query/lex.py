@@ -69,7 +69,7 @@ class Token:
         return self.end
 
 
-_OPERATORS = {"or": TokenKind.OR, "OR": TokenKind.OR, "AND": TokenKind.AND}
+OPERATORS = {"or": TokenKind.OR, "OR": TokenKind.OR, "AND": TokenKind.AND}
 
 
 def lex(query: str, pattern_type: PatternType = PatternType.REGEX) -> list[Token]:
@@ -149,7 +149,7 @@ class _Lexer:
             word = self._read(at, is_regex=self._type is PatternType.REGEX)
             kind = TokenKind.TEXT
             if self._type is not PatternType.KEYWORD:
-                kind = _OPERATORS.get(self._query[at : word.end], TokenKind.TEXT)
+                kind = OPERATORS.get(self._query[at : word.end], TokenKind.TEXT)
             return Token(kind, at, word.end, word.text, word.spans)
         is_pattern = prefix.field.takes is Value.PATTERN
         word = self._read(prefix.end, is_regex=not is_pattern or self._type is PatternType.REGEX)

@@ -8,16 +8,17 @@ that have none of their own; `type:` wraps the list, its `or` included. `count:`
 whole query.
 """
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NoReturn
 
 from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import Field
-from argosy.search.query.leaves import Leaves, choice, in_case
-from argosy.search.query.lex import PatternType, Token, TokenKind, lex, wanted_pattern_type
+from argosy.search.query.leaves import Leaves, choice, in_case, substring
+from argosy.search.query.lex import OPERATORS, PatternType, Token, TokenKind, lex, wanted_pattern_type
 from argosy.search.query.simplify import conjunction, disjunction, negation, typed
-from argosy.search.query.tree import Kind, Not, Query, Regexp, Substring, Symbol
+from argosy.search.query.tree import Kind, Not, Query, Regexp, Scope, Substring, Symbol
 
 QUERY_CHARACTERS_MAX = 10_000
 ATOMS_MAX = 1_000               # words and fields: each may have to be looked for in every file
@@ -47,6 +48,9 @@ def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> Parsed
     """
     if len(text) > QUERY_CHARACTERS_MAX:
         _fail(f"a query may have {QUERY_CHARACTERS_MAX} characters, not {len(text)}: ask for less", text, 0)
+    if (plain := _PLAIN.fullmatch(text)) and plain["word"] not in OPERATORS:
+        scope = Scope.CONTENT if plain["field"] else Scope.ANY
+        return Parsed(substring(plain["word"] or plain["words"], scope), None, pattern_type)
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -57,6 +61,8 @@ def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> Parsed
     return _Parser(text, pattern_type).parsed()
 
 
+# What most people ask most of the time, and what has one meaning only: a word, or words in quotes.
+_PLAIN = re.compile(r'(?P<field>(?:content|c):)?(?:(?P<word>[A-Za-z0-9_]+)|"(?P<words>[A-Za-z0-9_ ]+)")')
 _KINDS = {"filematch": Kind.FILE_MATCH, "filename": Kind.FILE_NAME, "file": Kind.FILE_NAME, "repo": Kind.REPO}
 _CASES = {case.value: case for case in Case}
 _PATTERN_TYPES = {kind.value: kind for kind in PatternType}

@@ -1,0 +1,90 @@
+"""Kernels are loaded when they are called, each once, and without what only a compiler needs."""
+
+import os
+import subprocess
+import sys
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from argosy.search.index.segment import frozen
+from argosy.search.kernels import warm
+from argosy.search.kernels.checksums import TABLES, crc64
+from argosy.search.kernels.compiling import compile_missing
+from argosy.search.kernels.spans import documents_of
+
+PROGRAM_S_MAX = 120.0                   # a hang is an error, a slow machine is none
+
+
+def complaint_of(program: str) -> str:
+    """What it says, in an interpreter of its own where nothing is loaded yet; everything is compiled by then."""
+    warm()
+    command = [sys.executable, "-c", dedent(program)]
+    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=PROGRAM_S_MAX)
+    return done.stderr or ("" if done.returncode == 0 else f"it ended with {done.returncode}")
+
+
+def test_what_is_not_called_is_not_loaded() -> None:
+    assert not complaint_of("""
+        import sys
+        import numpy as np
+        from argosy.search.index.segment import frozen
+        from argosy.search.kernels.spans import documents_of, without_overlaps
+
+        numbers = frozen(np.array([0, 5, 9], np.uint32))
+        assert not documents_of.overloads
+        assert documents_of(numbers, numbers[:2]).tolist() == [0, 1]
+        assert len(documents_of.overloads) == 1
+        assert not without_overlaps.overloads
+        assert "numba.np.npyimpl" not in sys.modules, "all that can be compiled was loaded"
+    """)
+
+
+def test_threads_that_call_a_kernel_first_load_it_once() -> None:
+    assert not complaint_of("""
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+        import numpy as np
+        from argosy.search.index.segment import frozen
+        from argosy.search.kernels.spans import documents_of
+
+        numbers, together = frozen(np.array([0, 5, 9], np.uint32)), threading.Barrier(8)
+
+        def ask(_):
+            together.wait()
+            return documents_of(numbers, numbers[:2]).tolist()
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(ask, range(8))) == [[0, 1]] * 8
+        assert len(documents_of.overloads) == 1
+    """)
+
+
+def test_nothing_is_compiled_where_the_cache_has_all() -> None:
+    assert not complaint_of("""
+        from numba.core import event
+        import argosy.search.service
+        from argosy.search.kernels.compiling import compile_missing
+        from argosy.search.kernels.scan import scan
+
+        with event.install_recorder("numba:compile") as recorder:
+            compile_missing()
+        assert not recorder.buffer
+        assert not scan.overloads
+    """)
+
+
+def test_other_types_are_refused() -> None:
+    words = frozen(np.array([0, 5], np.uint32))
+    with pytest.raises(TypeError, match="No matching definition"):
+        documents_of(words.astype(np.int64), words)
+    assert documents_of(words, words[:1]).tolist() == [0]
+
+
+def test_what_is_loaded_stays_loaded() -> None:
+    data = frozen(np.frombuffer(b"123456789", np.uint8))
+    told = crc64(data, 0, 9, TABLES)
+    warm()
+    compile_missing()
+    assert crc64(data, 0, 9, TABLES) == told
