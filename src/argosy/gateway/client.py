@@ -1,12 +1,15 @@
 """One query on its way through the fleet: carries out what the scatter machine orders, and tells it what comes back.
 
-Leaving the context ends every question that is still under way, so a caller who is cancelled leaves nothing behind.
+The machine is told from the callbacks of what it waits for; whoever waits for the whole is woken when there is nothing
+left to wait for, and not for every answer. Leaving the context ends every question that is still under way, so a caller
+who is cancelled leaves nothing behind.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from math import inf
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from argosy.base.clock import Clock
 from argosy.base.errors import NotOwner, Throttled, Unavailable
@@ -23,13 +26,13 @@ WAIT_S_MIN = 1e-6               # keeps a clock that runs a little differently f
 
 
 class Scattering(Generic[T]):
-    """`async with`, then `step` until it says that nothing is left to wait for."""
+    """`async with`, then `settled`, or `step` until it says that nothing is left to wait for."""
 
     def __init__(
         self,
         machine: Scatter,
         unasked: Iterable[Missing],
-        ask: Callable[[Question], Awaitable[T]],
+        ask: Callable[[Question], Coroutine[Any, Any, T]],
         lacking: Callable[[T], tuple[Missing, ...]],
         *,
         chooser: Chooser,
@@ -47,16 +50,23 @@ class Scattering(Generic[T]):
         self._answers: dict[int, T] = {}
         self._under_way: dict[int, tuple[Question, asyncio.Task[T], float]] = {}
         self._called_back: list[asyncio.Task[T]] = []
-        self._ended: list[int] = []
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = inf                                         # when the timer goes off, by our clock
         self._woken: asyncio.Future[None] | None = None         # while somebody waits
+        self._is_stepping = False                               # and wants to know of everything
+        self._has_news = False
+        self._error: Exception | None = None
 
     async def __aenter__(self) -> Self:
-        self._order(self.machine.handle(None, self._clock.now()))
+        self._feed(None)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         for question, task, _ in self._under_way.values():
             task.cancel()
             self._called_back.append(task)
@@ -66,17 +76,21 @@ class Scattering(Generic[T]):
         if self._called_back:
             await asyncio.gather(*self._called_back, return_exceptions=True)
 
+    async def settled(self) -> None:
+        """Waits until there is nothing left to wait for."""
+        while not self.machine.is_over:
+            await self._wait()
+        self._check()
+
     async def step(self) -> bool:
-        """Waits for something to happen and acts on it; False, at once, when all is settled."""
-        if self.machine.is_over:
-            return False
-        await self._wait()
-        ended, self._ended = self._ended, []
-        if not ended:
-            self._order(self.machine.handle(None, self._clock.now()))
-        for id in ended:
-            if (event := self._event(id)) is not None:
-                self._order(self.machine.handle(event, self._clock.now()))
+        """Waits for something to happen; False, at once, when all is settled and was told."""
+        self._is_stepping = True
+        if not self._has_news:
+            if self.machine.is_over:
+                return False
+            await self._wait()
+        self._check()
+        self._has_news = False
         return True
 
     def answers(self) -> list[T]:
@@ -98,26 +112,45 @@ class Scattering(Generic[T]):
         return found
 
     async def _wait(self) -> None:
-        deadline = self.machine.deadline()
-        assert deadline is not None
-        if self._ended:
-            return
-        # A future and a timer: an event and a timeout's context would cost as much as the rest of a step.
-        loop = asyncio.get_running_loop()
-        self._woken = loop.create_future()
-        timer = loop.call_later(max(WAIT_S_MIN, deadline - self._clock.now()), self._wake)
+        self._check()
+        self._woken = self._loop.create_future()
         try:
             await self._woken
         finally:
-            timer.cancel()
             self._woken = None
 
-    def _wake(self) -> None:
-        if self._woken is not None and not self._woken.done():
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _feed(self, event: Event | None) -> None:
+        """Tells the machine, and does what it says."""
+        now = self._clock.now()
+        self._order(self.machine.handle(event, now), now)
+        deadline = self.machine.deadline()
+        # A timer that goes off too soon only looks again: to set it anew for every answer would cost more.
+        if deadline is not None and deadline < self._due:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._due = deadline
+            self._timer = self._loop.call_later(max(WAIT_S_MIN, deadline - now), self._happened, None)
+
+    def _happened(self, id: int | None) -> None:
+        """A question has ended; None: the machine asked to be told of the time."""
+        if id is None:
+            self._timer, self._due = None, inf
+        elif id not in self._under_way:
+            return                          # nobody waits for it any more
+        try:
+            self._feed(None if id is None else self._event(id))
+        except Exception as error:
+            self._error = error             # for whoever waits
+        self._has_news = True
+        is_due = self._is_stepping or self._error is not None or self.machine.is_over
+        if is_due and self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
-    def _order(self, effects: list[Effect]) -> None:
-        now = self._clock.now()
+    def _order(self, effects: list[Effect], now: float) -> None:
         for effect in effects:
             match effect:
                 case Ask(question):
@@ -127,14 +160,9 @@ class Scattering(Generic[T]):
 
     def _begin(self, question: Question, now: float) -> None:
         self._chooser.began(question.address, now)
-        task = asyncio.ensure_future(self._ask(question))
+        task = self._loop.create_task(self._ask(question))
         self._under_way[question.id] = question, task, now
-        task.add_done_callback(lambda _: self._end(question.id))
-
-    def _end(self, id: int) -> None:
-        if id in self._under_way:
-            self._ended.append(id)
-            self._wake()
+        task.add_done_callback(lambda _: self._happened(question.id))
 
     def _cancel(self, id: int, reason: Reason, now: float) -> None:
         question, task, began = self._under_way.pop(id)
@@ -146,10 +174,8 @@ class Scattering(Generic[T]):
         task.cancel()
         self._called_back.append(task)
 
-    def _event(self, id: int) -> Event | None:
-        """What a finished question means; None if nobody waits for it any more."""
-        if id not in self._under_way:
-            return None
+    def _event(self, id: int) -> Event:
+        """What a finished question means."""
         question, task, began = self._under_way.pop(id)
         now = self._clock.now()
         error = task.exception() if not task.cancelled() else Unavailable("the question was called off")

@@ -3,8 +3,8 @@ every node.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from argosy.base.clock import Clock
@@ -72,8 +72,10 @@ class Dispatcher:
             left_s = max(WALL_S_MIN, ends_at - self._clock.now())
             return await call(self._nodes.at(question.address), question.names, left_s)
 
-        with self._slot():
-            async with self._turn():
+        self._enter()
+        try:
+            turn = await self._turn()
+            try:
                 first, refused = self._assigned(wanted)
                 machine = Scatter(first.items(), self._holders, deadline=ends_at + self._settings.margin_s)
                 unasked = (*wanted.missing, *refused)
@@ -81,25 +83,16 @@ class Dispatcher:
                     machine, unasked, ask, lacking, chooser=self._chooser, teller=self._teller, clock=self._clock
                 ) as work:
                     yield work
+            finally:
+                turn.end()
+        finally:
+            self._leave()
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """Begins when few enough are under way, or after a moment all the same; and has its turn for a moment only."""
+    async def _turn(self) -> "_Turn":
+        """Begins when few enough are under way, or after a moment all the same."""
         if not self._turns.may_begin():
             await self._wait()
-        self._turns.begin()
-        began, loop = self._clock.now(), asyncio.get_running_loop()
-        timer = loop.call_later(self._settings.turn_s, self._end_turn, began)
-        try:
-            yield
-        finally:
-            if not timer.cancelled() and loop.time() < timer.when():
-                timer.cancel()
-                self._end_turn(began)
-
-    def _end_turn(self, began: float) -> None:
-        for turn in self._turns.end(self._clock.now() - began):
-            _wake(turn)
+        return _Turn(self._turns, self._clock, self._settings.turn_s)
 
     async def _wait(self) -> None:
         loop = asyncio.get_running_loop()
@@ -112,8 +105,7 @@ class Dispatcher:
             timer.cancel()
             self._turns.leave(turn)
 
-    @contextmanager
-    def _slot(self) -> Iterator[None]:
+    def _enter(self) -> None:
         if self._in_flight >= self._settings.queries_max:
             raise Overloaded(
                 f"{self._in_flight} queries are under way, as many as queries_max allows: come back shortly",
@@ -121,11 +113,10 @@ class Dispatcher:
             )
         self._in_flight += 1
         self._teller.in_flight(self._in_flight)
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
-            self._teller.in_flight(self._in_flight)
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        self._teller.in_flight(self._in_flight)
 
     def _assigned(self, wanted: Wanted) -> tuple[dict[str, tuple[str, ...]], list[Missing]]:
         """Whom to ask for what, one question for each node; and what cannot be asked for, all holders being down."""
@@ -141,6 +132,26 @@ class Dispatcher:
             else:
                 first[address] = first.get(address, ()) + group.names
         return first, refused
+
+
+class _Turn:
+    """A query's turn: until it ends, and for a moment only."""
+
+    def __init__(self, turns: Turns[asyncio.Future[None]], clock: Clock, turn_s: float) -> None:
+        turns.begin()
+        self._turns = turns
+        self._clock = clock
+        self._began = clock.now()
+        self._is_over = False
+        self._timer = asyncio.get_running_loop().call_later(turn_s, self.end)
+
+    def end(self) -> None:
+        """Once is enough."""
+        if not self._is_over:
+            self._is_over = True
+            self._timer.cancel()
+            for turn in self._turns.end(self._clock.now() - self._began):
+                _wake(turn)
 
 
 def _wake(turn: "asyncio.Future[None]") -> None:

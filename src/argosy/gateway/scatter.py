@@ -13,9 +13,10 @@ deadline is missing, and so is what nobody else can be asked for (GW-1).
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+import msgspec
 
 from argosy.base.machine import earliest
 from argosy.search.model import Missing, Shortfall
@@ -41,8 +42,7 @@ class Holders(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     id: int
     address: str
     names: tuple[str, ...]
@@ -51,14 +51,12 @@ class Question:
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     question: int
     missing: tuple[Missing, ...] = ()       # what the node could not answer for
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """No answer will come."""
 
     question: int
@@ -79,13 +77,11 @@ class Reason(Enum):
     TIMED_OUT = "timed out"
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     question: Question
 
 
-@dataclass(frozen=True)
-class Cancel:
+class Cancel(msgspec.Struct, frozen=True):
     question: int
     reason: Reason
 

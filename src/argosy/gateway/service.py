@@ -10,8 +10,7 @@ complete says so (GW-1); if nothing at all can be had, that is an error which sa
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -48,8 +47,7 @@ T = TypeVar("T")
 GATHERINGS_MAX = 3              # of one search, while repositories are taken out of the catalog
 
 
-@dataclass(frozen=True)
-class _Search:
+class _Search(NamedTuple):
     """One search, and the routes as they were when it began."""
 
     text: str
@@ -148,8 +146,7 @@ class Gateway:
             return await node.list(Asked(search.text, names, Options(wall_time_s=left_s)))
 
         async with self._dispatcher.scattered(self._wanted(search), ask, lambda listing: listing.missing) as work:
-            while await work.step():
-                pass
+            await work.settled()
             missing = work.missing()
             wishes = self._catalog.wishes
             found = merged_listing(work.answers(), (each for each in missing if each.repository in wishes))
@@ -176,8 +173,7 @@ class Gateway:
             raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
         wanted = self._current_routes().wanted_one(name)
         async with self._dispatcher.scattered(wanted, call, lambda _: ()) as work:
-            while await work.step():
-                pass
+            await work.settled()
             work.missing()
             [answer] = work.answers()
             return answer
@@ -208,7 +204,7 @@ class Gateway:
                 answer = await self._gathered_once(search, wanted)
                 if not self._has_vanished(search, wanted):
                     return answer
-                search = replace(search, routes=self._current_routes())
+                search = search._replace(routes=self._current_routes())
                 wanted = self._wanted(search)
             return await self._gathered_once(search, wanted)
 
@@ -217,8 +213,7 @@ class Gateway:
             async with self._dispatcher.scattered(
                 wanted, _searching(search), _not_searched, wall_s=search.options.wall_time_s
             ) as work:
-                while await work.step():
-                    pass
+                await work.settled()
                 return self._finished(search, work, wanted.excluded)
 
     def _has_vanished(self, search: _Search, wanted: Wanted) -> bool:

@@ -1,7 +1,7 @@
 """What the front door says of itself: metrics and log lines, in one place, so that no other module is about them."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from argosy.base import logs
 from argosy.base.metrics import Metrics
@@ -18,18 +18,22 @@ class Teller:
         self._metrics = metrics
         self._open: set[str] = set()
         self._outcomes: set[tuple[str, str]] = set()
+        self._kept_bytes = -1                           # as last told
 
-    def query(self, outcome: str, missing: Iterable[Missing], took_s: float) -> None:
+    def query(self, outcome: str, missing: Collection[Missing], took_s: float) -> None:
         self._metrics.inc(m.QUERIES, outcome=outcome)
         self._metrics.observe(m.QUERY_SECONDS, took_s)
-        for why, count in Counter(each.why for each in missing).items():
-            self._metrics.inc(m.MISSING, by=count, reason=why.value)
+        if missing:
+            for why, count in Counter([each.why for each in missing]).items():
+                self._metrics.inc(m.MISSING, by=count, reason=why.value)
 
     def source(self, source: str) -> None:
         self._metrics.inc(m.CACHE, source=source)
 
     def kept(self, held_bytes: int) -> None:
-        self._metrics.set(m.CACHE_BYTES, held_bytes)
+        if held_bytes != self._kept_bytes:
+            self._kept_bytes = held_bytes
+            self._metrics.set(m.CACHE_BYTES, held_bytes)
 
     def in_flight(self, queries: int) -> None:
         self._metrics.set(m.IN_FLIGHT, queries)

@@ -9,17 +9,17 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import cycle, islice
 
-import aiohttp
 import msgspec
 
+from argosy.bench.fleet.posting import Address, Connections, request
 from argosy.search.fleet.model import Asked
 from argosy.search.fleet.packing import CONTENT_TYPE, SEARCH_PATH, pack, unpack
 from argosy.search.model import Answer, Options
 
 ANSWER_S_MAX = 30.0
-CONNECTIONS_MAX = 256
 CALLERS = 8                             # at once, when it is about how many answers there can be
 
 
@@ -30,6 +30,10 @@ class Question:
     url: str
     body: bytes
     kind: str
+
+    @cached_property
+    def sent(self) -> tuple[Address, bytes]:
+        return request(self.url, self.body, self.kind)
 
 
 @dataclass(frozen=True)
@@ -70,40 +74,33 @@ def to_node(address: str, query: str, repositories: Iterable[str]) -> Question:
 
 
 @asynccontextmanager
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX, keepalive_timeout=4.0)
-    timeout = aiohttp.ClientTimeout(total=ANSWER_S_MAX)
-    # What asks costs the machine that answers, too: nothing is kept, sent or unpacked that nobody reads.
-    async with aiohttp.ClientSession(
-        connector=connector,
-        timeout=timeout,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("user-agent", "accept", "accept-encoding"),
-        auto_decompress=False,
-    ) as opened:
+async def session() -> AsyncIterator[Connections]:
+    opened = Connections(answer_s_max=ANSWER_S_MAX)
+    try:
         yield opened
+    finally:
+        opened.close()
 
 
-async def ask(opened: aiohttp.ClientSession, question: Question, at: float | None = None) -> Seen:
+async def ask(opened: Connections, question: Question, at: float | None = None) -> Seen:
     """`at`: the instant from which its time is counted, if not now."""
     began = time.monotonic() if at is None else at
     try:
-        async with opened.post(question.url, data=question.body, headers={"content-type": question.kind}) as answer:
-            body = await answer.read()
+        status, body = await opened.post(*question.sent)
         took_s = time.monotonic() - began
-        missing = _missing(body, question.kind) if answer.status == 200 else frozenset[str]()
-        return Seen(began, took_s, answer.status, missing)
-    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
+        missing = _missing(body, question.kind) if status == 200 else frozenset[str]()
+        return Seen(began, took_s, status, missing)
+    except (TimeoutError, OSError, msgspec.DecodeError):
         return Seen(began, time.monotonic() - began, 0)
 
 
 def _missing(body: bytes, kind: str) -> frozenset[str]:
     missing = unpack(body, Answer).missing if kind == CONTENT_TYPE else _replies.decode(body).missing
-    return frozenset(each.repository for each in missing)
+    return frozenset([each.repository for each in missing])
 
 
 async def at_rate(
-    opened: aiohttp.ClientSession, questions: Sequence[Question], per_s: float, seconds: float
+    opened: Connections, questions: Sequence[Question], per_s: float, seconds: float
 ) -> list[Seen]:
     """So many a second, evenly."""
     asking: list[asyncio.Task[Seen]] = []
@@ -117,7 +114,7 @@ async def at_rate(
 
 
 async def until_told(
-    opened: aiohttp.ClientSession, questions: Sequence[Question], per_s: float, is_over: asyncio.Event
+    opened: Connections, questions: Sequence[Question], per_s: float, is_over: asyncio.Event
 ) -> list[Seen]:
     """The same, until somebody says that it is over."""
     asking: list[asyncio.Task[Seen]] = []
@@ -132,7 +129,7 @@ async def until_told(
 
 
 async def as_fast_as_they_go(
-    opened: aiohttp.ClientSession, questions: Sequence[Question], seconds: float, callers: int = CALLERS
+    opened: Connections, questions: Sequence[Question], seconds: float, callers: int = CALLERS
 ) -> tuple[float, list[Seen]]:
     """Answers a second to so many callers who ask one question after the other, and what they saw."""
     waiting, seen = cycle(questions), []

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
 from argosy.base.errors import Unavailable
 from argosy.bench.fleet import figures
 from argosy.bench.fleet.asking import Question, Seen, ask, session, to_door, to_node
 from argosy.bench.fleet.members import Fleet
+from argosy.bench.fleet.posting import Connections
 from argosy.bench.harness import Bench
 
 
@@ -46,7 +45,7 @@ async def measure_overhead(
 
 
 async def _turns(
-    opened: aiohttp.ClientSession, fleet: Fleet, node: str, held: Mapping[str, list[str]], words: Sequence[str]
+    opened: Connections, fleet: Fleet, node: str, held: Mapping[str, list[str]], words: Sequence[str]
 ) -> Turns:
     turns = Turns([], [], [], [])
     for number, word in enumerate(words):
@@ -63,7 +62,7 @@ async def _turns(
 
 
 async def _by_turns(
-    opened: aiohttp.ClientSession, one: Sequence[Question], other: Sequence[Question], *, is_first: bool
+    opened: Connections, one: Sequence[Question], other: Sequence[Question], *, is_first: bool
 ) -> tuple[float, float]:
     """Each way twice, of which the second counts: caches are then as warm for both."""
     ways = {True: one, False: other}
@@ -73,7 +72,7 @@ async def _by_turns(
     return took_s[True], took_s[False]
 
 
-async def _all(opened: aiohttp.ClientSession, questions: Sequence[Question]) -> float:
+async def _all(opened: Connections, questions: Sequence[Question]) -> float:
     seen: list[Seen] = await asyncio.gather(*(ask(opened, each) for each in questions))
     if not all(each.is_whole for each in seen):
         raise Unavailable(f"a question to a quiet fleet was not answered as a whole: {[each.status for each in seen]}")

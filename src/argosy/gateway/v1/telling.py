@@ -1,6 +1,7 @@
 """Answers, files and the state of the fleet, in the words of the API."""
 
 import base64
+from typing import cast
 
 from msgspec import structs
 
@@ -18,6 +19,7 @@ from argosy.search.model import (
     FileMatch,
     Line,
     Missing,
+    Range,
     Repository,
     SymbolInfo,
 )
@@ -59,20 +61,21 @@ def _missing(each: Missing) -> v1.MissingRepository:
 
 
 def _file(file: FileMatch, repository: Repository | None) -> v1.FoundFile:
+    has_page = repository is not None and repository.file_url_template
     return v1.FoundFile(
-        repository=text(file.repository),
-        path=text(file.path),
-        language=file.language,
-        branches=list(file.branches),
-        version=file.version,
-        score=file.score,
-        match_count=file.match_count,
-        url=_page(repository, file.path, file.version, file.branches),
-        chunks=[_chunk(each) for each in file.chunks],
-        lines=[_line(each) for each in file.lines],
-        content=None if file.content is None else decoded(file.content),
-        skipped=file.skipped,
-        explanation=file.explanation,
+        text(file.repository),
+        text(file.path),
+        file.language,
+        list(file.branches),
+        file.version,
+        file.score,
+        file.match_count,
+        _page(repository, file.path, file.version, file.branches) if has_page else "",
+        [_chunk(each) for each in file.chunks],
+        [_line(each) for each in file.lines],
+        None if file.content is None else decoded(file.content),
+        file.skipped,
+        file.explanation,
     )
 
 
@@ -84,21 +87,26 @@ def _page(repository: Repository | None, path: str, version: str, branches: tupl
 
 
 def _chunk(chunk: Chunk) -> v1.FoundChunk:
-    if chunk.symbols:
-        told = zip(chunk.ranges, chunk.symbols, strict=True)
-        ranges = [v1.FoundRange(each.start, each.end, _definition(symbol)) for each, symbol in told]
-    else:
-        ranges = [v1.FoundRange(each.start, each.end) for each in chunk.ranges]
     return v1.FoundChunk(
         decoded(chunk.content),
         chunk.start,
-        ranges,
+        _defined(chunk) if chunk.symbols else _plain(chunk.ranges),
         chunk.best_line,
         chunk.score,
         chunk.is_file_name,
         chunk.is_clipped,
         chunk.explanation,
     )
+
+
+def _defined(chunk: Chunk) -> list[v1.FoundRange]:
+    told = zip(chunk.ranges, chunk.symbols, strict=True)
+    return [v1.FoundRange(each.start, each.end, _definition(symbol)) for each, symbol in told]
+
+
+def _plain(ranges: tuple[Range, ...]) -> list[v1.FoundRange]:
+    """As they are: without definitions they are told in the same words, and there are a hundred to an answer."""
+    return cast(list[v1.FoundRange], ranges)
 
 
 def _line(line: Line) -> v1.FoundLine:

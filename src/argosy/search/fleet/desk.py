@@ -4,9 +4,8 @@ Rule: nothing is told of a repository whose lease was not held both before and a
 a repository that was lost meanwhile may have pushed better matches out of the answer, so the rest is searched again.
 """
 
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from types import TracebackType
 from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -104,7 +103,7 @@ class Desk:
         self._is_draining = is_draining
         self._tracer = tracer
         self._listings = Listings()
-        self._under_way = Counter[str]()                        # questions, by repository
+        self._under_way: dict[object, Collection[str]] = {}     # questions, and the repositories they are about
         self._started_at = clock.wall()
 
     # -- questions about many repositories --------------------------------------------------------------------------
@@ -190,21 +189,30 @@ class Desk:
     async def quiesce(self, name: str, *, within_s: float = QUIET_WITHIN_S) -> bool:
         """Waits until no question about the repository is under way; False if some still were after so long."""
         ends_at = self._clock.now() + within_s
-        while name in self._under_way and self._clock.now() < ends_at:
+        while self._is_asked(name) and self._clock.now() < ends_at:
             await self._clock.sleep(QUIET_LOOK_S)
-        return name not in self._under_way
+        return not self._is_asked(name)
 
-    @contextmanager
-    def _counted(self, names: Collection[str]) -> Iterator[None]:
-        names = list(names)
-        self._under_way.update(names)
-        try:
-            yield
-        finally:
-            for name in names:
-                self._under_way[name] -= 1
-                if not self._under_way[name]:
-                    del self._under_way[name]
+    def _is_asked(self, name: str) -> bool:
+        return any(name in names for names in self._under_way.values())
+
+    def _counted(self, names: Collection[str]) -> "_Counted":
+        """While within it, questions about these are under way."""
+        return _Counted(self._under_way, names)
+
+
+class _Counted:
+    def __init__(self, under_way: dict[object, Collection[str]], names: Collection[str]) -> None:
+        self._under_way = under_way
+        self._names = names
+
+    def __enter__(self) -> None:
+        self._under_way[self] = self._names
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        del self._under_way[self]
 
 
 def _by_name(missing: Iterable[Missing]) -> tuple[Missing, ...]:

@@ -8,8 +8,9 @@ has `base.http.EXCEPTION_HANDLERS`.
 
 import asyncio
 import hmac
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -85,15 +86,18 @@ class _Door:
     def check_scope(self, scope: Scope) -> None:
         self.check(next((value for name, value in scope["headers"] if name == b"authorization"), b""))
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> "_Door":
+        return self
+
+    def __enter__(self) -> None:
         if self._inside >= self._inside_max:
             raise Unavailable(f"{self._inside_max} questions of this kind are under way here: ask again shortly")
         self._inside += 1
-        try:
-            yield
-        finally:
-            self._inside -= 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._inside -= 1
 
 
 class _Question:

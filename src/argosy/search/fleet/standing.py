@@ -46,14 +46,9 @@ class Standing:
 
     def sorted(self, names: Iterable[str]) -> tuple[dict[str, Index], list[Missing]]:
         """The indexes of those that can be answered for, and why the others cannot."""
-        held: dict[str, Index] = {}
-        absent = []
-        for name in dict.fromkeys(names):
-            index = self._at_hand(name) if self._may_answer(name) else None
-            if index is None:
-                absent.append(name)
-            else:
-                held[name] = index
+        found = {name: self._at_hand(name) if self._may_answer(name) else None for name in names}
+        held = {name: index for name, index in found.items() if index is not None}
+        absent = [name for name in found if name not in held] if len(held) < len(found) else []
         return held, self._missing(absent)
 
     def lost(self, held: dict[str, Index]) -> list[Missing]:
