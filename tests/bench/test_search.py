@@ -16,7 +16,7 @@ from argosy.bench.search.run import Plan, search
 from argosy.cli.root import cli
 from tests.bench.search_tree import FILES, write_tree
 
-TINY = Plan(queries=2, rounds=1, builds=1, cold_starts=1, cancellations=1, throughput_s=0.05)
+TINY = Plan(queries=2, identifiers=3, rounds=1, builds=1, cold_starts=1, cancellations=1, throughput_s=0.05)
 PROGRAMS = ("git", "sh", "xargs")
 
 
