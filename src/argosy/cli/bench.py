@@ -23,7 +23,7 @@ ON_A_CORPUS = {"search"}
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--quick", is_flag=True, help="Smaller runs, about a minute (search, fleet: five; jobs: three).")
+@click.option("--quick", is_flag=True, help="Smaller runs, about a minute (search, fleet: six; jobs: three).")
 @click.option("--only", metavar="TEXT", default="", help="Only the figures whose id contains this.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON to this file as well.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the peers, as SVG, to this file.")
