@@ -3,8 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from argosy.gateway.merge import merged, merged_listing, summed
+from argosy.base.errors import Invalid
+from argosy.gateway.merge import merged, merged_listing, ranked_part, summed
 from argosy.search.fleet.model import Entry, Listing
 from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Repository, Shortfall, Stats
 from tests.gateway.world import NAMES, comparable, oracle
@@ -73,6 +75,24 @@ def test_what_is_missing_is_told_by_name_and_repositories_only_of_files_shown() 
     assert found.repositories == {"a": Repository("a")}
 
 
+def test_only_files_that_are_shown_are_opened() -> None:
+    broken = b"these are no chunks"
+    best = oracle(NAMES[:1], "needle", Options(sealed=True, files_max=1)).files[0]
+    least = FileMatch("z", "1", score=-1.0, match_count=1, sealed=broken)
+    [shown] = merged([answer(best), answer(least)], Options(files_max=1)).files
+    assert shown == oracle(NAMES[:1], "needle", Options(files_max=1)).files[0]
+    assert len(merged([answer(best), answer(least)], Options(matches_max=1)).files) == 1
+    with pytest.raises(Invalid):
+        merged([answer(best), answer(least)], Options(files_max=2))
+
+
+def test_a_part_of_an_answer_is_open() -> None:
+    sealed = oracle(NAMES[:2], "needle", Options(sealed=True))
+    part = ranked_part(sealed, NAMES[:1])
+    assert part.files == oracle(NAMES[:1], "needle").files
+    assert all(file.sealed for file in sealed.files)
+
+
 def test_lists_are_merged_by_name() -> None:
     one, two = (Listing(tuple(Entry(Repository(name)) for name in names)) for names in ("ac", "b"))
     found = merged_listing([one, two], [Missing("z", Shortfall.FAILED), Missing("y", Shortfall.FAILED)])
@@ -99,6 +119,10 @@ def test_however_repositories_are_shared_out_the_whole_is_the_same(
     parts = [[name for name, node in zip(NAMES, share, strict=True) if node == i] for i in range(4)]
     found = merged([oracle(part, text, options) for part in parts if part], options)
     assert comparable(found) == comparable(oracle(NAMES, text, options))
+    # Some nodes may not know of seals, or have nothing that can be sealed.
+    sealed = [structs.replace(options, sealed=bool(i % 2)) for i in range(4)]
+    mixed = merged([oracle(part, text, how) for part, how in zip(parts, sealed, strict=True) if part], options)
+    assert comparable(mixed) == comparable(found)
 
 
 @pytest.mark.parametrize("form", [Form.CHUNKS, Form.LINES])

@@ -1,7 +1,10 @@
 """The shelf: many indexes at once, by any number of threads, as it was when the search began."""
 
 import asyncio
+import gc
 import threading
+import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +14,9 @@ from msgspec import structs
 from argosy.base.errors import NotFound, Unavailable
 from argosy.search import service
 from argosy.search.index.index import Index
+from argosy.search.index.roll import Roll
 from argosy.search.match import Outcome, Search, Task
+from argosy.search.match.tasks import Bundle
 from argosy.search.model import Answer, Form, Options, Reached
 from argosy.search.query import parse
 from argosy.search.query.tree import TRUE, Query
@@ -78,13 +83,14 @@ def test_work_is_really_shared_out_when_there_is_enough_of_it(
     indexes: list[Index], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[str] = set()
-    run = Task.run
+    run = Bundle.run
 
-    def noted(task: Task) -> Outcome:
+    def noted(task: Bundle) -> Outcome:
         seen.add(threading.current_thread().name)
         return run(task)
 
-    monkeypatch.setattr(Task, "run", noted)
+    monkeypatch.setattr(Bundle, "run", noted)
+    monkeypatch.setattr("argosy.search.match.plain.PIECE_BYTES", 4_000)
     shelf = Shelf(indexes, threads=2)
     shelf.search_now(tree_of("needle"), Options())
     assert seen == {threading.current_thread().name}
@@ -125,22 +131,40 @@ def test_what_is_put_replaces_and_what_is_dropped_is_gone(indexes: list[Index]) 
 
 
 def test_a_search_sees_the_shelf_as_it_was_when_it_began(indexes: list[Index], monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = Shelf(indexes, threads=1)
     tasks = Search.tasks
 
-    def disturbed(search: Search, index: Index, outcome: Outcome) -> list[Task]:
-        """Somebody changes the shelf while the first index is asked."""
-        if index.repository.name == "beta":
-            shelf.drop("alpha")
-            shelf.put(repository("delta"))
-        return tasks(search, index, outcome)
+    def disturbed(search: Search, roll: Roll, outcome: Outcome) -> list[Task]:
+        """Somebody changes the shelf before and after the postings are read: the old index is nobody else's by then."""
+        shelf.drop("alpha")
+        shelf.put(repository("beta", files=1))
+        found = tasks(search, roll, outcome)
+        shelf.put(repository("delta"))
+        gc.collect()
+        return found
 
-    monkeypatch.setattr(Search, "tasks", disturbed)
-    during = shelf.search_now(tree_of("needle"), Options(files_max=0))
-    assert {file.repository for file in during.files} == {"alpha", "beta", "gamma"}
-    monkeypatch.undo()
-    after = shelf.search_now(tree_of("needle"), Options(files_max=0))
-    assert {file.repository for file in after.files} == {"beta", "gamma", "delta"}
+    for text in ("needle", "need.e"):
+        shelf = Shelf(indexes, threads=1)
+        before = shelf.search_now(tree_of(text), Options(files_max=0))
+        with monkeypatch.context() as patch:
+            patch.setattr(Search, "tasks", disturbed)
+            during = shelf.search_now(tree_of(text), Options(files_max=0))
+        assert during.files == before.files
+        after = shelf.search_now(tree_of(text), Options(files_max=0))
+        assert Counter(file.repository for file in after.files) == {"beta": 1, "gamma": 20, "delta": 20}
+        shelf.close()
+
+
+def test_a_replaced_index_is_not_kept(indexes: list[Index]) -> None:
+    """Memory is what indexes are made of: what is dropped is free as soon as no search sees it."""
+    shelf = Shelf(indexes, threads=1)
+    old = repository("delta")
+    watched = weakref.ref(old.parts[0].segment.content.data)
+    shelf.put(old)
+    assert shelf.search_now(tree_of("needle"), Options(files_max=1)).files
+    shelf.put(repository("delta"))
+    del old
+    gc.collect()
+    assert watched() is None
     shelf.close()
 
 
@@ -202,7 +226,7 @@ async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Inde
     class Endless(Shelf):
         def _searched(
             self,
-            indexes: tuple[Index, ...],
+            indexes: Roll,
             query: Query,
             options: Options,
             is_cancelled: Callable[[], bool],
@@ -226,12 +250,14 @@ async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Inde
     shelf.close()
 
 
-def test_time_that_runs_out_is_told(indexes: list[Index]) -> None:
+@pytest.mark.parametrize(("text", "wall_time_s"), [("needle", 2.0), ("needle", 3.0), ("need.e", 4.0)])
+def test_time_that_runs_out_is_told(indexes: list[Index], text: str, wall_time_s: float) -> None:
+    """Before the postings are read, before the text is looked at, or in between."""
     shelf = Shelf(indexes, threads=1, clock=SetClock(step_s=1.0))
-    answer = shelf.search_now(tree_of("needle"), Options(wall_time_s=4.0))
+    answer = shelf.search_now(tree_of(text), Options(wall_time_s=wall_time_s))
     assert answer.reached == (Reached.WALL_TIME,)
     assert answer.stats.indexes_searched + answer.stats.indexes_skipped == 3
-    assert answer.stats.duration_s >= 4.0
+    assert answer.stats.duration_s >= wall_time_s - 1
     shelf.close()
 
 
@@ -248,7 +274,7 @@ async def test_the_repositories_with_a_match_by_name(shelf: Shelf) -> None:
 
 
 def test_a_list_of_repositories_that_would_be_short_is_refused(indexes: list[Index]) -> None:
-    shelf = Shelf(indexes, threads=1, clock=SetClock(step_s=9.0))
+    shelf = Shelf(indexes, threads=1, clock=SetClock(step_s=12.0))
     with pytest.raises(Unavailable, match="20 s"):
         shelf.repositories_now(tree_of("needle"))
     shelf.close()

@@ -3,6 +3,7 @@
 Answers are of disjoint sets of repositories. A shelf puts the higher score first; of equal scores the repository with
 the higher rank, then the one whose name comes first, then what its index has first. Every node sends at least what
 would be shown of its repositories if there were no others, so nothing is lost by cutting the whole to its bounds here.
+Files may come sealed; they are ranked as they are, and opened once it is known which are shown.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,6 +14,7 @@ from msgspec import structs
 from argosy.gateway.trimming import trimmed
 from argosy.search.fleet.model import Listing
 from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Stats
+from argosy.search.sealing import opened
 
 
 def merged(
@@ -38,8 +40,8 @@ def merged(
 
 
 def ranked_part(answer: Answer, names: Collection[str]) -> Answer:
-    """What an answer says of these repositories alone; what it cost is told for all of them."""
-    files = tuple(file for file in answer.files if file.repository in names)
+    """What an answer says of these repositories alone, to look at; what it cost is told for all of them."""
+    files = tuple(opened(file) for file in answer.files if file.repository in names)
     repositories = {name: known for name, known in answer.repositories.items() if name in names}
     return structs.replace(answer, files=files, repositories=repositories)
 
@@ -83,16 +85,17 @@ def _shown(
     if not options.matches_max:
         if options.file_matches_max and any(file.match_count > options.file_matches_max for file in files):
             reached.add(Reached.MATCHES_SHOWN)
-        return tuple(files)
+        return tuple(map(opened, files))
     kept: list[FileMatch] = []
     left = options.matches_max
     for file in files:
         if left <= 0:
             break
         of_file = min(file.match_count, options.file_matches_max or file.match_count)
+        shown = opened(file)
         if of_file > left:
-            file = trimmed(file, left, of=of_file, context_lines=options.context_lines)
-        kept.append(file)
+            shown = trimmed(shown, left, of=of_file, context_lines=options.context_lines)
+        kept.append(shown)
         if min(of_file, left) < file.match_count:
             reached.add(Reached.MATCHES_SHOWN)
         left -= of_file

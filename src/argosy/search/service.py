@@ -15,6 +15,7 @@ from typing import TypeVar
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import NotFound, Unavailable
 from argosy.search.index.index import Index
+from argosy.search.index.roll import Roll
 from argosy.search.match import Budget, Outcome, Search, Task
 from argosy.search.match.budget import never
 from argosy.search.model import Answer, Form, Options, Reached, Repository
@@ -41,7 +42,7 @@ class Shelf:
     ) -> None:
         """`cpu_s` tells the CPU time of the thread that asks."""
         self._indexes: dict[str, Index] = {}
-        self._order: tuple[Index, ...] = ()             # what a search takes hold of when it begins
+        self._roll = Roll(())                           # what a search takes hold of when it begins
         self._changing = threading.Lock()
         self._clock = clock or SystemClock()
         self._threads = threads or os.cpu_count() or 1
@@ -54,13 +55,13 @@ class Shelf:
         """Adds an index, or replaces the one of the same repository."""
         with self._changing:
             self._indexes[index.repository.name] = index
-            self._order = _best_first(self._indexes.values())
+            self._roll = Roll(_best_first(self._indexes.values()), self._roll)
 
     def drop(self, name: str) -> None:
         with self._changing:
             self.get(name)
             del self._indexes[name]
-            self._order = _best_first(self._indexes.values())
+            self._roll = Roll(_best_first(self._indexes.values()), self._roll)
 
     def get(self, name: str) -> Index:
         try:
@@ -70,7 +71,7 @@ class Shelf:
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
         """`only`: those of the named repositories that are on the shelf at the call, whenever a thread is free."""
-        indexes, asked = self._chosen(only), self._clock.now()
+        indexes, asked = self._roll.only(only), self._clock.now()
         here = self._searched_here(indexes, query, options)
         if isinstance(here, Answer):
             return here
@@ -79,23 +80,19 @@ class Shelf:
         return await self._in_thread(lambda is_cancelled: self._searched(indexes, query, options, is_cancelled, asked))
 
     async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
-        indexes = self._chosen(only)
+        indexes = self._roll.only(only)
         return await self._in_thread(lambda is_cancelled: self._matching(indexes, query, is_cancelled))
 
     def search_now(self, query: Query, options: Options, is_cancelled: Callable[[], bool] = never) -> Answer:
         """The same, in this thread, for programs without an event loop."""
-        return self._searched(self._order, query, options, is_cancelled)
+        return self._searched(self._roll, query, options, is_cancelled)
 
     def repositories_now(self, query: Query, is_cancelled: Callable[[], bool] = never) -> tuple[Repository, ...]:
-        return self._matching(self._order, query, is_cancelled)
-
-    def _chosen(self, only: Collection[str] | None) -> tuple[Index, ...]:
-        order = self._order
-        return order if only is None else tuple([index for index in order if index.repository.name in only])
+        return self._matching(self._roll, query, is_cancelled)
 
     def _searched(
         self,
-        indexes: tuple[Index, ...],
+        indexes: Roll,
         query: Query,
         options: Options,
         is_cancelled: Callable[[], bool],
@@ -106,7 +103,7 @@ class Shelf:
         wait_s = 0.0 if asked is None else began - asked
         return self._outcome(indexes, Search(query, options, budget)).answer(began, budget, wait_s)
 
-    def _searched_here(self, indexes: tuple[Index, ...], query: Query, options: Options) -> "Answer | _Rest | None":
+    def _searched_here(self, indexes: Roll, query: Query, options: Options) -> "Answer | _Rest | None":
         """The answer to a question that is answered sooner than a thread would have been woken; what is left to do for
         it if it is not; None if nothing was done.
 
@@ -120,7 +117,7 @@ class Shelf:
         budget = Budget(self._clock.now, options.wall_time_s, stop)
         rest = _Rest(self, Outcome(options), budget, stop)
         search = Search(query, options, budget)
-        rest.tasks = [task for index in indexes for task in search.tasks(index, rest.outcome)]
+        rest.tasks = search.tasks(indexes, rest.outcome)
         if sum(task.cost_bytes for task in rest.tasks) > ALONE_BYTES:
             return rest
         rest.tasks.reverse()
@@ -134,30 +131,24 @@ class Shelf:
         rest.tasks.reverse()
         return answer or rest
 
-    def _matching(
-        self, indexes: tuple[Index, ...], query: Query, is_cancelled: Callable[[], bool]
-    ) -> tuple[Repository, ...]:
+    def _matching(self, indexes: Roll, query: Query, is_cancelled: Callable[[], bool]) -> tuple[Repository, ...]:
         options = Options(form=Form.COUNT, index_match_limit=1)
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
-        search = Search(query, options, budget)
-        found = []
-        for index in indexes:
-            tasks = search.tasks(index, Outcome(options))
-            if any(task.run().files for task in tasks):
-                found.append(index.repository)
+        found = self._outcome(indexes, Search(query, options, budget)).found
         if budget.reached is Reached.WALL_TIME:
             raise Unavailable(f"not every repository was looked at within {options.wall_time_s:g} s: ask more narrowly")
-        return tuple(sorted(found, key=lambda repository: repository.name))
+        repositories = [indexes.indexes[number].repository for number in found]
+        return tuple(sorted(repositories, key=lambda repository: repository.name))
 
-    def _outcome(self, indexes: tuple[Index, ...], search: Search) -> Outcome:
+    def _outcome(self, indexes: Roll, search: Search) -> Outcome:
         outcome = Outcome(search.options)
-        self.run([task for index in indexes for task in search.tasks(index, outcome)], outcome)
+        self.run(search.tasks(indexes, outcome), outcome)
         return outcome
 
     def run(self, tasks: list[Task], outcome: Outcome) -> None:
         """Does them, and adds what they come to."""
         if self._threads > 1 and _is_worth_sharing(tasks):
-            for part in self._pool.map(Task.run, tasks):
+            for part in self._pool.map(_run, tasks):
                 outcome.merge(part)
         else:
             for task in tasks:
@@ -216,6 +207,10 @@ def _may_be_brief(query: Query) -> bool:
             return all(map(_may_be_brief, children))
         case _:
             return False
+
+
+def _run(task: Task) -> Outcome:
+    return task.run()
 
 
 def _is_worth_sharing(tasks: list[Task]) -> bool:

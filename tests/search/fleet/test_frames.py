@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -155,6 +156,43 @@ async def test_a_question_that_is_called_off_ends_alone(nodes: FarNodes) -> None
         node.gates["1"].set()
         assert (await calls[1]).stats.files == 1
         assert nodes.lines.count() == 1
+
+
+async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> None:
+    node = Told()
+    async with open_door(node) as address:     # type: ignore[arg-type]
+        host, port = address.split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(wire.greeting("n", {}) + framed(7, wire.SEARCH, pack(asked("1"))) + framed(7, wire.CALLED_OFF))
+        await until(lambda: bool(node.ended))
+        assert node.ended == ["1"]
+        writer.close()
+
+
+async def test_a_question_that_waits_for_nothing_is_answered_on_the_spot() -> None:
+    connections: set[Any] = set()
+    route = node_routes(Told())[0]              # type: ignore[arg-type]
+    assert isinstance(route, FramesRoute)
+    sent = Sent()
+    connection = route.upgraded(connections)
+    connection.connection_made(sent)            # type: ignore[arg-type]
+    connection.data_received(wire.greeting("n", {}) + framed(7, wire.STATUS) + framed(8, wire.STATUS))
+    assert sent.data.startswith(wire.WELCOME)
+    frames = Parser(1000).feed(bytes(sent.data[len(wire.WELCOME) :]))
+    assert [(frame.call, frame.kind) for frame in frames] == [(7, wire.ANSWERED), (8, wire.ANSWERED)]
+
+
+class Sent:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def is_closing(self) -> bool:
+        return False
 
 
 async def test_whoever_goes_away_ends_all_that_was_asked(nodes: FarNodes) -> None:
@@ -310,6 +348,15 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await reader.read()
 
 
+async def answer_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers one question, hears the next, and is gone."""
+    writer.write(wire.WELCOME)
+    header = await reader.readexactly(11)
+    await reader.readexactly(int.from_bytes(header[:4]))
+    writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, pack(Answer())))
+    await reader.readexactly(11)
+
+
 async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(wire.WELCOME)
     await reader.read()
@@ -324,6 +371,55 @@ async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_mor
         with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
             await nodes.at(address).search(asked())
     await nodes.close()
+
+
+async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: FarNodes) -> None:
+    async with scripted(answer_and_hang_up, answer) as address:
+        assert await nodes.at(address).search(asked()) == Answer()
+        assert await nodes.at(address).search(asked()) == Answer()
+        await nodes.close()
+    nodes = FarNodes()
+    async with scripted(answer_and_hang_up, hang_up) as address:
+        assert await nodes.at(address).search(asked()) == Answer()
+        with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
+            await nodes.at(address).search(asked())
+    await nodes.close()
+
+
+async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: FarNodes) -> None:
+    heard: list[bytes] = []
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(wire.WELCOME)
+        heard.append(await reader.readexactly(11))
+        await reader.readexactly(int.from_bytes(heard[0][:4]))
+        heard.append(await reader.readexactly(11))
+
+    async with scripted(answer_and_hang_up, hear) as address:
+        assert await nodes.at(address).search(asked()) == Answer()
+        again = asyncio.ensure_future(nodes.at(address).search(asked()))
+        await until(lambda: len(heard) == 1)
+        again.cancel()
+        await until(lambda: len(heard) == 2)
+        assert heard[1][8] == wire.CALLED_OFF
+        with pytest.raises(asyncio.CancelledError):
+            await again
+
+
+async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(nodes: FarNodes) -> None:
+    async def answer_wrongly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(wire.WELCOME)
+        for body in (pack(Answer()), b"\xc1"):
+            header = await reader.readexactly(11)
+            await reader.readexactly(int.from_bytes(header[:4]))
+            writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, body))
+        await reader.read()
+
+    async with scripted(answer_wrongly) as address:
+        assert await nodes.at(address).search(asked()) == Answer()
+        with pytest.raises(Unavailable, match="is not understood"):
+            await nodes.at(address).search(asked())
+        await nodes.close()
 
 
 async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: FarNodes) -> None:
@@ -378,6 +474,38 @@ async def test_a_connection_on_which_nothing_comes_is_not_used_again(
             await nodes.at(address).search(asked(options=Options(wall_time_s=0.05)))
         assert await nodes.at(address).search(asked()) == Answer()
         await nodes.close()
+
+
+async def test_of_several_late_questions_each_is_given_up_in_its_time(
+    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MARGIN_S", 0.0)
+    node = Told()
+    async with open_door(node) as address:     # type: ignore[arg-type]
+        await nodes.at(address).status()
+        first = asyncio.ensure_future(nodes.at(address).search(asked("0")))
+        await until(is_at(node, "0"))
+        node.gates["0"].set()
+        await first
+        times = {"1": 0.3, "2": 0.1, "3": 60.0}
+        calls = [nodes.at(address).search(asked(q, options=Options(wall_time_s=s))) for q, s in times.items()]
+        await until(is_at(node, *times))
+        order: list[str] = []
+        for query, call in zip(times, map(asyncio.ensure_future, calls), strict=True):
+            call.add_done_callback(partial(lambda query, _: order.append(query), query))
+        number = 4
+        while len(order) < 2:                   # so that the connection is not silent
+            other = asyncio.ensure_future(nodes.at(address).search(asked(str(number))))
+            await until(is_at(node, str(number)))
+            node.gates[str(number)].set()
+            await other
+            number += 1
+        assert order == ["2", "1"]
+        await until(lambda: {"1", "2"} <= set(node.ended))
+        for call in map(asyncio.ensure_future, calls[:2]):
+            assert isinstance(call.exception(), Unavailable)
+        node.gates["3"].set()
+        assert (await calls[2]).stats.files == 3
 
 
 async def test_nobody_waits_for_a_connection_that_does_not_come_about(

@@ -1,8 +1,10 @@
-"""Blocks and their documents."""
+"""Blocks and their documents; the best of scores."""
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from argosy.search.kernels.selecting import blocks_within, mark_documents, mark_first_documents, shares
+from argosy.search.kernels.selecting import best_of, blocks_within, mark_documents, mark_first_documents, shares
 from tests.search.match.asking import array
 
 OWNERS = array(0, 0, 0, 1, 2, 2, 4)     # document 3 has no block
@@ -37,3 +39,10 @@ def test_shares_are_of_whole_documents_and_within_their_bounds() -> None:
     assert shares(blocks, STARTS, OWNERS, 100, 3).tolist() == [[5, 3, 55], [6, 1, 5]]
     assert shares(blocks, STARTS, OWNERS, 1, 100)[:, 1].tolist() == [1, 1, 1, 1]
     assert shares(array(), STARTS, OWNERS, 1, 1).tolist() == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([0.0, 1.0, 1.5, 2.0, 7.25, float("nan")])), st.integers(0, 12))
+def test_the_best_come_first_and_of_equals_the_earliest(scores: list[float], size: int) -> None:
+    places = sorted((i for i, score in enumerate(scores) if score == score), key=lambda i: (-scores[i], i))
+    assert best_of(np.array(scores, np.float64), size).tolist() == (places[:size] if size else places)

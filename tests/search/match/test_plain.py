@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from argosy.search.index.index import Index, Part
-from argosy.search.index.segment import SEGMENT_BLOCKS_MAX, U64, frozen
-from argosy.search.match import plain
+from argosy.search.index.roll import Roll
+from argosy.search.index.segment import U64, frozen
+from argosy.search.kernels.candidates import BYTES, DOCUMENTS, PAST_BLOCK, UNDECIDED
+from argosy.search.match import evaluate, plain
 from argosy.search.match.atoms import Atoms
-from argosy.search.match.plain import Plain, PlainSearch
+from argosy.search.match.plain import Piece, Plain
 from argosy.search.model import Answer, Form, Options
 from argosy.search.query.tree import Query, Scope, Substring
-from tests.search.match.asking import ask, built, unbounded
+from tests.search.match.asking import ask, built
 
 words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"z" * 9000, b"ks\n"]
 texts = st.lists(st.sampled_from(words), max_size=9).map(b"".join)
@@ -39,36 +41,36 @@ def test_both_ways_lead_to_one_answer(files: dict[str | bytes, bytes], query: Su
     assert structs.replace(short.stats, **costs) == structs.replace(long.stats, **costs)
 
 
-def search_of(index: Index, query: Query, branches: U64 | None = None) -> PlainSearch | bool:
-    [part] = index.parts
-    part = part if branches is None else Part(part.segment, branches)
-    found = Plain.of(query, Atoms(query), unbounded(), counts_only=False)
+def pieces_of(index: Index, query: Query, branches: U64 | None = None) -> list[Piece]:
+    """What the postings leave of an index of one part."""
+    if branches is not None:
+        [part] = index.parts
+        index = Index(index.repository, (Part(part.segment, branches),))
+    found = Plain.of(query, Atoms(query))
     assert found is not None
-    return found.search(part, np.empty(SEGMENT_BLOCKS_MAX, np.uint32))
+    return found.chosen(Roll([index]), 0, 1).pieces
 
 
 def test_a_part_that_rules_itself_out_makes_nothing() -> None:
-    assert search_of(built({"a.txt": b"needle"}), Substring("noodle")) is False
+    assert pieces_of(built({"a.txt": b"needle"}), Substring("noodle")) == []
 
 
 def test_a_document_on_no_branch_is_not_seen() -> None:
     index = built({"a.txt": b"needle", "b.txt": b"needle"})
-    alive = search_of(index, Substring("needle"), frozen(np.array([0, 1], np.uint64)))
-    assert isinstance(alive, PlainSearch)
-    [(looked_at, hits)] = alive.hits()
-    assert (looked_at, hits.documents.tolist(), hits.matches) == (1, [1], 1)
-    assert search_of(index, Substring("needle"), frozen(np.zeros(2, np.uint64))) is False
+    assert pieces_of(index, Substring("needle")) == [[0, 0, 2, 2, 14]]
+    assert pieces_of(index, Substring("needle"), frozen(np.array([0, 1], np.uint64))) == [[0, 0, 1, 1, 7]]
+    assert pieces_of(index, Substring("needle"), frozen(np.zeros(2, np.uint64))) == []
 
 
 def test_a_segment_with_letters_that_fold_oddly_is_left_to_the_tree() -> None:
     index = built({"a.txt": "K\u212aS needle".encode()})
-    assert search_of(index, Substring("needles")) is True
-    assert search_of(index, Substring("needle")) is not True      # neither k nor s in it: bytes decide
+    assert [piece[PAST_BLOCK] for piece in pieces_of(index, Substring("needles"))] == [UNDECIDED]
+    assert pieces_of(index, Substring("needle"))[0][PAST_BLOCK] == 1    # neither k nor s in it: bytes decide
 
 
 def test_what_is_no_literal_is_left_to_the_tree() -> None:
     for query in (Substring("ab"), Substring("a\nb"), Substring("needle", scope=Scope.FILE_NAME)):
-        assert Plain.of(query, Atoms(query), unbounded(), counts_only=True) is None
+        assert Plain.of(query, Atoms(query)) is None
 
 
 KELVIN, LONG_S = "\u212a".encode(), "\u017f".encode()
@@ -93,11 +95,15 @@ def test_a_search_in_pieces_has_the_answer_of_one_in_one_go(monkeypatch: pytest.
     whole = ask(index, Substring("needle"))
     monkeypatch.setattr(plain, "PIECE_BYTES", 8_192)
     monkeypatch.setattr(plain, "PIECE_SLACK_BYTES", 0)
-    search = search_of(index, Substring("needle"))
-    assert isinstance(search, PlainSearch)
-    pieces = list(search.pieces())
-    assert len(pieces) > 3
-    assert sum(piece.cost_bytes for piece in pieces) == search.cost_bytes
-    assert sum(piece.documents for piece in pieces) == search.documents == 40
-    assert max(piece.cost_bytes for piece in pieces) <= 8_192
+    monkeypatch.setattr(evaluate, "BATCH_DOCUMENTS", 9)
+    query, roll = Substring("needle"), Roll([index])
+    found = Plain.of(query, Atoms(query))
+    assert found is not None
+    chosen = found.chosen(roll, 0, 1)
+    bundles = list(plain.bundled(roll, chosen.blocks, chosen.pieces))
+    assert len(bundles) > 3
+    assert sum(piece[BYTES] for pieces in bundles for piece in pieces) == chosen.pieces[0][BYTES]
+    assert sum(piece[DOCUMENTS] for pieces in bundles for piece in pieces) == chosen.pieces[0][DOCUMENTS] == 40
+    assert max(sum(piece[BYTES] for piece in pieces) for pieces in bundles) <= 8_192
+    assert max(sum(piece[DOCUMENTS] for piece in pieces) for pieces in bundles) <= 9
     assert ask(index, Substring("needle")) == whole

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.index.segment import frozen
-from argosy.search.kernels.scan import STRIDE, ranges_of, scan, scan_names, scan_run, tally_byte
+from argosy.search.kernels.scan import STRIDE, ranges_of, scan, scan_run, tally_byte
 from argosy.search.match.needle import Needle
 from argosy.search.match.runs import RunNeedle
 from tests.search.match.asking import array, data_of, unbounded
@@ -109,21 +109,3 @@ def test_a_literal_is_found_across_the_edges_of_strides(at: int) -> None:
     for behind in (0, 1, STRIDE, 2 * STRIDE):
         data = data_of(bytes(text) + bytes(behind))
         assert needle.find(data, array(0), array(len(text)), unbounded()).tolist() == [at]
-
-
-def test_names_are_told_of_documents_that_begin_here_and_are_not_among_the_others() -> None:
-    paths = [b"abc/ABCabc", b"xabc", b"none", b"abc", b"ab"]
-    data = data_of(b"".join(path + b"\0" for path in paths))
-    needle = Needle(b"abc", is_folded=True)
-    places, documents, firsts = np.empty(9, np.uint32), np.empty(5, np.uint32), np.empty(6, np.int64)
-    found, files = scan_names(
-        data, array(0, 11, 16, 21, 25, 28), array(0, 1, 1, 2, 3, 4), array(0, 2, 3, 4, 5), array(2), needle.pattern,
-        needle.folds, places, documents, firsts,
-    )  # fmt: skip
-    assert (places[:found].tolist(), documents[:files].tolist()) == ([0, 4, 7, 21], [0, 3])     # 1 begins elsewhere
-    assert firsts[: files + 1].tolist() == [0, 3, 4]
-    found, files = scan_names(
-        data, array(0, 11, 16, 21, 25, 28), array(0, 1, 1, 2, 3, 4), array(0, 1, 4), array(0, 3), needle.pattern,
-        needle.folds, places, documents, firsts,
-    )  # fmt: skip
-    assert (places[:found].tolist(), documents[:files].tolist()) == ([12], [1])

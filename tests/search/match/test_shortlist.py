@@ -6,7 +6,7 @@ import numpy as np
 
 from argosy.search.index.index import Index
 from argosy.search.match.hits import NO_MARKS, Hits, Marks
-from argosy.search.match.shortlist import Shortlist
+from argosy.search.match.shortlist import PartHits, Shortlist
 from tests.search.match.asking import array, built
 
 INDEX = built({"a": b"1", "b": b"2", "c": b"3", "d": b"4"})
@@ -19,7 +19,7 @@ def hits(*documents: int, content: Marks = NO_MARKS, names: Marks = NO_MARKS) ->
 def listed(size: int, *batches: tuple[Index, dict[int, float]]) -> Shortlist:
     found = Shortlist(size)
     for index, scores in batches:
-        found.add(index, 0, hits(*scores), np.array(list(scores.values())))
+        found.add(PartHits(index, 0, hits(*scores)), np.array(list(scores.values())))
     return found
 
 
@@ -47,7 +47,8 @@ def test_a_hit_has_the_marks_of_its_own_document() -> None:
     content = Marks(array(2, 4, 9), array(3, 5, 10), np.array([1.0, 2.0, 3.0]), array(0, 2), np.array([0, 1, 3]))
     names = Marks(array(6), array(7), None, array(1), np.array([0, 1]))
     shortlist = Shortlist(0)
-    shortlist.add(INDEX, 0, hits(0, 1, 2, 3, content=content, names=names), np.array([4.0, 3.0, 2.0, 1.0]))
+    found = PartHits(INDEX, 0, hits(0, 1, 2, 3, content=content, names=names))
+    shortlist.add(found, np.array([4.0, 3.0, 2.0, 1.0]))
     first, second, third, last = shortlist.best()
     assert (first.starts.tolist(), first.is_name, first.match_count, first.atoms) == ([2], False, 1, 1)
     assert (second.starts.tolist(), second.is_name, second.boosts) == ([6], True, None)
@@ -59,5 +60,5 @@ def test_a_hit_has_the_marks_of_its_own_document() -> None:
 def test_of_many_equals_the_earliest_are_kept() -> None:
     scores = [1.0, 2.0, 2.0, 0.0, 2.0, 3.0, 2.0, 1.0]
     shortlist = Shortlist(3)
-    shortlist.add(INDEX, 0, hits(*range(8)), np.array(scores))
+    shortlist.add(PartHits(INDEX, 0, hits(*range(8))), np.array(scores))
     assert told(shortlist) == [(5, 3.0), (1, 2.0), (2, 2.0)]

@@ -168,3 +168,10 @@ def test_the_conformance_set_survives_being_shown(query: str) -> None:
 def test_case_is_only_spelled_out_where_it_must_be(needle: Substring | Regexp) -> None:
     assert " case:" not in show(in_case(needle, auto_case(needle)))
     assert show(in_case(needle, not auto_case(needle))).endswith(("case:yes", "case:no"))
+
+
+@pytest.mark.parametrize("word", ["word", "Word", "a_b", "9", "or", "OR", "Or", "and", "AND", "not", "x" * 3000])
+@pytest.mark.parametrize("is_case_sensitive", [False, True])
+def test_a_word_is_read_as_what_it_was(word: str, is_case_sensitive: bool) -> None:
+    query = Substring(word, is_case_sensitive)
+    assert parse(show(query)).query == query

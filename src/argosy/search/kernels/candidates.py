@@ -1,17 +1,39 @@
-"""Which blocks may hold a text: intersecting and uniting postings."""
+"""Which blocks may hold a text: intersecting and uniting postings, of one segment or of many in one call."""
 
 import numba
 import numpy as np
 
 from argosy.search.index.segment import I64, U16, U32, U64
-from argosy.search.kernels.compiling import LONGS, SHORTS, WORDS, helper, kernel
+from argosy.search.kernels.compiling import (
+    LONGS,
+    SHORTS,
+    TABLE,
+    WORDS,
+    helper,
+    kernel,
+    longs_at,
+    shorts_at,
+    words_at,
+)
 
 _U = np.uintp
 _KEYS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _OUT = numba.uint32[::1]
 _BITS = numba.uint16[::1]
 
-CLASS_BITS = 6                  # as in `classes.py`; a kernel's cache does not notice constants of other files
+# What `choose_in_all` must know of a part of an index: a row of its table. Sizes are numbers, the others addresses.
+COLUMNS = 13
+PRESENT, RANKS, OFFSETS, POSTINGS, BLOCK_STARTS, BLOCK_DOCS, BRANCHES, ODD_FOLDS = range(8)
+BLOCKS, ALL_DOCUMENTS, BITMAP_WORDS, TRAITS, ODD_FOLDS_COUNT = range(8, COLUMNS)
+
+# What it says of a part that is not ruled out.
+ROW, FIRST_BLOCK, PAST_BLOCK, DOCUMENTS, BYTES = range(5)
+UNDECIDED = -1                  # past the last block of a part where bytes alone do not decide
+
+# As in `segment.py` and `classes.py`; a kernel's cache does not notice constants of other files.
+_ODD_NAME = 8
+_CLASS_BITS = 6
+_ROOM_BLOCKS = 4096             # to begin with
 
 # A list this many times longer than what is left of the candidates is searched in leaps, not walked.
 _LEAP_RATIO = 16
@@ -117,27 +139,30 @@ def _by_length(starts: I64, lengths: I64) -> None:
 
 
 @helper
-def _intersect(
-    keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32
-) -> tuple[int, int]:
-    """How many blocks there are, and how many entries the postings have."""
-    starts = np.empty(keys.size, np.int64)
-    lengths = np.empty(keys.size, np.int64)
+def _look_up(keys: I64, present: U64, ranks: U32, offsets: U32, starts: I64, lengths: I64) -> int:
+    """Where the postings of the keys are, the shortest first, and how many entries they have; -1 if one is missing."""
+    for i in range(keys.size):
+        if (present[_U(keys[i] >> 6)] >> np.uint64(keys[i] & 63)) & np.uint64(1) == 0:
+            return np.int64(-1)
     entries = np.int64(0)
     for i in range(keys.size):
         rank = _rank(keys[i], present, ranks)
-        if rank < 0:
-            return 0, 0
-        starts[i] = offsets[rank]
-        lengths[i] = np.int64(offsets[rank + 1]) - starts[i]
+        starts[i] = offsets[_U(rank)]
+        lengths[i] = np.int64(offsets[_U(rank + 1)]) - starts[i]
         entries += lengths[i]
     _by_length(starts, lengths)
+    return entries
+
+
+@helper
+def _in_all(starts: I64, lengths: I64, bitmap_words: int, blocks: U16, out: U32) -> int:
+    """The blocks that are in all of these postings, the shortest of which comes first."""
     if lengths[0] == bitmap_words:
-        return _intersect_bitmaps(starts, blocks, bitmap_words, out), entries
+        return _intersect_bitmaps(starts, blocks, bitmap_words, out)
     count = lengths[0]
     for i in range(count):
         out[i] = blocks[_U(starts[0] + i)]
-    for i in range(1, keys.size):
+    for i in range(1, starts.size):
         if count == 0:
             break
         if lengths[i] == bitmap_words:
@@ -146,7 +171,20 @@ def _intersect(
             count = _keep_by_leaps(out, count, blocks, starts[i], lengths[i])
         else:
             count = _keep_by_walking(out, count, blocks, starts[i], lengths[i])
-    return count, entries
+    return count
+
+
+@helper
+def _intersect(
+    keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32
+) -> tuple[int, int]:
+    """How many blocks there are, and how many entries the postings have."""
+    starts = np.empty(keys.size, np.int64)
+    lengths = np.empty(keys.size, np.int64)
+    entries = _look_up(keys, present, ranks, offsets, starts, lengths)
+    if entries < 0:
+        return 0, 0
+    return _in_all(starts, lengths, bitmap_words, blocks, out), entries
 
 
 @kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _OUT))
@@ -155,40 +193,9 @@ def intersect(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U
     return _intersect(keys, bitmap_words, present, ranks, offsets, blocks, out)[0]
 
 
-@kernel((_KEYS, SHORTS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _OUT))
-def intersect_without(
-    keys: I64, classes: U16, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32
-) -> int:
-    """Like `intersect`, for the keys that have none of these classes in them; -1 if all of them have."""
-    kept = np.empty(keys.size, np.int64)
-    count = 0
-    for i in range(keys.size):
-        is_kept = True
-        for c in range(classes.size):
-            for shift in range(0, 3 * CLASS_BITS, CLASS_BITS):
-                is_kept &= (keys[i] >> shift) & ((1 << CLASS_BITS) - 1) != np.int64(classes[c])
-        kept[count] = keys[i]
-        count += np.int64(is_kept)
-    if count == 0:
-        return np.int64(-1)
-    return _intersect(kept[:count], bitmap_words, present, ranks, offsets, blocks, out)[0]
-
-
-@kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, WORDS, WORDS, LONGS, _OUT))
-def choose(
-    keys: I64,
-    bitmap_words: int,
-    present: U64,
-    ranks: U32,
-    offsets: U32,
-    blocks: U16,
-    block_starts: U32,
-    block_docs: U32,
-    branches: U64,
-    out: U32,
-) -> tuple[int, int, int, int]:
-    """Like `intersect`, without documents on no branch: how many blocks, documents, bytes and entries of postings."""
-    count, entries = _intersect(keys, bitmap_words, present, ranks, offsets, blocks, out)
+@helper
+def _alive(block_starts: U32, block_docs: U32, branches: U64, out: U32, count: int) -> tuple[int, int, int]:
+    """Of these blocks those of documents on some branch stay: how many, of how many documents and bytes."""
     kept, documents, size = 0, 0, 0
     last = np.int64(-1)
     for i in range(count):
@@ -201,18 +208,170 @@ def choose(
         size += np.int64(block_starts[_U(block + 1)]) - np.int64(block_starts[_U(block)])
         documents += np.int64(document != last)
         last = document
-    return kept, documents, size, entries
+    return kept, documents, size
+
+
+@helper
+def _without(keys: I64, classes: U16) -> I64:
+    """The keys that have none of these classes in them."""
+    kept = np.empty(keys.size, np.int64)
+    count = 0
+    for i in range(keys.size):
+        is_kept = True
+        for c in range(classes.size):
+            for shift in range(0, 3 * _CLASS_BITS, _CLASS_BITS):
+                is_kept &= (keys[i] >> shift) & ((1 << _CLASS_BITS) - 1) != np.int64(classes[c])
+        kept[count] = keys[i]
+        count += np.int64(is_kept)
+    return kept[:count]
+
+
+@helper
+def _meets_odd_folds(row: I64, all_keys: I64, odd_classes: U16) -> bool:
+    """Whether some document with letters that fold oddly has all that surrounds such letters in a text: its keys."""
+    odd = words_at(row[ODD_FOLDS], row[ODD_FOLDS_COUNT])
+    if odd.size == 0:
+        return False
+    keys = _without(all_keys, odd_classes)
+    if keys.size == 0:
+        return True
+    starts, lengths = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    present, ranks = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097)
+    if _look_up(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths) < 0:
+        return False
+    out = np.empty(row[BLOCKS], np.uint32)
+    count = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), out)
+    block_docs = words_at(row[BLOCK_DOCS], row[BLOCKS])
+    at = 0
+    for i in range(count):
+        document = block_docs[_U(out[i])]
+        while at < odd.size and odd[_U(at)] < document:
+            at += 1
+        if at < odd.size and odd[_U(at)] == document:
+            return True
+    return False
+
+
+@kernel((TABLE, numba.int64, numba.int64, _KEYS, SHORTS, numba.int64))
+def choose_in_all(
+    table: I64, first: int, past: int, keys: I64, odd_classes: U16, care: int
+) -> tuple[U32, I64, int, int]:
+    """The blocks that may hold a literal in the parts of these rows, without documents on no branch.
+
+    Returns the blocks of all parts; a row for each part that is not ruled out, in their order; how many parts were
+    looked up in, and how many entries of postings they have for the keys. Where a part has traits that matter (`care`),
+    such as odd letters and all that surrounds them (what is not of the `odd_classes`), bytes do not decide: its row
+    says UNDECIDED, and it is not counted.
+    """
+    starts, lengths = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    found = np.empty((past - first, 5), np.int64)
+    out = np.empty(_ROOM_BLOCKS, np.uint32)
+    count, used, undecided, entries = 0, 0, 0, np.int64(0)
+    for r in range(first, past):
+        row = table[r]
+        care_here = row[TRAITS] & care
+        if care_here & _ODD_NAME or (care_here and _meets_odd_folds(row, keys, odd_classes)):
+            found[count, ROW], found[count, FIRST_BLOCK], found[count, PAST_BLOCK] = r, used, UNDECIDED
+            found[count, DOCUMENTS] = found[count, BYTES] = 0
+            count, undecided = count + 1, undecided + 1
+            continue
+        present, ranks = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097)
+        size = _look_up(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths)
+        if size < 0:
+            continue
+        entries += size
+        if used + row[BLOCKS] > out.size:
+            larger = np.empty(2 * out.size + row[BLOCKS], np.uint32)
+            larger[:used] = out[:used]
+            out = larger
+        here = out[used:]
+        kept = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), here)
+        block_starts, block_docs = words_at(row[BLOCK_STARTS], row[BLOCKS] + 1), words_at(row[BLOCK_DOCS], row[BLOCKS])
+        branches = longs_at(row[BRANCHES], row[ALL_DOCUMENTS])
+        kept, documents, size = _alive(block_starts, block_docs, branches, here, kept)
+        if kept:
+            found[count, ROW], found[count, FIRST_BLOCK], found[count, PAST_BLOCK] = r, used, used + kept
+            found[count, DOCUMENTS], found[count, BYTES] = documents, size
+            count, used = count + 1, used + kept
+    return out[:used], found[:count], past - first - undecided, entries
+
+
+@helper
+def _entries_of(keys: I64, present: U64, ranks: U32, offsets: U32) -> int:
+    entries = np.int64(0)
+    for i in range(keys.size):
+        rank = _rank(keys[i], present, ranks)
+        if rank >= 0:
+            entries += np.int64(offsets[_U(rank + 1)]) - np.int64(offsets[_U(rank)])
+    return entries
 
 
 @kernel((_KEYS, LONGS, WORDS, WORDS))
 def entries_of(keys: I64, present: U64, ranks: U32, offsets: U32) -> int:
     """How many entries the postings of these keys have together."""
-    entries = 0
-    for i in range(keys.size):
-        rank = _rank(keys[i], present, ranks)
-        if rank >= 0:
-            entries += np.int64(offsets[rank + 1]) - np.int64(offsets[rank])
-    return entries
+    return _entries_of(keys, present, ranks, offsets)
+
+
+@helper
+def _documents_with_all(row: I64, keys: I64, blocks: U32, documents: U32, count: int) -> int:
+    """Of so many `documents` those that have a block with every key stay; how many. -1 means: any that is alive."""
+    starts, lengths = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    present, ranks = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097)
+    if _look_up(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths) < 0:
+        return 0
+    found = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), blocks)
+    block_docs, branches = words_at(row[BLOCK_DOCS], row[BLOCKS]), longs_at(row[BRANCHES], row[ALL_DOCUMENTS])
+    kept, at, last = 0, 0, np.int64(-1)
+    for i in range(found):
+        document = np.int64(block_docs[_U(blocks[_U(i)])])
+        if document == last:
+            continue
+        last = document
+        while at < count and np.int64(documents[_U(at)]) < document:
+            at += 1
+        if branches[_U(document)] != 0 if count < 0 else (at < count and np.int64(documents[_U(at)]) == document):
+            documents[_U(kept)] = document
+            kept += 1
+    return kept
+
+
+@kernel((TABLE, numba.int64, numba.int64, _KEYS, _KEYS, _KEYS, SHORTS))
+def rows_with_all(
+    table: I64, first: int, past: int, keys: I64, firsts: I64, cares: I64, odd_classes: U16
+) -> tuple[I64, int, int]:
+    """The rows of parts that may have a document with all of several literals, which have the keys from `firsts` on.
+
+    As `evaluate.py` does it: the literals are looked up one after the other until no document is left. How many keys
+    were looked up and how many entries they have is told of the parts that are ruled out. Where bytes alone do not
+    decide (`cares`, for each literal), a part is not.
+    """
+    left = np.empty(past - first, np.int64)
+    blocks, documents = np.empty(0, np.uint32), np.empty(0, np.uint32)
+    count, lookups, entries = 0, 0, np.int64(0)
+    for r in range(first, past):
+        row = table[r]
+        if row[BLOCKS] > blocks.size:
+            blocks, documents = np.empty(row[BLOCKS], np.uint32), np.empty(row[BLOCKS], np.uint32)
+        present, ranks, offsets = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097), words_at(row[OFFSETS], 1)
+        own_lookups, own_entries, kept = 0, np.int64(0), np.int64(-1)
+        for literal in range(cares.size):
+            own = keys[firsts[literal] : firsts[literal + 1]]
+            care = row[TRAITS] & cares[literal]
+            if care & _ODD_NAME or (care and _meets_odd_folds(row, own, odd_classes)):
+                kept = np.int64(-1)
+                break
+            own_lookups += own.size
+            own_entries += _entries_of(own, present, ranks, offsets)
+            kept = _documents_with_all(row, own, blocks, documents, kept)
+            if kept == 0:
+                break
+        if kept == 0:
+            lookups += own_lookups
+            entries += own_entries
+        else:
+            left[count] = r
+            count += 1
+    return left[:count], lookups, entries
 
 
 @kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _BITS))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.search.index.segment import OVERLAP_BYTES, U8, frozen
+from argosy.search.kernels.compiling import BYTES, kernel
 
 CLASS_BITS = 6
 KEYS = 1 << 3 * CLASS_BITS              # how many trigrams there are
@@ -30,7 +31,6 @@ def _classes() -> U8:
 
 
 CLASSES = _classes()
-_TRANSLATION = CLASSES.tobytes()
 
 
 def key_of(a: int, b: int, c: int) -> int:
@@ -43,7 +43,24 @@ def keys_of(literal: bytes) -> npt.NDArray[np.int64]:
 
     A literal's first OVERLAP_BYTES count, because a block that ends inside a line knows no more of what follows.
     """
-    classes = literal[:OVERLAP_BYTES].translate(_TRANSLATION)
-    triples = zip(classes, classes[1:], classes[2:], strict=False)
-    keys = {a << 2 * CLASS_BITS | b << CLASS_BITS | c for a, b, c in triples}
-    return frozen(np.array(sorted(keys), np.int64))
+    return frozen(_keys_of(np.frombuffer(literal, np.uint8)[:OVERLAP_BYTES], CLASSES))
+
+
+@kernel((BYTES, BYTES))
+def _keys_of(text: U8, classes: U8) -> npt.NDArray[np.int64]:
+    keys = np.empty(max(text.size - 2, 0), np.int64)
+    count = 0
+    for i in range(keys.size):
+        key = np.int64(0)
+        for j in range(i, i + 3):
+            key = key << 6 | np.int64(classes[np.uintp(text[np.uintp(j)])])
+        at = count
+        while at > 0 and keys[np.uintp(at - 1)] > key:
+            at -= 1
+        if at > 0 and keys[np.uintp(at - 1)] == key:
+            continue
+        for j in range(count, at, -1):
+            keys[np.uintp(j)] = keys[np.uintp(j - 1)]
+        keys[np.uintp(at)] = key
+        count += 1
+    return keys[:count]

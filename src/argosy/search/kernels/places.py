@@ -17,6 +17,7 @@ _FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG, COLUMN, LAST_COLUMN = range(10)
 COLUMNS = 10
 
+LEAP_BYTES = 1024                       # to look up a block takes as long as to count the newlines in so many bytes
 NEAR_BYTES = 512                        # so close to its line's beginning, all before a match is soon looked at
 
 
@@ -97,18 +98,15 @@ def _below(data: U8, at: int, end: int, lines: int, bytes_max: int) -> int:
 
 
 @helper
-def _tell_columns(data: U8, start: int, end: int, row: I64) -> None:
-    """Where characters are bytes; elsewhere 0."""
-    row[COLUMN] = row[LAST_COLUMN] = 0
-    begin = row[LINE_START]
-    if row[LAST_START] != begin or end - begin > NEAR_BYTES:
-        return
+def _is_plain(data: U8, at: int, end: int) -> bool:
+    """Whether these are few bytes, and each a character."""
+    if end - at > NEAR_BYTES:
+        return False
     bits = np.uint8(0)
-    for at in range(begin, end):
+    while at < end:
         bits |= data[_U(at)]
-    if bits < 128:
-        row[COLUMN] = start - begin + 1
-        row[LAST_COLUMN] = end - begin + 1
+        at += 1
+    return bits < 128
 
 
 @helper
@@ -131,8 +129,10 @@ def _place(
     edge = start                                # the end of the line last walked to its end
     for i in range(first, last):
         for column, position in ((LINE, np.int64(starts[i])), (LAST_LINE, np.int64(ends[i]))):
-            block = _block_of(block_starts, position)
-            leap = np.int64(block_starts[_U(block)])
+            block, leap = 0, at
+            if position - at > LEAP_BYTES:
+                block = _block_of(block_starts, position)
+                leap = np.int64(block_starts[_U(block)])
             if leap > at:
                 above = _line_start(data, leap, at)
                 begin = above if above > at else begin          # a block may begin inside a line that was met before
@@ -163,7 +163,9 @@ def _place(
         else:
             rows[i, TOP] = _above(data, top, start, context, bytes_max)
             rows[i, BOTTOM] = _below(data, edge, end, context, bytes_max)
-        _tell_columns(data, np.int64(starts[i]), np.int64(ends[i]), rows[i])
+        is_plain = rows[i, LAST_START] == top and _is_plain(data, top, np.int64(ends[i]))
+        rows[i, COLUMN] = np.int64(starts[i]) - top + 1 if is_plain else 0
+        rows[i, LAST_COLUMN] = np.int64(ends[i]) - top + 1 if is_plain else 0
 
 
 @kernel((BYTES, numba.int64, numba.int64, WORDS, WORDS, WORDS, WORDS, numba.int64, numba.int64))

@@ -13,12 +13,25 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from argosy.search.index.segment import I64, U8, U32, U64
-from argosy.search.kernels.compiling import BYTES, LONGS, WORDS, helper, kernel
+from argosy.search.kernels.compiling import BYTES, LONGS, TABLE, WORDS, bytes_at, helper, kernel, words_at
 
 _U = np.uintp
 _RARE = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _POSITIONS = numba.uint32[::1]
 _NONE = np.uint64(0)
+
+# What `scan_in_all` must know of a part of an index: a row of its table. Sizes are numbers, the others addresses.
+COLUMNS = 6
+DATA, BLOCK_STARTS, BLOCK_DOCS, NAMES, NAME_STARTS, DATA_BYTES = range(COLUMNS)
+
+# What it is asked about: pieces of parts, by their rows and blocks, as `candidates.py` chose them.
+ROW, FIRST_BLOCK, PAST_BLOCK = range(3)
+# What it says of each: how many matches, and the first of its files.
+MATCHES, FIRST_FILE = range(2)
+# What it says of each file.
+FILE_ROW, DOCUMENT, FIRST_MATCH, IS_NAME = range(4)
+
+_ROOM, _ROOM_FILES = 4096, 256  # for matches and files, to begin with
 
 WINDOW = 64                     # positions compared at once: a bit each
 STRIDE = 2 * WINDOW             # positions passed at once where nothing is
@@ -146,104 +159,109 @@ def scan(
     return found, np.int64(starts.size), free
 
 
-@kernel((BYTES, WORDS, WORDS, WORDS, BYTES, BYTES, _RARE, _POSITIONS, _POSITIONS, numba.int64[::1]))
-def scan_blocks(
-    data: U8,
-    block_starts: U32,
-    block_docs: U32,
-    blocks: U32,
-    pattern: U8,
-    folds: U8,
-    rare: I64,
-    places: U32,
-    documents: U32,
-    firsts: I64,
-) -> tuple[int, int]:
-    """Where the pattern begins in these blocks, grouped by document: (matches, documents with any).
+@helper
+def _with_room(places: U32, found: int, more: int) -> U32:
+    """Room for the places found and so many more; at least twice as much as before."""
+    larger = np.empty(2 * places.size + more, np.uint32)
+    larger[:found] = places[:found]
+    return larger
 
-    `documents` has room for all the blocks', `firsts` for one more: where each one's matches begin. All matches are
-    counted, and as many told as `places` has room for.
-    """
+
+@helper
+def _scan_block(
+    data: U8, at: int, end: int, pattern: U8, folds: U8, rare: I64, free: int, places: U32, found: int, tells: bool
+) -> tuple[int, int]:
+    """The matches that begin in one block, none before `free`: how many places there are now, where the last ends."""
     size = pattern.size
     last = data.size - size
     near = data.size - STRIDE - size
-    found, files = 0, 0
-    free = np.int64(0)
-    for b in range(blocks.size):
-        block = np.int64(blocks[b])
-        before = found
-        at = max(np.int64(block_starts[_U(block)]), free)
-        end = min(np.int64(block_starts[_U(block + 1)]) - 1, last) + 1
-        while at < end:
-            if at < near:
-                at, mask = _next(data, at, min(end, near), pattern, folds, rare)
-                while mask != _NONE:
-                    here = at - WINDOW + _lowest(mask)
-                    mask &= mask - np.uint64(1)
-                    if here < free or here >= end:
-                        continue
-                    if found < places.size:
-                        places[_U(found)] = here
-                    found += 1
-                    free = here + size
-            else:
-                if at >= free and _is_here(data, at, pattern, folds):
-                    if found < places.size:
-                        places[_U(found)] = at
-                    found += 1
-                    free = at + size
-                at += 1
-        if found > before and (files == 0 or documents[_U(files - 1)] != block_docs[_U(block)]):
-            documents[_U(files)] = block_docs[_U(block)]
-            firsts[_U(files)] = before
-            files += 1
-    firsts[_U(files)] = found
-    return found, files
-
-
-@kernel((BYTES, WORDS, WORDS, WORDS, WORDS, BYTES, BYTES, _POSITIONS, _POSITIONS, numba.int64[::1]))
-def scan_names(
-    data: U8,
-    starts: U32,
-    block_docs: U32,
-    blocks: U32,
-    others: U32,
-    pattern: U8,
-    folds: U8,
-    places: U32,
-    documents: U32,
-    firsts: I64,
-) -> tuple[int, int]:
-    """Like `scan_blocks`, in the names of the documents that begin with one of these blocks, but for the `others`.
-
-    The others ascend as the blocks do. `places` has room for all that fit into the names.
-    """
-    found, files, other = 0, 0, 0
-    for b in range(blocks.size):
-        block = np.int64(blocks[b])
-        document = block_docs[_U(block)]
-        if block > 0 and block_docs[_U(block - 1)] == document:
-            continue
-        while other < others.size and others[_U(other)] < document:
-            other += 1
-        if other < others.size and others[_U(other)] == document:
-            continue
-        before = found
-        at = np.int64(starts[_U(document)])
-        last = np.int64(starts[_U(document) + _U(1)]) - 1 - pattern.size
-        while at <= last:
-            if _is_here(data, at, pattern, folds):
-                places[_U(found)] = at
+    at = max(at, free)
+    end = min(end - 1, last) + 1
+    while at < end:
+        if at < near:
+            at, mask = _next(data, at, min(end, near), pattern, folds, rare)
+            while mask != _NONE:
+                here = at - WINDOW + _lowest(mask)
+                mask &= mask - np.uint64(1)
+                if here < free or here >= end:
+                    continue
+                if tells:
+                    places[_U(found)] = here
                 found += 1
-                at += pattern.size
-            else:
-                at += 1
-        if found > before:
-            documents[_U(files)] = document
-            firsts[_U(files)] = before
-            files += 1
-    firsts[_U(files)] = found
-    return found, files
+                free = here + size
+        else:
+            if at >= free and _is_here(data, at, pattern, folds):
+                if tells:
+                    places[_U(found)] = at
+                found += 1
+                free = at + size
+            at += 1
+    return found, free
+
+
+@helper
+def _scan_name(data: U8, at: int, end: int, pattern: U8, folds: U8, places: U32, found: int, tells: bool) -> int:
+    while at <= end - pattern.size:
+        if _is_here(data, at, pattern, folds):
+            if tells:
+                places[_U(found)] = at
+            found += 1
+            at += pattern.size
+        else:
+            at += 1
+    return found
+
+
+@kernel((TABLE, numba.int64[:, ::1], _POSITIONS, BYTES, BYTES, _RARE, numba.boolean, numba.boolean))
+def scan_in_all(
+    table: I64, pieces: I64, blocks: U32, pattern: U8, folds: U8, rare: I64, with_names: bool, tells: bool
+) -> tuple[U32, I64, I64]:
+    """Where the pattern begins in these pieces, file by file: the places, the files, and sums for each piece.
+
+    A name counts only where the content has nothing, and is looked at with its document's first block. One file more
+    is told than there are: past the last. Unless `tells`, matches are counted and no place is told.
+    """
+    places = np.empty(_ROOM, np.uint32)
+    files = np.empty((_ROOM_FILES, 4), np.int64)
+    sums = np.empty((pieces.shape[0], 2), np.int64)
+    found, count = 0, 0
+    for p in range(pieces.shape[0]):
+        row = table[pieces[p, ROW]]
+        data, names = bytes_at(row[DATA], row[DATA_BYTES]), bytes_at(row[NAMES], 1)
+        block_starts, name_starts = words_at(row[BLOCK_STARTS], 1), words_at(row[NAME_STARTS], 1)
+        block_docs = words_at(row[BLOCK_DOCS], 1)
+        sums[p, FIRST_FILE] = count
+        first_of_piece = found
+        free = np.int64(0)
+        b, past = pieces[p, FIRST_BLOCK], pieces[p, PAST_BLOCK]
+        while b < past:
+            first = np.int64(blocks[_U(b)])
+            document = block_docs[_U(first)]
+            before = found
+            while b < past and block_docs[_U(blocks[_U(b)])] == document:
+                block = np.int64(blocks[_U(b)])
+                start, end = np.int64(block_starts[_U(block)]), np.int64(block_starts[_U(block + 1)])
+                if tells and places.size - found < (end - start) // pattern.size + 1:
+                    places = _with_room(places, found, (end - start) // pattern.size + 1)
+                found, free = _scan_block(data, start, end, pattern, folds, rare, free, places, found, tells)
+                b += 1
+            is_name = found == before
+            if is_name and with_names and (first == 0 or block_docs[_U(first - 1)] != document):
+                start, end = np.int64(name_starts[_U(document)]), np.int64(name_starts[_U(document) + _U(1)]) - 1
+                if tells and places.size - found < (end - start) // pattern.size + 1:
+                    places = _with_room(places, found, (end - start) // pattern.size + 1)
+                found = _scan_name(names, start, end, pattern, folds, places, found, tells)
+            if found > before:
+                if count + 1 == files.shape[0]:
+                    larger = np.empty((2 * files.shape[0], 4), np.int64)
+                    larger[:count] = files[:count]
+                    files = larger
+                files[count, FILE_ROW], files[count, DOCUMENT] = pieces[p, ROW], document
+                files[count, FIRST_MATCH], files[count, IS_NAME] = before, is_name
+                count += 1
+        sums[p, MATCHES] = found - first_of_piece
+    files[count, FILE_ROW], files[count, DOCUMENT], files[count, FIRST_MATCH], files[count, IS_NAME] = -1, 0, found, 0
+    return places[: found if tells else 0], files[: count + 1], sums
 
 
 @helper

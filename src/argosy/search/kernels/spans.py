@@ -3,12 +3,34 @@
 import numba
 import numpy as np
 
-from argosy.search.index.segment import I32, I64, U8, U16, U32, U64, Flags
-from argosy.search.kernels.compiling import BYTES, SHORTS, WORDS, helper, kernel
+from argosy.search.index.segment import F64, I32, I64, U8, U16, U32, U64, Flags
+from argosy.search.kernels.compiling import (
+    BYTES,
+    SHORTS,
+    TABLE,
+    WORDS,
+    bytes_at,
+    helper,
+    kernel,
+    shorts_at,
+    words_at,
+)
 
 _U = np.uintp
 _SPANS = numba.types.Array(numba.uint32, 1, "C", readonly=True)
+_WORTH = numba.types.Array(numba.float64, 1, "C", readonly=True)
 _FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
+
+# What `score_in_all` must know of a part of an index: a row of its table. Sizes and ranks are numbers, the others
+# addresses.
+COLUMNS = 14
+DATA, NAMES, NAME_STARTS, CATEGORIES, SYMBOL_STARTS, SYMBOL_LENGTHS, SYMBOL_POINTS, FIRST_SYMBOLS = range(8)
+DATA_BYTES, NAMES_BYTES, SYMBOL_BYTES_MAX, FIRST_DOCUMENT, DOCUMENTS, RANK = range(8, COLUMNS)
+
+# The columns of a file, as `scan.py` tells them.
+FILE_ROW, DOCUMENT, FIRST_MATCH, IS_NAME = range(4)
+_NEAR = 8                       # symbols walked past
+NOT_COUNTED = -1                # instead of its row, in a file that is to have no score
 
 # Points of one match; the figures are zoekt's.
 BOTH_EDGES = 500                # the match begins and ends where the kind of character changes
@@ -16,6 +38,11 @@ ONE_EDGE = 50
 WHOLE_SYMBOL = 7000
 EDGE_OF_SYMBOL = 5500
 INSIDE_SYMBOL = 4000
+
+# Points of a file; between equally good ones, the repository's rank and the file's place in it decide.
+POINT = 10_000_000              # one point outweighs everything below it
+RANK_POINT = 100
+ORDER_POINT = 10
 
 
 @kernel((WORDS, _SPANS))
@@ -167,24 +194,101 @@ def best_points(
     return best
 
 
+@helper
+def _name_points(data: U8, first: int, last: int, start: int, end: int) -> int:
+    """Of a span in a file name that begins at `first` and ends at `last`."""
+    total = _edge_points(data, start, end)
+    base = last
+    while base > first and data[_U(base - 1)] != 47:
+        base -= 1
+    if start >= base:
+        touches = np.int64(start == base) + np.int64(end == last)
+        total += WHOLE_SYMBOL if touches == 2 else (EDGE_OF_SYMBOL if touches == 1 else INSIDE_SYMBOL)
+    return total
+
+
 @kernel((BYTES, WORDS, _SPANS, _SPANS, _SPANS))
 def score_names(data: U8, names: U32, documents: U32, starts: U32, ends: U32) -> I32:
     """Points of each span in a file name: the base name counts like a symbol does in a text."""
     points = np.empty(starts.size, np.int32)
     for i in range(starts.size):
-        start = np.int64(starts[i])
-        end = np.int64(ends[i])
-        total = _edge_points(data, start, end)
         first = np.int64(names[_U(documents[i])])
         last = np.int64(names[_U(documents[i]) + _U(1)]) - 1
-        base = last
-        while base > first and data[_U(base - 1)] != 47:
-            base -= 1
-        if start >= base:
-            touches = np.int64(start == base) + np.int64(end == last)
-            total += WHOLE_SYMBOL if touches == 2 else (EDGE_OF_SYMBOL if touches == 1 else INSIDE_SYMBOL)
-        points[i] = total
+        points[i] = _name_points(data, first, last, np.int64(starts[i]), np.int64(ends[i]))
     return points
+
+
+@helper
+def _near_symbol(symbol_starts: U32, symbol_lengths: U16, longest: int, at: int, start: int) -> int:
+    """Like `_next_symbol`, for spans near each other: the next symbols are walked past before it leaps, and a length is
+    only read where a symbol may be that long.
+    """
+    near = min(at + _NEAR, symbol_starts.size - 1)
+    while at < near and np.int64(symbol_starts[_U(at + 1)]) <= start:
+        at += 1
+    if at == near and at + 1 < symbol_starts.size and np.int64(symbol_starts[_U(at + 1)]) <= start:
+        return _next_symbol(symbol_starts, symbol_lengths, at, start)
+    first = np.int64(symbol_starts[_U(at)])
+    if first + longest <= start or first + np.int64(symbol_lengths[_U(at)]) <= start:
+        at += 1
+    return at
+
+
+@helper
+def _best_in_document(
+    data: U8, places: U32, first: int, past: int, size: int, symbols: tuple[U32, U16, U16], longest: int, at: int
+) -> int:
+    """Like `best_points`, of spans of one size. `symbols` are those up to the document's end, `at` its first."""
+    symbol_starts, symbol_lengths, symbol_points = symbols
+    most = 0
+    for i in range(first, past):
+        if at >= symbol_starts.size:
+            break
+        start = np.int64(places[_U(i)])
+        at = _near_symbol(symbol_starts, symbol_lengths, longest, at, start)
+        if at < symbol_starts.size and np.int64(symbol_starts[_U(at)]) < start + size:
+            points = _symbol_points(symbol_starts, symbol_lengths, symbol_points, at, start, start + size)
+            most = max(most, points + _edge_points(data, start, start + size))
+    if most == 0:
+        for i in range(first, past):
+            start = np.int64(places[_U(i)])
+            most = max(most, _edge_points(data, start, start + size))
+            if most == BOTH_EDGES:
+                break
+    return most
+
+
+@kernel((TABLE, numba.int64[:, ::1], numba.uint32[::1], numba.int64, _WORTH))
+def score_in_all(table: I64, files: I64, places: U32, size: int, worth: F64) -> F64:
+    """The score of each file, but of the last, which is past them all: as `rank.py` says, of a query of one atom.
+
+    All matches have one size. `worth` is what points are worth in each category; a file that is not counted has NaN.
+    """
+    scores = np.empty(files.shape[0] - 1, np.float64)
+    for f in range(scores.size):
+        if files[f, FILE_ROW] == NOT_COUNTED:
+            scores[f] = np.nan
+            continue
+        row, document = table[files[f, FILE_ROW]], files[f, DOCUMENT]
+        first, past = files[f, FIRST_MATCH], files[f + 1, FIRST_MATCH]
+        most = np.int64(0)
+        if files[f, IS_NAME]:
+            names, starts = bytes_at(row[NAMES], row[NAMES_BYTES]), words_at(row[NAME_STARTS], 1)
+            begin, end = np.int64(starts[_U(document)]), np.int64(starts[_U(document + 1)]) - 1
+            for i in range(first, past):
+                start = np.int64(places[_U(i)])
+                most = max(most, _name_points(names, begin, end, start, start + size))
+        else:
+            firsts = words_at(row[FIRST_SYMBOLS], 1)
+            at, end = np.int64(firsts[_U(document)]), np.int64(firsts[_U(document + 1)])
+            starts, lengths = words_at(row[SYMBOL_STARTS], end), shorts_at(row[SYMBOL_LENGTHS], end)
+            symbols = starts, lengths, shorts_at(row[SYMBOL_POINTS], end)
+            data = bytes_at(row[DATA], row[DATA_BYTES])
+            most = _best_in_document(data, places, first, past, size, symbols, row[SYMBOL_BYTES_MAX], at)
+        points = np.float64(most) * worth[bytes_at(row[CATEGORIES], 1)[_U(document)]]
+        order = 1 - np.float64(row[FIRST_DOCUMENT] + document) / np.float64(row[DOCUMENTS])
+        scores[f] = np.trunc(points) * POINT + np.float64(row[RANK] * RANK_POINT) + order * ORDER_POINT
+    return scores
 
 
 @kernel((BYTES, _SPANS, _SPANS))

@@ -12,7 +12,7 @@ import numpy as np
 from argosy.search.index.segment import I64, U8, U32, Segment, frozen
 from argosy.search.kernels.classes import CLASSES
 from argosy.search.match.budget import Budget
-from argosy.search.match.needle import Needle, find_each, mask_of_any
+from argosy.search.match.needle import NO_KEYS, Needle, find_each, mask_of_any
 from argosy.search.match.runs import RunNeedle, best_run, singles
 from argosy.search.match.spans import Mask
 from argosy.search.regex import Literal, Needs
@@ -20,8 +20,6 @@ from argosy.search.regex import Literal, Needs
 WINDOW_KEYS_MAX = 300                   # a window of three byte sets with more combinations says too little
 WINDOWS_MAX = 6                         # the most telling ones are looked up
 CLAUSE_LITERALS_MAX = 8                 # more literals than these cost more to look for than they save
-
-NO_KEYS: I64 = frozen(np.empty(0, np.int64))
 
 Run = tuple[frozenset[int], ...]
 

@@ -17,12 +17,12 @@ from argosy.search.kernels.scan import ranges_of, tally_byte
 from argosy.search.kernels.selecting import blocks_within, mark_documents
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
-from argosy.search.match.needle import Needle, blocks_without
+from argosy.search.match.needle import NO_KEYS, Needle, blocks_with_all, keys_without
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 
 _BEYOND_ASCII = re.compile(rb"[ks]")            # U+212A folds to k, U+017F to s
-_BEYOND_ASCII_CLASSES: U16 = frozen(CLASSES[list(b"ks")].astype(np.uint16))
+BEYOND_ASCII_CLASSES: U16 = frozen(CLASSES[list(b"ks")].astype(np.uint16))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +104,11 @@ class LiteralFinder:
     def keys(self) -> I64:
         return self.needle.lookups
 
+    @cached_property
+    def odd_keys(self) -> I64:
+        """Those of its keys that hold wherever its letters are others beyond ASCII."""
+        return keys_without(BEYOND_ASCII_CLASSES.tolist(), self.needle.keys) if self._meets_odd_folds else NO_KEYS
+
     def candidates(self, segment: Segment) -> Candidates:
         blocks = self.needle.blocks(segment.postings, segment.content.blocks)
         if not segment.traits & self.odd_traits:
@@ -116,9 +121,9 @@ class LiteralFinder:
         """The documents whose letters beyond ASCII may be its letters: where all that surrounds those letters is."""
         if not segment.odd_folds:
             return NOTHING
-        blocks = blocks_without(_BEYOND_ASCII_CLASSES, self.needle.keys, segment.postings, segment.content.blocks)
-        if blocks is None:
+        if len(self.odd_keys) == 0:
             return np.array(segment.odd_folds, np.uint32)
+        blocks = blocks_with_all(self.odd_keys, segment.postings, segment.content.blocks)
         if len(blocks) == 0:
             return NOTHING
         return np.array(sorted(set(segment.content.block_docs[blocks].tolist()) & set(segment.odd_folds)), np.uint32)

@@ -1,14 +1,14 @@
 """A literal made ready: the bytes to look for, which of them are rare, and the trigrams a block must hold."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import U8, U16, U32, Postings, bitmap_length, frozen
-from argosy.search.kernels.candidates import intersect, intersect_without, unite
-from argosy.search.kernels.classes import CLASSES, keys_of
+from argosy.search.index.segment import I64, U8, U16, U32, Postings, bitmap_length, frozen
+from argosy.search.kernels.candidates import intersect, unite
+from argosy.search.kernels.classes import CLASS_BITS, CLASSES, keys_of
 from argosy.search.kernels.scan import scan
 from argosy.search.match.budget import Budget
 from argosy.search.match.spans import NOTHING, Mask
@@ -19,6 +19,8 @@ _BY_FREQUENCY = (
 )
 _FREQUENCY = {byte: len(_BY_FREQUENCY) - place for place, byte in enumerate(_BY_FREQUENCY)}
 
+NO_KEYS: I64 = frozen(np.empty(0, np.int64))
+CLASS_MASK = (1 << CLASS_BITS) - 1
 _LOWER = 32                             # the bit that makes an ASCII letter a small one
 _ONE_CASE = [_FREQUENCY.get(byte, 0) for byte in range(256)]
 _BOTH_CASES = [each + (_ONE_CASE[byte - _LOWER] if 97 <= byte <= 122 else 0) for byte, each in enumerate(_ONE_CASE)]
@@ -126,11 +128,12 @@ def blocks_with_all(keys: npt.NDArray[np.int64], postings: Postings, blocks: int
     return out[: intersect(keys, bitmap_length(blocks), *_arrays(postings), out)]
 
 
-def blocks_without(classes: U16, keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32 | None:
-    """The blocks that hold every key that has none of these classes in it; None if there is no such key."""
-    out = np.empty(blocks, np.uint32)
-    count = intersect_without(keys, classes, bitmap_length(blocks), *_arrays(postings), out)
-    return None if count < 0 else out[:count]
+def keys_without(classes: Collection[int], keys: I64) -> I64:
+    """Those of the keys that have none of these classes in them."""
+    shifts = (0, CLASS_BITS, 2 * CLASS_BITS)
+    kept = [key for key in keys.tolist() if not any(key >> shift & CLASS_MASK in classes for shift in shifts)]
+    found: I64 = frozen(np.array(kept, np.int64))
+    return found
 
 
 def blocks_with_any(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32:

@@ -36,6 +36,8 @@ class Outcome:
         self.ngram_lookups = self.index_bytes = 0
         self.searched: set[int] = set()         # numbers of indexes, all or in part
         self.skipped: set[int] = set()          # and of those of which some part was not reached
+        self.found: set[int] = set()            # and of those that have a file to tell
+        self.indexes_ruled_out = 0              # searched as well: their postings said at once that nothing is there
         self.indexes_excluded = 0
 
     def looked_up(self, ngrams: int, index_bytes: int) -> None:
@@ -53,7 +55,9 @@ class Outcome:
         self.regexps_considered += other.regexps_considered
         self.looked_up(other.ngram_lookups, other.index_bytes)
         self.searched |= other.searched
+        self.found |= other.found
         self.skipped |= other.skipped
+        self.indexes_ruled_out += other.indexes_ruled_out
         self.indexes_excluded += other.indexes_excluded
 
     def answer(self, began: float, budget: Budget, wait_s: float = 0.0) -> Answer:
@@ -67,7 +71,7 @@ class Outcome:
             files_loaded=self.files_loaded,
             files_skipped=self.files_considered - self.files_loaded if not self._options.estimate_only else 0,
             content_bytes=self.content_bytes,
-            indexes_searched=len(self.searched),
+            indexes_searched=len(self.searched) + self.indexes_ruled_out,
             indexes_skipped=len(self.skipped - self.searched),
             indexes_excluded=self.indexes_excluded,
             index_bytes=self.index_bytes,

@@ -1,141 +1,204 @@
-"""One literal in one segment: what people ask most, answered without a tree and without masks over all documents.
+"""One literal in many indexes: what people ask most, answered without a tree and without masks over all documents.
 
-It is what `evaluate.py` would have said, batch by batch. Where bytes alone do not decide, that is who is asked.
+It is what `evaluate.py` would have said, batch by batch. Kernels go through all parts of a roll in one call: one call
+tells which parts the postings do not rule out, one looks at their text, one gives scores. Where bytes alone do not
+decide, the tree is asked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 
-from argosy.search.index.index import Part
-from argosy.search.index.segment import I64, U32, Trait, bitmap_length, frozen
-from argosy.search.kernels.candidates import choose
-from argosy.search.kernels.scan import scan_blocks, scan_names
+from argosy.search.index.roll import Roll
+from argosy.search.index.segment import F64, I64, U32, Trait, frozen
+from argosy.search.kernels.candidates import BYTES, DOCUMENTS, choose_in_all, rows_with_all
+from argosy.search.kernels.scan import DOCUMENT, FILE_ROW, FIRST_FILE, FIRST_MATCH, IS_NAME, MATCHES, scan_in_all
 from argosy.search.kernels.selecting import shares
+from argosy.search.kernels.spans import NOT_COUNTED, score_in_all
 from argosy.search.match import evaluate
 from argosy.search.match.atoms import Atoms
-from argosy.search.match.budget import Budget
-from argosy.search.match.finders import LiteralFinder
+from argosy.search.match.bm25 import bm25_scores
+from argosy.search.match.finders import BEYOND_ASCII_CLASSES, LiteralFinder
 from argosy.search.match.hits import NO_MARKS, Hits, Marks
-from argosy.search.query.tree import Query, Scope, Substring
+from argosy.search.match.rank import WORTH_OF
+from argosy.search.match.shortlist import Hit
+from argosy.search.match.spans import Mask
+from argosy.search.query.tree import And, Query, Scope, Substring
 
 PIECE_BYTES = 8 << 20           # candidate text looked at in one go: about a millisecond
 PIECE_SLACK_BYTES = 1 << 18     # so much larger than an even share, or what no document fills would be one more piece
+_ENTRY_BYTES = np.dtype(np.uint16).itemsize
+
+Piece: TypeAlias = list[int]    # of a part: its row, first block, past the last block (or UNDECIDED), documents, bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """What the postings leave of some indexes: a piece per part, in order, and the blocks they speak of."""
+
+    blocks: U32
+    pieces: list[Piece]
+    lookups: int
+    index_bytes: int
 
 
 class Plain:
     """A query that is one literal in the content, or in the content or else the name."""
 
-    def __init__(self, finder: LiteralFinder, *, with_names: bool, counts_only: bool, budget: Budget) -> None:
+    def __init__(self, finder: LiteralFinder, *, with_names: bool) -> None:
         self.finder = finder
         self.with_names = with_names
-        self.counts_only = counts_only
-        self.budget = budget
-        self.lookups = self.index_bytes = 0             # of all parts asked so far
-        self._care = finder.odd_traits | (Trait.ODD_NAME if with_names else 0)
+        self.care = finder.odd_traits | (Trait.ODD_NAME if with_names else 0)
 
     @classmethod
-    def of(cls, query: Query, atoms: Atoms, budget: Budget, *, counts_only: bool) -> "Plain | None":
+    def of(cls, query: Query, atoms: Atoms) -> "Plain | None":
         """None if the query is another one."""
         if not isinstance(query, Substring) or query.scope is Scope.FILE_NAME:
             return None
         finder = atoms.finder(query)
         if not isinstance(finder, LiteralFinder) or len(finder.needle.keys) == 0:
             return None
-        return cls(finder, with_names=query.scope is Scope.ANY, counts_only=counts_only, budget=budget)
+        return cls(finder, with_names=query.scope is Scope.ANY)
 
-    def search(self, part: Part, scratch: U32) -> "PlainSearch | bool":
-        """The part's search; True if bytes alone do not decide there, False if the index rules the part out.
+    def chosen(self, roll: Roll, first: int, past: int) -> Chosen:
+        """What is left to look at in these rows of the roll."""
+        keys = self.finder.needle.keys
+        blocks, pieces, parts, entries = choose_in_all(
+            roll.choices, first, past, keys, BEYOND_ASCII_CLASSES, self.care
+        )
+        return Chosen(blocks, pieces.tolist(), parts * len(keys), entries * _ENTRY_BYTES)
 
-        `scratch` has room for the blocks of any segment.
-        """
-        segment = part.segment
-        care = segment.traits & self._care
-        if care and (care & Trait.ODD_NAME or len(self.finder.odd_documents(segment))):
-            return True
-        postings, content = segment.postings, segment.content
-        count, documents, size, entries = choose(
-            self.finder.needle.keys, bitmap_length(content.blocks),
-            postings.present, postings.ranks, postings.offsets, postings.blocks,
-            content.block_starts, content.block_docs, part.branches, scratch,
-        )  # fmt: skip
-        self.lookups += len(self.finder.needle.keys)
-        self.index_bytes += entries * postings.blocks.itemsize
-        if count == 0:
-            return False
-        return PlainSearch(self, part, frozen(scratch[:count].copy()), documents, size)
+    def finds(self, roll: Roll, blocks: U32, bundle: Sequence[Piece], *, counts_only: bool) -> "Finds":
+        """Looks at the text of the pieces."""
+        needle, pieces = self.finder.needle, np.array(bundle, np.int64)
+        places, files, sums = scan_in_all(
+            roll.scans, pieces, blocks, needle.pattern, needle.folds, needle.rare, self.with_names, not counts_only
+        )
+        return Finds(roll, len(needle.text), places, files, sums)
 
 
-class PlainSearch:
-    """A plain query on some documents of one part, which are looked at in one go."""
+class Words:
+    """Several literals that a document must all have: only asked which parts can have such a document."""
 
-    def __init__(self, plain: Plain, part: Part, blocks: U32, documents: int, size_bytes: int) -> None:
-        self._plain = plain
-        self._part = part
-        self._segment = part.segment
-        self._blocks = blocks
-        self.documents = documents
-        self.cost_bytes = size_bytes
-        self.content_bytes = self.regexps_considered = 0
+    def __init__(self, literals: Sequence[Plain]) -> None:
+        keys = [literal.finder.needle.keys for literal in literals]
+        self._keys: I64 = frozen(np.concatenate(keys))
+        self._firsts: I64 = frozen(np.cumsum([0, *map(len, keys)]))
+        self._cares: I64 = frozen(np.array([literal.care for literal in literals], np.int64))
 
-    def pieces(self) -> "Iterator[PlainSearch]":
-        """The same in several of about one size, each of whole documents, if it takes long: for threads to share."""
-        count = max(1, -(-self.cost_bytes // PIECE_BYTES))
-        if count <= 1 and self.documents <= evaluate.BATCH_DOCUMENTS:
-            yield self
-            return
-        content, at = self._segment.content, 0
-        bytes_max = self.cost_bytes // count + PIECE_SLACK_BYTES
-        rows = shares(self._blocks, content.block_starts, content.block_docs, bytes_max, evaluate.BATCH_DOCUMENTS)
-        for end, documents, size_bytes in rows.tolist():
-            yield PlainSearch(self._plain, self._part, frozen(self._blocks[at:end]), documents, size_bytes)
-            at = end
+    @classmethod
+    def of(cls, query: Query, atoms: Atoms) -> "Words | None":
+        """None if the query is another one."""
+        if not isinstance(query, And):
+            return None
+        literals = [literal for child in query.children if (literal := Plain.of(child, atoms))]
+        return cls(literals) if len(literals) == len(query.children) else None
 
-    def hits(self) -> Iterator[tuple[int, Hits]]:
-        """How many documents were looked at, and the hits in them; nothing if there was no time left."""
-        if self._plain.budget.is_spent():
-            return
-        self.content_bytes = self.cost_bytes
-        found, content = self._content()
-        names = self._names(content.documents) if self._plain.with_names else NO_MARKS
-        matched = content.documents
-        if len(names.documents):
-            matched = np.concatenate([matched, names.documents])
-            matched.sort()
-        yield self.documents, Hits(matched, content, names, ones(matched), found + len(names.starts))
+    def rows(self, roll: Roll, first: int, past: int) -> tuple[list[int], int, int]:
+        """Those of the rows that are not ruled out, and what it took to rule out the others: keys and bytes."""
+        rows, lookups, entries = rows_with_all(
+            roll.choices, first, past, self._keys, self._firsts, self._cares, BEYOND_ASCII_CLASSES
+        )
+        return rows.tolist(), lookups, entries * _ENTRY_BYTES
 
-    def _content(self) -> tuple[int, Marks]:
-        """The number of matches, and unless they are only counted, where they are."""
-        blocks, documents = self._blocks, self.documents
-        needle, content = self._plain.finder.needle, self._segment.content
-        # No two matches overlap, so there is room for all; what is never filled is never real memory either.
-        room = 0 if self._plain.counts_only else self.cost_bytes // len(needle.text) + len(blocks)
-        places = np.empty(room, np.uint32)
-        matched = np.empty(documents, np.uint32)
-        firsts = np.empty(documents + 1, np.int64)
-        found, files = scan_blocks(
-            content.data, content.block_starts, content.block_docs, blocks,
-            needle.pattern, needle.folds, needle.rare, places, matched, firsts,
-        )  # fmt: skip
-        starts = places[:found].copy()
-        return found, Marks(starts, starts + np.uint32(len(needle.text)), None, matched[:files], firsts[: files + 1])
 
-    def _names(self, matched: U32) -> Marks:
-        """The names that match, of documents whose content does not: a name is indexed with its first block."""
-        blocks, needle, names = self._blocks, self._plain.finder.needle, self._segment.names
-        size = len(needle.text)
-        places = np.empty(len(names.data) // size, np.uint32)
-        documents = np.empty(len(blocks), np.uint32)
-        firsts = np.empty(len(blocks) + 1, np.int64)
-        found, files = scan_names(
-            names.data, names.starts, self._segment.content.block_docs, blocks, frozen(matched),
-            needle.pattern, needle.folds, places, documents, firsts,
-        )  # fmt: skip
-        if found == 0:
+class Finds:
+    """What was found in some pieces, file by file."""
+
+    def __init__(self, roll: Roll, size_bytes: int, places: U32, files: I64, sums: I64) -> None:
+        self._roll = roll
+        self._size_bytes = size_bytes           # of every match
+        self._places = places
+        self._ends: U32 | None = None
+        self._files = files                     # row, document, first match, whether matches are in the name
+        self._firsts = [*sums[:, FIRST_FILE].tolist(), len(files) - 1]     # the first file of each piece
+        self._matches = sums[:, MATCHES].tolist()
+
+    def sums(self) -> Iterator[tuple[int, int]]:
+        """The matches of each piece, and its files."""
+        for matches, (first, past) in zip(self._matches, pairwise(self._firsts), strict=True):
+            yield matches, past - first
+
+    def drop(self, piece: int) -> None:
+        """That piece was not to be looked at."""
+        self._files[self._of(piece), FILE_ROW] = NOT_COUNTED
+
+    def scores(self) -> F64:
+        """Of each file; NaN for those of dropped pieces."""
+        return score_in_all(self._roll.scores, self._files, self._places, self._size_bytes, WORTH_OF)
+
+    def bm25_scores(self) -> F64:
+        """The same, by what the files are about."""
+        scores = np.full(len(self._files) - 1, np.nan)
+        for piece in range(len(self._matches)):
+            own = self._of(piece)
+            if own.start < own.stop and (row := int(self._files[own.start, FILE_ROW])) != NOT_COUNTED:
+                scores[own] = bm25_scores(self._hits(own), self._roll.parts[row].segment)
+        return scores
+
+    def hit(self, place: int, score: float) -> Hit:
+        """The file at this place, to be shown."""
+        if self._ends is None:
+            self._ends = self._places + np.uint32(self._size_bytes)
+        (row, document, first, is_name), (_, _, past, _) = self._files[place : place + 2].tolist()
+        owner = self._roll.owners[row]
+        index, part = self._roll.indexes[owner], row - self._roll.firsts[owner]
+        starts, ends = self._places[first:past], self._ends[first:past]
+        return Hit(score, index, part, document, starts, ends, None, bool(is_name))
+
+    def _of(self, piece: int) -> slice:
+        """Its files."""
+        return slice(self._firsts[piece], self._firsts[piece + 1])
+
+    def _hits(self, own: slice) -> Hits:
+        """These files of one part, as they come from a tree."""
+        files = self._files[own]
+        documents = files[:, DOCUMENT].astype(np.uint32)
+        firsts = self._files[own.start : own.stop + 1, FIRST_MATCH]
+        content, names = (self._marks(documents, firsts, files[:, IS_NAME] == is_name) for is_name in (0, 1))
+        return Hits(documents, content, names, np.ones(len(documents), np.int64))
+
+    def _marks(self, documents: U32, firsts: I64, is_meant: Mask) -> Marks:
+        if not is_meant.any():
             return NO_MARKS
-        starts = places[:found].copy()
-        return Marks(starts, starts + np.uint32(size), None, documents[:files], firsts[: files + 1])
+        counts = np.diff(firsts)
+        starts = self._places[firsts[0] : firsts[-1]][np.repeat(is_meant, counts)]
+        ends = starts + np.uint32(self._size_bytes)
+        return Marks(starts, ends, None, documents[is_meant], np.cumsum([0, *counts[is_meant]]))
 
 
-def ones(documents: U32) -> I64:
-    return np.ones(len(documents), np.int64)
+def bundled(roll: Roll, blocks: U32, pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Pieces of parts, cut and joined to what is looked at in one go: for threads to share, for bounds to cut off.
+
+    A part that takes long is cut into pieces of about one size, each of whole documents.
+    """
+    bundle: list[Piece] = []
+    size_bytes = documents = 0
+    for piece in pieces:
+        for each in [piece] if _is_brief(piece[DOCUMENTS], piece[BYTES]) else _cut(roll, blocks, piece):
+            size_bytes, documents = size_bytes + each[BYTES], documents + each[DOCUMENTS]
+            if bundle and not _is_brief(documents, size_bytes):
+                yield bundle
+                bundle, size_bytes, documents = [], each[BYTES], each[DOCUMENTS]
+            bundle.append(each)
+    if bundle:
+        yield bundle
+
+
+def _is_brief(documents: int, size_bytes: int) -> bool:
+    return size_bytes <= PIECE_BYTES and documents <= evaluate.BATCH_DOCUMENTS
+
+
+def _cut(roll: Roll, blocks: U32, piece: Piece) -> Iterator[Piece]:
+    row, first, past, _, size_bytes = piece
+    content = roll.parts[row].segment.content
+    bytes_max = size_bytes // -(-size_bytes // PIECE_BYTES) + PIECE_SLACK_BYTES
+    own = frozen(blocks[first:past])
+    rows = shares(own, content.block_starts, content.block_docs, bytes_max, evaluate.BATCH_DOCUMENTS)
+    at = first
+    for end, documents, size_bytes in rows.tolist():
+        yield [row, at, first + end, documents, size_bytes]
+        at = first + end

@@ -8,19 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.search.documents import Category
-from argosy.search.index.segment import U8, Segment, frozen
+from argosy.search.index.segment import F64, U8, Segment, frozen
+from argosy.search.kernels import spans
 from argosy.search.kernels.spans import best_points, score_matches, score_names
 from argosy.search.match.hits import Hits, Marks
 
 ATOMS_POINTS = 400                      # for holding every atom; half of them for holding two
-POINT = 10_000_000                      # one point outweighs everything below it
-RANK_POINT = 100
-ORDER_POINT = 10
+POINT, RANK_POINT, ORDER_POINT = spans.POINT, spans.RANK_POINT, spans.ORDER_POINT
 
 # What a match is worth in files that people look for last.
 _WORTH = {Category.TEST: 0.8, Category.VENDORED: 0.6, Category.GENERATED: 0.5}
-_WORTH_OF = np.array(
-    [np.prod([worth for each, worth in _WORTH.items() if number & each] or [1.0]) for number in range(256)]
+WORTH_OF: F64 = frozen(                 # by the categories of the file
+    np.array([np.prod([worth for each, worth in _WORTH.items() if number & each] or [1.0]) for number in range(256)])
 )
 
 
@@ -39,7 +38,7 @@ def atoms_points(atoms: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 
 
 def worth_of(categories: U8) -> npt.NDArray[np.float64]:
-    worth: npt.NDArray[np.float64] = _WORTH_OF[categories]
+    worth: npt.NDArray[np.float64] = WORTH_OF[categories]
     return worth
 
 

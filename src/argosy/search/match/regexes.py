@@ -15,10 +15,11 @@ from argosy.search.index.segment import I64, U8, U32, Segment, Text, Trait, froz
 from argosy.search.kernels.lines import lines_around
 from argosy.search.kernels.scan import ranges_of
 from argosy.search.kernels.selecting import blocks_within
-from argosy.search.match.anchors import NO_KEYS, Anchor, RunAnchor, anchors, window_blocks, windows
+from argosy.search.match.anchors import Anchor, RunAnchor, anchors, window_blocks, windows
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
 from argosy.search.match.finders import Candidates, bounds
+from argosy.search.match.needle import NO_KEYS
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 

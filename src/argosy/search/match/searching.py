@@ -1,30 +1,56 @@
 """One query on many indexes: reduced for each repository, cut into tasks, gathered into one answer.
 
 The repository's name, flags and branches reduce the query first; what is left is asked of each segment, best documents
-first, until everything is seen or a bound is met. A task is one segment, or some of its documents: tasks may run in any
-order and in threads. Only the files that are shown are turned into something to look at.
+first, until everything is seen or a bound is met. A plain literal is asked of all segments at once. Tasks may run in
+any order and in threads. Only the files that are shown are turned into something to look at.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from argosy.search.index.index import Index
-from argosy.search.index.segment import SEGMENT_BLOCKS_MAX
+from argosy.search.index.roll import Roll
+from argosy.search.kernels.candidates import PAST_BLOCK, ROW, UNDECIDED
 from argosy.search.match.atoms import Atoms
-from argosy.search.match.bm25 import bm25_scores
 from argosy.search.match.budget import Budget
 from argosy.search.match.evaluate import SegmentSearch
-from argosy.search.match.hits import Hits, hits_of
-from argosy.search.match.outcome import Outcome, Quota
-from argosy.search.match.plain import Plain
-from argosy.search.match.rank import scores
-from argosy.search.model import Answer, Form, Options, Reached
+from argosy.search.match.outcome import Outcome
+from argosy.search.match.plain import Piece, Plain, Words, bundled
+from argosy.search.match.tasks import Bounds, Bundle, Task, TreeTask
+from argosy.search.model import Answer, Form, Options, Reached, Repository
 from argosy.search.query.simplify import boosted, conjunction, disjunction, for_repository, negation, typed
-from argosy.search.query.tree import FALSE, And, Boost, Const, Kind, Not, Or, Query, Type
+from argosy.search.query.tree import (
+    FALSE,
+    And,
+    Boost,
+    Const,
+    FileNameSet,
+    Kind,
+    Language,
+    Not,
+    Or,
+    Query,
+    Regexp,
+    Substring,
+    Symbol,
+    Type,
+)  # fmt: skip
+
+_NOBODY = Repository("")        # stands for any, where a query is about none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What is left of a query for one index."""
+
+    query: Query
+    index: Index
+    number: int
+
+    def question(self) -> tuple[int, ...]:
+        """The same for the same atoms: reducing a query keeps them, the very objects."""
+        return tuple(map(id, self.query.children)) if isinstance(self.query, And) else (id(self.query),)
 
 
 class Search:
@@ -35,50 +61,110 @@ class Search:
         self.budget = budget
         self._query = query
         self._atoms = Atoms(query)
-        self._total = Quota(options.total_match_limit, Reached.TOTAL_MATCHES)
-        self._numbers = itertools.count()
+        self._bounds = Bounds(options, budget)
+        self._common = _reduced(query, _NOBODY, bool) if _is_about_files(query) else None
+        self._seen = 0                          # indexes: each has a number in this search
 
-    def tasks(self, index: Index, outcome: Outcome) -> "list[Task]":
-        """What is to be done to search the index; if that is nothing, `outcome` is told why."""
-        number = next(self._numbers)
-        if self.is_over(outcome):
-            outcome.skipped.add(number)
-            return []
-        query = self._reduced(index)
-        if self.is_over(outcome):               # `type:repo` may have had to look at text
-            outcome.skipped.add(number)
-            return []
-        if query == FALSE:
-            outcome.indexes_excluded += 1
-            return []
-        quotas = (Quota(self.options.index_match_limit, Reached.INDEX_MATCHES), self._total)
-        tasks = [Task(self, index, part, work, quotas, number) for part, work in self._works(query, index, outcome)]
-        if not tasks:
-            outcome.searched.add(number)
+    def tasks(self, roll: Roll, outcome: Outcome) -> list[Task]:
+        """What is to be done to search the indexes, in their order; where that is nothing, `outcome` is told why."""
+        numbers = range(self._seen, self._seen + len(roll))
+        self._seen = numbers.stop
+        if self._common is not None and self._common != FALSE:
+            return self._common_tasks(self._common, roll, numbers, outcome)
+        tasks: list[Task] = []
+        for _, alike in itertools.groupby(self._asked(roll, numbers, outcome), key=_Asked.question):
+            group = list(alike)
+            indexes = roll.of([each.index for each in group])
+            tasks += self._common_tasks(group[0].query, indexes, [each.number for each in group], outcome)
         return tasks
 
-    def _works(self, query: Query, index: Index, outcome: Outcome) -> "Iterator[tuple[int, Work]]":
-        """The parts of the index that it does not rule out, and what is to be done there."""
-        plain = Plain.of(query, self._atoms, self.budget, counts_only=self.options.form is Form.COUNT)
-        scratch = np.empty(SEGMENT_BLOCKS_MAX if plain else 0, np.uint32)
-        for number, part in enumerate(index.parts):
-            work: Work | bool = plain.search(part, scratch) if plain else True
-            if work is True:
-                search = self.segment_search(query, index, number)
-                work = TreeSearch(search, query)
-                outcome.looked_up(search.lookups, search.index_bytes)
-            if work and work.documents:
-                yield from ((number, piece) for piece in work.pieces())
-        if plain:
-            outcome.looked_up(plain.lookups, plain.index_bytes)
+    def _asked(self, roll: Roll, numbers: Sequence[int], outcome: Outcome) -> Iterator[_Asked]:
+        """What is left to ask of each index, where there is anything."""
+        for number, index in zip(numbers, roll.indexes, strict=True):
+            if self.is_over(outcome):
+                outcome.skipped.add(number)
+                continue
+            query = self._reduced(index)
+            if self.is_over(outcome):           # `type:repo` may have had to look at text
+                outcome.skipped.add(number)
+            elif query == FALSE:
+                outcome.indexes_excluded += 1
+            else:
+                yield _Asked(query, index, number)
+
+    def _common_tasks(self, query: Query, roll: Roll, numbers: Sequence[int], outcome: Outcome) -> list[Task]:
+        """What is to be done where the same is asked of every index."""
+        if plain := Plain.of(query, self._atoms):
+            return self._plain_tasks(plain, query, roll, numbers, outcome)
+        return self._tree_tasks(query, roll, numbers, outcome)
+
+    def _tree_tasks(self, query: Query, roll: Roll, numbers: Sequence[int], outcome: Outcome) -> list[Task]:
+        """One part after the other, but for those that are ruled out in one go."""
+        tasks: list[Task] = []
+        words = Words.of(query, self._atoms)
+        for first, past in roll.turns:
+            if self.is_over(outcome):
+                outcome.skipped.update(numbers[first:])
+                break
+            rows: Iterable[int] = range(roll.firsts[first], roll.firsts[past])
+            if words is not None:
+                rows, lookups, index_bytes = words.rows(roll, roll.firsts[first], roll.firsts[past])
+                outcome.looked_up(lookups, index_bytes)
+            busy = 0                                    # indexes with something left to do, or skipped
+            for owner, own in itertools.groupby(rows, key=roll.owners.__getitem__):
+                asked = _Asked(query, roll.indexes[owner], numbers[owner])
+                if self.is_over(outcome):
+                    outcome.skipped.add(asked.number)
+                    busy += 1
+                    continue
+                found = [task for row in own if (task := self._tree_task(asked, row - roll.firsts[owner], outcome))]
+                busy += bool(found)
+                tasks += found
+            outcome.indexes_ruled_out += past - first - busy
+        return tasks
+
+    def _plain_tasks(
+        self, plain: Plain, query: Query, roll: Roll, numbers: Sequence[int], outcome: Outcome
+    ) -> list[Task]:
+        """For all indexes in one go, or for as many as can be looked up in one."""
+        tasks: list[Task] = []
+        for first, past in roll.turns:
+            if self.is_over(outcome):
+                outcome.skipped.update(numbers[first:])
+                break
+            chosen = plain.chosen(roll, roll.firsts[first], roll.firsts[past])
+            outcome.looked_up(chosen.lookups, chosen.index_bytes)
+            owners, busy = roll.owners, set()           # indexes with something left to do
+            for is_undecided, alike in itertools.groupby(chosen.pieces, key=_is_undecided):
+                pieces = list(alike)
+                if not is_undecided:
+                    busy.update([owners[piece[ROW]] for piece in pieces])
+                    bundles = bundled(roll, chosen.blocks, pieces)
+                    tasks += [Bundle(self._bounds, plain, roll, numbers, chosen.blocks, each) for each in bundles]
+                    continue
+                for row in [piece[ROW] for piece in pieces]:
+                    owner = owners[row]
+                    asked = _Asked(query, roll.indexes[owner], numbers[owner])
+                    if task := self._tree_task(asked, row - roll.firsts[owner], outcome):
+                        busy.add(owner)
+                        tasks.append(task)
+            outcome.indexes_ruled_out += past - first - len(busy)
+        return tasks
+
+    def _tree_task(self, asked: _Asked, part: int, outcome: Outcome) -> TreeTask | None:
+        search = self.segment_search(asked.query, asked.index, part)
+        task = TreeTask(self._bounds, search, asked.query, asked.index, part, asked.number)
+        outcome.looked_up(search.lookups, search.index_bytes)
+        return task if task.documents else None
 
     def is_over(self, outcome: Outcome) -> bool:
         """Whether nothing further is to be started; the outcome is told why."""
-        if self._total.is_met:
+        total = self._bounds.total
+        if total.is_met:
             outcome.reached.add(Reached.TOTAL_MATCHES)
         if self.budget.is_spent() and self.budget.reached is not None:
             outcome.reached.add(self.budget.reached)
-        return self._total.is_met or self.budget.reached is not None
+        return total.is_met or self.budget.reached is not None
 
     def segment_search(self, query: Query, index: Index, part: int) -> SegmentSearch:
         is_count = self.options.form is Form.COUNT
@@ -87,10 +173,7 @@ class Search:
         )
 
     def _reduced(self, index: Index) -> Query:
-        """What is left to ask of the index's documents; FALSE if none can match. The query's own type stays on top."""
-        asked = self._query.child if isinstance(self._query, Type) else self._query
-        query = _told(for_repository(asked, index.repository), lambda child: self._has_match(child, index))
-        return typed(self._query.kind, query) if isinstance(self._query, Type) else query
+        return _reduced(self._query, index.repository, lambda child: self._has_match(child, index))
 
     def _has_match(self, query: Query, index: Index) -> bool:
         for part in range(len(index.parts)):
@@ -100,130 +183,8 @@ class Search:
         return False
 
 
-class Work(Protocol):
-    """What is left to do in one part of an index: the index has been asked, the text has not."""
-
-    @property
-    def documents(self) -> int:
-        """How many the index leaves in question."""
-        ...
-
-    @property
-    def cost_bytes(self) -> int:
-        """How much text is to be looked at."""
-        ...
-
-    @property
-    def content_bytes(self) -> int:
-        """How much has been."""
-        ...
-
-    @property
-    def regexps_considered(self) -> int:
-        """How many documents a regular expression has been asked about."""
-        ...
-
-    def pieces(self) -> "Iterator[Work]":
-        """The same in parts that threads may share."""
-        ...
-
-    def hits(self) -> Iterator[tuple[int, Hits]]:
-        """What was found, batch by batch, each with the number of documents looked at."""
-        ...
-
-
-class TreeSearch:
-    """A query of any kind."""
-
-    def __init__(self, search: SegmentSearch, query: Query) -> None:
-        self._search = search
-        self._possible = search.possible()
-        self._is_for_names = isinstance(query, Type) and query.kind is Kind.FILE_NAME
-
-    @property
-    def documents(self) -> int:
-        return len(self._possible)
-
-    @property
-    def cost_bytes(self) -> int:
-        return self._search.cost_bytes(self._possible) if len(self._possible) else 0
-
-    @property
-    def content_bytes(self) -> int:
-        return self._search.content_bytes
-
-    @property
-    def regexps_considered(self) -> int:
-        return self._search.regexps_considered
-
-    def pieces(self) -> Iterator[Work]:
-        yield self
-
-    def hits(self) -> Iterator[tuple[int, Hits]]:
-        for documents, found in self._search.batches(self._possible):
-            yield len(documents), hits_of(found, names_only=self._is_for_names)
-
-
-class Task:
-    """Work on one part of an index, under the bounds of the search."""
-
-    def __init__(
-        self, search: Search, index: Index, part: int, work: Work, quotas: Sequence[Quota], number: int
-    ) -> None:
-        self._options = search.options
-        self._budget = search.budget
-        self._index = index
-        self._part = part
-        self._work = work
-        self._quotas = quotas
-        self._number = number                   # the index's, in this search
-
-    @property
-    def cost_bytes(self) -> int:
-        return self._work.cost_bytes
-
-    def run(self) -> Outcome:
-        outcome = Outcome(self._options)
-        outcome.files_considered = self._work.documents
-        outcome.searched.add(self._number)
-        if self._options.estimate_only:
-            return outcome
-        is_cut = has_begun = False
-        for documents, hits in self._batches():
-            has_begun = True
-            is_cut = self._budget.reached is not None           # then who knows what was not seen
-            outcome.files_loaded += len(hits.documents) if is_cut else documents
-            outcome.matches += hits.matches
-            outcome.files += len(hits.documents)
-            if self._options.form is not Form.COUNT and len(hits.documents):
-                outcome.shortlist.add(self._index, self._part, hits, self._scores(hits))
-            for quota in self._quotas:
-                quota.take(hits.matches)
-        outcome.content_bytes = self._work.content_bytes
-        outcome.regexps_considered = self._work.regexps_considered
-        if is_cut or outcome.files_loaded < self._work.documents:
-            outcome.reached |= {quota.reached for quota in self._quotas if quota.is_met}
-            outcome.reached |= {self._budget.reached} if self._budget.reached else set()
-            if not has_begun:
-                outcome.searched, outcome.skipped = set(), {self._number}
-        return outcome
-
-    def _batches(self) -> Iterator[tuple[int, Hits]]:
-        """What was found, batch by batch, until all is seen or a bound is met."""
-        batches = self._work.hits()
-        while not any(quota.is_met for quota in self._quotas):
-            batch = next(batches, None)
-            if batch is None:
-                return
-            yield batch
-
-    def _scores(self, hits: Hits) -> npt.NDArray[np.float64]:
-        segment = self._index.parts[self._part].segment
-        if self._options.use_bm25:
-            return bm25_scores(hits, segment)
-        sizes = [part.segment.content.documents for part in self._index.parts]
-        place, total = sum(sizes[: self._part]), sum(sizes)
-        return scores(hits, segment, rank=self._index.repository.rank, first_document=place, documents=total)
+def _is_undecided(piece: Piece) -> bool:
+    return piece[PAST_BLOCK] == UNDECIDED
 
 
 def search_index(index: Index, query: Query, options: Options, budget: Budget) -> Answer:
@@ -236,9 +197,29 @@ def search_indexes(indexes: Sequence[Index], query: Query, options: Options, bud
     began = budget.now()
     search, outcome = Search(query, options, budget), Outcome(options)
     for index in indexes:
-        for task in search.tasks(index, outcome):
+        for task in search.tasks(Roll([index]), outcome):
             outcome.merge(task.run())
     return outcome.answer(began, budget)
+
+
+def _reduced(query: Query, repository: Repository, has_match: Callable[[Query], bool]) -> Query:
+    """What is left to ask of a repository's documents; FALSE if none can match. The query's own type stays on top."""
+    asked = query.child if isinstance(query, Type) else query
+    left = _told(for_repository(asked, repository), has_match)
+    return typed(query.kind, left) if isinstance(query, Type) else left
+
+
+def _is_about_files(query: Query) -> bool:
+    """Whether the same is left of it for every repository."""
+    match query:
+        case And(children) | Or(children):
+            return all(map(_is_about_files, children))
+        case Not(child) | Boost(child, _):
+            return _is_about_files(child)
+        case Type(kind, child):
+            return kind is not Kind.REPO and _is_about_files(child)
+        case _:
+            return isinstance(query, Substring | Regexp | Symbol | Language | FileNameSet | Const)
 
 
 def _told(query: Query, has_match: Callable[[Query], bool]) -> Query:

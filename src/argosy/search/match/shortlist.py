@@ -3,12 +3,14 @@
 import itertools
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from argosy.search.index.index import Index
-from argosy.search.index.segment import U32
+from argosy.search.index.segment import F64, U32
+from argosy.search.kernels.selecting import best_of
 from argosy.search.match.hits import Hits
 from argosy.search.match.spans import NOTHING
 
@@ -32,24 +34,37 @@ class Hit:
         return max(len(self.starts), 1)         # a file without spans is there for its whole name
 
 
+class Batch(Protocol):
+    """Files that were found together."""
+
+    def hit(self, place: int, score: float) -> Hit: ...
+
+
 class Shortlist:
     """At most `size` hits, the best ones; 0 keeps all. They are told apart from their batch only when asked for."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._entries: list[tuple[float, _Batch, int]] = []
+        self._entries: list[tuple[float, Batch, int]] = []
 
-    def add(self, index: Index, part: int, hits: Hits, scores: npt.NDArray[np.float64]) -> None:
-        batch = _Batch(index, part, hits)
-        order = _best_of(scores, self._size)
+    def add(self, batch: Batch, scores: F64) -> None:
+        """The scores are those of the batch's files; NaN is that of a file which is none of them."""
+        order = best_of(scores, self._size)
         if self._size and len(self._entries) >= self._size:
             order = order[scores[order] > self._entries[-1][0]]
-        self._entries.extend(zip(scores[order].tolist(), itertools.repeat(batch), order.tolist()))
-        self._trim()
+        best = zip(scores[order].tolist(), itertools.repeat(batch), order.tolist())
+        if self._entries:
+            self._entries.extend(best)
+            self._trim()
+        else:
+            self._entries = list(best)
 
     def merge(self, other: "Shortlist") -> None:
-        self._entries.extend(other._entries)
-        self._trim()
+        if not self._entries:
+            self._entries = list(other._entries)
+        elif other._entries:
+            self._entries.extend(other._entries)
+            self._trim()
 
     def _trim(self) -> None:
         self._entries.sort(key=_score, reverse=True)            # equals stay in their order
@@ -57,36 +72,29 @@ class Shortlist:
             del self._entries[self._size :]
 
     def best(self) -> list[Hit]:
-        return [_hit(batch, place, score) for score, batch, place in self._entries]
+        return [batch.hit(place, score) for score, batch, place in self._entries]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Batch:
+class PartHits:
+    """Hits in one part of an index."""
+
     index: Index
     part: int
     hits: Hits
 
+    def hit(self, place: int, score: float) -> Hit:
+        hits = self.hits
+        wanted = hits.documents[place]
+        document, atoms = int(wanted), int(hits.atoms[place])
+        for marks, is_name in ((hits.content, False), (hits.names, True)):
+            at = place if marks.documents is hits.documents else int(marks.documents.searchsorted(wanted))
+            if at < len(marks.documents) and marks.documents[at] == document:
+                first, last = int(marks.firsts[at]), int(marks.firsts[at + 1])
+                boosts = None if marks.boosts is None else marks.boosts[first:last]
+                starts, ends = marks.starts[first:last], marks.ends[first:last]
+                return Hit(score, self.index, self.part, document, starts, ends, boosts, is_name, atoms)
+        return Hit(score, self.index, self.part, document, NOTHING, NOTHING, None, True, atoms)
+
 
 _score = itemgetter(0)
-
-
-def _best_of(scores: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.int64]:
-    """The places of the highest scores, the highest first, the earliest of equals; 0 is all of them."""
-    if not 0 < size < len(scores):
-        return np.argsort(-scores, kind="stable")
-    least = np.partition(scores, -size)[-size]
-    few = np.flatnonzero(scores >= least)                       # to sort these takes a tenth of sorting all
-    return few[np.argsort(-scores[few], kind="stable")[:size]]
-
-
-def _hit(batch: _Batch, place: int, score: float) -> Hit:
-    hits = batch.hits
-    document, atoms = int(hits.documents[place]), int(hits.atoms[place])
-    for marks, is_name in ((hits.content, False), (hits.names, True)):
-        at = place if marks.documents is hits.documents else int(marks.documents.searchsorted(hits.documents[place]))
-        if at < len(marks.documents) and marks.documents[at] == document:
-            first, last = int(marks.firsts[at]), int(marks.firsts[at + 1])
-            boosts = None if marks.boosts is None else marks.boosts[first:last]
-            starts, ends = marks.starts[first:last], marks.ends[first:last]
-            return Hit(score, batch.index, batch.part, document, starts, ends, boosts, is_name, atoms)
-    return Hit(score, batch.index, batch.part, document, NOTHING, NOTHING, None, True, atoms)

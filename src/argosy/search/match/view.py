@@ -6,14 +6,16 @@ would take longer than to look.
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from argosy.search.documents import SkipReason
-from argosy.search.index.segment import I64, U32, Segment, frozen
+from argosy.search.index.segment import I32, I64, U32, Segment, frozen
 from argosy.search.kernels.checksums import TABLES, crc64
 from argosy.search.kernels.places import places, places_in_documents
 from argosy.search.kernels.spans import score_matches
+from argosy.search.kernels.told import tell
 from argosy.search.match.excerpts import Match, match_of
 from argosy.search.match.explaining import file_explanation, match_explanation, name_explanation
 from argosy.search.match.hits import Marks
@@ -21,12 +23,18 @@ from argosy.search.match.rank import name_points
 from argosy.search.match.shortlist import Hit
 from argosy.search.match.telling import Explain, Told, chunks, lines, name_chunk, name_line
 from argosy.search.model import Chunk, FileMatch, Form, Line, Options, SymbolInfo
+from argosy.search.sealing import chunks_in
 from argosy.search.symbols.kinds import KINDS
 
 TOGETHER_MATCHES = 4096         # looked up together; a file with more, by itself
 
 _SKIPS = tuple(reason.value for reason in SkipReason)
 _NEWLINE = ord("\n")
+KIND_TEXT = frozen(np.frombuffer("".join(KINDS).encode(), np.uint8))
+KIND_EDGES = frozen(np.array([0, *accumulate(map(len, KINDS))], np.int64))
+
+_View: TypeAlias = tuple[tuple[Chunk, ...], tuple[Line, ...], bytes]    # chunks or lines, or chunks that are sealed
+_NOTHING: _View = (), (), b""
 
 
 def file_matches(chosen: Sequence[tuple[Hit, int]], options: Options) -> Iterator[FileMatch]:
@@ -38,15 +46,15 @@ def file_matches(chosen: Sequence[tuple[Hit, int]], options: Options) -> Iterato
             matches += chosen[at][1]
             at += 1
         group = chosen[together:at]
-        for (hit, _), found in zip(group, _matches(group, options), strict=True):
-            yield _file_match(hit, found, options)
+        for (hit, _), view in zip(group, _views(group, options), strict=True):
+            yield _file_match(hit, view, options)
 
 
-def _file_match(hit: Hit, matches: Sequence[Match], options: Options) -> FileMatch:
+def _file_match(hit: Hit, view: _View, options: Options) -> FileMatch:
     part, repository = hit.index.parts[hit.part], hit.index.repository
     segment, mask = part.segment, int(part.branches[hit.document])
     branches = [branch for i, branch in enumerate(repository.branches) if mask >> i & 1]
-    told_chunks, told_lines = _told(hit, matches, segment, options)
+    chunks, lines, sealed = view
     return FileMatch(
         repository=repository.name,
         path=segment.path(hit.document).decode("utf-8", "surrogateescape"),
@@ -55,14 +63,15 @@ def _file_match(hit: Hit, matches: Sequence[Match], options: Options) -> FileMat
         version=branches[0].version if branches else "",
         score=hit.score,
         match_count=hit.match_count,
-        chunks=told_chunks,
-        lines=told_lines,
+        chunks=chunks,
+        lines=lines,
         content=content_of(segment, hit.document) if options.with_content else None,
         checksum=checksum_of(segment, hit.document) if options.with_checksum else b"",
         repository_id=repository.id,
         repository_rank=repository.rank,
         skipped=_SKIPS[segment.table.skips[hit.document]],
         explanation=file_explanation(hit, is_bm25=options.use_bm25) if options.explain_scores else "",
+        sealed=sealed,
     )
 
 
@@ -81,22 +90,6 @@ def _bounds(segment: Segment, document: int) -> tuple[int, int]:
     return int(starts[document]), int(starts[document + 1]) - 1
 
 
-def _told(
-    hit: Hit, matches: Sequence[Match], segment: Segment, options: Options
-) -> tuple[tuple[Chunk, ...], tuple[Line, ...]]:
-    is_by_line = options.form is Form.LINES
-    if hit.is_name:
-        name, explain = segment.path(hit.document), _explainer(name_explanation, options)
-        return ((), (name_line(name, matches, explain),)) if is_by_line else ((name_chunk(name, matches, explain),), ())
-    told = Told(
-        text=memoryview(segment.content.data),  # type: ignore[arg-type]
-        start=int(segment.content.starts[hit.document]),
-        symbol_of=lambda symbol: symbol_info(segment, symbol),
-        explain=_explainer(lambda match: match_explanation(segment, match), options),
-    )
-    return ((), lines(told, matches, options)) if is_by_line else (chunks(told, matches, options), ())
-
-
 def _explainer(explain: Explain, options: Options) -> Explain:
     return explain if options.explain_scores else _unexplained
 
@@ -105,49 +98,116 @@ def _unexplained(_: Match) -> str:
     return ""
 
 
-def _matches(group: Sequence[tuple[Hit, int]], options: Options) -> list[list[Match]]:
-    """The first matches of each file; those in contents are looked up segment by segment, each in one go."""
-    found: list[list[Match]] = [[] for _ in group]
+def _views(group: Sequence[tuple[Hit, int]], options: Options) -> list[_View]:
+    """What each file shows; matches in contents are looked up segment by segment, each in one go."""
+    views: list[_View] = [_NOTHING] * len(group)
     segments: dict[tuple[int, int], list[int]] = {}
     for number, (hit, shown) in enumerate(group):
         if hit.is_name:
-            found[number] = _name_matches(hit)[:shown]
+            views[number] = _of_name(hit, shown, options)
         else:
             segments.setdefault((id(hit.index), hit.part), []).append(number)
     for numbers in segments.values():
         numbers.sort(key=lambda number: group[number][0].document)
-        for number, matches in zip(numbers, _in_contents([group[n] for n in numbers], options), strict=True):
-            found[number] = matches
-    return found
+        for number, view in zip(numbers, _of_contents([group[n] for n in numbers], options), strict=True):
+            views[number] = view
+    return views
 
 
-def _in_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator[list[Match]]:
+def _of_name(hit: Hit, shown: int, options: Options) -> _View:
+    name, explain = hit.index.parts[hit.part].segment.path(hit.document), _explainer(name_explanation, options)
+    matches = _name_matches(hit)[:shown]
+    if options.form is Form.LINES:
+        return (), (name_line(name, matches, explain),), b""
+    return (name_chunk(name, matches, explain),), (), b""
+
+
+def _of_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator[_View]:
     """The first matches in the content of documents of one segment, ascending as they are."""
     first = group[0][0]
     segment = first.index.parts[first.part].segment
+    found = _found(segment, group, options)
+    places = list(pairwise(found.firsts.tolist()))
+    if options.form is Form.LINES or options.explain_scores:
+        matches = found.matches(0, len(found.starts))
+        for (hit, shown), (low, high) in zip(group, places, strict=True):
+            yield _with_care(hit, matches[low:high], shown, options)
+        return
+    sealed, edges = _sealed(segment, found)
+    for (hit, shown), place, (low, high) in zip(group, places, pairwise(edges), strict=True):
+        if low == high or hit.boosts is not None:
+            yield _with_care(hit, found.matches(*place), shown, options)
+        elif options.sealed:
+            yield (), (), sealed[low:high].tobytes()
+        else:
+            yield chunks_in(sealed[low:high]), (), b""
+
+
+class _Found(NamedTuple):
+    """Matches in some documents of a segment, and what the kernels tell of them."""
+
+    documents: U32
+    firsts: I64                                 # documents + 1: where each one's matches begin
+    starts: U32
+    ends: U32
+    points: I32
+    symbols: I32
+    rows: I64                                   # of `places_in_documents`
+
+    def matches(self, low: int, high: int) -> list[Match]:
+        table = np.empty((high - low, len(Match._fields)), np.int64)
+        table[:, 0], table[:, 1] = self.starts[low:high], self.ends[low:high]
+        table[:, 2], table[:, 3] = self.points[low:high], self.symbols[low:high]
+        table[:, 4:] = self.rows[low:high]
+        return list(map(match_of, table.tolist()))
+
+
+def _found(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options) -> _Found:
     content, symbols = segment.content, segment.symbols
-    starts = frozen(np.concatenate([hit.starts[:shown] for hit, shown in group]))
-    ends = frozen(np.concatenate([hit.ends[:shown] for hit, shown in group]))
+    starts = _joined([hit.starts[:shown] for hit, shown in group])
+    ends = _joined([hit.ends[:shown] for hit, shown in group])
     documents = frozen(np.array([hit.document for hit, _ in group], np.uint32))
-    firsts = [0, *accumulate(shown for _, shown in group)]
-    table = np.empty((len(starts), len(Match._fields)), np.int64)
-    table[:, 0], table[:, 1] = starts, ends
-    table[:, 2], table[:, 3] = score_matches(
-        content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points
-    )
-    table[:, 4:] = places_in_documents(
-        content.data, content.starts, content.block_starts, content.block_lines, documents,
-        frozen(np.array(firsts)), starts, ends, options.context_lines, _bytes_max(options),
+    firsts = frozen(np.array([0, *accumulate([shown for _, shown in group])], np.int64))
+    rows = places_in_documents(
+        content.data, content.starts, content.block_starts, content.block_lines, documents, firsts, starts, ends,
+        options.context_lines, _bytes_max(options),
     )  # fmt: skip
-    matches = list(map(match_of, table.tolist()))
-    for (hit, shown), (low, high) in zip(group, pairwise(firsts), strict=True):
-        own = matches[low:high]
-        if hit.boosts is not None:
-            worths = zip(own, hit.boosts[:shown].tolist(), strict=True)
-            own = [match._replace(points=match.points * boost) for match, boost in worths]
-        if options.form is Form.LINES and any(match.last_line > match.line for match in own):
-            own = _by_line(own, hit, segment, options)
-        yield own
+    scored = score_matches(content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points)
+    return _Found(documents, firsts, starts, ends, *scored, rows)
+
+
+def _joined(pieces: list[U32]) -> U32:
+    return frozen(np.concatenate(pieces) if len(pieces) > 1 else pieces[0])
+
+
+def _sealed(segment: Segment, found: _Found) -> tuple[memoryview, list[int]]:
+    """The chunks of each document in bytes, and where they begin; nothing of one that needs more care."""
+    symbols = segment.symbols
+    sealed, edges = tell(
+        segment.content.data, segment.content.starts, segment.table.traits, found.documents, found.firsts,
+        found.starts, found.ends, found.rows, found.points, found.symbols,
+        symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES,
+    )  # fmt: skip
+    return memoryview(sealed), edges.tolist()  # type: ignore[arg-type]
+
+
+def _with_care(hit: Hit, matches: list[Match], shown: int, options: Options) -> _View:
+    """Told one by one: what few documents, or few questions, need."""
+    segment = hit.index.parts[hit.part].segment
+    if hit.boosts is not None:
+        worths = zip(matches, hit.boosts[:shown].tolist(), strict=True)
+        matches = [match._replace(points=match.points * boost) for match, boost in worths]
+    told = Told(
+        text=memoryview(segment.content.data),  # type: ignore[arg-type]
+        start=int(segment.content.starts[hit.document]),
+        symbol_of=lambda symbol: symbol_info(segment, symbol),
+        explain=_explainer(lambda match: match_explanation(segment, match), options),
+    )
+    if options.form is not Form.LINES:
+        return chunks(told, matches, options), (), b""
+    if any(match.last_line > match.line for match in matches):
+        matches = _by_line(matches, hit, segment, options)
+    return (), lines(told, matches, options), b""
 
 
 def _bytes_max(options: Options) -> int:

@@ -1,0 +1,24 @@
+"""Chunks that travel sealed: a node writes them as msgpack and never as objects, and only those shown are opened.
+
+A front door is sent several times the files that it shows. What it needs to rank and cut them stays outside the seal.
+"""
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.search.model import Chunk, FileMatch
+
+_decoder = msgspec.msgpack.Decoder(tuple[Chunk, ...])
+
+
+def opened(file: FileMatch) -> FileMatch:
+    """The file with its chunks to look at; itself if it is not sealed."""
+    return msgspec.structs.replace(file, chunks=chunks_in(file.sealed), sealed=b"") if file.sealed else file
+
+
+def chunks_in(sealed: bytes | memoryview) -> tuple[Chunk, ...]:
+    """Invalid if these are no chunks."""
+    try:
+        return _decoder.decode(sealed)
+    except msgspec.MsgspecError as error:
+        raise Invalid(f"what was sealed are no chunks: {error}") from None

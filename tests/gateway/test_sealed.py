@@ -1,0 +1,37 @@
+"""The front door asks for sealed files and passes on open ones, in whatever way it is asked."""
+
+from msgspec import structs
+
+from argosy.search.model import Answer, Options
+from argosy.search.query import parse
+from argosy.sim.loop import SimLoop
+from tests.gateway.world import NAMES, World, comparable, in_virtual_time, oracle
+
+QUERY = parse("needle").query
+
+
+def told_everywhere(options: Options) -> list[Answer]:
+    """All that a door says: a stream's parts and end, an answer, and the same answer kept."""
+
+    async def main(loop: SimLoop) -> list[Answer]:
+        world = World(loop)
+        for i, name in enumerate(NAMES):
+            world.give(f"n{i % 3}", name)
+            world.nodes[f"n{i % 3}"].delay_s = 0.001 * (i + 1)
+        streamed = [part async for part in world.gateway.stream(QUERY, structs.replace(options, files_max=49))]
+        assert len(streamed) > 1
+        told = [await world.gateway.search(QUERY, options) for _ in range(2)]
+        assert all(asked.options.sealed for node in world.nodes.values() for asked in node.asked)
+        assert sum(len(node.asked) for node in world.nodes.values()) == 2 * 3, "the second answer is the one kept"
+        return [*streamed, *told]
+
+    return in_virtual_time(main)
+
+
+def test_nothing_sealed_leaves_the_door() -> None:
+    for options in (Options(), Options(sealed=True), Options(matches_max=5), Options(files_max=2)):
+        for answer in told_everywhere(options):
+            assert answer.files
+            assert all(file.chunks and not file.sealed for file in answer.files)
+        plain = structs.replace(options, sealed=False)
+        assert comparable(answer) == comparable(oracle(NAMES, "needle", plain))

@@ -1,0 +1,163 @@
+"""Many indexes asked in one go have the answers of each asked alone, and of the tree, to the byte."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from argosy.search.index import roll as rolls
+from argosy.search.index.index import Index, Part
+from argosy.search.index.roll import Roll
+from argosy.search.index.segment import frozen
+from argosy.search.match import Budget, plain, search_index
+from argosy.search.model import Answer, Form, Options, Reached, Stats
+from argosy.search.query.tree import And, Query, Repo, Scope, Substring
+from argosy.search.service import Shelf
+from tests.search.match.asking import Looks, built, tree_of
+
+words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"def needle():\n", b"ks\n"]
+texts = st.lists(st.sampled_from(words), max_size=6).map(b"".join)
+odd_texts = st.sampled_from(["K\u212aS needle".encode(), b"\xff needle ks", "\u017f".encode()])
+names = st.sampled_from(["a.py", "needle.c", "tests/needle_test.py", "vendor/b.c", "K\u212aS.txt", "needle/needle.py"])
+files = st.dictionaries(names, texts | odd_texts, min_size=1, max_size=5)
+atoms = st.builds(
+    Substring, st.sampled_from(["needle", "eedlen", "NEEDLE", "ks", "xxx", "def", "nowhere", "needles"]), st.booleans(),
+    st.sampled_from([Scope.ANY, Scope.CONTENT]),
+)  # fmt: skip
+queries = st.one_of(
+    atoms,
+    st.lists(atoms, min_size=2, max_size=3).map(lambda some: And(tuple(some))),
+    atoms.map(lambda atom: And((Repo("[024]$"), atom))),
+    st.lists(atoms, min_size=2, max_size=2).map(lambda some: And((Repo("[13]$"), *some))),
+)
+options = st.builds(
+    Options,
+    form=st.sampled_from(Form),
+    files_max=st.sampled_from([0, 1, 3]),
+    use_bm25=st.booleans(),
+    index_match_limit=st.sampled_from([0, 1, 3]),
+    total_match_limit=st.sampled_from([0, 2]),
+    estimate_only=st.sampled_from([False, False, True]),
+    wall_time_s=st.just(0.0),
+)
+
+
+@st.composite
+def shelves(draw: st.DrawFn) -> list[Index]:
+    """Up to five indexes, in some of which documents are on no branch, or that are of two parts."""
+    indexes = []
+    for number, some in enumerate(draw(st.lists(files, min_size=1, max_size=5))):
+        index = built({**some}, f"repo{number}", rank=draw(st.integers(0, 2)))
+        parts = [part for each in (index, built({**draw(files)}))[: draw(st.integers(1, 2))] for part in each.parts]
+        alive = [[draw(st.integers(0, 1)) for _ in part.branches] for part in parts]
+        parts = [Part(part.segment, frozen(np.array(bits, np.uint64))) for part, bits in zip(parts, alive, strict=True)]
+        indexes.append(Index(index.repository, tuple(parts)))
+    return indexes
+
+
+def asked(indexes: Iterable[Index], query: Query, options: Options) -> Answer:
+    shelf = Shelf(indexes, threads=1)
+    try:
+        return shelf.search_now(query, options)
+    finally:
+        shelf.close()
+
+
+def stats(answer: Answer, **given: int) -> Stats:
+    return structs.replace(answer.stats, duration_s=0.0, **given)
+
+
+@settings(deadline=None, max_examples=80)
+@given(shelves(), queries, options)
+def test_all_at_once_is_as_the_tree_says(indexes: list[Index], query: Query, options: Options) -> None:
+    at_once = asked(indexes, query, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain.Plain, "of", lambda *_: None)
+        slowly = asked(indexes, query, options)
+    assert at_once.files == slowly.files
+    assert at_once.reached == slowly.reached
+    costs = {"index_bytes": 0, "ngram_lookups": 0}      # a key that is missing ends the one look-up and not the other
+    assert stats(at_once, **costs) == stats(slowly, **costs)
+
+
+@settings(deadline=None, max_examples=50)
+@given(shelves(), queries, st.sampled_from(Form))
+def test_all_at_once_is_the_sum_of_each_alone(indexes: list[Index], query: Query, form: Form) -> None:
+    options = Options(files_max=0, form=form, wall_time_s=0.0)
+    at_once = asked(indexes, query, options)
+    alone = [search_index(index, query, options, Budget(lambda: 0.0)) for index in indexes]
+    assert sorted(at_once.files, key=repr) == sorted((file for answer in alone for file in answer.files), key=repr)
+    for field in Stats.__struct_fields__:
+        if field != "duration_s":
+            assert getattr(at_once.stats, field) == sum(getattr(answer.stats, field) for answer in alone), field
+
+
+@settings(deadline=None, max_examples=30)
+@given(shelves(), queries, st.sets(st.integers(0, 5)))
+def test_a_selection_is_as_a_shelf_of_those_alone(indexes: list[Index], query: Query, chosen: set[int]) -> None:
+    wanted = {f"repo{number}" for number in chosen}
+    whole = Roll(sorted(indexes, key=lambda index: -index.repository.rank))
+    for given_as in (wanted, list(wanted), dict.fromkeys(wanted).keys()):
+        kept = whole.only(given_as)
+        assert [index for index in whole.indexes if index.repository.name in wanted] == list(kept.indexes)
+        assert (kept is whole) == (len(kept) == len(whole))
+    alone = asked([index for index in indexes if index.repository.name in wanted], query, Options(wall_time_s=0.0))
+    shelf = Shelf(indexes, threads=1)
+    shelf._roll = shelf._roll.only(wanted)
+    among = shelf.search_now(query, Options(wall_time_s=0.0))
+    shelf.close()
+    assert (among.files, stats(among)) == (alone.files, stats(alone))
+
+
+def test_a_part_in_two_indexes_ranks_as_each_of_them_does() -> None:
+    """A new version shares parts with the old one, and may be one of more documents, or of another rank."""
+    old = built({"a.py": b"needle", "b.py": b"needle"}, "repo", rank=1)
+    more = built({"c.py": b"needle"})
+    new = Index(structs.replace(old.repository, rank=7), (*more.parts, *old.parts))
+    before = Roll([old])
+    assert before.scores.shape[0] == 1
+    taken_over = Roll([new], before)
+    assert taken_over.scores[:, -3:].tolist() == Roll([new]).scores[:, -3:].tolist() == [[0, 3, 7], [1, 3, 7]]
+    assert taken_over.choices[1].tolist() == before.choices[0].tolist()
+    shelf = Shelf([old], threads=1)
+    shelf.search_now(tree_of("needle"), Options())
+    shelf.put(new)
+    assert shelf.search_now(tree_of("needle"), Options()).files == asked([new], tree_of("needle"), Options()).files
+    shelf.close()
+
+
+@pytest.mark.parametrize("text", ["needle", "needle other", "need.e"])
+def test_between_two_turns_a_bound_is_looked_at(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every index is a turn of its own: with each look at the flag, one more of them was reached."""
+    monkeypatch.setattr(rolls, "TURN_BLOCKS", 1)
+    indexes = [built({"a": b"needle other", "b": b"needle"}, f"repo{i}") for i in range(4)]
+    shelf, whole = Shelf(indexes, threads=1), Looks()
+    complete = shelf.search_now(tree_of(text), Options(wall_time_s=0.0), whole)
+    assert (complete.is_complete, complete.stats.indexes_searched) == (True, 4)
+    assert whole.seen > 5
+    for at in range(1, 6):
+        cut = shelf.search_now(tree_of(text), Options(wall_time_s=0.0), Looks(at))
+        assert Reached.CANCELLED in cut.reached
+        assert (cut.stats.indexes_searched, cut.stats.indexes_skipped) == (0, 4)
+    shelf.close()
+
+
+def test_a_limit_that_an_earlier_piece_has_met_takes_back_what_a_later_one_found() -> None:
+    indexes = [built({"a.py": b"needle needle", "needle.py": b"x"}, f"repo{i}") for i in range(3)]
+    answer = asked(indexes, tree_of("needle"), Options(total_match_limit=4, wall_time_s=0.0))
+    assert answer.reached == (Reached.TOTAL_MATCHES,)
+    assert {file.repository for file in answer.files} == {"repo0", "repo1"}
+    told = answer.stats
+    assert (told.files, told.matches, told.files_considered, told.files_loaded) == (4, 6, 6, 4)
+    assert (told.indexes_searched, told.indexes_skipped) == (2, 1)
+
+
+def test_nothing_is_asked_of_an_empty_roll() -> None:
+    shelf, looks = Shelf(threads=1), Looks(1)
+    for text in ("needle", "needle other", "need.e"):
+        answer = shelf.search_now(tree_of(text), Options(), looks)
+        assert (answer.files, answer.stats.indexes_searched, answer.stats.indexes_skipped) == ((), 0, 0)
+    shelf.close()
