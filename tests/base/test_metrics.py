@@ -30,6 +30,31 @@ def test_increasing_by_nothing_makes_the_series_appear() -> None:
     assert b"argosy_test_plain_total 0.0" in figures.exposition()
 
 
+def test_a_series_that_is_kept_counts_as_one_that_is_named_each_time() -> None:
+    figures = Metrics()
+    add, set_to, observe = figures.adder(STARTED, space="a"), figures.setter(FREE, node="n", kind="k"), figures.observer
+    assert b'argosy_test_auctions_started_total{space="a"} 0.0' in figures.exposition()
+    add(2)
+    figures.inc(STARTED, space="a")
+    set_to(7)
+    observe(TOOK, op="get")(0.5)
+    assert figures.value(STARTED, space="a") == 3
+    assert figures.value(FREE, node="n", kind="k") == 7
+    assert figures.value(TOOK, op="get") == 1
+
+
+def test_a_series_is_given_only_in_the_ways_its_kind_can_change() -> None:
+    figures = Metrics()
+    with pytest.raises(Invalid, match="cannot be increased"):
+        figures.adder(TOOK, op="get")
+    with pytest.raises(Invalid, match="only a gauge can be set"):
+        figures.setter(STARTED, space="a")
+    with pytest.raises(Invalid, match="only a histogram observes"):
+        figures.observer(FREE, node="n", kind="k")
+    with pytest.raises(Invalid, match="takes the labels"):
+        figures.adder(STARTED)
+
+
 def test_two_nodes_in_one_process_count_apart() -> None:
     one, other = Metrics(), Metrics()
     one.inc(PLAIN)

@@ -29,6 +29,9 @@ def test_a_node_that_is_gone_has_no_figures_any_more() -> None:
     shown = metrics.exposition().decode()
     assert 'address="n2"' in shown
     assert 'address="n1"' not in shown
+    teller.question("n1", "failed", 0.1, state=BreakerState.OPEN)
+    assert metrics.value(m.QUESTIONS, address="n1", outcome="failed") == 1, "back again, it is counted anew"
+    assert metrics.value(m.NODE_SECONDS, address="n1") == 1
 
 
 def test_missing_repositories_are_counted_by_reason() -> None:

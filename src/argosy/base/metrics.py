@@ -4,9 +4,13 @@ A declaration at module level only names the metric, so the same code may run as
 figures of its own. The catalogue of declarations is what the metrics page of the docs is generated from.
 
 A call that does not fit the declaration (a label missing or too many, a counter that is set) is Invalid.
+
+What is counted thousands of times a second is counted through one series, looked up once: `adder`, `setter` and
+`observer` give the three ways to change one. A series that was removed is not to be changed any more.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -94,14 +98,29 @@ class Metrics:
         self._child(metric, labels).inc(by)
 
     def set(self, metric: Metric, value: float, /, **labels: object) -> None:
-        if metric.kind != "gauge":
-            raise Invalid(f"{metric.name} is a {metric.kind}; only a gauge can be set")
-        self._child(metric, labels).set(value)
+        self.setter(metric, **labels)(value)
 
     def observe(self, metric: Metric, value: float, /, **labels: object) -> None:
+        self.observer(metric, **labels)(value)
+
+    def adder(self, metric: Metric, /, **labels: object) -> Callable[[float], None]:
+        """Adds to this series, which is shown from now on; a counter is given nothing below zero."""
+        if metric.kind == "histogram":
+            raise Invalid(f"{metric.name} is a histogram and cannot be increased")
+        add: Callable[[float], None] = self._child(metric, labels).inc
+        return add
+
+    def setter(self, metric: Metric, /, **labels: object) -> Callable[[float], None]:
+        if metric.kind != "gauge":
+            raise Invalid(f"{metric.name} is a {metric.kind}; only a gauge can be set")
+        set_to: Callable[[float], None] = self._child(metric, labels).set
+        return set_to
+
+    def observer(self, metric: Metric, /, **labels: object) -> Callable[[float], None]:
         if metric.kind != "histogram":
             raise Invalid(f"{metric.name} is a {metric.kind}; only a histogram observes")
-        self._child(metric, labels).observe(value)
+        observe: Callable[[float], None] = self._child(metric, labels).observe
+        return observe
 
     def value(self, metric: Metric, /, **labels: object) -> float:
         """The figure now, 0 if it was never touched; for a histogram, how many values it has observed."""

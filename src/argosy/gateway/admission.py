@@ -4,9 +4,9 @@ Nobody is turned away as long as there is enough for all. What counts as too lit
 did not answer within the time that the query had.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from argosy.base.errors import Throttled
 from argosy.gateway.errors import Overloaded, Unserved
@@ -73,28 +73,30 @@ _NOTHING = _Nothing()
 class Visit:
     """An admitted request under way; whoever serves it says what came of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, ticket: Pass) -> None:
         self.is_exhausted = False
+        self._ticket = ticket
 
     def saw(self, answer: Answer) -> None:
         self.is_exhausted |= is_exhausted(answer)
 
+    def __enter__(self) -> Self:
+        return self
 
-@contextmanager
-def admitted(admission: Admission, client: str) -> Iterator[Visit]:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        match error:
+            case Overloaded():
+                self.is_exhausted = True
+            case Unserved():
+                self.is_exhausted |= _has_timed_out(error.missing)
+        self._ticket.done(is_exhausted=self.is_exhausted)
+
+
+def admitted(admission: Admission, client: str) -> Visit:
     """Lets a request in and tells how it ended, whatever happens in between."""
-    ticket = admission.admit(client)
-    visit = Visit()
-    try:
-        yield visit
-    except Overloaded:
-        visit.is_exhausted = True
-        raise
-    except Unserved as why:
-        visit.is_exhausted |= _has_timed_out(why.missing)
-        raise
-    finally:
-        ticket.done(is_exhausted=visit.is_exhausted)
+    return Visit(admission.admit(client))
 
 
 def is_exhausted(answer: Answer) -> bool:

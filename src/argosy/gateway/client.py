@@ -6,10 +6,10 @@ who is cancelled leaves nothing behind.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from math import inf
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from argosy.base.clock import Clock
 from argosy.base.errors import NotOwner, Throttled, Unavailable
@@ -32,14 +32,17 @@ class Scattering(Generic[T]):
         self,
         machine: Scatter,
         unasked: Iterable[Missing],
-        ask: Callable[[Question], Coroutine[Any, Any, T]],
+        ask: Callable[[Question], Awaitable[T]],
         lacking: Callable[[T], tuple[Missing, ...]],
         *,
         chooser: Chooser,
         teller: Teller,
         clock: Clock,
     ) -> None:
-        """`unasked`: nobody can be asked for these. `lacking` tells what a node could not answer for."""
+        """`unasked`: nobody can be asked for these. `lacking` tells what a node could not answer for.
+
+        What `ask` returns is waited for in a task of its own, unless it is a future already: that saves one.
+        """
         self.machine = machine
         self._unasked = tuple(unasked)
         self._ask = ask
@@ -48,8 +51,8 @@ class Scattering(Generic[T]):
         self._teller = teller
         self._clock = clock
         self._answers: dict[int, T] = {}
-        self._under_way: dict[int, tuple[Question, asyncio.Task[T], float]] = {}
-        self._called_back: list[asyncio.Task[T]] = []
+        self._under_way: dict[int, tuple[Question, asyncio.Future[T], float]] = {}
+        self._called_back: list[asyncio.Future[T]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._due = inf                                         # when the timer goes off, by our clock
@@ -67,9 +70,9 @@ class Scattering(Generic[T]):
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for question, task, _ in self._under_way.values():
-            task.cancel()
-            self._called_back.append(task)
+        for question, answer, _ in self._under_way.values():
+            answer.cancel()
+            self._called_back.append(answer)
             self._chooser.abandoned(question.address, self._clock.now())
         self._under_way.clear()
         self._teller.hedged(self.machine.hedges)
@@ -160,30 +163,31 @@ class Scattering(Generic[T]):
 
     def _begin(self, question: Question, now: float) -> None:
         self._chooser.began(question.address, now)
-        task = self._loop.create_task(self._ask(question))
-        self._under_way[question.id] = question, task, now
-        task.add_done_callback(lambda _: self._happened(question.id))
+        asked = self._ask(question)
+        answer = asked if isinstance(asked, asyncio.Future) else asyncio.ensure_future(asked)
+        self._under_way[question.id] = question, answer, now
+        answer.add_done_callback(lambda _: self._happened(question.id))
 
     def _cancel(self, id: int, reason: Reason, now: float) -> None:
-        question, task, began = self._under_way.pop(id)
+        question, answer, began = self._under_way.pop(id)
         if reason is Reason.TIMED_OUT and now - began >= BLAMED_AFTER_S:
             self._chooser.failed(question.address, now)
         else:
             self._chooser.overtaken(question.address, now - began, now)
         self._tell(question.address, reason.value)
-        task.cancel()
-        self._called_back.append(task)
+        answer.cancel()
+        self._called_back.append(answer)
 
     def _event(self, id: int) -> Event:
         """What a finished question means."""
-        question, task, began = self._under_way.pop(id)
+        question, answer, began = self._under_way.pop(id)
         now = self._clock.now()
-        error = task.exception() if not task.cancelled() else Unavailable("the question was called off")
+        error = answer.exception() if not answer.cancelled() else Unavailable("the question was called off")
         if error is None:
             self._chooser.answered(question.address, now - began, now)
             self._tell(question.address, "answered", now - began)
-            self._answers[id] = task.result()
-            return Answered(id, self._lacking(task.result()))
+            found = self._answers[id] = answer.result()
+            return Answered(id, self._lacking(found))
         if isinstance(error, Unavailable | OSError):
             self._chooser.failed(question.address, now)
             self._tell(question.address, "failed")

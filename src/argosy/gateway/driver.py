@@ -3,9 +3,9 @@ every node.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Collection
+from types import TracebackType
+from typing import Generic, TypeVar
 
 from argosy.base.clock import Clock
 from argosy.gateway.choice import Chooser
@@ -60,39 +60,47 @@ class Dispatcher:
         self._in_flight = 0
         self._turns: Turns[asyncio.Future[None]] = Turns(Pace(settings.queries_max))
 
-    @asynccontextmanager
-    async def scattered(
+    def scattered(
         self, wanted: Wanted, call: Call[T], lacking: Callable[[T], tuple[Missing, ...]], *, wall_s: float = 0.0
-    ) -> AsyncIterator[Scattering[T]]:
+    ) -> "Scattered[T]":
         """Asks for what is wanted. Nodes have `wall_s`, at most the deadline, to answer; 0 is all of it."""
         limit_s = self._settings.deadline_s
         ends_at = self._clock.now() + (min(wall_s, limit_s) if wall_s > 0 else limit_s)
 
-        async def ask(question: Question) -> T:
+        def ask(question: Question) -> Awaitable[T]:
             left_s = max(WALL_S_MIN, ends_at - self._clock.now())
-            return await call(self._nodes.at(question.address), question.names, left_s)
+            return call(self._nodes.at(question.address), question.names, left_s)
 
-        self._enter()
+        def begun() -> Scattering[T]:
+            first, refused = self._assigned(wanted)
+            machine = Scatter(first.items(), self._holders, deadline=ends_at + self._settings.margin_s)
+            unasked = (*wanted.missing, *refused)
+            return Scattering(
+                machine, unasked, ask, lacking, chooser=self._chooser, teller=self._teller, clock=self._clock
+            )
+
+        return Scattered(self, begun)
+
+    async def enter(self) -> "_Turn":
+        """Begins when few enough are under way, or after a moment all the same; Overloaded if too many wait."""
+        if self._in_flight >= self._settings.queries_max:
+            raise Overloaded(
+                f"{self._in_flight} queries are under way, as many as queries_max allows: come back shortly",
+                retry_after_s=BUSY_RETRY_S,
+            )
+        self._in_flight += 1
+        self._teller.in_flight(self._in_flight)
         try:
-            turn = await self._turn()
-            try:
-                first, refused = self._assigned(wanted)
-                machine = Scatter(first.items(), self._holders, deadline=ends_at + self._settings.margin_s)
-                unasked = (*wanted.missing, *refused)
-                async with Scattering(
-                    machine, unasked, ask, lacking, chooser=self._chooser, teller=self._teller, clock=self._clock
-                ) as work:
-                    yield work
-            finally:
-                turn.end()
-        finally:
+            if not self._turns.may_begin():
+                await self._wait()
+        except BaseException:
             self._leave()
-
-    async def _turn(self) -> "_Turn":
-        """Begins when few enough are under way, or after a moment all the same."""
-        if not self._turns.may_begin():
-            await self._wait()
+            raise
         return _Turn(self._turns, self._clock, self._settings.turn_s)
+
+    def leave(self, turn: "_Turn") -> None:
+        turn.end()
+        self._leave()
 
     async def _wait(self) -> None:
         loop = asyncio.get_running_loop()
@@ -104,15 +112,6 @@ class Dispatcher:
         finally:
             timer.cancel()
             self._turns.leave(turn)
-
-    def _enter(self) -> None:
-        if self._in_flight >= self._settings.queries_max:
-            raise Overloaded(
-                f"{self._in_flight} queries are under way, as many as queries_max allows: come back shortly",
-                retry_after_s=BUSY_RETRY_S,
-            )
-        self._in_flight += 1
-        self._teller.in_flight(self._in_flight)
 
     def _leave(self) -> None:
         self._in_flight -= 1
@@ -132,6 +131,33 @@ class Dispatcher:
             else:
                 first[address] = first.get(address, ()) + group.names
         return first, refused
+
+
+class Scattered(Generic[T]):
+    """One query's way through the fleet, from its turn to its end."""
+
+    def __init__(self, dispatcher: Dispatcher, begun: Callable[[], Scattering[T]]) -> None:
+        self._dispatcher = dispatcher
+        self._begun = begun
+        self._turn: _Turn
+        self._work: Scattering[T]
+
+    async def __aenter__(self) -> Scattering[T]:
+        self._turn = await self._dispatcher.enter()
+        try:
+            self._work = self._begun()
+            return await self._work.__aenter__()
+        except BaseException:
+            self._dispatcher.leave(self._turn)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self._work.__aexit__(kind, error, traceback)
+        finally:
+            self._dispatcher.leave(self._turn)
 
 
 class _Turn:

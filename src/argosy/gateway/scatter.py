@@ -114,7 +114,10 @@ class Scatter:
         return not self._open
 
     def deadline(self) -> float | None:
-        return None if self.is_over else earliest(self._deadline, self._look_at, *self._hedge_at.values())
+        if self.is_over:
+            return None
+        due = min((self._deadline, *self._hedge_at.values()))
+        return due if self._look_at is None else min(due, self._look_at)
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -220,16 +223,19 @@ class Scatter:
 
     def _take(self, question: Question, lacking: Collection[str], now: float) -> list[Effect]:
         has = frozenset(question.names).difference(lacking)
-        known = [id for id, names in self.taken.items() if not names.isdisjoint(has)]
         fresh = has & self._open
         if not fresh:
             return []
-        if not all(self.taken[id] <= has for id in known):
-            return [self._ask(question.address, sorted(fresh), now)]
-        for id in known:
-            del self.taken[id]
+        if len(fresh) < len(has):                       # else nobody has told of any of them
+            known = [id for id, names in self.taken.items() if not names.isdisjoint(has)]
+            if not all(self.taken[id] <= has for id in known):
+                return [self._ask(question.address, sorted(fresh), now)]
+            for id in known:
+                del self.taken[id]
         self.taken[question.id] = has
         self._open -= has
+        if not self._tried:
+            return []                                   # nothing was asked twice, so nobody else was asked for these
         for name in has & self._changing.keys():
             del self._changing[name]
         return self._call_back()

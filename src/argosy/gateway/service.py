@@ -8,8 +8,8 @@ complete says so (GW-1); if nothing at all can be had, that is an error which sa
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Collection
+from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from msgspec import structs
@@ -300,39 +300,44 @@ class Gateway:
             self._teller.forgotten(self._chooser.keep(addresses(self._view)))
         return routes
 
-    @contextmanager
-    def _counted(self) -> "Iterator[_Ending]":
-        began, ending = self._clock.now(), _Ending()
-        try:
-            yield ending
-        except Unserved as why:
-            ending.outcome, ending.missing = "unserved", why.missing
-            raise
-        except Overloaded:
-            ending.outcome = "overloaded"
-            raise
-        except ArgosyError:
-            ending.outcome = "refused"
-            raise
-        finally:
-            self._teller.query(ending.outcome, ending.missing, self._clock.now() - began)
+    def _counted(self) -> "_Ending":
+        return _Ending(self._teller, self._clock)
 
 
 class _Ending:
-    """How a query ended; until something else is known, its caller left."""
+    """How a query ended, told when it has; until something else is known, its caller left."""
 
-    def __init__(self) -> None:
-        self.outcome = "cancelled"
-        self.missing: tuple[Missing, ...] = ()
+    def __init__(self, teller: Teller, clock: Clock) -> None:
+        self._teller = teller
+        self._clock = clock
+        self._began = clock.now()
+        self._outcome = "cancelled"
+        self._missing: tuple[Missing, ...] = ()
 
     def saw(self, answer: Answer) -> None:
-        self.missing = answer.missing
-        self.outcome = "partial" if answer.missing else "complete"
+        self._missing = answer.missing
+        self._outcome = "partial" if answer.missing else "complete"
+
+    def __enter__(self) -> "_Ending":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        match error:
+            case Unserved():
+                self._outcome, self._missing = "unserved", error.missing
+            case Overloaded():
+                self._outcome = "overloaded"
+            case ArgosyError():
+                self._outcome = "refused"
+        self._teller.query(self._outcome, self._missing, self._clock.now() - self._began)
 
 
 def _searching(search: _Search) -> Call[Answer]:
-    async def ask(node: Node, names: tuple[str, ...], left_s: float) -> Answer:
-        return await node.search(Asked(search.text, names, structs.replace(search.options, wall_time_s=left_s)))
+    def ask(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[Answer]:
+        options = structs.replace(search.options, wall_time_s=left_s, sealed=True)
+        return node.search(Asked(search.text, names, options))
 
     return ask
 

@@ -15,37 +15,53 @@ class Sharing(Generic[T]):
     """Work under way, by what it is about."""
 
     def __init__(self) -> None:
-        self._tasks: dict[Hashable, asyncio.Task[T]] = {}
-        self._waiting: dict[asyncio.Task[T], int] = {}
+        self._works: dict[Hashable, _Work[T]] = {}
 
     def has(self, key: Hashable) -> bool:
-        return key in self._tasks
+        return key in self._works
 
     async def share(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        task = self._tasks.get(key)
-        if task is None:
-            task = self._tasks[key] = asyncio.ensure_future(start())
-            self._waiting[task] = 0
-            task.add_done_callback(lambda done: self._forget(key, done))
-        self._waiting[task] += 1
+        work = self._works.get(key)
+        if work is None:
+            work = self._works[key] = _Work(start())
+            work.task.add_done_callback(lambda _: self._ended(key, work))
+        waiter: asyncio.Future[T] = work.task.get_loop().create_future()
+        work.waiting.append(waiter)             # and not the task, which must outlive any one of those who wait for it
         try:
-            # The task must outlive any one of those who wait for it.
-            return await asyncio.shield(task)
-        finally:
-            await self._leave(key, task)
+            return await waiter
+        except asyncio.CancelledError:
+            work.waiting.remove(waiter)
+            if not work.waiting and not work.task.done():
+                self._forget(key, work)         # whoever comes now starts anew
+                work.task.cancel()
+                await asyncio.gather(work.task, return_exceptions=True)
+            raise
 
-    async def _leave(self, key: Hashable, task: asyncio.Task[T]) -> None:
-        if task not in self._waiting:
-            return                              # done
-        self._waiting[task] -= 1
-        if self._waiting[task] == 0:
-            self._forget(key, task)             # whoever comes now starts anew
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    def _ended(self, key: Hashable, work: "_Work[T]") -> None:
+        self._forget(key, work)
+        work.tell()
 
-    def _forget(self, key: Hashable, task: asyncio.Task[T]) -> None:
-        if self._tasks.get(key) is task:
-            del self._tasks[key]
-        self._waiting.pop(task, None)
-        if task.done() and not task.cancelled():
-            task.exception()                    # seen, also when nobody waited for it
+    def _forget(self, key: Hashable, work: "_Work[T]") -> None:
+        if self._works.get(key) is work:
+            del self._works[key]
+
+
+class _Work(Generic[T]):
+    """A task, and those who wait for it."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self.task = asyncio.ensure_future(work)
+        self.waiting: list[asyncio.Future[T]] = []
+
+    def tell(self) -> None:
+        """What it came to; an error is seen, also when nobody waits any more."""
+        error = None if self.task.cancelled() else self.task.exception()
+        for waiter in self.waiting:
+            if waiter.done():
+                continue
+            if self.task.cancelled():
+                waiter.cancel()
+            elif error is not None:
+                waiter.set_exception(error)
+            else:
+                waiter.set_result(self.task.result())

@@ -1,7 +1,7 @@
 """Answers, files and the state of the fleet, in the words of the API."""
 
 import base64
-from typing import cast
+from typing import Any
 
 from msgspec import structs
 
@@ -19,7 +19,6 @@ from argosy.search.model import (
     FileMatch,
     Line,
     Missing,
-    Range,
     Repository,
     SymbolInfo,
 )
@@ -87,10 +86,12 @@ def _page(repository: Repository | None, path: str, version: str, branches: tupl
 
 
 def _chunk(chunk: Chunk) -> v1.FoundChunk:
+    # Without definitions ranges are told in the same words, as they are: there are a hundred to an answer.
+    ranges: Any = _defined(chunk) if chunk.symbols else chunk.ranges
     return v1.FoundChunk(
         decoded(chunk.content),
         chunk.start,
-        _defined(chunk) if chunk.symbols else _plain(chunk.ranges),
+        ranges,
         chunk.best_line,
         chunk.score,
         chunk.is_file_name,
@@ -102,11 +103,6 @@ def _chunk(chunk: Chunk) -> v1.FoundChunk:
 def _defined(chunk: Chunk) -> list[v1.FoundRange]:
     told = zip(chunk.ranges, chunk.symbols, strict=True)
     return [v1.FoundRange(each.start, each.end, _definition(symbol)) for each, symbol in told]
-
-
-def _plain(ranges: tuple[Range, ...]) -> list[v1.FoundRange]:
-    """As they are: without definitions they are told in the same words, and there are a hundred to an answer."""
-    return cast(list[v1.FoundRange], ranges)
 
 
 def _line(line: Line) -> v1.FoundLine:

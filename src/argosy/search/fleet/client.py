@@ -6,10 +6,12 @@ and understands nothing else. A finished index comes over HTTP in any case.
 All questions only read, so one whose connection was closed under it is asked once more. What a node refuses comes back
 as the error it was; what never reached it, or came back broken, is Unavailable. Cancelling a call tells the node to
 stop.
+
+Searches are asked thousands of times a second: one that finds its connection open is a future and no coroutine.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
@@ -22,8 +24,8 @@ from argosy.base.errors import ArgosyError, Conflict, Gone, Invalid, NotFound, N
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.search.fleet import packing
 from argosy.search.fleet.frames import wire
-from argosy.search.fleet.frames.client import Address, Closed, Lines, NotWelcome
-from argosy.search.fleet.frames.wire import Refusal, packed_trace, unpacked_refusal
+from argosy.search.fleet.frames.client import Address, Closed, Lines, NotWelcome, Reply
+from argosy.search.fleet.frames.wire import Frame, Refusal, packed_trace, unpacked_refusal
 from argosy.search.fleet.model import Asked, FileAsked, FileText, Folder, FolderAsked, Listing, NodeStatus
 from argosy.search.fleet.packing import pack, unpack, wall_time_s
 from argosy.search.fleet.ports import Node
@@ -38,6 +40,7 @@ STALL_S = 30.0                          # a stream that brings nothing for so lo
 READ_BYTES = 1 << 20                    # of a stream, waiting to be taken
 ERROR_BYTES_MAX = 64 << 10
 ADDRESSES_KEPT_MAX = 4096
+SEARCH_LANE = "search"                  # no search waits behind a long file
 
 _T = TypeVar("_T")
 
@@ -113,8 +116,15 @@ class _FarNode:
         self._base = address if "://" in address else f"http://{address}"
         self._in_frames = _host_and_port(address)
 
-    async def search(self, asked: Asked) -> Answer:
-        return await self._ask(wire.SEARCH, asked, Answer, wall_time_s(asked.options) + MARGIN_S)
+    def search(self, asked: Asked) -> Awaitable[Answer]:
+        within_s = wall_time_s(asked.options) + MARGIN_S
+        line = None if self._in_frames is None else self._nodes.lines.idle(self._in_frames, SEARCH_LANE)
+        if line is None:
+            return self._ask(wire.SEARCH, asked, Answer, within_s)
+        body, trace = pack(asked), packed_trace(self._nodes.tracer.carried())
+        found = _Found(self, body, trace, within_s)
+        line.begin(found, wire.SEARCH, body, trace, within_s)
+        return found
 
     async def list(self, asked: Asked) -> Listing:
         return await self._ask(wire.LIST, asked, Listing, wall_time_s(asked.options) + MARGIN_S)
@@ -141,10 +151,19 @@ class _FarNode:
         body = b"" if question is None else pack(question)
         try:
             told = await self._told(kind, body, within_s)
-        except TimeoutError:
-            raise Unavailable(f"the node at {self._address} did not answer within {within_s:g} s") from None
         except _BROKEN as error:
-            raise self._unreachable(error) from error
+            raise self.broken(error, within_s) from error
+        return self._understood(told, answer)
+
+    def broken(self, error: Exception, within_s: float) -> Unavailable:
+        if isinstance(error, TimeoutError):
+            return Unavailable(f"the node at {self._address} did not answer within {within_s:g} s")
+        return self._unreachable(error)
+
+    def read(self, frame: Frame, answer: type[_T]) -> _T:
+        return self._understood(self._body(frame), answer)
+
+    def _understood(self, told: bytes, answer: type[_T]) -> _T:
         try:
             return unpack(told, answer)
         except Invalid as error:
@@ -154,22 +173,33 @@ class _FarNode:
         if self._in_frames is None:
             async with asyncio.timeout(within_s):
                 return await self._told_over_http(_PATHS[kind], body)
-        try:
-            return await self._told_in_frames(self._in_frames, kind, body, within_s)
-        except Closed:
-            return await self._told_in_frames(self._in_frames, kind, body, within_s)
-
-    async def _told_in_frames(self, address: Address, kind: int, body: bytes, within_s: float) -> bytes:
-        self._nodes.check_open()
-        lane = "search" if kind == wire.SEARCH else "rest"
         trace = packed_trace(self._nodes.tracer.carried())
         try:
-            frame = await self._nodes.lines.ask(address, lane, kind, body, trace, within_s)
+            return self._body(await self._framed(self._in_frames, kind, body, trace, within_s))
+        except Closed:
+            return self._body(await self._framed(self._in_frames, kind, body, trace, within_s))
+
+    async def searched_again(self, body: bytes, trace: bytes, within_s: float) -> Answer:
+        """After the connection was closed, on another one."""
+        assert self._in_frames is not None
+        try:
+            frame = await self._framed(self._in_frames, wire.SEARCH, body, trace, within_s)
+        except _BROKEN as error:
+            raise self.broken(error, within_s) from error
+        return self.read(frame, Answer)
+
+    async def _framed(self, address: Address, kind: int, body: bytes, trace: bytes, within_s: float) -> Frame:
+        self._nodes.check_open()
+        lane = SEARCH_LANE if kind == wire.SEARCH else "rest"
+        try:
+            return await self._nodes.lines.ask(address, lane, kind, body, trace, within_s)
         except NotWelcome as error:
             if error.status == 401:
                 raise _error(Refusal(401, ""), self._address) from None
             told = f"it is no node of ours, or one behind something that needs its address as a URL ({error})"
             raise Unavailable(f"the node at {self._address} cannot be asked: {told}") from None
+
+    def _body(self, frame: Frame) -> bytes:
         if frame.kind != wire.ANSWERED:
             raise _error(unpacked_refusal(frame.body), self._address)
         return frame.body
@@ -223,6 +253,49 @@ class _FarNode:
     def _unreachable(self, error: Exception) -> Unavailable:
         why = str(error) or type(error).__name__
         return Unavailable(f"the node at {self._address} cannot be asked: {why}")
+
+
+class _Found(Reply[Answer]):
+    """What a search finds."""
+
+    __slots__ = ("_again", "_node", "_question")
+
+    def __init__(self, node: _FarNode, body: bytes, trace: bytes, within_s: float) -> None:
+        super().__init__()
+        self._node = node
+        self._question = body, trace, within_s
+        self._again: asyncio.Task[Answer] | None = None
+
+    def take(self, frame: Frame) -> None:
+        try:
+            self.set_result(self._node.read(frame, Answer))
+        except ArgosyError as error:
+            self.set_exception(error)
+
+    def fail(self, error: Exception) -> None:
+        if isinstance(error, Closed):
+            self._again = self.get_loop().create_task(self._node.searched_again(*self._question))
+            self._again.add_done_callback(self._ended)
+        else:
+            self.set_exception(self._node.broken(error, self._question[2]))
+
+    def _ended(self, again: asyncio.Task[Answer]) -> None:
+        error = None if again.cancelled() else again.exception()
+        if self.done():
+            return                              # nobody waits for it any more
+        if again.cancelled():
+            self.cancel()
+        elif error is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(again.result())
+
+    def cancel(self, msg: object = None) -> bool:
+        if not super().cancel(msg):
+            return False
+        if self._again is not None:
+            self._again.cancel()
+        return True
 
 
 def _host_and_port(address: str) -> Address | None:

@@ -1,6 +1,6 @@
 """What a search node needs from the world, and what it offers to front doors and to other nodes."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -35,7 +35,7 @@ class Fetcher(Protocol):
 class Node(Protocol):
     """What a node answers, asked in the same process or over HTTP."""
 
-    async def search(self, asked: Asked) -> Answer:
+    def search(self, asked: Asked) -> Awaitable[Answer]:
         """The best matches in the named repositories; those that this node may not answer for are `missing`."""
         ...
 

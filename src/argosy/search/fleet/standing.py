@@ -46,14 +46,21 @@ class Standing:
 
     def sorted(self, names: Iterable[str]) -> tuple[dict[str, Index], list[Missing]]:
         """The indexes of those that can be answered for, and why the others cannot."""
-        found = {name: self._at_hand(name) if self._may_answer(name) else None for name in names}
-        held = {name: index for name, index in found.items() if index is not None}
-        absent = [name for name in found if name not in held] if len(held) < len(found) else []
-        return held, self._missing(absent)
+        held: dict[str, Index] = {}
+        absent: dict[str, None] = {}
+        for name in names:
+            index = self._at_hand(name) if self._may_answer(name) else None
+            if index is None:
+                absent[name] = None
+            else:
+                held[name] = index
+        return held, self._missing(list(absent)) if absent else []
 
     def lost(self, held: dict[str, Index]) -> list[Missing]:
         """Why some can no longer be answered for; they are taken out of `held`."""
         lost = [name for name in held if not self._may_answer(name) or self._at_hand(name) is None]
+        if not lost:
+            return []
         for name in lost:
             del held[name]
         return self._missing(lost)

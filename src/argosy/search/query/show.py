@@ -4,13 +4,14 @@
 programs can ask for stands in angle brackets, for people to read; what it stands for cannot be typed.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from enum import IntEnum
 
 from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import prefix_at
 from argosy.search.query.leaves import SPECIAL, auto_case
-from argosy.search.query.lex import BLANKS, TokenKind, lex
+from argosy.search.query.lex import BLANKS, OPERATORS, TokenKind, lex
 from argosy.search.query.tree import (
     Alias,
     And,
@@ -38,6 +39,7 @@ from argosy.search.query.tree import (
 SHOWN_NAMES_MAX = 10            # of a set; the rest is counted
 
 _BLANKS = frozenset(BLANKS)
+_WORD = re.compile(r"[A-Za-z0-9_]+")
 _ESCAPES = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\v": r"\v"}
 _FIELDS = {Scope.ANY: "", Scope.CONTENT: "content:", Scope.FILE_NAME: "file:"}
 
@@ -53,6 +55,8 @@ class _Level(IntEnum):
 
 def show(query: Query) -> str:
     """The query in its language, as somebody could have typed it; it may be longer than a query may be."""
+    if isinstance(query, Substring) and _is_word(query):
+        return query.text
     leaves = list(_texts(query))
     cases = {leaf.is_case_sensitive for leaf in leaves}
     if all(leaf.is_case_sensitive is auto_case(leaf) for leaf in leaves):
@@ -194,3 +198,9 @@ def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     return character if character.isprintable() else f"\\x{{{ord(character):x}}}"
+
+
+def _is_word(leaf: Substring) -> bool:
+    """Whether it is what most queries are: a word in which there is nothing to be misread."""
+    is_as_typed = leaf.scope is Scope.ANY and leaf.is_case_sensitive is auto_case(leaf)
+    return is_as_typed and leaf.text not in OPERATORS and _WORD.fullmatch(leaf.text) is not None

@@ -3,12 +3,15 @@
 Searches have a lane of their own, so that none of them waits behind a long file. A call that is called off is told to
 the other side. One that is late closes the connection if nothing at all has come meanwhile: a machine that is gone
 says nothing, and who asks next must not wait for it. What the kernel can notice of that it notices (PEER_GONE_S).
+
+A question on an open connection needs no task: it is a future that ends when its answer comes, see `Reply`.
 """
 
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
-from typing import cast
+from math import inf
+from typing import Any, TypeVar, cast
 
 from argosy.base.errors import Invalid
 from argosy.search.fleet.frames import wire
@@ -17,7 +20,10 @@ from argosy.search.fleet.frames.wire import Frame, Parser, framed
 PEER_GONE_S = 10                        # what was sent and not even received after so long never will be
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": PEER_GONE_S * 1000}
 
+SOON_S = 0.001                          # a timer may go off that much early: event loops count milliseconds
+
 Address = tuple[str, int]
+T = TypeVar("T")
 
 
 class Closed(OSError):
@@ -40,8 +46,8 @@ class Lines:
         self._headers = headers
         self._answer_bytes_max = answer_bytes_max
         self._connect_s = connect_s
-        self._open: dict[tuple[Address, str], _Line] = {}
-        self._opening: dict[tuple[Address, str], asyncio.Task[_Line]] = {}
+        self._open: dict[tuple[Address, str], Line] = {}
+        self._opening: dict[tuple[Address, str], asyncio.Task[Line]] = {}
 
     async def ask(self, address: Address, lane: str, kind: int, body: bytes, trace: bytes, within_s: float) -> Frame:
         """TimeoutError if there is no answer in time, OSError if nobody is there, Closed if they went away."""
@@ -49,6 +55,11 @@ class Lines:
         if line is None:
             line = await self._opened(address, lane)
         return await line.ask(kind, body, trace, within_s)
+
+    def idle(self, address: Address, lane: str) -> "Line | None":
+        """A connection that takes a question without being waited for, if there is one."""
+        line = self._open.get((address, lane))
+        return line if line is not None and line.has_room() else None
 
     def count(self) -> int:
         """Connections that are open."""
@@ -62,7 +73,7 @@ class Lines:
         for line in list(self._open.values()):
             line.close()
 
-    async def _opened(self, address: Address, lane: str) -> "_Line":
+    async def _opened(self, address: Address, lane: str) -> "Line":
         """Whoever asks while the connection is being made waits for the same one."""
         key = address, lane
         opening = self._opening.get(key)
@@ -71,14 +82,14 @@ class Lines:
             opening.add_done_callback(lambda done: self._forget(key, done))
         return await asyncio.shield(opening)
 
-    def _forget(self, key: tuple[Address, str], opening: "asyncio.Task[_Line]") -> None:
+    def _forget(self, key: tuple[Address, str], opening: "asyncio.Task[Line]") -> None:
         del self._opening[key]
         if not opening.cancelled():
             opening.exception()             # seen, also when nobody waits for it any more
 
-    async def _made(self, address: Address, lane: str) -> "_Line":
+    async def _made(self, address: Address, lane: str) -> "Line":
         loop = asyncio.get_running_loop()
-        line = _Line(loop, self._answer_bytes_max, lambda line: self._lost((address, lane), line))
+        line = Line(loop, self._answer_bytes_max, lambda line: self._lost((address, lane), line))
         try:
             async with asyncio.timeout(self._connect_s):
                 await loop.create_connection(lambda: line, *address)
@@ -92,7 +103,7 @@ class Lines:
         self._open[address, lane] = line
         return line
 
-    def _lost(self, key: tuple[Address, str], line: "_Line") -> None:
+    def _lost(self, key: tuple[Address, str], line: "Line") -> None:
         if self._open.get(key) is line:
             del self._open[key]
 
@@ -102,18 +113,54 @@ def _host(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class _Line(asyncio.Protocol):
+class Reply(asyncio.Future[T]):
+    """What will be answered to one question. Cancelling it calls the question off."""
+
+    __slots__ = ("call", "due_at", "heard", "line")
+
+    call: int
+    due_at: float                           # by the loop's clock
+    heard: int                              # what had come on the connection when it was asked
+    line: "Line"
+
+    def take(self, frame: Frame) -> None:
+        """The answer has come, and nobody has called it off."""
+        raise AssertionError(frame)
+
+    def fail(self, error: Exception) -> None:
+        """None will come."""
+        self.set_exception(error)
+
+    def cancel(self, msg: object = None) -> bool:
+        if not super().cancel(msg):
+            return False
+        self.line.call_off(self.call)
+        return True
+
+
+class _Said(Reply[Frame]):
+    """The answer as it was sent."""
+
+    __slots__ = ()
+
+    def take(self, frame: Frame) -> None:
+        self.set_result(frame)
+
+
+class Line(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, answer_bytes_max: int, gone: Callable[["_Line"], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, answer_bytes_max: int, gone: Callable[["Line"], None]) -> None:
         self._loop = loop
         self._gone = gone
         self._transport: asyncio.Transport | None = None
         self._greeting = b""
         self._welcome: asyncio.Future[None] = loop.create_future()
         self._parser = Parser(answer_bytes_max)
-        self._calls: dict[int, asyncio.Future[Frame]] = {}
+        self._calls: dict[int, Reply[Any]] = {}
         self._next_call = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = inf                # when the timer goes off
         self._heard = 0                     # pieces of data so far
         self._room: asyncio.Future[None] | None = None
 
@@ -127,32 +174,61 @@ class _Line(asyncio.Protocol):
         while self._room is not None:
             async with asyncio.timeout(within_s):
                 await asyncio.shield(self._room)
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        if not self.has_room():
             raise Closed("the connection was closed")
-        call = self._next_call
-        self._next_call = (call + 1) % wire.CALLS_MAX
-        answer: asyncio.Future[Frame] = self._loop.create_future()
-        self._calls[call] = answer
-        late = self._loop.call_later(within_s, self._late, call, self._heard)
-        transport.write(framed(call, kind, body, trace))
-        try:
-            return await answer
-        finally:
-            late.cancel()
-            if self._calls.pop(call, None) is not None and not transport.is_closing():
-                transport.write(framed(call, wire.CALLED_OFF))
+        reply = _Said(loop=self._loop)
+        self.begin(reply, kind, body, trace, within_s)
+        return await reply
 
-    def _late(self, call: int, heard: int) -> None:
-        answer = self._calls.get(call)
-        if answer is not None and not answer.done():
-            answer.set_exception(TimeoutError())
-            if self._heard == heard:
-                self.close()
+    def has_room(self) -> bool:
+        transport = self._transport
+        return self._room is None and transport is not None and not transport.is_closing()
+
+    def begin(self, reply: Reply[Any], kind: int, body: bytes, trace: bytes, within_s: float) -> None:
+        """Asks, of a connection that has room; the reply is given what becomes of it."""
+        assert self._transport is not None
+        call = reply.call = self._next_call
+        self._next_call = (call + 1) % wire.CALLS_MAX
+        reply.line, reply.heard = self, self._heard
+        due_at = reply.due_at = self._loop.time() + within_s
+        self._calls[call] = reply
+        # A timer that goes off too soon only looks again: one for every question would cost more.
+        if due_at < self._looks_at:
+            self._look_at(due_at)
+        self._transport.write(framed(call, kind, body, trace))
+
+    def call_off(self, call: int) -> None:
+        """Nobody waits for it any more."""
+        transport = self._transport
+        if self._calls.pop(call, None) is not None and transport is not None and not transport.is_closing():
+            transport.write(framed(call, wire.CALLED_OFF))
+
+    def _look_at(self, due_at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_at = due_at
+        self._timer = self._loop.call_at(due_at, self._look)
+
+    def _look(self) -> None:
+        """Gives up what is late."""
+        self._timer, self._looks_at = None, inf
+        now = self._loop.time() + SOON_S
+        late = [reply for reply in self._calls.values() if reply.due_at <= now]
+        is_silent = any(reply.heard == self._heard for reply in late)
+        if is_silent:
+            self.close()                    # its end is told to those who are not late
+        for reply in late:
+            self.call_off(reply.call)
+            reply.fail(TimeoutError())
+        if self._calls and not is_silent:
+            self._look_at(min(reply.due_at for reply in self._calls.values()))
 
     def close(self) -> None:
         """At once; nobody is given this connection any more."""
         self._gone(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._looks_at = None, inf
         if self._transport is not None:
             self._transport.abort()
 
@@ -168,9 +244,9 @@ class _Line(asyncio.Protocol):
             if not self._welcome.done():
                 data = self._welcomed(data)
             for frame in self._parser.feed(data) if data else ():
-                answer = self._calls.pop(frame.call, None)
-                if answer is not None and not answer.done():
-                    answer.set_result(frame)
+                reply = self._calls.pop(frame.call, None)
+                if reply is not None:
+                    reply.take(frame)
         except Invalid as error:
             self._fail(OSError(f"what comes back is no answer: {error}"))
 
@@ -204,10 +280,9 @@ class _Line(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         if not self._welcome.done():
             self._welcome.set_exception(error)
-        for answer in self._calls.values():
-            if not answer.done():
-                answer.set_exception(error)
-        self._calls.clear()
+        calls, self._calls = self._calls, {}
+        for reply in calls.values():
+            reply.fail(error)
         self.close()
 
 

@@ -1,4 +1,6 @@
-"""The node's desk in frames: every question is a task, and its answer goes out when it is done.
+"""The node's desk in frames: an answer goes out when it is done, and only a question that waits becomes a task.
+
+Most searches wait for nothing: they are over when they have begun, and a task would cost more than the way to it.
 
 Whoever calls a question off, or goes away, ends the work on it. Whoever does not take answers is asked no further
 questions until they do, and is given up after STALL_S: what waits to be sent is bounded by what was asked already.
@@ -8,9 +10,11 @@ connections that ask for it over, by `upgraded`.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from functools import partial
+from types import TracebackType
 from typing import Any, Protocol, cast
 
 from starlette.requests import Request
@@ -44,7 +48,7 @@ class FramesRoute(Route):
     """Where connections of frames begin."""
 
     def __init__(self, handlers: Mapping[int, Handler], entrance: Entrance, tracer: Tracer) -> None:
-        """`handlers` by the kind of question."""
+        """`handlers` by the kind of question. A handler is not in a task before it first waits for something."""
         super().__init__(wire.FRAMES_PATH, _not_here, methods=["GET"])
         self._handlers = handlers
         self._entrance = entrance
@@ -159,8 +163,17 @@ class _Connection(asyncio.Protocol):
             elif frame.call in self._tasks:
                 raise Invalid(f"call {frame.call} is under way already")
             else:
-                task = self._tasks[frame.call] = self._loop.create_task(self._serve(frame))
-                task.add_done_callback(partial(self._forget, frame.call))
+                self._begin(frame)
+
+    def _begin(self, frame: Frame) -> None:
+        work, context = self._serve(frame), copy_context()
+        try:
+            waits_for = context.run(work.send, None)
+        except (StopIteration, asyncio.CancelledError):
+            return
+        task = self._loop.create_task(_Begun(work, waits_for), context=context)
+        self._tasks[frame.call] = task
+        task.add_done_callback(partial(self._forget, frame.call))
 
     def _forget(self, call: int, _: asyncio.Task[None]) -> None:
         # Not at the end of the task itself: one that is called off before its first step never gets there.
@@ -195,3 +208,26 @@ class _Connection(asyncio.Protocol):
         if len(body) > packing.ANSWER_BYTES_MAX:
             raise Unavailable(f"the answer has {len(body)} bytes, more than {packing.ANSWER_BYTES_MAX}: ask for less")
         return body
+
+
+class _Begun(Coroutine[Any, Any, None]):
+    """Work that was begun outside of a task, for a task to go on with: first that wants to know what it waits for."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        self._work = work
+        self._waits_for: list[Any] = [waits_for]
+
+    def send(self, value: Any) -> Any:
+        return self._waits_for.pop() if self._waits_for else self._work.send(value)
+
+    def throw(
+        self, kind: Any, error: BaseException | object = None, traceback: TracebackType | None = None, /
+    ) -> Any:
+        self._waits_for.clear()
+        return self._work.throw(error if isinstance(error, BaseException) else kind)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._work.__await__()
