@@ -3,8 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ENV := $(PYTHON) tools/setup_env.py
-# Two workers suit two cores; tests that start servers wait more than they compute. `make test WORKERS=0` runs in one process.
-WORKERS ?= 2
+# Three workers suit two cores: one of them mostly waits for servers (tests/conftest.py). `make test WORKERS=0` runs in one process.
+WORKERS ?= 3
 # What is passed on: `make test ARGS=tests/house`, `make bench NAME=ownership ARGS=--quick`, `make run ARGS="--config my.toml"`.
 ARGS ?=
 NAME ?= ownership
@@ -24,8 +24,9 @@ run:  ## everything in one process, this repository indexed: argosy up .
 	@$(ENV) run
 	@$(BIN)/argosy up $(or $(ARGS),.)
 
+# Bytecode is kept, whatever the environment says: hundreds of processes are started, and each would compile what it imports.
 test: setup  ## all tests, with a real Valkey and a real etcd
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 fuzz: setup  ## the decoders of the content index, fed with noise for FUZZ_SECONDS (60)
 	@$(BIN)/python -m tests.fuzz

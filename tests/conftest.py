@@ -1,8 +1,22 @@
 """What holds for all tests."""
 
+import gc
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+# Their turn comes first. Workers take from the end of one another's lists, so what begins first is begun by one worker:
+# the mutants are hunted once, and journeys, which wait more than they compute, have others computing beside them.
+# Of these the longest go ahead, lest one of them is all that is left in the end.
+FIRST = (
+    "tests/throttle/mutants/",
+    "tests/journeys/test_search_fleet",
+    "tests/journeys/test_content_index",
+    "tests/journeys/test_jobs_survive",
+    "tests/journeys/",
+)
 
 
 def pytest_configure() -> None:
@@ -17,3 +31,24 @@ def _be_patient() -> None:
     if settings.get_current_profile_name() == "default":
         settings.register_profile("patient", deadline=None)
         settings.load_profile("patient")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Twelve thousand tests are made and none is thrown away: looking for garbage among them only takes time."""
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        if is_on:
+            gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    return next((turn for turn, place in enumerate(FIRST) if item.nodeid.startswith(place)), len(FIRST))

@@ -1,5 +1,7 @@
 """The throttle's bench measures beside limiters that people use, on a real server, and says so where it cannot."""
 
+from dataclasses import replace
+
 import pytest
 
 from argosy.base.backends import servers
@@ -9,11 +11,14 @@ from argosy.bench.throttle import run, together
 from argosy.bench.throttle.run import Plan, throttle
 
 TINY = Plan(rounds=2, tail_s=0.05, tail_rounds=2, seeds=1, fleet_s=5, fleet_seeds=1)
+SHORT = {name: replace(each, duration_s=20) for name, each in run.SCENARIOS.items()}
 
 
 @pytest.fixture(autouse=True)
 def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", TINY)
+    monkeypatch.setattr(run, "SCENARIOS", SHORT)
+    monkeypatch.setattr(run, "REPEATS_QUICK", 1)
     monkeypatch.setattr(together, "BLAMED_S", 0.1)
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from argosy.base.clock import SystemClock, system_random
 from argosy.cli.root import cli
 from argosy.registry import changes, idempotency, jobs, limits, migrations
+from argosy.registry.backends import redis_memory
 from argosy.registry.backends.opening import open_registry
 from argosy.registry.ports import RegistryStore
 from tests.servers.valkey import Valkey
@@ -204,7 +205,8 @@ def test_a_password_in_an_address_is_not_shown() -> None:
     assert "hunter2" not in answer.output
 
 
-def test_memory_is_measured_and_told(valkey: Valkey) -> None:
+def test_memory_is_measured_and_told(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_memory, "ROUNDS", 1)
     found = told(run("memory", "--url", valkey.url, "--json"))
     assert 0 < found["total_bytes"] < found["document_bytes"]
     assert "set one of 100 MB or more" in found["advice"]

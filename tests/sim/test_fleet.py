@@ -113,7 +113,7 @@ def test_a_fleet_without_room_is_reported_as_not_settled() -> None:
 
 def test_progress_only_grows() -> None:
     seen: list[float] = []
-    run_fleet(replace(SMALL, repos=20), lambda fraction, text: seen.append(fraction))
+    run_fleet(SMALL, lambda fraction, text: seen.append(fraction))
     assert seen[-1] == 1.0
     assert all(0 <= fraction <= 1 for fraction in seen)
 

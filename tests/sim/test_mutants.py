@@ -4,6 +4,7 @@ A patch is applied to a copy of the source, and that copy is searched in an inte
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,15 +15,15 @@ import pytest
 import argosy
 
 MUTANTS = sorted((Path(__file__).parent / "mutants").glob("*.patch"))
-SEEDS_MAX = 150             # most are caught by the first few
+SEEDS_MAX = 150             # most are caught by the first few; a patch may say with which to begin
 
 HUNT = """
 import sys
 from importlib import import_module
 
-invariant, seeds = sys.argv[1], int(sys.argv[2])
-judge_seed = import_module(sys.argv[3]).judge_seed
-for seed in range(1, seeds + 1):
+invariant, world, first, seeds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+judge_seed = import_module(world).judge_seed
+for seed in range(first, first + seeds):
     found = [violation for violation in judge_seed(seed).violations if violation.invariant == invariant]
     if found:
         sys.exit(f"seed {seed}: {found[0]}")
@@ -35,19 +36,37 @@ def _world(invariant: str) -> str:
 
 
 def _expected(patch: Path) -> str:
-    return next(line.split()[1] for line in patch.read_text().splitlines() if line.startswith("Expected:"))
+    return _said(patch, "Expected:")[0]
+
+
+def _first_seed(patch: Path) -> int:
+    return int([*_said(patch, "Seed:"), "1"][0])
+
+
+def _said(patch: Path, heading: str) -> list[str]:
+    return [line.split()[1] for line in patch.read_text().splitlines() if line.startswith(heading)]
+
+
+def _forget_bytecode(source: Path, patch: Path) -> None:
+    """Of the modules that the patch changes, behind which it might hide."""
+    changed = re.findall(r"^\+\+\+ b/src/argosy/(\S+)\.py$", patch.read_text(), re.MULTILINE)
+    assert changed, patch.name
+    for module in changed:
+        for kept in (source / module).parent.glob(f"__pycache__/{Path(module).name}.*.pyc"):
+            kept.unlink()
 
 
 @pytest.mark.parametrize("patch", MUTANTS, ids=lambda patch: patch.stem)
 def test_a_planted_bug_is_caught(patch: Path, tmp_path: Path) -> None:
     expected = _expected(patch)
     source = tmp_path / "src" / "argosy"
-    # With the compiled kernels, which take a minute to make; bytecode might hide the patch.
-    shutil.copytree(Path(argosy.__file__).parent, source, ignore=shutil.ignore_patterns("*.pyc"))
+    # With the compiled kernels, which take a minute to make; without what others are writing just now.
+    shutil.copytree(Path(argosy.__file__).parent, source, ignore=shutil.ignore_patterns("*.pyc.*", "*.tmp.*"))
+    _forget_bytecode(source, patch)
     applied = subprocess.run(["git", "apply", "-p1", str(patch)], cwd=tmp_path, capture_output=True, text=True)
     assert applied.returncode == 0, f"the source has changed: write {patch.name} anew\n{applied.stderr}"
     hunt = subprocess.run(
-        [sys.executable, "-c", HUNT, expected, str(SEEDS_MAX), _world(expected)],
+        [sys.executable, "-c", HUNT, expected, _world(expected), str(_first_seed(patch)), str(SEEDS_MAX)],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
         capture_output=True,
         text=True,

@@ -31,7 +31,7 @@ LOADED = (
 
 def hunt(folder: Path, part: int, parts: int) -> dict[str, int]:
     source = folder / "argosy"
-    shutil.copytree(_package(), source)
+    shutil.copytree(_package(), source, ignore=shutil.ignore_patterns("*.pyc.*", "*.tmp.*"))    # being written just now
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True          # a mutant's bytecode would be taken for that of the next
     for name in LOADED:
