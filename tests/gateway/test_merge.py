@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from argosy.base.errors import Invalid
+from argosy.base.errors import Unavailable
 from argosy.gateway.merge import merged, merged_listing, ranked_part, summed
 from argosy.search.fleet.model import Entry, Listing
 from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Repository, Shortfall, Stats
@@ -82,7 +82,7 @@ def test_only_files_that_are_shown_are_opened() -> None:
     [shown] = merged([answer(best), answer(least)], Options(files_max=1)).files
     assert shown == oracle(NAMES[:1], "needle", Options(files_max=1)).files[0]
     assert len(merged([answer(best), answer(least)], Options(matches_max=1)).files) == 1
-    with pytest.raises(Invalid):
+    with pytest.raises(Unavailable):
         merged([answer(best), answer(least)], Options(files_max=2))
 
 

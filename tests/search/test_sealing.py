@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import argosy.search
-from argosy.base.errors import Invalid
+from argosy.base.errors import Unavailable
 from argosy.search.backends.opening import open_source
 from argosy.search.fleet.packing import pack_answer, unpack
 from argosy.search.index.build import build
@@ -134,5 +134,5 @@ def test_a_node_that_knows_no_seals_answers_open_and_is_understood() -> None:
 
 
 def test_a_seal_over_something_else_is_refused() -> None:
-    with pytest.raises(Invalid, match="no chunks"):
+    with pytest.raises(Unavailable, match="no chunks"):
         opened(FileMatch("r", "a.py", sealed=b"\x91\x05"))

@@ -116,6 +116,7 @@ def test_progress_only_grows() -> None:
     run_fleet(SMALL, lambda fraction, text: seen.append(fraction))
     assert seen[-1] == 1.0
     assert all(0 <= fraction <= 1 for fraction in seen)
+    assert seen == sorted(seen)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from argosy.registry.settings import RegistrySettings
 
 T = TypeVar("T")
 
-# A store is asked five times within about eight seconds: enough for one that starts beside us, and soon noticed.
+# A store is asked five times, with about eight seconds in between: enough for one that starts beside us, soon noticed.
 STORE_ATTEMPTS = Backoff(first_s=0.5, ceiling_s=4.0, attempts_max=5)
 _FILE = "sqlite:///"
 

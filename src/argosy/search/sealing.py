@@ -5,7 +5,7 @@ A front door is sent several times the files that it shows. What it needs to ran
 
 import msgspec
 
-from argosy.base.errors import Invalid
+from argosy.base.errors import Unavailable
 from argosy.search.model import Chunk, FileMatch
 
 _decoder = msgspec.msgpack.Decoder(tuple[Chunk, ...])
@@ -17,8 +17,8 @@ def opened(file: FileMatch) -> FileMatch:
 
 
 def chunks_in(sealed: bytes | memoryview) -> tuple[Chunk, ...]:
-    """Invalid if these are no chunks."""
+    """Unavailable if these are no chunks: whoever asked cannot mend that."""
     try:
         return _decoder.decode(sealed)
     except msgspec.MsgspecError as error:
-        raise Invalid(f"what was sealed are no chunks: {error}") from None
+        raise Unavailable(f"what a node sealed are no chunks, is its version ours? {error}") from None

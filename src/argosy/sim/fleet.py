@@ -85,6 +85,7 @@ class _Fleet:
         self._loop = loop
         self._plan = plan
         self._progress = progress
+        self._part_done = 0.0                   # a bar does not go back when a node is lost; its text tells
         self._world = World(loop, world_plan(plan))
         self._tally = Tally(plan.repos, loop.time)
         self._scale: list[tuple[float, int, int]] = []
@@ -139,7 +140,8 @@ class _Fleet:
             if tally.ready + tally.fresh > best:
                 best, best_at = tally.ready + tally.fresh, self._loop.time()
             text = f"{phase}: {tally.ready} of {self._plan.repos} repos ready at {self._loop.time():.0f} s"
-            self._progress(begin + share * tally.ready / self._plan.repos, text)
+            self._part_done = max(self._part_done, begin + share * tally.ready / self._plan.repos)
+            self._progress(self._part_done, text)
         return is_done
 
     def _is_settled(self) -> bool:

@@ -39,7 +39,7 @@ class Plan:
 
 
 FULL = Plan(CORPUS_BYTES, 2_000, 200, 3, 30.0, 500, Pace(ttl_s=30.0, renew_s=8.0, window_s=60.0), 8, 3)
-QUICK = Plan(CORPUS_BYTES, 1_000, 60, 2, 8.0, 100, Pace(ttl_s=5.0, renew_s=1.5, window_s=5.0), 4, 1)
+QUICK = Plan(CORPUS_BYTES, 1_000, 60, 3, 8.0, 100, Pace(ttl_s=5.0, renew_s=1.5, window_s=5.0), 8, 3)
 
 
 async def fleet(bench: Bench) -> None:
