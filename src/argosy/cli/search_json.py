@@ -31,6 +31,7 @@ def answer_fields(answer: "Answer") -> dict[str, Any]:
 def file_fields(file: "FileMatch", name: str) -> dict[str, Any]:
     """A file that matched; `file` is its name as a person would write it from where they are."""
     fields: dict[str, Any] = plain(file)
+    del fields["sealed"]                # is for between a node and a front door; files here are open
     return _exact("file", name) | fields
 
 
