@@ -98,3 +98,11 @@ def test_raw_values_are_kept_by_question_and_form() -> None:
 def test_of_few_values_the_greatest_is_the_95th_percentile() -> None:
     assert p95([3.0, 1.0, 2.0]) == 3.0
     assert p95([float(value) for value in range(1, 101)]) == 95.0
+
+
+def test_who_takes_seconds_is_asked_once() -> None:
+    slow = Fixed("git grep", 900, 2_400, is_threaded=False)
+    contest = run(slow, rounds=3)
+    assert [ask for _, ask, _ in slow.book] == ["one", "two", "three"]
+    assert contest.per_round("git grep", "count", "wall", "rare") == [4_800.0] * 3
+    assert contest.per_round("git grep", "count", "cpu", "rare") == [1_800.0] * 3
