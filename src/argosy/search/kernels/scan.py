@@ -36,6 +36,9 @@ _ROOM, _ROOM_FILES = 4096, 256  # for matches and files, to begin with
 WINDOW = 64                     # positions compared at once: a bit each
 STRIDE = 2 * WINDOW             # positions passed at once where nothing is
 
+_FETCH_BYTES = 64               # come from memory together
+_FETCHED_BYTES = 8 * _FETCH_BYTES
+
 
 @intrinsic
 def _equal(_: Any, data: Any, at: Any, byte: Any, fold: Any) -> tuple[Any, Callable[..., Any]]:
@@ -67,6 +70,28 @@ def _lowest(_: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
         return builder.cttz(values[0], ir.Constant(ir.IntType(1), 1))
 
     return numba.int64(numba.uint64), build
+
+
+@intrinsic
+def _fetch(_: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
+    """Has the processor bring the bytes at a place nearer; they need not be there."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        start = builder.gep(context.make_array(signature.args[0])(context, builder, values[0]).data, [values[1]])
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [start.type, number, number, number])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [start.type], kind)
+        builder.call(fetch, [start, number(0), number(3), number(1)])      # to read, often, data
+        return context.get_dummy_value()
+
+    return numba.void(data, numba.uintp), build
+
+
+@helper
+def _fetch_beginning(data: U8, start: int) -> None:
+    """Of a block that is looked at next. What follows, the processor brings by itself."""
+    for place in range(0, _FETCHED_BYTES, _FETCH_BYTES):
+        _fetch(data, _U(start + place))
 
 
 @helper
@@ -243,6 +268,8 @@ def scan_in_all(
                 start, end = np.int64(block_starts[_U(block)]), np.int64(block_starts[_U(block + 1)])
                 if tells and places.size - found < (end - start) // pattern.size + 1:
                     places = _with_room(places, found, (end - start) // pattern.size + 1)
+                if b + 1 < past:
+                    _fetch_beginning(data, np.int64(block_starts[_U(blocks[_U(b + 1)])]))
                 found, free = _scan_block(data, start, end, pattern, folds, rare, free, places, found, tells)
                 b += 1
             is_name = found == before
