@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -125,22 +126,19 @@ async def joined(cluster: Cluster, node: Node) -> None:
 
 
 async def split(cluster: Cluster, shard_id: str) -> None:
-    """Asks the owner, whoever it is by then, until it has begun."""
-    async def is_begun() -> bool:
+    """Asks the owner, whoever it is by then, until it is done: a split ends with nothing if its shard has to move."""
+    async def is_done() -> bool:
         info = await cluster.info()
-        owner = next((each for each in info.shard_owners if each.shard_id == shard_id), None) if info else None
-        if info is not None and owner is None:
-            return True                 # it is no longer there: the split is done
-        if owner is None or not owner.grpc_addr:
+        if info is None:
             return False
-        request = silo.RequestSplitRequest(shard_id=shard_id, split_point=_middle(owner))
-        try:
-            await cluster.call(owner.grpc_addr, "/silo.v1.Silo/RequestSplit", request, silo.RequestSplitResponse)
-        except cluster.Refused:
-            return False
-        return True
+        owner = next((each for each in info.shard_owners if each.shard_id == shard_id), None)
+        if owner is not None and owner.grpc_addr:
+            request = silo.RequestSplitRequest(shard_id=shard_id, split_point=_middle(owner))
+            with suppress(cluster.Refused):             # it is under way, or has moved
+                await cluster.call(owner.grpc_addr, "/silo.v1.Silo/RequestSplit", request, silo.RequestSplitResponse)
+        return owner is None
 
-    await until(is_begun, f"shard {shard_id} is being split")
+    await until(is_done, f"shard {shard_id} is split")
 
 
 def _middle(owner: silo.ShardOwner) -> str:
