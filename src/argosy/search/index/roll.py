@@ -157,6 +157,7 @@ def _row(part: Part) -> Row:
         spans.FIRST_SYMBOLS: _address(first_symbols),
         spans.DATA_BYTES: len(content.data),
         spans.NAMES_BYTES: len(segment.names.data),
+        spans.SYMBOLS: len(symbols.starts),
         spans.SYMBOL_BYTES_MAX: int(symbols.lengths.max(initial=0)),
         spans.FIRST_DOCUMENT: 0,
         spans.DOCUMENTS: 0,

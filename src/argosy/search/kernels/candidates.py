@@ -4,17 +4,8 @@ import numba
 import numpy as np
 
 from argosy.search.index.segment import I64, U16, U32, U64
-from argosy.search.kernels.compiling import (
-    LONGS,
-    SHORTS,
-    TABLE,
-    WORDS,
-    helper,
-    kernel,
-    longs_at,
-    shorts_at,
-    words_at,
-)
+from argosy.search.kernels.compiling import LONGS, SHORTS, TABLE, WORDS, helper, kernel
+from argosy.search.kernels.machine import longs_at, shorts_at, words_at
 
 _U = np.uintp
 _KEYS = numba.types.Array(numba.int64, 1, "C", readonly=True)

@@ -6,9 +6,6 @@ compiles all there are beforehand, so that no query waits for the compiler. Arra
 scratch arrays are not, and the signature says which. A kernel's own helpers stand in its own file: the cache notices an
 edited file, not an edited callee.
 
-A kernel that looks at many segments in one call takes a table of the addresses of their arrays (`index/roll.py`), and
-`bytes_at` and its like make arrays of them again. Whoever passes a table keeps the arrays.
-
 Index with `np.uintp` and cast bytes with `np.uint8`: signed indices make numba emit wrap-around checks, and a scan has
 a twentieth of its speed.
 """
@@ -20,7 +17,6 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
-from numba.extending import intrinsic
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -54,42 +50,6 @@ def helper(function: _F) -> _F:
     """A function that only kernels of the same file call; it is compiled into them."""
     compiled: Any = numba.njit(nogil=True, boundscheck=False, error_model="numpy")(function)
     return cast(_F, compiled)
-
-
-def _pointer(item: Any) -> Any:
-    """What turns an address into a pointer to such items."""
-
-    @intrinsic
-    def pointer(_: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
-        def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return builder.inttoptr(values[0], context.get_value_type(signature.return_type))
-
-        return numba.types.CPointer(item)(numba.int64), build
-
-    return pointer
-
-
-_byte_at, _short_at, _word_at, _long_at = map(_pointer, (numba.uint8, numba.uint16, numba.uint32, numba.uint64))
-
-
-@helper
-def bytes_at(address: int, size: int) -> Any:
-    return numba.carray(_byte_at(address), (size,))
-
-
-@helper
-def shorts_at(address: int, size: int) -> Any:
-    return numba.carray(_short_at(address), (size,))
-
-
-@helper
-def words_at(address: int, size: int) -> Any:
-    return numba.carray(_word_at(address), (size,))
-
-
-@helper
-def longs_at(address: int, size: int) -> Any:
-    return numba.carray(_long_at(address), (size,))
 
 
 def load_all() -> None:

@@ -2,18 +2,15 @@
 
 The bytes of the pattern are compared at 64 positions at once, the statically rarest two first: that is as fast as text
 comes from memory. Where both agree the others follow, one by one, until no position is left or every byte has agreed.
+Memory comes faster if it is asked for ahead: the processor guesses what follows, but not which block is next.
 """
-
-from collections.abc import Callable
-from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
 from argosy.search.index.segment import I64, U8, U32, U64
-from argosy.search.kernels.compiling import BYTES, LONGS, TABLE, WORDS, bytes_at, helper, kernel, words_at
+from argosy.search.kernels.compiling import BYTES, LONGS, TABLE, WORDS, helper, kernel
+from argosy.search.kernels.machine import WINDOW, bytes_at, equal, fetch, lowest, words_at
 
 _U = np.uintp
 _RARE = numba.types.Array(numba.int64, 1, "C", readonly=True)
@@ -33,65 +30,8 @@ FILE_ROW, DOCUMENT, FIRST_MATCH, IS_NAME = range(4)
 
 _ROOM, _ROOM_FILES = 4096, 256  # for matches and files, to begin with
 
-WINDOW = 64                     # positions compared at once: a bit each
 STRIDE = 2 * WINDOW             # positions passed at once where nothing is
-
-_FETCH_BYTES = 64               # come from memory together
-_FETCHED_BYTES = 8 * _FETCH_BYTES
-
-
-@intrinsic
-def _equal(_: Any, data: Any, at: Any, byte: Any, fold: Any) -> tuple[Any, Callable[..., Any]]:
-    """Which of the 64 bytes of `data` from `at` on are `byte` once they are or-ed with `fold`: the lowest bit first.
-
-    Written as vector instructions, because no loop makes the compiler gather flags in a word.
-    """
-    vector = ir.VectorType(ir.IntType(8), WINDOW)
-    first = ir.Constant(ir.VectorType(ir.IntType(32), WINDOW), [0] * WINDOW)
-
-    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        def in_every_place(value: Any) -> Any:
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-            return builder.shuffle_vector(one, one, first)
-
-        start = builder.gep(context.make_array(signature.args[0])(context, builder, values[0]).data, [values[1]])
-        text = builder.load(builder.bitcast(start, vector.as_pointer()), align=1)
-        folded = builder.or_(text, in_every_place(values[3]))
-        return builder.bitcast(builder.icmp_unsigned("==", folded, in_every_place(values[2])), ir.IntType(WINDOW))
-
-    return numba.uint64(data, numba.uintp, numba.uint8, numba.uint8), build
-
-
-@intrinsic
-def _lowest(_: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
-    """The place of the lowest set bit; there is one."""
-
-    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.cttz(values[0], ir.Constant(ir.IntType(1), 1))
-
-    return numba.int64(numba.uint64), build
-
-
-@intrinsic
-def _fetch(_: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
-    """Has the processor bring the bytes at a place nearer; they need not be there."""
-
-    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        start = builder.gep(context.make_array(signature.args[0])(context, builder, values[0]).data, [values[1]])
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [start.type, number, number, number])
-        fetch = builder.module.declare_intrinsic("llvm.prefetch", [start.type], kind)
-        builder.call(fetch, [start, number(0), number(3), number(1)])      # to read, often, data
-        return context.get_dummy_value()
-
-    return numba.void(data, numba.uintp), build
-
-
-@helper
-def _fetch_beginning(data: U8, start: int) -> None:
-    """Of a block that is looked at next. What follows, the processor brings by itself."""
-    for place in range(0, _FETCHED_BYTES, _FETCH_BYTES):
-        _fetch(data, _U(start + place))
+_AHEAD_BYTES = 1024             # fetched before they are looked at, in ranges that may be long
 
 
 @helper
@@ -100,20 +40,25 @@ def _agreeing(data: U8, at: int, pattern: U8, folds: U8, rare: I64, mask: int) -
     k = 2
     while mask != _NONE and k < rare.size:
         place = rare[_U(k)]
-        mask &= _equal(data, _U(at + place), pattern[_U(place)], folds[_U(place)])
+        mask &= equal(data, _U(at + place), pattern[_U(place)], folds[_U(place)])
         k += 1
     return mask
 
 
 @helper
-def _next(data: U8, at: int, end: int, pattern: U8, folds: U8, rare: I64) -> tuple[int, int]:
-    """Past the next 64 positions of which some agree at all the rare places, and which; past the end if none do."""
+def _next(data: U8, at: int, end: int, pattern: U8, folds: U8, rare: I64, ahead: int) -> tuple[int, int]:
+    """Past the next 64 positions of which some agree at all the rare places, and which; past the end if none do.
+
+    Whatever is looked at, what lies so far ahead of it is fetched.
+    """
     i, j = rare[0], rare[min(1, rare.size - 1)]
     byte_i, fold_i, byte_j, fold_j = pattern[_U(i)], folds[_U(i)], pattern[_U(j)], folds[_U(j)]
     while at < end:
         beyond = at + WINDOW
-        here = _equal(data, _U(at + i), byte_i, fold_i) & _equal(data, _U(at + j), byte_j, fold_j)
-        there = _equal(data, _U(beyond + i), byte_i, fold_i) & _equal(data, _U(beyond + j), byte_j, fold_j)
+        fetch(data, _U(at + ahead))
+        fetch(data, _U(beyond + ahead))
+        here = equal(data, _U(at + i), byte_i, fold_i) & equal(data, _U(at + j), byte_j, fold_j)
+        there = equal(data, _U(beyond + i), byte_i, fold_i) & equal(data, _U(beyond + j), byte_j, fold_j)
         if here | there != _NONE:
             here = _agreeing(data, at, pattern, folds, rare, here)
             if here != _NONE:
@@ -162,9 +107,9 @@ def scan(
         end = min(np.int64(ends[r]) - 1, last) + 1
         while at < end:
             if at < near:
-                at, mask = _next(data, at, min(end, near), pattern, folds, rare)
+                at, mask = _next(data, at, min(end, near), pattern, folds, rare, _AHEAD_BYTES)
                 while mask != _NONE:
-                    here = at - WINDOW + _lowest(mask)
+                    here = at - WINDOW + lowest(mask)
                     mask &= mask - np.uint64(1)
                     if here < free or here >= end:
                         continue
@@ -194,9 +139,22 @@ def _with_room(places: U32, found: int, more: int) -> U32:
 
 @helper
 def _scan_block(
-    data: U8, at: int, end: int, pattern: U8, folds: U8, rare: I64, free: int, places: U32, found: int, tells: bool
+    data: U8,
+    at: int,
+    end: int,
+    ahead: int,
+    pattern: U8,
+    folds: U8,
+    rare: I64,
+    free: int,
+    places: U32,
+    found: int,
+    tells: bool,
 ) -> tuple[int, int]:
-    """The matches that begin in one block, none before `free`: how many places there are now, where the last ends."""
+    """The matches that begin in one block, none before `free`: how many places there are now, where the last ends.
+
+    The next block begins so far `ahead` of this one.
+    """
     size = pattern.size
     last = data.size - size
     near = data.size - STRIDE - size
@@ -204,9 +162,9 @@ def _scan_block(
     end = min(end - 1, last) + 1
     while at < end:
         if at < near:
-            at, mask = _next(data, at, min(end, near), pattern, folds, rare)
+            at, mask = _next(data, at, min(end, near), pattern, folds, rare, ahead)
             while mask != _NONE:
-                here = at - WINDOW + _lowest(mask)
+                here = at - WINDOW + lowest(mask)
                 mask &= mask - np.uint64(1)
                 if here < free or here >= end:
                     continue
@@ -268,9 +226,8 @@ def scan_in_all(
                 start, end = np.int64(block_starts[_U(block)]), np.int64(block_starts[_U(block + 1)])
                 if tells and places.size - found < (end - start) // pattern.size + 1:
                     places = _with_room(places, found, (end - start) // pattern.size + 1)
-                if b + 1 < past:
-                    _fetch_beginning(data, np.int64(block_starts[_U(blocks[_U(b + 1)])]))
-                found, free = _scan_block(data, start, end, pattern, folds, rare, free, places, found, tells)
+                ahead = np.int64(block_starts[_U(blocks[_U(min(b + 1, past - 1))])]) - start
+                found, free = _scan_block(data, start, end, ahead, pattern, folds, rare, free, places, found, tells)
                 b += 1
             is_name = found == before
             if is_name and with_names and (first == 0 or block_docs[_U(first - 1)] != document):
@@ -326,9 +283,9 @@ def scan_run(
         end = min(np.int64(ends[r]) - 1, last) + 1
         while at < end:
             if at < near:
-                at, mask = _next(data, at, min(end, near), pattern, folds, rare)
+                at, mask = _next(data, at, min(end, near), pattern, folds, rare, _AHEAD_BYTES)
                 while mask != _NONE:
-                    here = at - WINDOW + _lowest(mask)
+                    here = at - WINDOW + lowest(mask)
                     mask &= mask - np.uint64(1)
                     if here >= end or not _fits(data, here, size, table):
                         continue

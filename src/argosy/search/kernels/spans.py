@@ -4,17 +4,8 @@ import numba
 import numpy as np
 
 from argosy.search.index.segment import F64, I32, I64, U8, U16, U32, U64, Flags
-from argosy.search.kernels.compiling import (
-    BYTES,
-    SHORTS,
-    TABLE,
-    WORDS,
-    bytes_at,
-    helper,
-    kernel,
-    shorts_at,
-    words_at,
-)
+from argosy.search.kernels.compiling import BYTES, SHORTS, TABLE, WORDS, helper, kernel
+from argosy.search.kernels.machine import FETCH_BYTES, bytes_at, fetch, shorts_at, words_at
 
 _U = np.uintp
 _SPANS = numba.types.Array(numba.uint32, 1, "C", readonly=True)
@@ -23,14 +14,18 @@ _FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 
 # What `score_in_all` must know of a part of an index: a row of its table. Sizes and ranks are numbers, the others
 # addresses.
-COLUMNS = 14
+COLUMNS = 15
 DATA, NAMES, NAME_STARTS, CATEGORIES, SYMBOL_STARTS, SYMBOL_LENGTHS, SYMBOL_POINTS, FIRST_SYMBOLS = range(8)
-DATA_BYTES, NAMES_BYTES, SYMBOL_BYTES_MAX, FIRST_DOCUMENT, DOCUMENTS, RANK = range(8, COLUMNS)
+DATA_BYTES, NAMES_BYTES, SYMBOLS, SYMBOL_BYTES_MAX, FIRST_DOCUMENT, DOCUMENTS, RANK = range(8, COLUMNS)
 
 # The columns of a file, as `scan.py` tells them.
 FILE_ROW, DOCUMENT, FIRST_MATCH, IS_NAME = range(4)
-_NEAR = 8                       # symbols walked past
 NOT_COUNTED = -1                # instead of its row, in a file that is to have no score
+
+_TOGETHER = 8                   # symbols passed at once
+_FILES_AHEAD = 2                # what such a file needs is fetched
+_SYMBOLS_AHEAD_MAX = 512        # of one file
+_FETCH_SYMBOLS = FETCH_BYTES // 4
 
 # Points of one match; the figures are zoekt's.
 BOTH_EDGES = 500                # the match begins and ends where the kind of character changes
@@ -219,35 +214,38 @@ def score_names(data: U8, names: U32, documents: U32, starts: U32, ends: U32) ->
 
 
 @helper
-def _near_symbol(symbol_starts: U32, symbol_lengths: U16, longest: int, at: int, start: int) -> int:
-    """Like `_next_symbol`, for spans near each other: the next symbols are walked past before it leaps, and a length is
-    only read where a symbol may be that long.
-    """
-    near = min(at + _NEAR, symbol_starts.size - 1)
-    while at < near and np.int64(symbol_starts[_U(at + 1)]) <= start:
-        at += 1
-    if at == near and at + 1 < symbol_starts.size and np.int64(symbol_starts[_U(at + 1)]) <= start:
-        return _next_symbol(symbol_starts, symbol_lengths, at, start)
-    first = np.int64(symbol_starts[_U(at)])
-    if first + longest <= start or first + np.int64(symbol_lengths[_U(at)]) <= start:
+def _past_symbols(symbol_starts: U32, at: int, place: int) -> int:
+    """Past the symbols from `at` on that begin there or before."""
+    while at + _TOGETHER <= symbol_starts.size:
+        passed = 0
+        for k in range(_TOGETHER):          # without a branch, so that the compiler makes one comparison of it
+            passed += np.int64(symbol_starts[_U(at) + _U(k)] <= np.uint32(place))
+        at += passed
+        if passed < _TOGETHER:
+            return at
+    while at < symbol_starts.size and symbol_starts[_U(at)] <= np.uint32(place):
         at += 1
     return at
 
 
 @helper
 def _best_in_document(
-    data: U8, places: U32, first: int, past: int, size: int, symbols: tuple[U32, U16, U16], longest: int, at: int
+    data: U8, places: U32, first: int, past: int, size: int, symbols: tuple[U32, U16, U16], longest: int, own: int
 ) -> int:
-    """Like `best_points`, of spans of one size. `symbols` are those up to the document's end, `at` its first."""
+    """Like `best_points`, of spans of one size. `own` is the document's first symbol; no symbol is longer than that."""
     symbol_starts, symbol_lengths, symbol_points = symbols
     most = 0
+    at = own
     for i in range(first, past):
-        if at >= symbol_starts.size:
-            break
         start = np.int64(places[_U(i)])
-        at = _near_symbol(symbol_starts, symbol_lengths, longest, at, start)
-        if at < symbol_starts.size and np.int64(symbol_starts[_U(at)]) < start + size:
-            points = _symbol_points(symbol_starts, symbol_lengths, symbol_points, at, start, start + size)
+        at = _past_symbols(symbol_starts, at, start)
+        symbol = at
+        if at > own:
+            before = np.int64(symbol_starts[_U(at - 1)])
+            if before + longest > start and before + np.int64(symbol_lengths[_U(at - 1)]) > start:
+                symbol = at - 1
+        if symbol < symbol_starts.size and np.int64(symbol_starts[_U(symbol)]) < start + size:
+            points = _symbol_points(symbol_starts, symbol_lengths, symbol_points, symbol, start, start + size)
             most = max(most, points + _edge_points(data, start, start + size))
     if most == 0:
         for i in range(first, past):
@@ -258,6 +256,19 @@ def _best_in_document(
     return most
 
 
+@helper
+def _fetch_for(table: I64, file: I64, places: U32) -> None:
+    """The symbols of a file, and its first match: the score is about what is there."""
+    if file[FILE_ROW] == NOT_COUNTED or file[IS_NAME]:
+        return
+    row, document = table[file[FILE_ROW]], file[DOCUMENT]
+    firsts, starts = words_at(row[FIRST_SYMBOLS], 1), words_at(row[SYMBOL_STARTS], row[SYMBOLS])
+    own, past = np.int64(firsts[_U(document)]), np.int64(firsts[_U(document + 1)])
+    for at in range(own, min(past, own + _SYMBOLS_AHEAD_MAX), _FETCH_SYMBOLS):
+        fetch(starts, _U(at))
+    fetch(bytes_at(row[DATA], row[DATA_BYTES]), _U(places[_U(file[FIRST_MATCH])]))
+
+
 @kernel((TABLE, numba.int64[:, ::1], numba.uint32[::1], numba.int64, _WORTH))
 def score_in_all(table: I64, files: I64, places: U32, size: int, worth: F64) -> F64:
     """The score of each file, but of the last, which is past them all: as `rank.py` says, of a query of one atom.
@@ -266,6 +277,8 @@ def score_in_all(table: I64, files: I64, places: U32, size: int, worth: F64) -> 
     """
     scores = np.empty(files.shape[0] - 1, np.float64)
     for f in range(scores.size):
+        if f + _FILES_AHEAD < scores.size:
+            _fetch_for(table, files[f + _FILES_AHEAD], places)
         if files[f, FILE_ROW] == NOT_COUNTED:
             scores[f] = np.nan
             continue
@@ -279,12 +292,10 @@ def score_in_all(table: I64, files: I64, places: U32, size: int, worth: F64) -> 
                 start = np.int64(places[_U(i)])
                 most = max(most, _name_points(names, begin, end, start, start + size))
         else:
-            firsts = words_at(row[FIRST_SYMBOLS], 1)
-            at, end = np.int64(firsts[_U(document)]), np.int64(firsts[_U(document + 1)])
-            starts, lengths = words_at(row[SYMBOL_STARTS], end), shorts_at(row[SYMBOL_LENGTHS], end)
-            symbols = starts, lengths, shorts_at(row[SYMBOL_POINTS], end)
-            data = bytes_at(row[DATA], row[DATA_BYTES])
-            most = _best_in_document(data, places, first, past, size, symbols, row[SYMBOL_BYTES_MAX], at)
+            starts, lengths = words_at(row[SYMBOL_STARTS], row[SYMBOLS]), shorts_at(row[SYMBOL_LENGTHS], row[SYMBOLS])
+            symbols = starts, lengths, shorts_at(row[SYMBOL_POINTS], row[SYMBOLS])
+            data, own = bytes_at(row[DATA], row[DATA_BYTES]), words_at(row[FIRST_SYMBOLS], 1)[_U(document)]
+            most = _best_in_document(data, places, first, past, size, symbols, row[SYMBOL_BYTES_MAX], np.int64(own))
         points = np.float64(most) * worth[bytes_at(row[CATEGORIES], 1)[_U(document)]]
         order = 1 - np.float64(row[FIRST_DOCUMENT] + document) / np.float64(row[DOCUMENTS])
         scores[f] = np.trunc(points) * POINT + np.float64(row[RANK] * RANK_POINT) + order * ORDER_POINT
