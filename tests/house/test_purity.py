@@ -18,6 +18,7 @@ BADGED_FOLDERS = {"app", "backends", "sim", "bench", "cli"}
 LICENSED = {
     "base/metrics.py": {"prometheus_client"},
     "base/logs.py": {"logging", "sys"},
+    "search/kernels/compiling.py": {"pathlib"},
 }
 IMPURE = {
     "asyncio", "time", "random", "secrets", "uuid", "os", "sys", "io", "socket", "select", "selectors", "signal",

@@ -6,9 +6,10 @@ A front door is sent several times the files that it shows. What it needs to ran
 import msgspec
 
 from argosy.base.errors import Unavailable
-from argosy.search.model import Chunk, FileMatch
+from argosy.search.model import Chunk, FileMatch, Line
 
 _decoder = msgspec.msgpack.Decoder(tuple[Chunk, ...])
+_line_decoder = msgspec.msgpack.Decoder(tuple[Line, ...])
 
 
 def opened(file: FileMatch) -> FileMatch:
@@ -22,3 +23,8 @@ def chunks_in(sealed: bytes | memoryview) -> tuple[Chunk, ...]:
         return _decoder.decode(sealed)
     except msgspec.MsgspecError as error:
         raise Unavailable(f"what a node sealed are no chunks, is its version ours? {error}") from None
+
+
+def lines_in(told: memoryview) -> tuple[Line, ...]:
+    """Of what a kernel of this very process has written."""
+    return _line_decoder.decode(told)

@@ -88,3 +88,18 @@ def test_what_is_loaded_stays_loaded() -> None:
     warm()
     compile_missing()
     assert crc64(data, 0, 9, TABLES) == told
+
+
+def test_what_is_cached_is_not_used_when_a_shared_file_has_been_edited() -> None:
+    assert not complaint_of("""
+        import argosy.search.kernels.compiling as compiling
+
+        def is_cached(kernel):
+            return bool(kernel._cache._cache_file._load_index())
+
+        from argosy.search.kernels.told_lines import tell_lines
+        assert is_cached(tell_lines)
+        compiling._shared_stamp = lambda: "edited"
+        from argosy.search.kernels.told_chunks import tell_chunks
+        assert not is_cached(tell_chunks)
+    """)

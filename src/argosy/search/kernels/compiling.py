@@ -4,14 +4,16 @@ A kernel states its argument types: calling it with others is an error, not a co
 cache at its first call, which takes a few milliseconds, so that a program loads what it calls and no more; `warm`
 compiles all there are beforehand, so that no query waits for the compiler. Arrays of an index are read-only (`frozen`),
 scratch arrays are not, and the signature says which. A kernel's own helpers stand in its own file: the cache notices an
-edited file, not an edited callee.
+edited file, not an edited callee. What several files share stands in `SHARED`, and whatever is edited there is noticed.
 
 Index with `np.uintp` and cast bytes with `np.uint8`: signed indices make numba emit wrap-around checks, and a scan has
 a twentieth of its speed.
 """
 
+import hashlib
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -27,6 +29,8 @@ LONGS = numba.types.Array(numba.uint64, 1, "C", readonly=True)
 INTS = numba.types.Array(numba.int32, 1, "C", readonly=True)
 TABLE = numba.types.Array(numba.int64, 2, "C", readonly=True)          # a row per segment
 
+SHARED = ("machine.py", "spelling.py")
+
 _signatures: dict[Any, Any] = {}        # of the kernels that are not loaded yet
 
 
@@ -39,6 +43,8 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
         if dispatcher is function:      # numba is switched off
             return function
         _signatures[dispatcher] = signature
+        file = dispatcher._cache._cache_file
+        file._source_stamp = file._source_stamp, _shared_stamp()
         # Asked for what to call, where nothing is compiled yet for the arguments of a call.
         dispatcher._compile_for_args = partial(_loaded, dispatcher)
         return cast(_F, dispatcher)
@@ -46,8 +52,15 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
     return made
 
 
+@cache
+def _shared_stamp() -> str:
+    """Another one whenever a shared file is; numba does the same with a kernel's own file."""
+    return hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in SHARED)).hexdigest()
+
+
 def helper(function: _F) -> _F:
-    """A function that only kernels of the same file call; it is compiled into them."""
+    """A function that only kernels of the same file call, or of any if it is in a shared one; it is compiled into
+    them."""
     compiled: Any = numba.njit(nogil=True, boundscheck=False, error_model="numpy")(function)
     return cast(_F, compiled)
 

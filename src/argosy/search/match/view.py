@@ -15,7 +15,8 @@ from argosy.search.index.segment import I32, I64, U32, Segment, frozen
 from argosy.search.kernels.checksums import TABLES, crc64
 from argosy.search.kernels.places import places, places_in_documents
 from argosy.search.kernels.spans import score_matches
-from argosy.search.kernels.told import tell
+from argosy.search.kernels.told_chunks import tell_chunks
+from argosy.search.kernels.told_lines import tell_lines
 from argosy.search.match.excerpts import Match, match_of
 from argosy.search.match.explaining import file_explanation, match_explanation, name_explanation
 from argosy.search.match.hits import Marks
@@ -23,7 +24,7 @@ from argosy.search.match.rank import name_points
 from argosy.search.match.shortlist import Hit
 from argosy.search.match.telling import Explain, Told, chunks, lines, name_chunk, name_line
 from argosy.search.model import Chunk, FileMatch, Form, Line, Options, SymbolInfo
-from argosy.search.sealing import chunks_in
+from argosy.search.sealing import chunks_in, lines_in
 from argosy.search.symbols.kinds import KINDS
 
 TOGETHER_MATCHES = 4096         # looked up together; a file with more, by itself
@@ -128,15 +129,17 @@ def _of_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator
     segment = first.index.parts[first.part].segment
     found = _found(segment, group, options)
     places = list(pairwise(found.firsts.tolist()))
-    if options.form is Form.LINES or options.explain_scores:
+    if options.explain_scores:
         matches = found.matches(0, len(found.starts))
         for (hit, shown), (low, high) in zip(group, places, strict=True):
             yield _with_care(hit, matches[low:high], shown, options)
         return
-    sealed, edges = _sealed(segment, found)
+    sealed, edges = _sealed(segment, found, options)
     for (hit, shown), place, (low, high) in zip(group, places, pairwise(edges), strict=True):
         if low == high or hit.boosts is not None:
             yield _with_care(hit, found.matches(*place), shown, options)
+        elif options.form is Form.LINES:
+            yield (), lines_in(sealed[low:high]), b""
         elif options.sealed:
             yield (), (), sealed[low:high].tobytes()
         else:
@@ -180,14 +183,16 @@ def _joined(pieces: list[U32]) -> U32:
     return frozen(np.concatenate(pieces) if len(pieces) > 1 else pieces[0])
 
 
-def _sealed(segment: Segment, found: _Found) -> tuple[memoryview, list[int]]:
-    """The chunks of each document in bytes, and where they begin; nothing of one that needs more care."""
+def _sealed(segment: Segment, found: _Found, options: Options) -> tuple[memoryview, list[int]]:
+    """The chunks or lines of each document in bytes, and where they begin; nothing of one that needs more care."""
     symbols = segment.symbols
-    sealed, edges = tell(
+    told = (
         segment.content.data, segment.content.starts, segment.table.traits, found.documents, found.firsts,
         found.starts, found.ends, found.rows, found.points, found.symbols,
         symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES,
     )  # fmt: skip
+    by_line = options.form is Form.LINES
+    sealed, edges = tell_lines(*told, options.line_bytes_max) if by_line else tell_chunks(*told)
     return memoryview(sealed), edges.tolist()  # type: ignore[arg-type]
 
 
