@@ -41,6 +41,18 @@ def test_both_ways_lead_to_one_answer(files: dict[str | bytes, bytes], query: Su
     assert structs.replace(short.stats, **costs) == structs.replace(long.stats, **costs)
 
 
+definitions = st.sampled_from(["def needle(): pass", "def haystack(): pass", "needle()", "class Needles: pass", "x = 1"])
+programs = st.lists(definitions, max_size=90).map(lambda lines: "\n".join(lines).encode())
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(programs, min_size=1, max_size=5), st.sampled_from(["needle", "eedles", "haystack", "pass"]))
+def test_scores_are_those_of_the_long_way_among_any_number_of_definitions(texts: list[bytes], word: str) -> None:
+    index = built({f"{i}.py": text for i, text in enumerate(texts)})
+    short, long = (way(index, Substring(word), Options()) for way in (ask, the_long_way))
+    assert [(file.path, file.score) for file in short.files] == [(file.path, file.score) for file in long.files]
+
+
 def pieces_of(index: Index, query: Query, branches: U64 | None = None) -> list[Piece]:
     """What the postings leave of an index of one part."""
     if branches is not None:

@@ -215,7 +215,7 @@ def score_names(data: U8, names: U32, documents: U32, starts: U32, ends: U32) ->
 
 @helper
 def _past_symbols(symbol_starts: U32, at: int, place: int) -> int:
-    """Past the symbols from `at` on that begin there or before: most often near, else found by leaps and then halves."""
+    """Past the symbols from `at` on that begin there or before: most often near, else found by leaps and halves."""
     step = _TOGETHER
     while at + step <= symbol_starts.size and symbol_starts[_U(at + step - 1)] <= np.uint32(place):
         at += step
