@@ -12,9 +12,10 @@ from argosy.search.index import roll as rolls
 from argosy.search.index.index import Index, Part
 from argosy.search.index.roll import Roll
 from argosy.search.index.segment import frozen
-from argosy.search.match import Budget, plain, search_index
+from argosy.search.match import Budget, plain, ruling, search_index
+from argosy.search.match.atoms import Atoms
 from argosy.search.model import Answer, Form, Options, Reached, Stats
-from argosy.search.query.tree import And, Query, Repo, Scope, Substring
+from argosy.search.query.tree import And, Language, Not, Or, Query, Regexp, Repo, Scope, Substring, Symbol
 from argosy.search.service import Shelf
 from tests.search.match.asking import Looks, built, tree_of
 
@@ -27,8 +28,17 @@ atoms = st.builds(
     Substring, st.sampled_from(["needle", "eedlen", "NEEDLE", "ks", "xxx", "def", "nowhere", "needles"]), st.booleans(),
     st.sampled_from([Scope.ANY, Scope.CONTENT]),
 )  # fmt: skip
+patterns = st.builds(
+    Regexp, st.sampled_from(["nee.*dle", "d[aeiou]f ne+dle", "^needle$", "k.", "(nowhere|eedle)", "s.*needle", "ks|x"]),
+    st.booleans(), st.sampled_from(Scope),
+)  # fmt: skip
+filters = st.sampled_from([Language("Python"), Not(Substring("xxx")), Or((Substring("def"), Substring("ks")))])
+others = patterns | atoms.map(Symbol) | patterns.map(Symbol)
 queries = st.one_of(
     atoms,
+    others,
+    st.tuples(others, atoms | others | filters).map(And),
+    st.tuples(atoms, filters).map(And),
     st.lists(atoms, min_size=2, max_size=3).map(lambda some: And(tuple(some))),
     atoms.map(lambda atom: And((Repo("[024]$"), atom))),
     st.lists(atoms, min_size=2, max_size=2).map(lambda some: And((Repo("[13]$"), *some))),
@@ -70,12 +80,13 @@ def stats(answer: Answer, **given: int) -> Stats:
     return structs.replace(answer.stats, duration_s=0.0, **given)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=120)
 @given(shelves(), queries, options)
 def test_all_at_once_is_as_the_tree_says(indexes: list[Index], query: Query, options: Options) -> None:
     at_once = asked(indexes, query, options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain.Plain, "of", lambda *_: None)
+        patch.setattr(ruling.Ruling, "of", lambda *_: None)
         slowly = asked(indexes, query, options)
     assert at_once.files == slowly.files
     assert at_once.reached == slowly.reached
@@ -161,3 +172,32 @@ def test_nothing_is_asked_of_an_empty_roll() -> None:
         answer = shelf.search_now(tree_of(text), Options(), looks)
         assert (answer.files, answer.stats.indexes_searched, answer.stats.indexes_skipped) == ((), 0, 0)
     shelf.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "needle",
+        "nee.*dle",
+        "/needle|nowhere/ needle",
+        "sym:needle",
+        "sym:^nee.+e$",
+        "lang:python -nowhere nee.?dle",
+        "(needle or ks) def.+needle",
+        "file:a needle",
+    ],
+)
+def test_what_every_match_holds_rules_out_the_indexes_that_do_not_have_it(text: str) -> None:
+    names = ["needle", "other", "another", "third"]
+    indexes = [built({"a.py": f"def {name}(): nothing\n".encode()}, f"repo{name}") for name in names]
+    query = tree_of(text)
+    found = ruling.Ruling.of(query, Atoms(query))
+    assert found is not None
+    assert found.rows(Roll(indexes), 0, 4)[0] == [0]
+    assert asked(indexes, query, Options(wall_time_s=0.0)).stats.indexes_searched == 4
+
+
+@pytest.mark.parametrize("text", ["needle or ks", "/[a-z]+/", "-needle", "lang:python", "/needle|nowhere/", "k"])
+def test_where_no_literal_is_in_every_match_nothing_is_ruled_out(text: str) -> None:
+    query = tree_of(text)
+    assert ruling.Ruling.of(query, Atoms(query)) is None

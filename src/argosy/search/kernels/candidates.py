@@ -326,15 +326,16 @@ def _documents_with_all(row: I64, keys: I64, blocks: U32, documents: U32, count:
     return kept
 
 
-@kernel((TABLE, numba.int64, numba.int64, _KEYS, _KEYS, _KEYS, SHORTS))
+@kernel((TABLE, numba.int64, numba.int64, _KEYS, _KEYS, _KEYS, _KEYS, SHORTS))
 def rows_with_all(
-    table: I64, first: int, past: int, keys: I64, firsts: I64, cares: I64, odd_classes: U16
+    table: I64, first: int, past: int, keys: I64, firsts: I64, odd: I64, free: I64, odd_classes: U16
 ) -> tuple[I64, int, int]:
     """The rows of parts that may have a document with all of several literals, which have the keys from `firsts` on.
 
     As `evaluate.py` does it: the literals are looked up one after the other until no document is left. How many keys
-    were looked up and how many entries they have is told of the parts that are ruled out. Where bytes alone do not
-    decide (`cares`, for each literal), a part is not.
+    were looked up and how many entries they have is told of the parts that are ruled out. A part is not where bytes do
+    not decide: where a literal may be missing (`free`, the traits of such documents), or letters beyond ASCII may be
+    its letters (`odd`).
     """
     left = np.empty(past - first, np.int64)
     blocks, documents = np.empty(0, np.uint32), np.empty(0, np.uint32)
@@ -345,10 +346,10 @@ def rows_with_all(
             blocks, documents = np.empty(row[BLOCKS], np.uint32), np.empty(row[BLOCKS], np.uint32)
         present, ranks, offsets = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097), words_at(row[OFFSETS], 1)
         own_lookups, own_entries, kept = 0, np.int64(0), np.int64(-1)
-        for literal in range(cares.size):
+        for literal in range(odd.size):
             own = keys[firsts[literal] : firsts[literal + 1]]
-            care = row[TRAITS] & cares[literal]
-            if care & _ODD_NAME or (care and _meets_odd_folds(row, own, odd_classes)):
+            is_odd = row[TRAITS] & odd[literal] and _meets_odd_folds(row, own, odd_classes)
+            if is_odd or row[TRAITS] & free[literal]:
                 kept = np.int64(-1)
                 break
             own_lookups += own.size

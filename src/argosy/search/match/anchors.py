@@ -46,6 +46,11 @@ class ClauseAnchor:
         self._needles = needles
 
     @property
+    def only(self) -> Needle | None:
+        """The literal, if there is no other."""
+        return self._needles[0] if len(self._needles) == 1 else None
+
+    @property
     def keys(self) -> I64:
         return np.concatenate([needle.lookups for needle in self._needles])
 

@@ -5,6 +5,7 @@ postings say which blocks could hold a match (`candidates`), then those blocks a
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, Self
@@ -51,6 +52,15 @@ class Candidates:
         return replace(self, blocks=blocks, documents=self.documents[mask[self.documents]])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A literal that every match holds, by its trigrams."""
+
+    keys: I64
+    odd_traits: int = 0         # of documents whose letters beyond ASCII may be its letters
+    free_traits: int = 0        # of documents that may match without it
+
+
 class Finder(Protocol):
     """Looks for one atom. One that can match nothing at all selects documents it has no spans in (`admits`)."""
 
@@ -60,6 +70,11 @@ class Finder(Protocol):
     @property
     def keys(self) -> I64:
         """The trigrams that are looked up in a segment, if need be all of them."""
+        ...
+
+    @property
+    def held(self) -> Sequence[Held]:
+        """What rules out, all by itself, a segment that does not have it."""
         ...
 
     @property
@@ -103,6 +118,10 @@ class LiteralFinder:
     @property
     def keys(self) -> I64:
         return self.needle.lookups
+
+    @property
+    def held(self) -> Sequence[Held]:
+        return [Held(self.needle.keys, self.odd_traits)] if len(self.needle.keys) else []
 
     @cached_property
     def odd_keys(self) -> I64:

@@ -14,7 +14,7 @@ import numpy as np
 
 from argosy.search.index.roll import Roll
 from argosy.search.index.segment import F64, I64, U32, Trait, frozen
-from argosy.search.kernels.candidates import BYTES, DOCUMENTS, choose_in_all, rows_with_all
+from argosy.search.kernels.candidates import BYTES, DOCUMENTS, choose_in_all
 from argosy.search.kernels.scan import DOCUMENT, FILE_ROW, FIRST_FILE, FIRST_MATCH, IS_NAME, MATCHES, scan_in_all
 from argosy.search.kernels.selecting import shares
 from argosy.search.kernels.spans import NOT_COUNTED, score_in_all
@@ -24,13 +24,13 @@ from argosy.search.match.bm25 import bm25_scores
 from argosy.search.match.finders import BEYOND_ASCII_CLASSES, LiteralFinder
 from argosy.search.match.hits import NO_MARKS, Hits, Marks
 from argosy.search.match.rank import WORTH_OF
+from argosy.search.match.ruling import ENTRY_BYTES
 from argosy.search.match.shortlist import Hit
 from argosy.search.match.spans import Mask
-from argosy.search.query.tree import And, Query, Scope, Substring
+from argosy.search.query.tree import Query, Scope, Substring
 
 PIECE_BYTES = 8 << 20           # candidate text looked at in one go: about a millisecond
 PIECE_SLACK_BYTES = 1 << 18     # so much larger than an even share, or what no document fills would be one more piece
-_ENTRY_BYTES = np.dtype(np.uint16).itemsize
 
 Piece: TypeAlias = list[int]    # of a part: its row, first block, past the last block (or UNDECIDED), documents, bytes
 
@@ -69,7 +69,7 @@ class Plain:
         blocks, pieces, parts, entries = choose_in_all(
             roll.choices, first, past, keys, BEYOND_ASCII_CLASSES, self.care
         )
-        return Chosen(blocks, pieces.tolist(), parts * len(keys), entries * _ENTRY_BYTES)
+        return Chosen(blocks, pieces.tolist(), parts * len(keys), entries * ENTRY_BYTES)
 
     def finds(self, roll: Roll, blocks: U32, bundle: Sequence[Piece], *, counts_only: bool) -> "Finds":
         """Looks at the text of the pieces."""
@@ -78,31 +78,6 @@ class Plain:
             roll.scans, pieces, blocks, needle.pattern, needle.folds, needle.rare, self.with_names, not counts_only
         )
         return Finds(roll, len(needle.text), places, files, sums)
-
-
-class Words:
-    """Several literals that a document must all have: only asked which parts can have such a document."""
-
-    def __init__(self, literals: Sequence[Plain]) -> None:
-        keys = [literal.finder.needle.keys for literal in literals]
-        self._keys: I64 = frozen(np.concatenate(keys))
-        self._firsts: I64 = frozen(np.cumsum([0, *map(len, keys)]))
-        self._cares: I64 = frozen(np.array([literal.care for literal in literals], np.int64))
-
-    @classmethod
-    def of(cls, query: Query, atoms: Atoms) -> "Words | None":
-        """None if the query is another one."""
-        if not isinstance(query, And):
-            return None
-        literals = [literal for child in query.children if (literal := Plain.of(child, atoms))]
-        return cls(literals) if len(literals) == len(query.children) else None
-
-    def rows(self, roll: Roll, first: int, past: int) -> tuple[list[int], int, int]:
-        """Those of the rows that are not ruled out, and what it took to rule out the others: keys and bytes."""
-        rows, lookups, entries = rows_with_all(
-            roll.choices, first, past, self._keys, self._firsts, self._cares, BEYOND_ASCII_CLASSES
-        )
-        return rows.tolist(), lookups, entries * _ENTRY_BYTES
 
 
 class Finds:

@@ -5,7 +5,7 @@ the rarest of it, the anchor, are handed to RE2, with as many neighbours as the 
 pattern that knows no bound, and a document that is not plain text, is matched as a whole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,10 +15,10 @@ from argosy.search.index.segment import I64, U8, U32, Segment, Text, Trait, froz
 from argosy.search.kernels.lines import lines_around
 from argosy.search.kernels.scan import ranges_of
 from argosy.search.kernels.selecting import blocks_within
-from argosy.search.match.anchors import Anchor, RunAnchor, anchors, window_blocks, windows
+from argosy.search.match.anchors import Anchor, ClauseAnchor, RunAnchor, anchors, window_blocks, windows
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
-from argosy.search.match.finders import Candidates, bounds
+from argosy.search.match.finders import Candidates, Held, bounds
 from argosy.search.match.needle import NO_KEYS
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
@@ -62,6 +62,11 @@ class RegexFinder:
     def keys(self) -> I64:
         found = [anchor.keys for anchor in self._anchors if self._is_needed(anchor)] + self._windows
         return frozen(np.concatenate([NO_KEYS, *found]))
+
+    @cached_property
+    def held(self) -> Sequence[Held]:
+        only = [anchor.only for anchor in self._anchors if isinstance(anchor, ClauseAnchor)]
+        return [Held(needle.keys, free_traits=self._forced) for needle in only if needle and len(needle.keys)]
 
     def candidates(self, segment: Segment) -> RegexCandidates:
         if self._expression.reach == 0 and self._goes_by_lines:

@@ -16,7 +16,8 @@ from argosy.search.match.atoms import Atoms
 from argosy.search.match.budget import Budget
 from argosy.search.match.evaluate import SegmentSearch
 from argosy.search.match.outcome import Outcome
-from argosy.search.match.plain import Piece, Plain, Words, bundled
+from argosy.search.match.plain import Piece, Plain, bundled
+from argosy.search.match.ruling import Ruling
 from argosy.search.match.tasks import Bounds, Bundle, Task, TreeTask
 from argosy.search.model import Answer, Form, Options, Reached, Repository
 from argosy.search.query.simplify import boosted, conjunction, disjunction, for_repository, negation, typed
@@ -101,14 +102,14 @@ class Search:
     def _tree_tasks(self, query: Query, roll: Roll, numbers: Sequence[int], outcome: Outcome) -> list[Task]:
         """One part after the other, but for those that are ruled out in one go."""
         tasks: list[Task] = []
-        words = Words.of(query, self._atoms)
+        ruling = Ruling.of(query, self._atoms)
         for first, past in roll.turns:
             if self.is_over(outcome):
                 outcome.skipped.update(numbers[first:])
                 break
             rows: Iterable[int] = range(roll.firsts[first], roll.firsts[past])
-            if words is not None:
-                rows, lookups, index_bytes = words.rows(roll, roll.firsts[first], roll.firsts[past])
+            if ruling is not None:
+                rows, lookups, index_bytes = ruling.rows(roll, roll.firsts[first], roll.firsts[past])
                 outcome.looked_up(lookups, index_bytes)
             busy = 0                                    # indexes with something left to do, or skipped
             for owner, own in itertools.groupby(rows, key=roll.owners.__getitem__):

@@ -4,6 +4,7 @@ Every place of every text is found, overlaps included, because a place that fail
 then the first of them in RE2's order wins, and what overlaps it goes.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +15,7 @@ from argosy.search.kernels.selecting import blocks_within
 from argosy.search.kernels.spans import without_overlaps
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression, Manner
-from argosy.search.match.finders import Candidates, bounds
+from argosy.search.match.finders import Candidates, Held, bounds
 from argosy.search.match.needle import Needle, find_each
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
@@ -42,6 +43,12 @@ class TextsFinder:
     @cached_property
     def keys(self) -> I64:
         return frozen(np.concatenate([needle.lookups for needle in self._needles]))
+
+    @property
+    def held(self) -> Sequence[Held]:
+        if len(self._needles) > 1 or len(self._needles[0].keys) == 0:
+            return []
+        return [Held(self._needles[0].keys, free_traits=0 if self._expression.is_case_sensitive else Trait.ODD_FOLD)]
 
     def candidates(self, segment: Segment) -> Candidates:
         content, traits = segment.content, segment.table.traits
