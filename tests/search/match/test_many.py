@@ -201,3 +201,14 @@ def test_what_every_match_holds_rules_out_the_indexes_that_do_not_have_it(text: 
 def test_where_no_literal_is_in_every_match_nothing_is_ruled_out(text: str) -> None:
     query = tree_of(text)
     assert ruling.Ruling.of(query, Atoms(query)) is None
+
+
+@pytest.mark.parametrize(("text", "considered"), [("nee.*dle", 5), ("need.*dle", 0)])
+def test_a_large_index_is_ruled_out_only_by_what_it_nowhere_has(text: str, considered: int) -> None:
+    large = built({f"{i}.txt": b"nee dle\n" * 230_000 for i in range(5)}, "large")
+    query, small = tree_of(text), built({"a.py": b"needle\n"}, "small")
+    found = ruling.Ruling.of(query, Atoms(query))
+    assert found is not None
+    assert found.rows(Roll([large, small]), 0, 2)[0] == ([0, 1] if considered else [1])
+    answer = asked([large, small], query, Options(wall_time_s=0.0))
+    assert (answer.stats.indexes_searched, answer.stats.files_considered) == (2, considered + 1)

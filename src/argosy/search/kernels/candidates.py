@@ -25,6 +25,7 @@ UNDECIDED = -1                  # past the last block of a part where bytes alon
 _ODD_NAME = 8
 _CLASS_BITS = 6
 _ROOM_BLOCKS = 4096             # to begin with
+_RULED_BLOCKS_MAX = 2048        # of a part that is not large: about 8 MB of text
 
 # A list this many times longer than what is left of the candidates is searched in leaps, not walked.
 _LEAP_RATIO = 16
@@ -304,6 +305,14 @@ def entries_of(keys: I64, present: U64, ranks: U32, offsets: U32) -> int:
 
 
 @helper
+def _has_all(keys: I64, present: U64, ranks: U32) -> bool:
+    for i in range(keys.size):
+        if _rank(keys[i], present, ranks) < 0:
+            return False
+    return True
+
+
+@helper
 def _documents_with_all(row: I64, keys: I64, blocks: U32, documents: U32, count: int) -> int:
     """Of so many `documents` those that have a block with every key stay; how many. -1 means: any that is alive."""
     starts, lengths = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
@@ -335,14 +344,15 @@ def rows_with_all(
     As `evaluate.py` does it: the literals are looked up one after the other until no document is left. How many keys
     were looked up and how many entries they have is told of the parts that are ruled out. A part is not where bytes do
     not decide: where a literal may be missing (`free`, the traits of such documents), or letters beyond ASCII may be
-    its letters (`odd`).
+    its letters (`odd`). A large part is only if it lacks a key: to go through its documents here, and then again for
+    what is left of the query, would take longer than the latter alone.
     """
     left = np.empty(past - first, np.int64)
     blocks, documents = np.empty(0, np.uint32), np.empty(0, np.uint32)
     count, lookups, entries = 0, 0, np.int64(0)
     for r in range(first, past):
         row = table[r]
-        if row[BLOCKS] > blocks.size:
+        if blocks.size < row[BLOCKS] <= _RULED_BLOCKS_MAX:
             blocks, documents = np.empty(row[BLOCKS], np.uint32), np.empty(row[BLOCKS], np.uint32)
         present, ranks, offsets = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097), words_at(row[OFFSETS], 1)
         own_lookups, own_entries, kept = 0, np.int64(0), np.int64(-1)
@@ -354,7 +364,10 @@ def rows_with_all(
                 break
             own_lookups += own.size
             own_entries += _entries_of(own, present, ranks, offsets)
-            kept = _documents_with_all(row, own, blocks, documents, kept)
+            if row[BLOCKS] <= _RULED_BLOCKS_MAX:
+                kept = _documents_with_all(row, own, blocks, documents, kept)
+            elif not _has_all(own, present, ranks):
+                kept = np.int64(0)
             if kept == 0:
                 break
         if kept == 0:
