@@ -32,8 +32,10 @@ patterns = st.builds(
     Regexp, st.sampled_from(["nee.*dle", "d[aeiou]f ne+dle", "^needle$", "k.", "(nowhere|eedle)", "s.*needle", "ks|x"]),
     st.booleans(), st.sampled_from(Scope),
 )  # fmt: skip
-filters = st.sampled_from([Language("Python"), Not(Substring("xxx")), Or((Substring("def"), Substring("ks")))])
-others = patterns | atoms.map(Symbol) | patterns.map(Symbol)
+filters: st.SearchStrategy[Query] = st.sampled_from(
+    [Language("Python"), Not(Substring("xxx")), Or((Substring("def"), Substring("ks")))]
+)
+others: st.SearchStrategy[Query] = patterns | atoms.map(Symbol) | patterns.map(Symbol)
 queries = st.one_of(
     atoms,
     others,

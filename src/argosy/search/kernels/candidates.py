@@ -306,10 +306,10 @@ def entries_of(keys: I64, present: U64, ranks: U32, offsets: U32) -> int:
 
 @helper
 def _has_all(keys: I64, present: U64, ranks: U32) -> bool:
-    for i in range(keys.size):
-        if _rank(keys[i], present, ranks) < 0:
-            return False
-    return True
+    i = 0
+    while i < keys.size and _rank(keys[i], present, ranks) >= 0:
+        i += 1
+    return i == keys.size
 
 
 @helper
