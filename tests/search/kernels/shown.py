@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from argosy.search.index.segment import Segment, Symbols, frozen
+from argosy.search.kernels import spelling
 from argosy.search.kernels.places import places_in_documents
 from argosy.search.kernels.spans import score_matches
 from argosy.search.kernels.told_chunks import tell_chunks
@@ -89,14 +90,16 @@ class Shown:
         )
 
     def in_bytes(self) -> dict[str, bytes]:
-        content, symbols = self.segment.content, self.segment.symbols
-        shown = (
+        content, symbols, is_lines = self.segment.content, self.segment.symbols, self.options.form is Form.LINES
+        shown = spelling.Shown(
             content.data, content.starts, self.segment.table.traits, array(*self.documents), self.firsts,
             self.starts, self.ends, self.rows, self.points, self.symbols,
-            symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES,
         )  # fmt: skip
-        is_lines = self.options.form is Form.LINES
-        told, edges = tell_lines(*shown, self.options.line_bytes_max) if is_lines else tell_chunks(*shown)
+        defined = spelling.Defined(
+            symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES
+        )
+        bytes_max = self.options.line_bytes_max
+        told, edges = tell_lines(shown, defined, bytes_max) if is_lines else tell_chunks(shown, defined)
         whole = told.tobytes()
         assert len(whole) == edges[-1]
         return {path: whole[low:high] for path, (low, high) in zip(self.paths, pairwise(edges.tolist()), strict=True)}

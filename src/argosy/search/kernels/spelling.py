@@ -4,28 +4,57 @@ What is written is, byte for byte, what `msgspec.msgpack.encode` says of the sam
 reads it gets those.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
 from argosy.search.index.segment import I32, I64, U8, U16, U32
-from argosy.search.kernels.compiling import helper
+from argosy.search.kernels.compiling import BYTES, INTS, SHORTS, WORDS, helper
 
 _U = np.uintp
-FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
-ROWS = numba.types.Array(numba.int64, 2, "C")
-NUMBERS = numba.types.Array(numba.int32, 1, "C")
 
 # As in places.py and Trait: a kernel's cache does not notice constants of other files.
 LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG, COLUMN, LAST_COLUMN = range(10)
 INVALID_UTF8 = 1
 
-Defined: TypeAlias = tuple[U32, U16, U8, I32]          # the arrays of symbols: starts, lengths, kinds, parents
-Kinds: TypeAlias = tuple[U8, I64]                      # the names of kinds joined, and where each begins
-
 NIL = 0xC0
-NUMBER_ROOM = 5                        # of a number or a length, at most
+NUMBER_ROOM = 5                         # of a number or a length, at most
+
+
+class Shown(NamedTuple):
+    """Matches in some documents of a segment, ascending, and what kernels tell of them."""
+
+    data: U8
+    document_starts: U32
+    traits: U8                          # of all documents
+    documents: U32                      # those with matches
+    firsts: I64                         # where each one's matches begin, and where the last one's end
+    starts: U32
+    ends: U32
+    rows: I64                           # of `places_in_documents`
+    points: I32                         # of `score_matches`
+    symbols: I32                        # of `score_matches`
+
+
+class Defined(NamedTuple):
+    """The symbols of a segment, and the names of kinds: joined, and where each begins, and where the last ends."""
+
+    starts: U32
+    lengths: U16
+    kinds: U8
+    parents: I32
+    kind_text: U8
+    kind_edges: I64
+
+
+_FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_ROWS = numba.types.Array(numba.int64, 2, "C")
+_NUMBERS = numba.types.Array(numba.int32, 1, "C")
+SHOWN = numba.types.NamedTuple(
+    (BYTES, WORDS, BYTES, WORDS, _FIRSTS, WORDS, WORDS, _ROWS, _NUMBERS, _NUMBERS), Shown
+)  # fmt: skip
+DEFINED = numba.types.NamedTuple((WORDS, SHORTS, BYTES, INTS, BYTES, _FIRSTS), Defined)
 
 
 def spelled(*pieces: bytes | str) -> U8:
@@ -55,15 +84,17 @@ def is_inside_character(data: U8, at: int) -> bool:
 
 @helper
 def _name_of(defined: Defined, symbol: int) -> tuple[int, int]:
-    start = np.int64(defined[0][_U(symbol)])
-    return start, start + np.int64(defined[1][_U(symbol)])
+    start = np.int64(defined.starts[_U(symbol)])
+    return start, start + np.int64(defined.lengths[_U(symbol)])
 
 
 @helper
 def room_of_symbol(data: U8, symbol: int, defined: Defined, kind_room: int) -> int:
     """0 if its name, or that of what it lies in, ends inside a character: a very long one is known by its beginning."""
+    if symbol < 0:
+        return 1
     room = _SYMBOL_ROOM + 2 * kind_room
-    for each in (symbol, np.int64(defined[3][_U(symbol)])):
+    for each in (symbol, np.int64(defined.parents[_U(symbol)])):
         if each >= 0:
             start, end = _name_of(defined, each)
             if is_inside_character(data, start) or is_inside_character(data, end):
@@ -73,20 +104,20 @@ def room_of_symbol(data: U8, symbol: int, defined: Defined, kind_room: int) -> i
 
 
 @helper
-def room_of_kind(kind_edges: I64) -> int:
+def room_of_kind(defined: Defined) -> int:
     """Of the longest name of a kind."""
     room = 0
-    for i in range(kind_edges.size - 1):
-        room = max(room, kind_edges[i + 1] - kind_edges[i])
+    for i in range(defined.kind_edges.size - 1):
+        room = max(room, defined.kind_edges[i + 1] - defined.kind_edges[i])
     return room
 
 
 @helper
-def best_of_run(points: I32, first: int, last: int) -> int:
+def best_of_run(shown: Shown, first: int, past: int) -> int:
     """The match with the most points, the first of equals."""
     best = first
-    for i in range(first + 1, last):
-        if points[i] > points[best]:
+    for i in range(first + 1, past):
+        if shown.points[i] > shown.points[best]:
             best = i
     return best
 
@@ -154,23 +185,27 @@ def put_text(out: U8, at: int, data: U8, start: int, end: int) -> int:
 
 
 @helper
-def _put_kind(out: U8, at: int, symbol: int, defined: Defined, kinds: Kinds) -> int:
-    kind = _U(defined[2][_U(symbol)])
-    return put_text(out, at, kinds[0], kinds[1][kind], kinds[1][kind + _U(1)])
+def _put_kind(out: U8, at: int, symbol: int, defined: Defined) -> int:
+    kind = _U(defined.kinds[_U(symbol)])
+    return put_text(out, at, defined.kind_text, defined.kind_edges[kind], defined.kind_edges[kind + _U(1)])
 
 
 @helper
-def put_symbol(out: U8, at: int, data: U8, symbol: int, defined: Defined, kinds: Kinds) -> int:
+def put_symbol(out: U8, at: int, data: U8, symbol: int, defined: Defined) -> int:
+    """Nothing at all, if there is none."""
+    if symbol < 0:
+        out[_U(at)] = np.uint8(NIL)
+        return at + 1
     start, end = _name_of(defined, symbol)
     at = put(out, at, _NAME)
     at = put_text(out, at, data, start, end)
     at = put(out, at, _KIND)
-    at = _put_kind(out, at, symbol, defined, kinds)
-    parent = np.int64(defined[3][_U(symbol)])
+    at = _put_kind(out, at, symbol, defined)
+    parent = np.int64(defined.parents[_U(symbol)])
     if parent < 0:
         return put(out, at, _NO_PARENT)
     start, end = _name_of(defined, parent)
     at = put(out, at, _PARENT)
     at = put_text(out, at, data, start, end)
     at = put(out, at, _PARENT_KIND)
-    return _put_kind(out, at, parent, defined, kinds)
+    return _put_kind(out, at, parent, defined)

@@ -6,13 +6,13 @@ that need more care than plain ones are left out; `match/telling.py` tells them.
 
 import numpy as np
 
-from argosy.search.index.segment import I32, I64, U8, U16, U32
-from argosy.search.kernels.compiling import BYTES, INTS, SHORTS, WORDS, helper, kernel
+from argosy.search.index.segment import I64, U8
+from argosy.search.kernels.compiling import helper, kernel
 from argosy.search.kernels.spelling import (
     BOTTOM,
     COLUMN,
+    DEFINED,
     EXPLANATION,
-    FIRSTS,
     INVALID_UTF8,
     IS_LONG,
     LAST_COLUMN,
@@ -20,14 +20,12 @@ from argosy.search.kernels.spelling import (
     LAST_START,
     LINE,
     LINE_START,
-    NIL,
     NUMBER_ROOM,
-    NUMBERS,
-    ROWS,
     SCORE,
+    SHOWN,
     TOP,
     Defined,
-    Kinds,
+    Shown,
     best_of_run,
     is_inside_character,
     put,
@@ -60,39 +58,45 @@ _CHUNK_ROOM = sum(
 # A range.
 _RANGE_START = spelled(b"\x82", "start", b"\x83", "offset")
 _RANGE_END = spelled("end", b"\x83", "offset")
-_RANGE_ROOM = _RANGE_START.size + _RANGE_END.size + 2 * _PLACE_ROOM + 1        # and a byte for having no symbol
+_RANGE_ROOM = _RANGE_START.size + _RANGE_END.size + 2 * _PLACE_ROOM
+
 
 @helper
-def _run(rows: I64, at: int, last: int) -> tuple[int, int]:
+def _run(rows: I64, first: int, last: int) -> tuple[int, int]:
     """The excerpt that begins with a match: past its last match, and where its lines end."""
-    bottom = rows[at, BOTTOM]
-    at += 1
-    while at < last and rows[at, TOP] <= bottom:
-        bottom = max(bottom, rows[at, BOTTOM])
-        at += 1
-    return at, bottom
+    past, bottom = first + 1, rows[first, BOTTOM]
+    while past < last and rows[past, TOP] <= bottom:
+        bottom = max(bottom, rows[past, BOTTOM])
+        past += 1
+    return past, bottom
 
 
 @helper
-def _room(
-    data: U8, first: int, last: int, starts: U32, ends: U32, rows: I64, symbols: I32, defined: Defined, kind_room: int
-) -> int:
+def _chunks(rows: I64, first: int, last: int) -> int:
+    count = 0
+    while first < last:
+        first, _ = _run(rows, first, last)
+        count += 1
+    return count
+
+
+@helper
+def _room(shown: Shown, defined: Defined, kind_room: int, first: int, last: int) -> int:
     """How many bytes the chunks of these matches take at most; 0 if they need more care."""
-    room = NUMBER_ROOM + (last - first) * _RANGE_ROOM
+    data, rows = shown.data, shown.rows
+    room = NUMBER_ROOM
     for i in range(first, last):
-        if rows[i, IS_LONG] or is_inside_character(data, np.int64(starts[i])):
+        if rows[i, IS_LONG] or is_inside_character(data, np.int64(shown.starts[i])):
             return 0
-        if is_inside_character(data, np.int64(ends[i])):
+        if is_inside_character(data, np.int64(shown.ends[i])):
             return 0
-        if symbols[i] >= 0:
-            more = room_of_symbol(data, np.int64(symbols[i]), defined, kind_room)
-            if more == 0:
-                return 0
-            room += more
-    at = first
-    while at < last:
-        top = rows[at, TOP]
-        at, bottom = _run(rows, at, last)
+        more = room_of_symbol(data, np.int64(shown.symbols[i]), defined, kind_room)
+        if more == 0:
+            return 0
+        room += more + _RANGE_ROOM
+    while first < last:
+        top = rows[first, TOP]
+        first, bottom = _run(rows, first, last)
         room += _CHUNK_ROOM + bottom - top
     return room
 
@@ -122,42 +126,38 @@ def _column(data: U8, line_start: int, position: int, counted: I64) -> int:
 
 
 @helper
-def _put_range(out: U8, at: int, data: U8, base: int, start: int, end: int, rows: I64, i: int, counted: I64) -> int:
-    column, last_column = rows[_U(i), COLUMN], rows[_U(i), LAST_COLUMN]
+def _put_range(out: U8, at: int, shown: Shown, base: int, i: int, counted: I64) -> int:
+    row, start, end = shown.rows[i], np.int64(shown.starts[i]), np.int64(shown.ends[i])
+    column, last_column = row[COLUMN], row[LAST_COLUMN]
     if column == 0:
-        column = _column(data, rows[_U(i), LINE_START], start, counted)
-        last_column = _column(data, rows[_U(i), LAST_START], end, counted)
+        column = _column(shown.data, row[LINE_START], start, counted)
+        last_column = _column(shown.data, row[LAST_START], end, counted)
     at = put(out, at, _RANGE_START)
-    at = _put_place(out, at, start - base, rows[_U(i), LINE], column)
+    at = _put_place(out, at, start - base, row[LINE], column)
     at = put(out, at, _RANGE_END)
-    return _put_place(out, at, end - base, rows[_U(i), LAST_LINE], last_column)
+    return _put_place(out, at, end - base, row[LAST_LINE], last_column)
 
 
 @helper
-def _put_symbols(
-    out: U8, at: int, data: U8, symbols: I32, first: int, last: int, defined: Defined, kinds: Kinds
-) -> int:
+def _put_symbols(out: U8, at: int, shown: Shown, defined: Defined, first: int, past: int) -> int:
     """One for each match, or none at all."""
     most = -1
-    for i in range(first, last):
-        most = max(most, np.int64(symbols[_U(i)]))
+    for i in range(first, past):
+        most = max(most, np.int64(shown.symbols[i]))
     if most < 0:
         return put_list(out, at, 0)
-    at = put_list(out, at, last - first)
-    for i in range(first, last):
-        if symbols[i] < 0:
-            out[_U(at)] = np.uint8(NIL)
-            at += 1
-        else:
-            at = put_symbol(out, at, data, np.int64(symbols[i]), defined, kinds)
+    at = put_list(out, at, past - first)
+    for i in range(first, past):
+        at = put_symbol(out, at, shown.data, np.int64(shown.symbols[i]), defined)
     return at
 
 
 @helper
-def _put_lines(out: U8, at: int, data: U8, base: int, bottom: int, rows: I64, i: int) -> int:
-    """A chunk's text and where it begins, of which the row is its first match's."""
-    top, line = rows[_U(i), TOP], rows[_U(i), LINE]
-    for above in range(top, rows[_U(i), LINE_START]):
+def _put_lines(out: U8, at: int, shown: Shown, base: int, first: int, bottom: int) -> int:
+    """A chunk's text and where it begins."""
+    data, row = shown.data, shown.rows[first]
+    top, line = row[TOP], row[LINE]
+    for above in range(top, row[LINE_START]):
         line -= np.int64(data[_U(above)] == _NEWLINE)
     at = put(out, at, _CONTENT)
     at = put_sized(out, at, bottom - top, 0xC4, 0xC5, 0xC6)
@@ -167,80 +167,49 @@ def _put_lines(out: U8, at: int, data: U8, base: int, bottom: int, rows: I64, i:
 
 
 @helper
-def _put_worth(out: U8, at: int, rows: I64, points: I32, first: int, last: int) -> int:
-    """The line and the points of a chunk's best match, the first of equals."""
-    best = best_of_run(points, first, last)
+def _put_chunk(
+    out: U8, at: int, shown: Shown, defined: Defined, base: int, first: int, past: int, bottom: int, counted: I64
+) -> int:
+    """The matches from the first on, up to the past one, and the lines that they are in."""
+    at = _put_lines(out, at, shown, base, first, bottom)
+    at = put(out, at, _RANGES)
+    at = put_list(out, at, past - first)
+    for i in range(first, past):
+        at = _put_range(out, at, shown, base, i, counted)
+    at = put(out, at, _SYMBOLS)
+    at = _put_symbols(out, at, shown, defined, first, past)
+    best = best_of_run(shown, first, past)
     at = put(out, at, _BEST_LINE)
-    at = put_number(out, at, rows[best, LINE])
+    at = put_number(out, at, shown.rows[best, LINE])
     at = put(out, at, SCORE)
-    at = put_number(out, at, np.int64(points[best]))
+    at = put_number(out, at, np.int64(shown.points[best]))
     return put(out, at, EXPLANATION)
 
 
-@helper
-def _chunks(rows: I64, first: int, last: int) -> int:
-    count = 0
-    while first < last:
-        first, _ = _run(rows, first, last)
-        count += 1
-    return count
-
-
-@kernel(
-    (
-        BYTES, WORDS, BYTES, WORDS, FIRSTS, WORDS, WORDS, ROWS, NUMBERS, NUMBERS,
-        WORDS, SHORTS, BYTES, INTS, BYTES, FIRSTS,
-    )
-)  # fmt: skip
-def tell_chunks(
-    data: U8,
-    document_starts: U32,
-    traits: U8,
-    documents: U32,
-    firsts: I64,
-    starts: U32,
-    ends: U32,
-    rows: I64,
-    points: I32,
-    symbols: I32,
-    symbol_starts: U32,
-    symbol_lengths: U16,
-    symbol_kinds: U8,
-    symbol_parents: I32,
-    kind_text: U8,
-    kind_edges: I64,
-) -> tuple[U8, I64]:
+@kernel((SHOWN, DEFINED))
+def tell_chunks(shown: Shown, defined: Defined) -> tuple[U8, I64]:
     """The chunks of each document as msgpack, one after the other, and where each one's begin, and where the last end.
 
-    `rows` are those of `places_in_documents` and `points` and `symbols` those of `score_matches`, for the same matches.
     Nothing is written of a document that is no UTF-8, or has a match in an overlong line, or where a match or the name
     of its symbol begins or ends inside a character.
     """
-    defined, kinds = (symbol_starts, symbol_lengths, symbol_kinds, symbol_parents), (kind_text, kind_edges)
-    kind_room = room_of_kind(kind_edges)
+    documents, kind_room = shown.documents, room_of_kind(defined)
     rooms = np.zeros(documents.size, np.int64)
     for i in range(documents.size):
-        if not traits[_U(documents[i])] & np.uint8(INVALID_UTF8):
-            rooms[i] = _room(data, firsts[i], firsts[i + 1], starts, ends, rows, symbols, defined, kind_room)
-    out = np.empty(rooms.sum(), np.uint8)
-    edges = np.zeros(documents.size + 1, np.int64)
+        if not shown.traits[_U(documents[i])] & np.uint8(INVALID_UTF8):
+            rooms[i] = _room(shown, defined, kind_room, shown.firsts[i], shown.firsts[i + 1])
+    out, edges = np.empty(rooms.sum(), np.uint8), np.zeros(documents.size + 1, np.int64)
     counted = np.empty(3, np.int64)
     at = 0
     for i in range(documents.size):
         if rooms[i]:
-            first, last, base = firsts[i], firsts[i + 1], np.int64(document_starts[_U(documents[i])])
+            first, last = shown.firsts[i], shown.firsts[i + 1]
+            base = np.int64(shown.document_starts[_U(documents[i])])
             counted[0] = -1
-            at = put_list(out, at, _chunks(rows, first, last))
+            at = put_list(out, at, _chunks(shown.rows, first, last))
             while first < last:
-                end, bottom = _run(rows, first, last)
-                at = _put_lines(out, at, data, base, bottom, rows, first)
-                at = put(out, at, _RANGES)
-                at = put_list(out, at, end - first)
-                for j in range(first, end):
-                    at = _put_range(out, at, data, base, np.int64(starts[j]), np.int64(ends[j]), rows, j, counted)
-                at = put(out, at, _SYMBOLS)
-                at = _put_symbols(out, at, data, symbols, first, end, defined, kinds)
-                at = _put_worth(out, at, rows, points, first, end)
-                first = end
+                past, bottom = _run(shown.rows, first, last)
+                at = _put_chunk(out, at, shown, defined, base, first, past, bottom, counted)
+                first = past
         edges[i + 1] = at
     return out[:at], edges

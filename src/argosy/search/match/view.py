@@ -6,15 +6,16 @@ would take longer than to look.
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from argosy.search.documents import SkipReason
-from argosy.search.index.segment import I32, I64, U32, Segment, frozen
+from argosy.search.index.segment import I64, U32, Segment, frozen
 from argosy.search.kernels.checksums import TABLES, crc64
 from argosy.search.kernels.places import places, places_in_documents
 from argosy.search.kernels.spans import score_matches
+from argosy.search.kernels.spelling import Defined, Shown
 from argosy.search.kernels.told_chunks import tell_chunks
 from argosy.search.kernels.told_lines import tell_lines
 from argosy.search.match.excerpts import Match, match_of
@@ -127,17 +128,17 @@ def _of_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator
     """The first matches in the content of documents of one segment, ascending as they are."""
     first = group[0][0]
     segment = first.index.parts[first.part].segment
-    found = _found(segment, group, options)
-    places = list(pairwise(found.firsts.tolist()))
+    shown = _shown(segment, group, options)
+    places = list(pairwise(shown.firsts.tolist()))
     if options.explain_scores:
-        matches = found.matches(0, len(found.starts))
-        for (hit, shown), (low, high) in zip(group, places, strict=True):
-            yield _with_care(hit, matches[low:high], shown, options)
+        matches = _matches(shown, 0, len(shown.starts))
+        for (hit, count), (low, high) in zip(group, places, strict=True):
+            yield _with_care(hit, matches[low:high], count, options)
         return
-    sealed, edges = _sealed(segment, found, options)
-    for (hit, shown), place, (low, high) in zip(group, places, pairwise(edges), strict=True):
+    sealed, edges = _sealed(segment, shown, options)
+    for (hit, count), place, (low, high) in zip(group, places, pairwise(edges), strict=True):
         if low == high or hit.boosts is not None:
-            yield _with_care(hit, found.matches(*place), shown, options)
+            yield _with_care(hit, _matches(shown, *place), count, options)
         elif options.form is Form.LINES:
             yield (), lines_in(sealed[low:high]), b""
         elif options.sealed:
@@ -146,26 +147,7 @@ def _of_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator
             yield chunks_in(sealed[low:high]), (), b""
 
 
-class _Found(NamedTuple):
-    """Matches in some documents of a segment, and what the kernels tell of them."""
-
-    documents: U32
-    firsts: I64                                 # documents + 1: where each one's matches begin
-    starts: U32
-    ends: U32
-    points: I32
-    symbols: I32
-    rows: I64                                   # of `places_in_documents`
-
-    def matches(self, low: int, high: int) -> list[Match]:
-        table = np.empty((high - low, len(Match._fields)), np.int64)
-        table[:, 0], table[:, 1] = self.starts[low:high], self.ends[low:high]
-        table[:, 2], table[:, 3] = self.points[low:high], self.symbols[low:high]
-        table[:, 4:] = self.rows[low:high]
-        return list(map(match_of, table.tolist()))
-
-
-def _found(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options) -> _Found:
+def _shown(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options) -> Shown:
     content, symbols = segment.content, segment.symbols
     starts = _joined([hit.starts[:shown] for hit, shown in group])
     ends = _joined([hit.ends[:shown] for hit, shown in group])
@@ -175,24 +157,29 @@ def _found(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options)
         content.data, content.starts, content.block_starts, content.block_lines, documents, firsts, starts, ends,
         options.context_lines, _bytes_max(options),
     )  # fmt: skip
-    scored = score_matches(content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points)
-    return _Found(documents, firsts, starts, ends, *scored, rows)
+    points, own = score_matches(content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points)
+    traits = segment.table.traits
+    return Shown(content.data, content.starts, traits, documents, firsts, starts, ends, rows, points, own)
+
+
+def _matches(shown: Shown, low: int, high: int) -> list[Match]:
+    table = np.empty((high - low, len(Match._fields)), np.int64)
+    table[:, 0], table[:, 1] = shown.starts[low:high], shown.ends[low:high]
+    table[:, 2], table[:, 3] = shown.points[low:high], shown.symbols[low:high]
+    table[:, 4:] = shown.rows[low:high]
+    return list(map(match_of, table.tolist()))
 
 
 def _joined(pieces: list[U32]) -> U32:
     return frozen(np.concatenate(pieces) if len(pieces) > 1 else pieces[0])
 
 
-def _sealed(segment: Segment, found: _Found, options: Options) -> tuple[memoryview, list[int]]:
+def _sealed(segment: Segment, shown: Shown, options: Options) -> tuple[memoryview, list[int]]:
     """The chunks or lines of each document in bytes, and where they begin; nothing of one that needs more care."""
     symbols = segment.symbols
-    told = (
-        segment.content.data, segment.content.starts, segment.table.traits, found.documents, found.firsts,
-        found.starts, found.ends, found.rows, found.points, found.symbols,
-        symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES,
-    )  # fmt: skip
-    by_line = options.form is Form.LINES
-    sealed, edges = tell_lines(*told, options.line_bytes_max) if by_line else tell_chunks(*told)
+    defined = Defined(symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES)
+    is_lines = options.form is Form.LINES
+    sealed, edges = tell_lines(shown, defined, options.line_bytes_max) if is_lines else tell_chunks(shown, defined)
     return memoryview(sealed), edges.tolist()  # type: ignore[arg-type]
 
 
