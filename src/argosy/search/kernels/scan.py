@@ -78,6 +78,57 @@ def _is_here(data: U8, at: int, pattern: U8, folds: U8) -> bool:
     return k == pattern.size
 
 
+@helper
+def _scan_range(
+    data: U8,
+    at: int,
+    end: int,
+    ahead: int,
+    pattern: U8,
+    folds: U8,
+    rare: I64,
+    advance: int,
+    free: int,
+    places: U32,
+    found: int,
+    tells: bool,
+) -> tuple[int, int, int]:
+    """The matches that begin in a range, none before `free`; after one the next may begin `advance` bytes on.
+
+    Returns how many there are now, what is free now, and where to go on if there is no room for more places, else -1.
+    Unless it `tells`, matches are counted and no place is told.
+    """
+    size = pattern.size
+    last = data.size - size                 # the last place where the pattern could begin
+    near = data.size - STRIDE - size        # from here on, 128 positions at once would be beyond the data
+    at = max(at, free)
+    end = min(end - 1, last) + 1
+    while at < end:
+        if at < near:
+            at, mask = _next(data, at, min(end, near), pattern, folds, rare, ahead)
+            while mask != _NONE:
+                here = at - WINDOW + lowest(mask)
+                mask &= mask - np.uint64(1)
+                if here < free or here >= end:
+                    continue
+                if tells:
+                    if found == places.size:
+                        return found, free, here
+                    places[_U(found)] = here
+                found += 1
+                free = here + advance
+        else:
+            if at >= free and _is_here(data, at, pattern, folds):
+                if tells:
+                    if found == places.size:
+                        return found, free, at
+                    places[_U(found)] = at
+                found += 1
+                free = at + advance
+            at += 1
+    return found, free, np.int64(-1)
+
+
 @kernel((BYTES, WORDS, WORDS, BYTES, BYTES, _RARE, numba.int64, numba.int64, numba.int64, _POSITIONS))
 def scan(
     data: U8,
@@ -97,35 +148,15 @@ def scan(
     end beyond its range, never beyond the data. Returns (found, range, position): go on from there; all is done when
     the range is the number of ranges. `folds[k]` is 32 where case does not matter (pattern[k] is lower then).
     """
-    size = pattern.size
-    last = data.size - size                 # the last place where the pattern could begin
-    near = data.size - STRIDE - size        # from here on, 128 positions at once would be beyond the data
     found = 0
     free = first_position                   # no match may begin before the previous one has ended
     for r in range(first_range, starts.size):
-        at = max(np.int64(starts[r]), free)
-        end = min(np.int64(ends[r]) - 1, last) + 1
-        while at < end:
-            if at < near:
-                at, mask = _next(data, at, min(end, near), pattern, folds, rare, _AHEAD_BYTES)
-                while mask != _NONE:
-                    here = at - WINDOW + lowest(mask)
-                    mask &= mask - np.uint64(1)
-                    if here < free or here >= end:
-                        continue
-                    if found == out.size:
-                        return found, r, here
-                    out[_U(found)] = here
-                    found += 1
-                    free = here + advance
-            else:
-                if at >= free and _is_here(data, at, pattern, folds):
-                    if found == out.size:
-                        return found, r, at
-                    out[_U(found)] = at
-                    found += 1
-                    free = at + advance
-                at += 1
+        start, end = np.int64(starts[r]), np.int64(ends[r])
+        found, free, on = _scan_range(
+            data, start, end, _AHEAD_BYTES, pattern, folds, rare, advance, free, out, found, True
+        )
+        if on >= 0:
+            return found, r, on
     return found, np.int64(starts.size), free
 
 
@@ -135,51 +166,6 @@ def _with_room(places: U32, found: int, more: int) -> U32:
     larger = np.empty(2 * places.size + more, np.uint32)
     larger[:found] = places[:found]
     return larger
-
-
-@helper
-def _scan_block(
-    data: U8,
-    at: int,
-    end: int,
-    ahead: int,
-    pattern: U8,
-    folds: U8,
-    rare: I64,
-    free: int,
-    places: U32,
-    found: int,
-    tells: bool,
-) -> tuple[int, int]:
-    """The matches that begin in one block, none before `free`: how many places there are now, where the last ends.
-
-    The next block begins so far `ahead` of this one.
-    """
-    size = pattern.size
-    last = data.size - size
-    near = data.size - STRIDE - size
-    at = max(at, free)
-    end = min(end - 1, last) + 1
-    while at < end:
-        if at < near:
-            at, mask = _next(data, at, min(end, near), pattern, folds, rare, ahead)
-            while mask != _NONE:
-                here = at - WINDOW + lowest(mask)
-                mask &= mask - np.uint64(1)
-                if here < free or here >= end:
-                    continue
-                if tells:
-                    places[_U(found)] = here
-                found += 1
-                free = here + size
-        else:
-            if at >= free and _is_here(data, at, pattern, folds):
-                if tells:
-                    places[_U(found)] = at
-                found += 1
-                free = at + size
-            at += 1
-    return found, free
 
 
 @helper
@@ -227,7 +213,9 @@ def scan_in_all(
                 if tells and places.size - found < (end - start) // pattern.size + 1:
                     places = _with_room(places, found, (end - start) // pattern.size + 1)
                 ahead = np.int64(block_starts[_U(blocks[_U(min(b + 1, past - 1))])]) - start
-                found, free = _scan_block(data, start, end, ahead, pattern, folds, rare, free, places, found, tells)
+                found, free, _ = _scan_range(
+                    data, start, end, ahead, pattern, folds, rare, pattern.size, free, places, found, tells
+                )
                 b += 1
             is_name = found == before
             if is_name and with_names and (first == 0 or block_docs[_U(first - 1)] != document):
