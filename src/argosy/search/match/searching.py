@@ -64,6 +64,7 @@ class Search:
         self._atoms = Atoms(query)
         self._bounds = Bounds(options, budget)
         self._common = _reduced(query, _NOBODY, bool) if _is_about_files(query) else None
+        self._looks_to_reduce = _has_type_repo(query)   # then what is left of it cannot be told without text
         self._seen = 0                          # indexes: each has a number in this search
 
     def tasks(self, roll: Roll, outcome: Outcome) -> list[Task]:
@@ -86,7 +87,7 @@ class Search:
                 outcome.skipped.add(number)
                 continue
             query = self._reduced(index)
-            if self.is_over(outcome):           # `type:repo` may have had to look at text
+            if self._looks_to_reduce and self.is_over(outcome):
                 outcome.skipped.add(number)
             elif query == FALSE:
                 outcome.indexes_excluded += 1
@@ -221,6 +222,18 @@ def _is_about_files(query: Query) -> bool:
             return kind is not Kind.REPO and _is_about_files(child)
         case _:
             return isinstance(query, Substring | Regexp | Symbol | Language | FileNameSet | Const)
+
+
+def _has_type_repo(query: Query) -> bool:
+    match query:
+        case And(children) | Or(children):
+            return any(map(_has_type_repo, children))
+        case Type(kind, child):
+            return kind is Kind.REPO or _has_type_repo(child)
+        case Not(child) | Boost(child, _):
+            return _has_type_repo(child)
+        case _:
+            return False
 
 
 def _told(query: Query, has_match: Callable[[Query], bool]) -> Query:

@@ -42,6 +42,8 @@ def simplify(query: Query) -> Query:
 
 def for_repository(query: Query, repository: Repository) -> Query:
     """What is left to ask of this repository's files; FALSE if none of them can match."""
+    if isinstance(query, And) and any(_told(child, repository) is FALSE for child in query.children):
+        return FALSE                            # as most often where a query names a repository, and soon said
     return _rebuilt(query, lambda leaf: _told(leaf, repository))
 
 
@@ -132,17 +134,17 @@ def _told(leaf: Query, repository: Repository) -> Query:
     """The leaf, or a constant if knowing the repository is enough to answer it."""
     match leaf:
         case Repo(pattern):
-            return Const(_matches(pattern, repository.name))
+            return _constant(_matches(pattern, repository.name))
         case RepoSet(names):
-            return Const(repository.name in names)
+            return _constant(repository.name in names)
         case RepoIds(ids):
-            return Const(repository.id in ids)
+            return _constant(repository.id in ids)
         case Alias(name):
-            return Const(name in repository.aliases)
+            return _constant(name in repository.aliases)
         case Flag(name, value):
-            return Const(repository.flags.get(name, False) is value)
+            return _constant(repository.flags.get(name, False) is value)
         case Meta(name, pattern):
-            return Const(name in repository.metadata and _matches(pattern, repository.metadata[name]))
+            return _constant(name in repository.metadata and _matches(pattern, repository.metadata[name]))
         case Language(None):
             return FALSE
         case Branch():
@@ -151,6 +153,10 @@ def _told(leaf: Query, repository: Repository) -> Query:
             meant = [Branch(name, is_exact=True) for name, ids in pairs if repository.id in ids]
             return disjunction(_on_branch(branch, repository) for branch in meant)
     return leaf
+
+
+def _constant(value: bool) -> Const:
+    return TRUE if value else FALSE
 
 
 def _on_branch(branch: Branch, repository: Repository) -> Query:
