@@ -126,16 +126,20 @@ async def joined(cluster: Cluster, node: Node) -> None:
 
 
 async def split(cluster: Cluster, shard_id: str) -> None:
-    """Asks the owner, whoever it is by then, until it is done: a split ends with nothing if its shard has to move."""
+    """Asks the owner, whoever it is by then, until one has said yes: from then on it is done, whatever dies."""
+    is_promised = False
+
     async def is_done() -> bool:
+        nonlocal is_promised
         info = await cluster.info()
         if info is None:
             return False
         owner = next((each for each in info.shard_owners if each.shard_id == shard_id), None)
-        if owner is not None and owner.grpc_addr:
+        if not is_promised and owner is not None and owner.grpc_addr:
             request = silo.RequestSplitRequest(shard_id=shard_id, split_point=_middle(owner))
-            with suppress(cluster.Refused):             # it is under way, or has moved
+            with suppress(cluster.Refused):             # it has moved
                 await cluster.call(owner.grpc_addr, "/silo.v1.Silo/RequestSplit", request, silo.RequestSplitResponse)
+                is_promised = True
         return owner is None
 
     await until(is_done, f"shard {shard_id} is split")

@@ -1,6 +1,8 @@
 """The client against real servers: logins, TLS, several endpoints, and what its errors say."""
 
 import asyncio
+import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -122,6 +124,34 @@ async def test_tls_trusts_the_given_authority_only() -> None:
 async def test_a_certificate_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"missing\.pem"):
         await connected(f"etcds://127.0.0.1:1?ca={tmp_path / 'missing.pem'}")
+
+
+async def test_a_cluster_never_reached_that_refuses_is_not_waited_for_to_the_end() -> None:
+    one, two = free_ports(2)
+    with pytest.raises(Unavailable, match="refuses the connection: check that etcd runs there"):
+        async with asyncio.timeout(PATIENCE_S):
+            await EtcdClient.open(EtcdUrl.parse(f"etcd://127.0.0.1:{one},127.0.0.1:{two}"), connect_timeout_s=3600)
+
+
+async def test_an_endpoint_that_may_still_answer_is_given_its_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:      # takes connections and says nothing
+        url = f"etcd://127.0.0.1:{free_ports(1)[0]},127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Unavailable, match=r"could be reached within 1\.5 s"):
+            await EtcdClient.open(EtcdUrl.parse(url), connect_timeout_s=1.5)
+
+
+async def test_a_program_that_starts_says_that_etcd_refuses() -> None:
+    url = f"etcd://127.0.0.1:{free_ports(1)[0]}"
+    command = ("-m", "argosy.cli", "serve", "--role", "hold", "--store", url, "--port", "0")
+    program = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=asyncio.subprocess.PIPE)
+    try:
+        assert program.stderr is not None
+        line = await asyncio.wait_for(program.stderr.readline(), PATIENCE_S)
+        assert f"etcd at {url}/ refuses the connection" in line.decode()
+        assert program.returncode is None           # it tries again before it gives up
+    finally:
+        program.kill()
+        await program.communicate()
 
 
 async def test_a_dead_endpoint_is_passed_over_and_a_dying_one_is_left() -> None:

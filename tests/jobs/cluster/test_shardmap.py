@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.jobs.cluster.ranges import HashRange
-from argosy.jobs.cluster.shardmap import SHARDS_MAX, ShardMap, checked, decoded, encoded, first_map
+from argosy.jobs.cluster.shardmap import SHARDS_MAX, ShardMap, SplitWish, checked, decoded, encoded, first_map
 
 
 def new_map(shards: int = 2) -> ShardMap:
@@ -52,6 +52,24 @@ def test_calling_a_split_off_changes_nothing_but_the_count() -> None:
     assert after.version == before.version + 1
     assert [spec.undone for spec in after.shards] == [0, 1]
     assert [replace(spec, undone=0) for spec in after.shards] == list(before.shards)
+
+
+def test_a_wish_changes_nothing_else_and_ends_with_the_shard() -> None:
+    before, wish = new_map(), SplitWish("4000000000000000", 1500, "n1")
+    after = before.after_wishing("shard-1", wish)
+    assert after.version == before.version + 1
+    assert [spec.wish for spec in after.shards] == [wish, None]
+    assert after.after_wishing("shard-1", None).shards == before.shards
+    assert after.after_calling_off("shard-1").by_id("shard-1").wish == wish
+    assert {spec.wish for spec in after.after_split("shard-1", wish.point, "l", "r", 0).shards} == {None}
+    assert decoded(encoded(after)) == after
+
+
+def test_a_map_that_was_written_before_there_were_wishes_is_read() -> None:
+    shards = new_map()
+    text = encoded(shards).replace(b',\n   "wish": null', b"")
+    assert b"wish" not in text
+    assert decoded(text) == shards
 
 
 def test_a_map_is_read_as_it_was_written() -> None:

@@ -1,17 +1,22 @@
-"""A split moves tenants and loses nothing, wherever it is interrupted."""
+"""A split moves tenants and loses nothing, wherever it is interrupted; and once it is asked for it is done."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound, NotOwner, Unavailable
+from argosy.jobs.broker import SplitStatus
 from argosy.jobs.cluster.backends.maps import MemoryMaps
 from argosy.jobs.cluster.backends.memory import MemoryShards
 from argosy.jobs.cluster.cleaning import CLEANUP
+from argosy.jobs.cluster.driver import SETTLE_S
 from argosy.jobs.cluster.own_rows import Owned
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.cluster.shardmap import ShardMap
+from argosy.jobs.cluster.wishing import SPLIT_TRIES_MAX
 from argosy.jobs.model import JobStatus, NewJob
+from argosy.ownership.ring import Ring
 from tests.jobs.cluster.world import World, in_virtual_time
 
 TENANTS = [f"t{number}" for number in range(30)]
@@ -30,6 +35,10 @@ async def loaded_fleet(world: World, *names: str) -> tuple[JobsNode, str]:
 def node_of_first(world: World) -> tuple[JobsNode, str]:
     shard_id = world.newest().shard_of(TENANTS[0])
     return world.nodes[world.owner(shard_id)].node, shard_id
+
+
+def ids_of(node: JobsNode) -> list[str]:
+    return [place.id for place in node.topology().shards]
 
 
 async def check_everything_is_there_once(world: World) -> None:
@@ -121,20 +130,111 @@ async def test_two_shards_split_at_once_and_both_count(world: World) -> None:
     await check_everything_is_there_once(world)
 
 
+async def asked_and_at(world: World, phase: str) -> tuple[str, str, SplitStatus]:
+    """A split that has come to a phase: the node that does it, the shard, and what was answered."""
+    node, shard_id = await loaded_fleet(world, "a", "b")
+    name = world.owner(shard_id)
+    told = await world.call(name, node.split(shard_id, ""))
+    await world.until(lambda: node.split_status(shard_id).phase == phase, phase, **AT_ONCE)
+    return name, shard_id, told
+
+
+async def check_it_is_split_anew(world: World, shard_id: str, told: SplitStatus) -> None:
+    await world.until(lambda: shard_id not in ids_of(world.newest()), "the split is done after all")
+    await check_everything_is_there_once(world)
+    places = world.newest().topology().shards
+    assert [place.range_start for place in places] == ["", told.point]
+    assert not {told.left, told.right} & {place.id for place in places}     # a try of its own, with ids of its own
+
+
 @pytest.mark.parametrize("phase", ["SplitPausing", "SplitCloning"])
-def test_a_node_that_dies_before_the_commit_leaves_the_parent(phase: str) -> None:
+def test_the_split_of_a_node_that_dies_before_the_commit_is_done_by_the_next(phase: str) -> None:
     @in_virtual_time(shards=1)
     async def story(world: World) -> None:
-        node, shard_id = await loaded_fleet(world, "a", "b")
-        name = world.owner(shard_id)
-        await world.call(name, node.split(shard_id, ""))
-        await world.until(lambda: node.split_status(shard_id).phase == phase, phase, **AT_ONCE)
+        name, shard_id, told = await asked_and_at(world, phase)
         world.kill(name)
-        await check_everything_is_there_once(world)
-        assert [place.id for place in next(iter(world.nodes.values())).node.topology().shards] == [shard_id]
+        await world.until(lambda: shard_id in world.serving(), "the parent is served")
+        other = world.nodes[world.owner(shard_id)].node
+        await world.until(lambda: other.split_status(shard_id).is_in_progress, "the next one knows of it")
+        assert other.split_status(shard_id).initiator == name
+        await check_it_is_split_anew(world, shard_id, told)
 
     story()
     assert phase
+
+
+@in_virtual_time(shards=1)
+async def test_the_split_of_a_node_that_leaves_is_done_by_the_next(world: World) -> None:
+    world.shards = SlowClones(halt := Halt())
+    name, shard_id, told = await asked_and_at(world, "SplitCloning")
+    await world.until(halt.is_asked.is_set, "it is about to clone")
+    await world.drain(name)
+    await check_it_is_split_anew(world, shard_id, told)
+
+
+@in_virtual_time(shards=1)
+async def test_the_split_of_a_shard_that_the_ring_moves_is_done_where_it_goes(world: World) -> None:
+    world.shards = SlowClones(halt := Halt())
+    _, shard_id, told = await asked_and_at(world, "SplitCloning")
+    await world.until(halt.is_asked.is_set, "it is about to clone")
+    newcomers = "cdefgh"
+    assert Ring(["a", "b", *newcomers]).owner(shard_id) in newcomers
+    await world.start(*newcomers)
+    await world.until(lambda: shard_id in world.serving(), "a newcomer serves it")
+    assert world.owner(shard_id) in newcomers
+    halt.may_go.set()
+    await check_it_is_split_anew(world, shard_id, told)
+    await world.until(lambda: told.left not in world.shards.disks, "the copies of the first try are gone")
+
+
+@in_virtual_time(shards=1)
+async def test_a_split_is_done_even_if_the_whole_fleet_ends_meanwhile(world: World) -> None:
+    _, shard_id, told = await asked_and_at(world, "SplitPausing")
+    for name in list(world.nodes):
+        world.kill(name)
+    await world.start("c", "d")
+    await check_it_is_split_anew(world, shard_id, told)
+
+
+@in_virtual_time(shards=1)
+async def test_a_shard_that_leaves_before_the_wish_is_written_is_split_all_the_same(world: World) -> None:
+    world.maps = SlowMaps(halt := Halt(), lambda shards: shards.shards[0].wish is not None)
+    node, shard_id = await loaded_fleet(world, "a", "b")
+    name = world.owner(shard_id)
+    asking = world.nodes[name].process.spawn(node.split(shard_id, ""))
+    await world.until(halt.is_asked.is_set, "the wish is about to be written")
+    with pytest.raises(Conflict, match="being split already"):
+        await node.split(shard_id, "")
+    await world.drain(name)
+    halt.may_go.set()
+    told = await asking
+    assert (told.phase, told.left, told.right, told.initiator) == ("SplitRequested", "", "", name)
+    await check_it_is_split_anew(world, shard_id, told)
+
+
+@in_virtual_time(shards=1)
+async def test_a_split_that_always_fails_is_given_up_and_the_shard_goes_on(world: World) -> None:
+    world.shards = refusing = NoClones()
+    node, shard_id = await loaded_fleet(world, "a", "b")
+    await node.split(shard_id, "")
+    await world.until(lambda: not node.split_status(shard_id).is_in_progress, "it is given up")
+    assert refusing.asked == SPLIT_TRIES_MAX
+    await check_everything_is_there_once(world)
+    assert ids_of(node) == [shard_id]
+    assert sorted(refusing.disks) == [shard_id]
+    assert (await node.split(shard_id, "")).phase == "SplitRequested"       # one may ask again
+
+
+@in_virtual_time(shards=1)
+async def test_calls_get_in_between_two_tries(world: World) -> None:
+    world.shards = NoClones()
+    node, shard_id = await loaded_fleet(world, "a")
+    await node.split(shard_id, "")
+    await world.until(lambda: not world.serving(), "it is away", **AT_ONCE)
+    back = await world.until(lambda: shard_id in world.serving(), "it is back", **AT_ONCE)
+    with pytest.raises(Conflict, match="being split already"):
+        await node.split(shard_id, "")
+    assert await world.until(lambda: not world.serving(), "it is away", **AT_ONCE) - back >= 0.9 * SETTLE_S
 
 
 @in_virtual_time(shards=1)
@@ -171,13 +271,24 @@ class SlowClones(MemoryShards):
         await super().clone(parent, child)
 
 
+class NoClones(MemoryShards):
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def clone(self, parent: str, child: str) -> None:
+        self.asked += 1
+        raise Unavailable("the storage copies nothing")
+
+
 class SlowMaps(MemoryMaps):
-    def __init__(self, halt: Halt) -> None:
+    def __init__(self, halt: Halt, is_meant: Callable[[ShardMap], bool]) -> None:
         super().__init__()
         self._halt = halt
+        self._is_meant = is_meant
 
     async def add(self, shards: ShardMap) -> None:
-        if len(shards.shards) > 1:
+        if self._is_meant(shards):
             await self._halt()
         await super().add(shards)
 
@@ -190,7 +301,7 @@ def test_a_splitter_that_wakes_up_late_cannot_commit_over_jobs_taken_in_meanwhil
         if place == "clone":
             world.shards = SlowClones(halt)
         else:
-            world.maps = SlowMaps(halt)
+            world.maps = SlowMaps(halt, lambda shards: len(shards.shards) > 1)
         node, shard_id = await loaded_fleet(world, "a", "b")
         name = world.owner(shard_id)
         split = await world.call(name, node.split(shard_id, ""))
@@ -204,10 +315,9 @@ def test_a_splitter_that_wakes_up_late_cannot_commit_over_jobs_taken_in_meanwhil
         world.cont(name)
         await world.until(lambda: not node.split_status(shard_id).is_in_progress, "the splitter has given up")
         await world.until(lambda: split.left not in world.shards.disks, "its copies are gone")
-        await check_everything_is_there_once(world)
         for tenant in TENANTS:
             assert (await world.view(f"late {tenant}")).state.status is JobStatus.SCHEDULED
-        assert [each.id for each in node.topology().shards] == [shard_id]
+        await check_it_is_split_anew(world, shard_id, split)        # by the other one
 
     story()
     assert place

@@ -29,10 +29,11 @@ class Split:
 
     shard_id: str
     phase: SplitPhase
-    left: str                       # the ids of the children
+    left: str                       # the ids of the children; "" as long as no try is under way here
     right: str
     point: str                      # the first hash of the right child
     requested_at: int               # milliseconds since the epoch
+    node: str                       # that was asked
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ async def committed(
         if left.shard not in shards.ids() or shards.by_id(left.shard).undone != left.undone:
             raise Conflict(f"the split of shard {left.shard} was called off by a node that had opened it meanwhile")
         wished = shards.after_split(left.shard, point, *ids, now_ms)
-        if await _is_added(wished, maps):
+        if await is_added(wished, maps):
             return wished
         shards = await newest(maps, shards)
     raise Unavailable(f"the map of shards changed {TRIES_MAX} times while shard {left.shard} was split: try again")
@@ -73,13 +73,13 @@ async def _called_off(left: Seal, shards: ShardMap, maps: MapStore) -> ShardMap:
         if shards.by_id(left.shard).undone > left.undone:
             return shards
         wished = shards.after_calling_off(left.shard)
-        if await _is_added(wished, maps):
+        if await is_added(wished, maps):
             return wished
         shards = await newest(maps, shards)
     raise Unavailable(f"the map of shards changed {TRIES_MAX} times while a split was called off: try again")
 
 
-async def _is_added(wished: ShardMap, maps: MapStore) -> bool:
+async def is_added(wished: ShardMap, maps: MapStore) -> bool:
     """Whether this very version is known to count. If not, it may all the same: an answer can be lost."""
     try:
         await maps.add(wished)

@@ -118,6 +118,7 @@ class JobsNode:
             store,
             self._maps,
             self._teller,
+            node=node_id,
             clock=self._clock,
             new_id=new_id,
             check=self._check_held,
@@ -156,17 +157,18 @@ class JobsNode:
         return self.ownership.is_ready()
 
     async def _look(self) -> None:
-        """A lease on a shard that the map lacks means that the map has changed."""
+        """A lease on a shard that the map lacks means that the map has changed; and splits cut short are begun anew."""
         while True:
             await self._clock.sleep(LOOK_S)
             held = {lease.unit.name for lease in self.ownership.leases()}
             try:
                 if not held <= self._maps.current.ids():
                     await self._maps.refresh()
-            except Unavailable as why:
+            except (Invalid, Unavailable) as why:       # Invalid: written by a later release, or damaged
                 self._teller.map_away(why)
             known = self._maps.current.ids()
             self._teller.map(known=len(known), unowned=len(known - held))
+            self._splitter.resume()
 
     # -- who serves what --------------------------------------------------------------------------------------------
 
@@ -241,17 +243,18 @@ class JobsNode:
         return await self._poller.lease(task_group, worker, tasks_max, wait_s)
 
     async def split(self, shard_id: str, point: str) -> SplitStatus:
-        """With an empty point, in the middle of the range."""
+        """With an empty point, in the middle of the range. Once this returns the wish is durable: if the shard moves
+        meanwhile, whoever holds it next carries it out, and the children have other ids than are told here."""
         _check_id(shard_id)
         try:
-            return self._told(self._splitter.begin(shard_id, point))
+            return _told(await self._splitter.begin(shard_id, point))
         except NotOwner as why:
             raise Conflict(f"shard {shard_id} is not served here ({why}): ask its owner to split it") from why
 
     def split_status(self, shard_id: str) -> SplitStatus:
         _check_id(shard_id)
         split = self._splitter.status(shard_id)
-        return SplitStatus() if split is None else self._told(split)
+        return SplitStatus() if split is None else _told(split)
 
     async def stats(self, shard_id: str) -> ShardStats:
         opened = self._open(shard_id)
@@ -278,11 +281,6 @@ class JobsNode:
             self.ownership.release(Unit(shard_id))
         return is_held
 
-    def _told(self, split: Split) -> SplitStatus:
-        return SplitStatus(
-            split.phase, split.left, split.right, split.point, self.ownership.node_id, split.requested_at
-        )
-
     async def reset(self) -> int:
         if not self._settings.dev_mode:
             raise Forbidden("jobs are forgotten in development only: set jobs.dev_mode")
@@ -293,6 +291,10 @@ class JobsNode:
             await _forget_all(opened)
             self.ownership.release(Unit(shard_id))
         return len(served)
+
+
+def _told(split: Split) -> SplitStatus:
+    return SplitStatus(split.phase, split.left, split.right, split.point, split.node, split.requested_at)
 
 
 RESET_ROWS = 1000               # forgotten in one step

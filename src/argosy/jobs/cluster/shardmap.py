@@ -1,4 +1,4 @@
-"""The map of shards: what should exist. It is durable and changes only when a shard is split.
+"""The map of shards: what should exist. It is durable and changes only when a shard is to be split, or is.
 
 Ids are made once and kept for ever, so the rows of a shard are found again after every restart. Ranges leave no gap and
 do not overlap; a map that breaks this is refused, whoever wrote it.
@@ -16,6 +16,15 @@ SHARDS_MAX = 4096           # of one map; each is a database with threads and me
 FORMAT = 1
 
 
+class SplitWish(msgspec.Struct, frozen=True):
+    """A split that was asked for and is not done; see `wishing`."""
+
+    point: str
+    asked_at: int                       # milliseconds since the epoch
+    node: str                           # that was asked
+    tries: int = 1                      # begun so far
+
+
 class ShardSpec(msgspec.Struct, frozen=True):
     """A shard that should be served."""
 
@@ -24,6 +33,7 @@ class ShardSpec(msgspec.Struct, frozen=True):
     created_at: int                     # milliseconds since the epoch
     parent: str = ""                    # of which it is a part, if it came from a split
     undone: int = 0                     # how many splits of it were called off; see `sealing`
+    wish: SplitWish | None = None
 
 
 class ShardMap(msgspec.Struct, frozen=True):
@@ -51,8 +61,7 @@ class ShardMap(msgspec.Struct, frozen=True):
     def after_split(self, shard_id: str, point: str, left: str, right: str, now_ms: int) -> "ShardMap":
         """The map in which two children stand where the shard stood."""
         parent = self.by_id(shard_id)
-        if len(self.shards) >= SHARDS_MAX:
-            raise Conflict(f"there are {len(self.shards)} shards already, and {SHARDS_MAX} is the most")
+        self.check_room()
         before, after = parent.range.split(point)
         children = [ShardSpec(left, before, now_ms, shard_id), ShardSpec(right, after, now_ms, shard_id)]
         at = self.shards.index(parent)
@@ -60,9 +69,18 @@ class ShardMap(msgspec.Struct, frozen=True):
 
     def after_calling_off(self, shard_id: str) -> "ShardMap":
         """The map in which the shard stays, and no split of it that began before can still be committed."""
-        parent = self.by_id(shard_id)
-        stays = msgspec.structs.replace(parent, undone=parent.undone + 1)
-        return ShardMap(self.version + 1, tuple(stays if spec is parent else spec for spec in self.shards))
+        return self._with(msgspec.structs.replace(spec := self.by_id(shard_id), undone=spec.undone + 1))
+
+    def after_wishing(self, shard_id: str, wish: SplitWish | None) -> "ShardMap":
+        """The map in which the shard is to be split, or with None no longer."""
+        return self._with(msgspec.structs.replace(self.by_id(shard_id), wish=wish))
+
+    def check_room(self) -> None:
+        if len(self.shards) >= SHARDS_MAX:
+            raise Conflict(f"there are {len(self.shards)} shards already, and {SHARDS_MAX} is the most")
+
+    def _with(self, changed: ShardSpec) -> "ShardMap":
+        return ShardMap(self.version + 1, tuple(changed if spec.id == changed.id else spec for spec in self.shards))
 
 
 def first_map(count: int, new_id: Callable[[], str], now_ms: int) -> ShardMap:

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
-from argosy.ownership.backends.etcd_client.faults import Remedy, remedy, translate
+from argosy.ownership.backends.etcd_client.faults import Remedy, is_refusal, remedy, translate
 from argosy.ownership.backends.etcd_client.url import EtcdUrl
 
 R = TypeVar("R", bound=Message)
@@ -25,9 +25,13 @@ R = TypeVar("R", bound=Message)
 CALL_DEADLINE_S = 3.0           # well under a session's TTL, so that a keeper can try twice before it must stop
 PING_AFTER_S = 6.0              # etcd hangs up on clients that ping more often than every 5 s
 PING_TIMEOUT_S = 3.0            # a silent server is therefore noticed within 9 s
+REFUSED_S = 1.0                 # a cluster never reached yet that refuses for so long is told of, not waited for
+REASON_S = 0.5                  # for gRPC to say why it cannot connect, which it knows by then
 RECONNECT_FIRST_S = 0.1
 RECONNECT_CEILING_S = 1.0       # gRPC's own default is two minutes; a node's leases would be gone by then
 REPLY_BYTES_MAX = 64 << 20      # the end of one session with 100 000 leases is one reply of about 10 MB
+
+_CHECK = "check that etcd runs there, and that host, port and TLS are what it listens with"
 
 # With this an endpoint cut off from the majority refuses at once, instead of keeping a call or a watch in the dark.
 _NEEDS_LEADER = ("hasleader", "true")
@@ -102,6 +106,25 @@ class Channel:
 
     async def connect(self, timeout_s: float) -> Any:
         """The endpoint in use if it is connected, else the first that connects."""
+        if (endpoint := await self._connected(timeout_s)) is not None:
+            return endpoint
+        raise self._unreached(timeout_s)
+
+    async def connect_first(self, timeout_s: float) -> Any:
+        """The same for a cluster that was never reached: where nothing listens, the wait ends early.
+
+        Once it was reached a refusal is most likely a restart, so later calls wait as long as they have time.
+        """
+        soon_s = min(REFUSED_S, timeout_s)
+        if (endpoint := await self._connected(soon_s)) is not None:
+            return endpoint
+        if await self._is_refused():
+            raise Unavailable(f"etcd at {self.url} refuses the connection: {_CHECK}")
+        if (endpoint := await self._connected(timeout_s - soon_s)) is not None:
+            return endpoint
+        raise self._unreached(timeout_s)
+
+    async def _connected(self, timeout_s: float) -> Any | None:
         if self.is_closed:
             raise Unavailable(f"the connection to {self.url} has been closed: open a new one")
         if self._current.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
@@ -119,10 +142,14 @@ class Channel:
             if not race.cancelled() and race.exception() is None:
                 self._current = races[race]
                 return self._current
-        raise Unavailable(
-            f"no endpoint of {self.url} could be reached within {timeout_s:.1f} s: check that etcd runs there, and "
-            "that host, port and TLS are what it listens with"
-        )
+        return None
+
+    def _unreached(self, timeout_s: float) -> Unavailable:
+        return Unavailable(f"no endpoint of {self.url} could be reached within {timeout_s:.1f} s: {_CHECK}")
+
+    async def _is_refused(self) -> bool:
+        """Whether nothing listens at any endpoint. One that is silent, or slow to shake hands, may still answer."""
+        return all(await asyncio.gather(*(_refuses(endpoint) for endpoint in self._endpoints)))
 
     def failure(self, error: grpc.aio.AioRpcError, endpoint: Any, what: str) -> ArgosyError:
         """The error to raise; the next call keeps away from an endpoint that cannot serve."""
@@ -203,6 +230,20 @@ class Stream(Generic[R]):
 
 class StaleToken(Unavailable):
     """The login has run out or the server has forgotten it; the token is gone, so the next call logs in."""
+
+
+async def _refuses(endpoint: Any) -> bool:
+    """gRPC tells only a call why there is no connection. It is not sent then; if it is after all, it only reads."""
+    if endpoint.get_state() is not grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+        return False
+    start = endpoint.unary_unary(
+        "/etcdserverpb.KV/Range", pb.RangeRequest.SerializeToString, pb.RangeResponse.FromString
+    )
+    try:
+        await start(pb.RangeRequest(key=b"\0"), timeout=REASON_S)
+    except grpc.aio.AioRpcError as error:
+        return is_refusal(error)
+    return False
 
 
 async def _once(request: Message) -> AsyncIterator[Message]:

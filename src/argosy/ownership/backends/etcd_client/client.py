@@ -20,10 +20,13 @@ class EtcdClient:
 
     @classmethod
     async def open(cls, url: EtcdUrl, *, connect_timeout_s: float = CALL_DEADLINE_S) -> Self:
-        """Connects and logs in, so that a wrong address or password is found here and not later."""
+        """Connects and logs in, so that a wrong address or password is found here and not later.
+
+        Unavailable after a second if nothing listens there, else after `connect_timeout_s`.
+        """
         channel = Channel(url)
         try:
-            await channel.connect(connect_timeout_s)
+            await channel.connect_first(connect_timeout_s)
             await channel.log_in()
         except BaseException:
             await channel.close()

@@ -58,5 +58,10 @@ def translate(error: grpc.aio.AioRpcError, what: str, where: str) -> ArgosyError
     return Unavailable(f"{what}: {where} answered {code.name.lower()}: {text}")
 
 
+def is_refusal(error: grpc.aio.AioRpcError) -> bool:
+    """Whether no connection could be made because nothing listens there."""
+    return error.code() is StatusCode.UNAVAILABLE and "connection refused" in _text(error).lower()
+
+
 def _text(error: grpc.aio.AioRpcError) -> str:
     return str(error.details() or "no details")
