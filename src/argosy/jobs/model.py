@@ -230,6 +230,7 @@ class TaskLease(msgspec.Struct, frozen=True, array_like=True):
     task_group: str
     started_at: int
     expires_at: int
+    lease_ms: int = 0                   # that the worker was told of, and goes by; 0 in old rows
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):

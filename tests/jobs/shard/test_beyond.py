@@ -268,6 +268,30 @@ async def test_a_longer_setting_holds_for_jobs_that_are_done_already() -> None:
     assert await world.shard.find(T) == []
 
 
+async def test_a_lease_ends_in_time_on_a_node_whose_clock_is_behind(world: World) -> None:
+    job = await world.put()
+    await world.lease_one()
+    world.now -= 3_600_000
+    await world.reopen()
+    await world.pass_time(world.options.lease_ms - 1)
+    assert await world.status(job) == JobStatus.RUNNING
+    await world.pass_time(1)
+    assert await world.status(job) != JobStatus.RUNNING
+
+
+async def test_a_lease_that_was_given_for_longer_lasts_longer_where_others_do_not(world: World) -> None:
+    job, long_ms = await world.put(), world.options.lease_ms
+    leased = await world.lease_one()
+    world.options = ShardOptions(lease_ms=long_ms // 10)
+    await world.reopen()
+    await world.pass_time(long_ms - 1)
+    await world.shard.heartbeat("w", leased.task.id)
+    await world.pass_time(long_ms - 1)
+    assert await world.status(job) == JobStatus.RUNNING
+    await world.pass_time(1)
+    assert await world.status(job) != JobStatus.RUNNING
+
+
 async def test_many_are_forgotten_in_bounded_steps() -> None:
     world = await kept_for(1_000)
     for _ in range(250):

@@ -13,7 +13,7 @@ class Running:
     """A lease, and of the job it runs what reporting needs; `job` is None for the refresh of a limit."""
 
     lease: TaskLease
-    expires_at: int                     # may be later than the row says: a shard that moved gives every lease time anew
+    expires_at: int                     # not always what the row says: a shard that moved gives every lease time anew
     job: Job | None = None
     cancelled_at: int = 0
     progress: bytes = b""

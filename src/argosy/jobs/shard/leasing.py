@@ -107,7 +107,7 @@ def lease_entry(step: Step, worker: str, taken: tuple[str, str, Entry], job: Job
 def run(step: Step, worker: str, task: RunAttempt, job: Job, was: Standing) -> LeasedTask:
     """The lease, the attempt and the state that say that a worker has it."""
     lease_ms = step.options.lease_ms
-    lease = TaskLease(worker, task, job.task_group, step.now, step.now + lease_ms)
+    lease = TaskLease(worker, task, job.task_group, step.now, step.now + lease_ms, lease_ms)
     step.put_lease(lease)
     step.put_attempt(job.tenant, job.id, Attempt(task.attempt, task.id, AttemptStatus.RUNNING, step.now, worker))
     step.put_state(job.tenant, job.id, was, State(JobStatus.RUNNING, step.now, task.attempt, task.relative_attempt))
@@ -128,10 +128,11 @@ def _lease_refreshes(step: Step, task_group: str, worker: str) -> list[LeasedRef
             # Those who waited were served before the question came due.
             step.put_floating(slot, replace(step.memory.floating[slot], is_refreshing=False))
             continue
-        lease = TaskLease(worker, task, task_group, step.now, step.now + step.options.lease_ms)
+        lease_ms = step.options.lease_ms
+        lease = TaskLease(worker, task, task_group, step.now, step.now + lease_ms, lease_ms)
         step.put_lease(lease)
         step.memory.leases.add(task.id, Running(lease, lease.expires_at))
-        leased.append(LeasedRefresh(task, step.memory.floating[slot], step.options.lease_ms))
+        leased.append(LeasedRefresh(task, step.memory.floating[slot], lease_ms))
     if due is not None and not due.items:
         del step.memory.refreshes[task_group]
     return leased
@@ -165,7 +166,7 @@ async def heartbeat(core: Core, worker: str, task_id: str, progress: bytes | Non
         await core.settle()
         raise
     with core.step() as step:
-        expires_at = step.now + step.options.lease_ms
+        expires_at = step.now + max(step.options.lease_ms, running.lease.lease_ms)
         running.lease = replace(running.lease, expires_at=expires_at)
         running.expires_at = max(running.expires_at, expires_at)
         step.put_lease(running.lease)

@@ -92,12 +92,13 @@ async def _load_slots(core: Core) -> None:
 
 
 async def _load_leases(core: Core) -> None:
+    """Each runs anew from now on: when it would have ended was told by the clock of the node that had the shard."""
     leases = [decode_lease(value) async for _, value in _rows(core, keys.LEASE)]
-    least = core.now_ms() + core.options.lease_ms
+    now = core.now_ms()
     for chunk in _chunks(leases):
         rows = iter(await core.ledger.get_many([key for lease in chunk for key in _keys_of(lease)]))
         for lease in chunk:
-            running = Running(lease, max(least, lease.expires_at))
+            running = Running(lease, now + max(core.options.lease_ms, lease.lease_ms))
             if not isinstance(lease.task, RefreshLimit):
                 job_row, state_row = next(rows), next(rows)
                 assert job_row is not None, f"task {lease.task.id} runs for a job that is not there"
