@@ -8,6 +8,7 @@ With `open_store("redis://…")` or `open_store("etcd://…")` the same code is 
 # ruff: noqa: T201  (an example prints)
 
 import asyncio
+from functools import partial
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.ownership.backends.opening import open_store
@@ -56,7 +57,7 @@ async def main() -> None:
         node = OwnershipNode(
             store, Wishes(), Indexes(), Memory(free_bytes), node_id=name, address=f"{name}:6070", settings=SETTINGS
         )
-        node.observers.append(lambda change, name=name: tell(changes, name, change))
+        node.observers.append(partial(tell, changes, name))
         nodes[name] = node
         running.append(asyncio.create_task(node.run()))
 

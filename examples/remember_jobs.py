@@ -21,7 +21,8 @@ async def main(path: Path) -> None:
         while (job := await store.run(jobs.claim("worker-1", lease_ms=30_000))) is not None:
             print(f"hello, {job.params['name']}")
             assert await store.run(jobs.complete(job.job_id, "worker-1", job.fence))
-        print(f"{await store.run(jobs.count(JobState.COMPLETED))} jobs done")
+        done = await store.run(jobs.count(JobState.COMPLETED))
+        print(f"{done} jobs done")
     finally:
         await store.close()
 

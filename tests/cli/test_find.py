@@ -42,3 +42,10 @@ def test_whoever_does_not_answer_is_named(name: str) -> None:
 def test_an_error_is_told_in_json_to_machines() -> None:
     code, words = said("nothing.py", "--json")
     assert (code, json.loads(words)["error"]["kind"]) == (2, "NotFound")
+
+
+def test_a_host_alone_is_no_url() -> None:
+    answer = CliRunner().invoke(find, [__file__, "--url", "127.0.0.1:3000"])
+    assert (answer.exit_code, answer.stderr) == (
+        2, "error: '127.0.0.1:3000' is no URL: write http://host:port or https://host\n",
+    )  # fmt: skip

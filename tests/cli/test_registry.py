@@ -218,3 +218,11 @@ def test_memory_is_measured_and_told(valkey: Valkey, monkeypatch: pytest.MonkeyP
 def test_memory_is_not_measured_on_a_file() -> None:
     answer = run("memory", "--url", "sqlite:///registry.db")
     assert (answer.exit_code, "memory is measured on a server" in answer.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("url", ["registry.db", "ftp://host/registry", "sqlite:registry.db"])
+@pytest.mark.parametrize("command", ["check", "migrate", "memory"])
+def test_what_names_no_registry_is_told_as_it_was_typed(command: str, url: str) -> None:
+    answer = run(command, "--url", url)
+    assert answer.exit_code == 2
+    assert answer.stderr.startswith(f"error: {url!r} names no registry: the URL begins with one of sqlite://, redis://")

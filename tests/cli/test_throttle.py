@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from argosy.cli import root, throttle_top
 from argosy.cli.root import cli
+from argosy.sim import throttle_eval
 from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
 from tests.servers.valkey import Valkey
 
@@ -64,6 +65,16 @@ def test_an_evaluation_that_cannot_be_is_refused(words: tuple[str, str], complai
     answer = run("eval", *words)
     assert answer.exit_code == 2
     assert complaint in answer.stderr
+
+
+def test_pictures_that_cannot_be_drawn_are_refused_before_anything_is_reckoned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle_eval, "evaluate", lambda *_, **__: pytest.fail("it was reckoned"))
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "pictures"
+    answer = run("eval", "--out", str(folder))
+    assert (answer.exit_code, answer.stderr) == (2, f"error: the folder {folder} cannot be made: Not a directory\n")
 
 
 # -- top --------------------------------------------------------------------------------------------------------------
@@ -135,3 +146,9 @@ def test_a_store_that_is_away_is_told_and_no_password_with_it(server: Valkey) ->
     assert answer.exit_code == 1
     assert "cannot be reached" in json.loads(answer.stderr)["error"]["message"]
     assert "hidden-word" not in answer.stderr
+
+
+def test_looks_that_never_come_are_refused(server: Valkey) -> None:
+    answer = run("top", "--url", server.url, "--interval", "nan")
+    assert answer.exit_code == 2
+    assert "nan is no number of seconds" in answer.stderr

@@ -14,6 +14,7 @@ import click
 
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
 from argosy.base.redact import redact
+from argosy.cli.ipni_client import checked_url
 from argosy.cli.output import json_option, print_json, progress
 from argosy.cli.search_screen import safe_name
 from argosy.cli.settings import config_option, load
@@ -45,7 +46,7 @@ def find(ctx: click.Context, names: tuple[str, ...], url: str | None, config: Pa
     try:
         with progress("hashing") as show:
             multihashes = [_multihash(name, show) for name in names]
-        found = asyncio.run(_ask(url or _front_door(config), multihashes))
+        found = asyncio.run(_ask(checked_url(url) if url else _front_door(config), multihashes))
     except ArgosyError as error:
         message = redact(str(error))
         failure = {"error": {"kind": type(error).__name__, "status": error.status, "message": message}}

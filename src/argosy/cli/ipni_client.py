@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from argosy.base.errors import Invalid
 from argosy.cli.output import json_option
 from argosy.cli.settings import config_option, load
 
@@ -39,7 +40,8 @@ class Reach:
         here = loaded.get(IndexerHttpSettings)
 
         def at(port: int | None, given: str | None) -> str:
-            return given or self.url or f"http://{here.host}:{here.port if port is None else port}"
+            named = given or self.url
+            return checked_url(named) if named else f"http://{here.host}:{here.port if port is None else port}"
 
         return IndexerClient(
             at(here.admin_port, self.admin_url),
@@ -56,6 +58,13 @@ class Reach:
                 return await question(client)
 
         return asyncio.run(asked())
+
+
+def checked_url(text: str) -> str:
+    """The URL itself, if it is one of HTTP: `host:port` alone is what people type, and nothing that can be asked."""
+    if not text.startswith(("http://", "https://")) or not text.partition("://")[2]:
+        raise Invalid(f"{text!r} is no URL: write http://host:port or https://host")
+    return text
 
 
 _OPTIONS = (

@@ -4,15 +4,16 @@ import asyncio
 import functools
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import click
 
-from argosy.base.errors import Invalid
-from argosy.cli.output import json_option
+from argosy.base.errors import Invalid, NotFound, Unavailable
+from argosy.cli.output import json_option, status
 from argosy.cli.settings import config_option
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ class Reach:
         token = self.token or next(iter(settings.tokens), None)
         return JobsClient.connect(*addresses, tenant=tenant, token=token, credentials=self._credentials())
 
+    def _check_that_it_is_there(self) -> None:
+        """Opening makes a broker of any folder, so that one who mistypes would be told that it has no such jobs."""
+        for address in self.addresses:
+            parts = urlsplit(address)
+            if parts.scheme == "file" and not Path(unquote(parts.path)).exists():
+                raise NotFound(f"there are no jobs at {address}: check --address")
+
     def _credentials(self) -> Any:
         from argosy.jobs.sdk.grpc import channel_credentials
 
@@ -62,14 +70,26 @@ class Reach:
         ca, cert, key = (None if path is None else path.read_bytes() for path in (self.ca, self.cert, self.key))
         return channel_credentials(ca=ca, cert=cert, key=key)
 
-    def ask(self, question: "Callable[[JobsClient], Awaitable[T]]") -> T:
-        """One thing, of a client that is opened for it."""
+    def ask(
+        self, question: "Callable[[JobsClient], Awaitable[T]]", *, doing: str | None = None, may_create: bool = True
+    ) -> T:
+        """One thing, of a client that is opened for it. Somebody who is watching is shown what it is `doing`."""
+        if not may_create:
+            self._check_that_it_is_there()
 
         async def asked() -> T:
             async with self.client() as client:
                 return await question(client)
 
-        return asyncio.run(asked())
+        try:
+            with nullcontext() if doing is None else status(doing):
+                return asyncio.run(asked())
+        except Unavailable as error:
+            if type(error) is not Unavailable or "did not answer" not in str(error):
+                raise
+            raise Unavailable(
+                f"{error}: is a broker up there? `argosy serve --role jobs` is one, and --address names its gRPC port"
+            ) from None
 
 
 def _settings(config: Path | None) -> "JobsSettings":

@@ -53,7 +53,7 @@ def put(
 @reach_options
 def list_schedules(reach: Reach, as_json: bool) -> None:
     """List schedules, and when each comes round next."""
-    found = reach.ask(lambda client: client.schedules())
+    found = reach.ask(lambda client: client.schedules(), doing="looking", may_create=False)
     if as_json:
         print_json([
             {
@@ -75,7 +75,7 @@ def list_schedules(reach: Reach, as_json: bool) -> None:
 @reach_options
 def delete(reach: Reach, name: str, as_json: bool) -> None:
     """Forget a schedule; jobs that came of it stay."""
-    reach.ask(lambda client: client.delete_schedule(name))
+    reach.ask(lambda client: client.delete_schedule(name), doing="asking", may_create=False)
     if as_json:
         print_json({"name": name})
     else:

@@ -210,10 +210,14 @@ async def _measure(url: str, runs: int) -> "Accounting":
 
 def settings(config: Path | None, url: str | None, namespace: str | None) -> "RegistrySettings":
     """The settings with what the options override. A registry inside another process cannot be looked at."""
+    from argosy.registry.backends.opening import SCHEMES
     from argosy.registry.settings import RegistrySettings
 
     wished = load(config).get(RegistrySettings)
     wished = replace(wished, url=url or wished.url, namespace=namespace or wished.namespace)
+    if not wished.url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES if scheme != "memory")
+        raise Invalid(f"{redact(wished.url)!r} names no registry: the URL begins with one of {known}")
     if wished.url.startswith("memory:"):
         raise Invalid(f"{wished.url} lives inside one process: name a registry with --url URL")
     return wished

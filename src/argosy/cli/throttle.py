@@ -10,6 +10,7 @@ import click
 
 from argosy.base.errors import Invalid
 from argosy.cli.output import json_option, print_json, print_table, progress
+from argosy.cli.seconds import Seconds
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def evaluate(
     from argosy.sim.throttle_load import scenario
 
     chosen, counts = [scenario(name) for name in names or SCENARIOS], _counts(instances)
+    if out is not None:
+        _make(out)                      # now, because what cannot be drawn should not be reckoned for minutes
     with progress("eval") as told:
         report = run(chosen, seeds=seeds, instances=counts, jobs=jobs or os.cpu_count() or 1, progress=told)
     if out is not None:
@@ -68,9 +71,15 @@ def _counts(text: str) -> list[int]:
 def _draw(report: "EvalReport", folder: Path) -> None:
     from argosy.sim.throttle_plot import PICTURES
 
-    folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
         (folder / name).write_text(draw(report))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"the folder {folder} cannot be made: {error.strerror}") from None
 
 
 _COLUMNS = ("scenario", "throttle", "Jain", "±", "raw Jain", "utilisation", "worst", "failures", "throttled")
@@ -90,7 +99,7 @@ def _rows(report: "EvalReport") -> list[tuple[object, ...]]:
 @click.option("--namespace", metavar="NAME", help="First part of every key; as in the settings.")
 @click.option("--count", type=click.IntRange(1, TOP_MAX), default=20, help="Buckets to show.")
 @click.option("--client", "clients", metavar="ID", multiple=True, help="Show where this client stands, too.")
-@click.option("--interval", "interval_s", type=click.FloatRange(0.1, 60), default=1.0, help="Seconds between looks.")
+@click.option("--interval", "interval_s", type=Seconds(0.1, 60), default=1.0, help="Seconds between looks.")
 @click.option("--once", is_flag=True, help="Look once, and end.")
 @config_option
 @json_option

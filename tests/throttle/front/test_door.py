@@ -1,11 +1,21 @@
 """Who is asked at all, and for what."""
 
+from typing import Any
+
 import pytest
 
 from argosy.base.errors import Invalid
 from argosy.throttle.front.calls import AsgiCall
 from argosy.throttle.front.door import ANONYMOUS, Asked, Door
-from argosy.throttle.front.extract import ID_LENGTH_MAX
+from argosy.throttle.front.extract import (
+    ID_LENGTH_MAX,
+    all_of,
+    by_address,
+    by_api_key,
+    by_header,
+    by_path,
+    first_of,
+)
 from argosy.throttle.model import COST_MAX
 from tests.throttle.front.stage import scope_of
 
@@ -54,3 +64,21 @@ def test_a_cost_that_is_none_is_an_error(cost: float) -> None:
 def test_exempt_paths_are_a_list_of_paths(exempt: list[str]) -> None:
     with pytest.raises(Invalid, match="exempt"):
         Door(None, None, exempt)
+
+
+@pytest.mark.parametrize("maker", [by_address, by_api_key, by_header, by_path, first_of, all_of])
+def test_an_extractor_that_was_not_made_is_refused_before_the_first_request(maker: Any) -> None:
+    with pytest.raises(Invalid, match=rf"call it, client_of={maker.__name__}\("):
+        Door(maker, None, ())
+
+
+def test_a_name_is_no_extractor() -> None:
+    anything: Any = "x-client"
+    with pytest.raises(Invalid, match="client_of is a function from a call to a client's id, not 'x-client'"):
+        Door(anything, None, ())
+
+
+def test_an_id_that_is_a_number_is_told() -> None:
+    number: Any = 7
+    with pytest.raises(Invalid, match="a client's id is text or bytes, not 7: mend the function client_of"):
+        ask(Door(lambda _: number, None, ()))
