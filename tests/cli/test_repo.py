@@ -82,11 +82,21 @@ def test_a_second_wish_for_the_same_is_a_conflict(catalog: Catalog) -> None:
     assert "already has url" in answer.stderr
 
 
+def test_what_is_already_there_keeps_nothing_else_out_and_both_are_told(catalog: Catalog) -> None:
+    catalog.ask("add", A)
+    answer = catalog.run("add", B, A, "https://example.org/o/c")
+    assert (answer.exit_code, answer.stdout) == (1, "example.org/o/b is wished for\nexample.org/o/c is wished for\n")
+    assert "'example.org/o/a' is already in the catalog" in answer.stderr
+    assert sorted(catalog.names()) == ["example.org/o/a", "example.org/o/b", "example.org/o/c"]
+
+
 @pytest.mark.parametrize("verb", ["pin", "unpin", "reindex", "drop"])
 def test_what_is_not_in_the_catalog_is_told(catalog: Catalog, verb: str) -> None:
     answer = catalog.run(verb, "nothing")
     assert answer.exit_code == 1
-    assert "'nothing'" in answer.stderr
+    assert answer.stderr == (
+        "error: the catalog has no repository 'nothing': `argosy repo list` shows those it has\n"
+    )
 
 
 def test_a_list_is_imported_whole_and_twice_does_no_harm(catalog: Catalog) -> None:
@@ -100,4 +110,17 @@ def test_a_list_with_one_wrong_line_imports_nothing(catalog: Catalog) -> None:
     answer = catalog.run("import", "-", stdin=f"{A}\n--upload-pack=x\n")
     assert answer.exit_code == 2
     assert "line 2" in answer.stderr
+    assert catalog.names() == []
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
+def test_a_list_that_cannot_be_read_is_told_and_imports_nothing(
+    catalog: Catalog, tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "list.txt"
+    if content is not None:
+        path.write_bytes(content)
+    answer = catalog.run("import", str(path))
+    assert answer.exit_code == 2
+    assert answer.stderr.startswith(f"error: '{path}' cannot be read as text")
     assert catalog.names() == []

@@ -67,6 +67,7 @@ def test_under_headings_definitions_are_told(library: Path) -> None:
     assert run("Shelf", "src", "--heading").stdout == (
         "src/shelf.py\n4:class Shelf:  ‹class›\n\nsrc/reader.py\n1:from shelf import Shelf\n3:shelf = Shelf()\n"
     )
+    assert "‹class›" not in run("Shelf", "src", "--heading", "--no-symbols").stdout
 
 
 def test_context_is_shown_around_a_match(library: Path) -> None:
@@ -87,7 +88,6 @@ def test_context_is_shown_around_a_match(library: Path) -> None:
         (["aXb -a.b", "-F"], set()),
         (["end -x", "--keyword"], set()),
         (["sym:put"], {"src/shelf.py", "tests/test_shelf.py"}),
-        (["sym:put", "--no-symbols"], set()),
         (["shelf file:^src/"], {"src/reader.py", "src/shelf.py"}),
         (["shelf", "src"], {"src/reader.py", "src/shelf.py"}),
         (["shelf", "tests", "src/shelf.py"], {"tests/test_shelf.py", "src/shelf.py"}),
@@ -173,13 +173,24 @@ def test_what_is_cut_short_is_told_with_the_option_that_helps(library: Path) -> 
     assert len(answer.stdout.splitlines()) == 1
 
 
+@pytest.mark.parametrize("option", ["--max-files", "--max-matches", "--match-limit", "--context"])
+@pytest.mark.parametrize("form", ["--jsonl", "--vimgrep", "--no-heading"])
+def test_a_number_beyond_all_bounds_means_all(library: Path, option: str, form: str) -> None:
+    answer = run("append", form, option, "9" * 30)
+    assert (answer.exit_code, answer.stderr) == (0, "")
+    assert "self.books.append(book)" in answer.stdout
+
+
 def test_a_search_that_stops_early_says_so(library: Path) -> None:
     for number in range(12):                            # more than is looked at in one go
         written(library, {f"many/{number:02}.txt": "word " * 350_000})
     answer = run("-c", "word", "many", "--match-limit", "1000")
     assert answer.exit_code == 0
-    assert "note: stopped after 1,000 matches: go on with --match-limit N" in answer.stderr
-    assert len(answer.stdout.splitlines()) < 12
+    counts = [int(line.rpartition(":")[2]) for line in answer.stdout.splitlines()]
+    assert len(counts) < 12
+    assert answer.stderr == (
+        f"note: stopped after {sum(counts):,} matches, past the limit of 1,000 in a path: go on with --match-limit N\n"
+    )
     assert len(lines("-c", "word", "many", "--match-limit", "0")) == 12
 
 
@@ -197,6 +208,8 @@ def test_long_lines_are_clipped_and_told(library: Path) -> None:
     assert answer.stdout.endswith("…\n")
     (place,) = lines("--vimgrep", "needle")
     assert place.startswith("long.txt:1:9001:")
+    for names in ("-l", "-c"):                          # no line is shown, so none in part
+        assert run(names, "needle").stderr == ""
 
 
 def test_the_cost_is_told_if_asked(library: Path) -> None:
@@ -272,6 +285,7 @@ def test_a_working_copy_is_searched_as_it_lies_on_the_disk_unless_branches_are_n
         (["x", "-c", "-l"], "an answer has one form"),
         (["x", "--vimgrep", "--json"], "an answer has one form"),
         (["x", "-0"], "use it with --files-with-matches"),
+        (["x -(a or sym:b)", "--no-symbols"], "sym: finds definitions, and --no-symbols leaves them out"),
         (["x", "--max-files", "-1"], "-1"),
     ],
 )
@@ -331,16 +345,28 @@ def test_a_file_that_cannot_be_read_is_counted_and_the_rest_is_searched() -> Non
         (root / "closed.txt").chmod(0)
         (root / "shut.txt").chmod(0)
         with powerless():
-            answer = run("needle", name)
+            answer, nothing = run("needle", name), run("nowhere", name)
     assert (answer.exit_code, answer.stdout) == (0, f"{name}/open.txt:1:needle\n")
     warning = f"warning: 2 files could not be read, such as {name}/"
     assert answer.stderr in {f"{warning}closed.txt\n", f"{warning}shut.txt\n"}
+    assert nothing.exit_code == 2                       # it may be in one of them
 
 
 def test_what_the_terminal_cannot_write_is_written_out(library: Path) -> None:
     written(library, {"umlaut.txt": "needle ä ✓"})
     runner = CliRunner(charset="ascii")
     assert runner.invoke(cli, ["search", "needle"]).stdout == "umlaut.txt:1:needle \\xe4 \\u2713\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "code", "told"),
+    [(1, 2, "error: the answer could not be written (stdout is closed): check where it goes\n"), (2, 0, "")],
+)
+def test_a_closed_stream_is_no_defect(library: Path, closed: int, code: int, told: str) -> None:
+    command = [sys.executable, "-m", "argosy.cli", "search", "-l", "place"]
+    answer = subprocess.run(["sh", "-c", f'exec "$@" {closed}>&-', "sh", *command], capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (code, told)
+    assert answer.stdout == ("notes.txt\n" if code == 0 else "")
 
 
 @pytest.mark.parametrize("library_name", ["numba", "numpy", "re2"])

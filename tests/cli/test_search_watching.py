@@ -1,14 +1,16 @@
 """Work in a thread of its own: its result and its errors are this thread's, and Ctrl-C waits for nobody."""
 
 import signal
+import sys
 import threading
+from io import StringIO
 
 import pytest
 from numba.core import event
 
 from argosy.base.errors import Invalid
 from argosy.cli import search_engine
-from argosy.cli.search_watching import COMPILING, Stage, View, watched
+from argosy.cli.search_watching import COMPILING, QUIET_S, TICK_S, Stage, View, watched
 
 
 def test_what_the_work_gives_is_given() -> None:
@@ -87,6 +89,25 @@ def test_a_long_wait_for_the_compiler_is_explained_once_even_if_nobody_watches(
         stage.is_compiling = False
         view.draw()
     assert capsys.readouterr().err == f"{COMPILING}\n"
+
+
+class Screen(StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_shows_how_far_the_work_is_from_its_first_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    stage = Stage("indexing", (1_000_000, 10_000_000))
+    with View(stage) as view:
+        for _ in range(int(QUIET_S / TICK_S) + 1):
+            view.draw()
+    shown = screen.getvalue()
+    assert "1.0/10.0 MB" in shown
+    assert "bytes" not in shown                         # of a total that nobody has told
 
 
 def test_a_warm_engine_is_loaded_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:

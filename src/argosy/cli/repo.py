@@ -67,22 +67,26 @@ def add(
         raise Invalid("--name is for one address: leave it out, or add them one by one")
     found = [typed(text) for text in addresses]
 
-    async def wish(store: "RegistryStore") -> list["Repository"]:
-        return [
-            await store.run(
-                catalog.add(
+    async def wish(store: "RegistryStore") -> tuple[list["Repository"], list[str]]:
+        rows, refused = [], []
+        for address in found:
+            try:
+                wished = catalog.add(
                     name or address.name, address.url, branches=branches, is_pinned=pin, replicas=replicas
                 )
-            )
-            for address in found
-        ]
+                rows.append(await store.run(wished))
+            except Conflict as error:       # the others are added all the same, and told
+                refused.append(str(error))
+        return rows, refused
 
-    rows = ask(config, registry, wish)
-    if as_json:
+    rows, refused = ask(config, registry, wish)
+    if as_json and rows:
         print_json([asdict(row) for row in rows])
-    else:
+    elif not as_json:
         for row in rows:
             click.echo(f"{row.repo_id} is wished for")
+    if refused:
+        raise Conflict("; ".join(refused))
 
 
 @repo.command("list")
@@ -148,7 +152,7 @@ def drop(name: str, registry: str | None, config: Path | None, as_json: bool) ->
     async def remove(store: "RegistryStore") -> "Repository":
         known = await store.run(catalog.read(name))
         if known is None or not await store.run(catalog.remove(name)):
-            raise NotFound(f"the catalog has no repository {name!r}: `argosy repo list` shows those it has")
+            raise NotFound(name)
         return known
 
     _change(name, remove, "no longer wished for", registry, config, as_json)
@@ -167,8 +171,12 @@ def import_repositories(file: str, registry: str | None, config: Path | None, as
     from argosy.registry import catalog
     from argosy.search.catalog.importing import read_list
 
-    with click.open_file(file, encoding="utf-8") as stream:
-        wishes = read_list(stream.read())
+    try:
+        with click.open_file(file, encoding="utf-8") as stream:
+            text = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{file!r} cannot be read as text ({error}): check it, nothing was imported") from error
+    wishes = read_list(text)
 
     async def wish(store: "RegistryStore") -> dict[str, int]:
         counts = {"added": 0, "already there": 0}
@@ -205,7 +213,11 @@ def _change(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    row = ask(config, registry, change)
+    try:
+        row = ask(config, registry, change)
+    except NotFound as error:
+        known = "`argosy repo list` shows those it has"
+        raise NotFound(f"the catalog has no repository {name!r}: {known}") from error
     if as_json:
         print_json(asdict(row))
     else:

@@ -1,7 +1,7 @@
 """`argosy search`: the engine on what is in front of you, with no server and nothing left on the disk.
 
 Exit codes are those of grep: 0 something was found, 1 nothing was, 2 there was an error, and 130 after Ctrl-C. An
-answer that found nothing because it was cut short proves nothing, so that is an error as well.
+answer that found nothing proves nothing if it was cut short or a file could not be read: that is an error as well.
 """
 
 import os
@@ -71,11 +71,13 @@ class _Result:
     def code(self) -> int:
         if self.answer.files or self.repositories:
             return FOUND
-        return NOTHING if self.answer.is_complete else FAILED
+        return NOTHING if self.answer.is_complete and not self.survey.unread else FAILED
 
 
 def _answered(flags: Flags) -> int:
     look = flags.look()
+    if sys.stdout is None:          # how Python is told that it was closed
+        raise Unavailable("the answer could not be written (stdout is closed): check where it goes")
     try:
         query = parsed(flags)
         result = watched(lambda stage: _work(flags, query, look, stage))
@@ -95,7 +97,7 @@ def _answered(flags: Flags) -> int:
         raise Unavailable(f"the answer could not be written ({error.strerror}): check where it goes") from error
     _say(unsearched(result.survey))
     if not flags.is_for_machines:
-        _say(cut_short(result.answer, result.options))
+        _say(cut_short(result.answer, result.options, has_lines=look is Look.TEXT))
     if flags.stats:
         _say(costs(result.answer, result.shelf, result.survey))
     return result.code

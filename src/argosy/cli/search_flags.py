@@ -12,10 +12,12 @@ from argosy.base.errors import Invalid
 if TYPE_CHECKING:
     from argosy.search.model import Options
     from argosy.search.query import Parsed
+    from argosy.search.query.tree import Query
 
 FILES_MAX = 50                      # shown unless more are asked for; names and counts are shown of all
 MATCH_LIMIT = 100_000               # in one repository: a query that finds more is answered by its best so far
 TIME_S = 20.0
+COUNT_MAX = 1_000_000_000           # of anything: more than there is, and what kernels can count with
 
 C = TypeVar("C", bound=Callable[..., Any])
 _COUNT = click.IntRange(min=0)
@@ -92,10 +94,24 @@ def parsed(flags: Flags) -> "Parsed":
 
     kind = PatternType(flags.pattern_type or "regex")
     found = parse(flags.query, pattern_type=kind)
+    if not flags.symbols and _asks_for_definitions(found.query):
+        raise Invalid("sym: finds definitions, and --no-symbols leaves them out: leave out one of the two")
     if flags.case is None:
         return found
     # The text is known to be whole, so what is put at its end is a word of its own.
     return parse(f"{flags.query} case:{flags.case}", pattern_type=kind)
+
+
+def _asks_for_definitions(query: "Query") -> bool:
+    from argosy.search.query.tree import And, Boost, Not, Or, Symbol, Type
+
+    match query:
+        case And(children) | Or(children):
+            return any(map(_asks_for_definitions, children))
+        case Not(child) | Boost(child, _) | Type(_, child):
+            return _asks_for_definitions(child)
+        case _:
+            return isinstance(query, Symbol)
 
 
 def options(flags: Flags, query: "Parsed", look: Look) -> "Options":
@@ -108,12 +124,12 @@ def options(flags: Flags, query: "Parsed", look: Look) -> "Options":
         shown = 0 if flags.is_for_all else FILES_MAX
     standard = Options()
     return Options(
-        files_max=shown,
-        matches_max=0 if flags.is_for_all else flags.max_matches,
+        files_max=min(shown, COUNT_MAX),
+        matches_max=0 if flags.is_for_all else min(flags.max_matches, COUNT_MAX),
         file_matches_max=1 if flags.is_for_all else 0,          # the count of all is told with the file
-        index_match_limit=flags.match_limit,
+        index_match_limit=min(flags.match_limit, COUNT_MAX),
         wall_time_s=flags.max_time,
-        context_lines=flags.context if look is Look.TEXT else 0,
+        context_lines=min(flags.context, COUNT_MAX) if look is Look.TEXT else 0,
         form=Form.CHUNKS if flags.is_for_machines else Form.LINES,
         use_bm25=flags.bm25,
         # A column is counted from the start of its line, so that has to be there.

@@ -23,13 +23,15 @@ def unsearched(found: Survey) -> Iterator[str]:
         yield f"note: {_files(large)} too large to be searched: let some in, up to {most} MiB, with --large-file GLOB"
 
 
-def cut_short(answer: "Answer", options: "Options") -> Iterator[str]:
-    """Every bound that was met, and the option that moves it."""
+def cut_short(answer: "Answer", options: "Options", *, has_lines: bool) -> Iterator[str]:
+    """Every bound that was met, and the option that moves it; `has_lines` if lines are shown."""
     from argosy.search.model import Reached
 
     stats, reached = answer.stats, answer.reached
     if Reached.INDEX_MATCHES in reached:
-        yield f"note: stopped after {options.index_match_limit:,} matches: go on with --match-limit N"
+        # What is looked at in one go is finished, so there may be many more than the limit.
+        found, most = stats.matches, options.index_match_limit
+        yield f"note: stopped after {found:,} matches, past the limit of {most:,} in a path: go on with --match-limit N"
     if Reached.WALL_TIME in reached:
         yield f"note: stopped after {options.wall_time_s:g} s: look longer with --max-time SECONDS"
     if Reached.MATCHES_SHOWN in reached:
@@ -37,7 +39,7 @@ def cut_short(answer: "Answer", options: "Options") -> Iterator[str]:
     elif Reached.FILES_SHOWN in reached:
         yield f"note: {len(answer.files):,} of {stats.files:,} files shown: see more with --max-files N"
     clipped = sum(line.is_clipped for file in answer.files for line in file.lines)
-    if clipped:
+    if clipped and has_lines:
         lines = "1 long line is" if clipped == 1 else f"{clipped:,} long lines are"
         yield f"note: {lines} shown in part, up to {options.line_bytes_max:,} bytes"
 

@@ -96,7 +96,7 @@ class View:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._ticks = 0
-        self._is_watched = sys.stderr.isatty()
+        self._is_watched = sys.stderr is not None and sys.stderr.isatty()
         self._bar: Progress | None = None
         self._shown: tuple[str, bool] | None = None
 
@@ -118,20 +118,20 @@ class View:
             self._shown = shown
         elif self._ticks * TICK_S >= QUIET_S:
             if self._bar is None or shown != self._shown:
-                self._bar = self._new_bar(*shown)
+                self._bar = self._new_bar(shown[0], done, total)
                 self._shown = shown
             self._bar.update(self._bar.task_ids[0], completed=done, total=total or None)
             self._bar.refresh()
 
-    def _new_bar(self, text: str, has_total: bool) -> "Progress":
+    def _new_bar(self, text: str, done: int, total: int) -> "Progress":
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
 
         if self._bar is not None:
             self._bar.stop()
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
-        columns += [BarColumn(), DownloadColumn(), TransferSpeedColumn()] if has_total else []
+        columns += [BarColumn(), DownloadColumn(), TransferSpeedColumn()] if total else []
         bar = Progress(*columns, console=Console(file=sys.stderr), transient=True, auto_refresh=False)
-        bar.add_task(safe_name(text))
+        bar.add_task(safe_name(text), completed=done, total=total or None)      # drawn as soon as it starts
         bar.start()
         return bar

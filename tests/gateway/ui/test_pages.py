@@ -195,6 +195,13 @@ async def test_a_folder_is_found_without_its_slash(client: httpx.AsyncClient) ->
     assert (await client.get(file_url(HARBOUR, "src/nothing"))).status_code == 404
 
 
+async def test_a_path_behind_the_name_of_a_repository_is_meant_in_it(client: httpx.AsyncClient) -> None:
+    answer = await client.get(f"/r/{HARBOUR}/src/harbour/berths.py?b=main")
+    assert (answer.status_code, answer.headers["location"]) == (302, BERTHS + "?b=main")
+    answer = await client.get(f"/r/{HARBOUR}?b=no-such-branch")
+    assert (answer.status_code, "no branch" in answer.text) == (404, True)
+
+
 async def test_the_address_that_zoekt_has_for_a_file_leads_to_ours(client: httpx.AsyncClient) -> None:
     answer = await client.get("/print", params={"r": HARBOUR, "f": "src/harbour/berths.py", "b": "main"})
     assert answer.headers["location"] == BERTHS + "?b=main"

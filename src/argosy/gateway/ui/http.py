@@ -225,8 +225,22 @@ class Site:
             raise error
         return RedirectResponse(folder_url(place.repository, place.path, branch=branch), 302, HEADERS)
 
+    async def _maybe_inside(self, place: Place, branch: str, error: NotFound) -> Response:
+        """Somebody may have left out what stands between a repository's name and a path in it."""
+        if place.path:
+            raise error
+        names = {each.name for each in (await self._door.status()).repositories}
+        around = [name for name in names if place.repository.startswith(f"{name}/")]
+        if place.repository in names or not around:
+            raise error
+        name = max(around, key=len)
+        return RedirectResponse(file_url(name, place.repository[len(name) + 1 :], branch=branch), 302, HEADERS)
+
     async def _folder(self, place: Place, branch: str) -> Response:
-        folder = await self._door.folder(FolderAsked(place.repository, place.path, branch))
+        try:
+            folder = await self._door.folder(FolderAsked(place.repository, place.path, branch))
+        except NotFound as error:
+            return await self._maybe_inside(place, branch, error)
         if place.path and not folder.names:
             raise NotFound(f"there is no folder {place.path!r} in {place.repository!r}: look for it from the top")
         view = folder_view(folder, branch)
