@@ -2,8 +2,12 @@
 
 import json
 
+import httpx
 import pytest
+from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from argosy.base.errors import (
     ArgosyError,
@@ -15,7 +19,7 @@ from argosy.base.errors import (
     Unauthorized,
     Unavailable,
 )
-from argosy.base.http import check_admin, error_response, json_response, read_body
+from argosy.base.http import EXCEPTION_HANDLERS, check_admin, error_response, json_response, read_body
 
 
 class Informed(Unavailable):
@@ -81,3 +85,28 @@ async def test_a_body_is_read_up_to_its_bound() -> None:
     assert await read_body(request(), bytes_max=0) == b""
     with pytest.raises(Invalid, match="2 bytes"):
         await read_body(request(b"ab", b"c", b"d"), bytes_max=2)
+
+
+async def stray(method: str, path: str) -> tuple[int, str | None, dict[str, object]]:
+    """What an application with two routes at one path says to a request that is for neither."""
+
+    async def answer(_: Request) -> Response:
+        return Response()
+
+    routes = [Route("/a/{name}", answer, methods=["GET"]), Route("/a/{name}", answer, methods=["POST"])]
+    app = Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
+        reply = await client.request(method, path)
+    return reply.status_code, reply.headers.get("allow"), reply.json()["error"]
+
+
+async def test_a_path_that_leads_nowhere_is_an_error_like_others() -> None:
+    status, _, error = await stray("GET", "/b")
+    assert status == error["status"] == 404
+    assert error["message"] == "there is nothing at /b: check the path"
+
+
+async def test_a_wrong_method_is_told_all_that_would_do() -> None:
+    status, allow, error = await stray("PUT", "/a/x")
+    assert (status, allow) == (405, "GET, HEAD, POST")
+    assert error == {"kind": "MethodNotAllowed", "status": 405, "message": "/a/x is asked with GET, HEAD, POST"}

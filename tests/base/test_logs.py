@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import re
+import sys
 
 import pytest
 
@@ -32,6 +33,14 @@ def test_a_json_line_has_time_level_logger_event_and_fields(stream: io.StringIO)
     [line] = lines(stream)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("at"))
     assert line == {"level": "info", "logger": "ownership.keeper", "event": "lease lost", "unit": "repo:a", "epoch": 3}
+
+
+def test_what_stands_in_for_stderr_is_written_to(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A progress bar does, so that lines appear above it."""
+    logs.configure("info", "json")
+    monkeypatch.setattr(sys, "stderr", stream)
+    logs.get("app").info("node up")
+    assert [line["event"] for line in lines(stream)] == ["node up"]
 
 
 def test_a_text_line_is_for_people(stream: io.StringIO) -> None:

@@ -98,3 +98,13 @@ def test_bad_input_is_refused(wrong: dict[str, object]) -> None:
         Interpreter().run(catalog.add("a", URL, **wrong))  # type: ignore[arg-type]
     with pytest.raises(Invalid, match="address"):
         Interpreter().run(catalog.add("a", ""))
+
+
+@pytest.mark.parametrize("name", ["esc\x1b[31m", "two\nlines", ".", "a/../b", "/a", "a/", "a//b"])
+def test_a_name_that_cannot_stand_in_an_address_or_on_a_terminal_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="give it a name of printable signs"):
+        Interpreter().run(catalog.add(name, URL))
+
+
+def test_a_name_may_be_of_any_letters() -> None:
+    assert Interpreter().run(catalog.add("группа/проект [x] v1.0", URL)).repo_id == "группа/проект [x] v1.0"

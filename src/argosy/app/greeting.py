@@ -28,7 +28,7 @@ async def show_progress(status: Callable[[], Awaitable[FleetStatus]]) -> None:
     """Bars on the terminal until every repository is ready or has failed; then it only lasts."""
     if sys.stderr.isatty():
         console = Console(stderr=True)
-        texts = TextColumn("{task.description}"), TextColumn("{task.fields[word]}")
+        texts = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[word]}")
         columns = (texts[0], BarColumn(), MofNCompleteColumn(), texts[1])
         with Progress(*columns, console=console, transient=True) as bars:
             shown = _Shown(bars)
@@ -39,7 +39,7 @@ async def show_progress(status: Callable[[], Awaitable[FleetStatus]]) -> None:
                     pass                # not ready yet: look again
                 await asyncio.sleep(LOOK_S)
         for line in shown.summary:
-            console.print(line, highlight=False)
+            console.print(line, highlight=False, markup=False)
     await asyncio.Event().wait()
 
 

@@ -25,7 +25,7 @@ TRACE_HEADERS = ("traceparent", "tracestate")
 
 
 def listen(this: NodeSettings) -> socket.socket:
-    return bound(this.host, this.port, settings="node.host or node.port")
+    return bound(this.host, this.port, settings="node.host or node.port, or give --port")
 
 
 def named(this: NodeSettings, listener: socket.socket) -> NodeSettings:

@@ -120,6 +120,7 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
         process = Process(loaded, this, store, Metrics(), tracer, closing)
+        closing.callback(lambda: [task.close() for task in process.tasks])      # if a role fails, none was ever run
         for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]

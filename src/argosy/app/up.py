@@ -72,6 +72,9 @@ async def _wish(loaded: Loaded, addresses: Sequence[Address]) -> None:
             except Conflict:
                 known = await registry.run(catalog.read_by_url(address.url))
                 if known is None:       # not the same repository, but another one of that name
-                    raise
+                    raise Conflict(
+                        f"another repository is called {address.name!r}: "
+                        f"add this one by a name of its own, with `argosy repo add --name NAME {address.url}`"
+                    ) from None
     finally:
         await registry.close()

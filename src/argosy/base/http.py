@@ -5,16 +5,29 @@ Mount `EXCEPTION_HANDLERS` in a Starlette application; routes then simply raise.
 
 import hmac
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from math import ceil
 from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
-from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotOwner, Throttled, Unauthorized, Unavailable
+from argosy.base.errors import (
+    ArgosyError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    NotOwner,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
 from argosy.base.redact import redact
 
+SHOWN_CHARS_MAX = 200   # of a path, in an error
 RETRY_AFTER_S = 2       # advice of an Unavailable that knows nothing better
 
 
@@ -65,4 +78,33 @@ async def _handle(_: Request, error: Exception) -> Response:
     return error_response(error)
 
 
-EXCEPTION_HANDLERS: Mapping[Any, Callable[[Request, Exception], Any]] = {ArgosyError: _handle}
+async def _handle_stray(request: Request, error: Exception) -> Response:
+    """A path or a method that no route has."""
+    assert isinstance(error, HTTPException)
+    path, methods = request.url.path[:SHOWN_CHARS_MAX], _methods_here(request)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and methods:
+        allowed = ", ".join(methods)
+        told = {"kind": "MethodNotAllowed", "status": 405, "message": f"{path} is asked with {allowed}"}
+        return json_response({"error": told}, status=405, headers={"allow": allowed})
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return error_response(NotFound(f"there is nothing at {path}: check the path"))
+    return json_response(
+        {"error": {"kind": "HttpError", "status": error.status_code, "message": error.detail}},
+        status=error.status_code,
+        headers=dict(error.headers or {}),
+    )
+
+
+def _methods_here(request: Request) -> list[str]:
+    """All that the routes of this path take; the error itself knows only those of the first."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return sorted(found)
+
+
+EXCEPTION_HANDLERS: Mapping[Any, Callable[[Request, Exception], Any]] = {
+    ArgosyError: _handle,
+    HTTPException: _handle_stray,
+}

@@ -102,7 +102,7 @@ def configure(level: str = "info", format: Format = "text", stream: TextIO | Non
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
         root.removeHandler(handler)
-    handler = _Handler(stream or sys.stderr)
+    handler = _Handler(stream)
     handler.setFormatter(_JsonLines() if format == "json" else _TextLines())
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
@@ -111,6 +111,15 @@ def configure(level: str = "info", format: Format = "text", stream: TextIO | Non
 
 class _Handler(logging.StreamHandler[TextIO]):
     """Our own, told apart from handlers that a host or a test has added."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        super().__init__(stream or sys.stderr)
+        self._is_stderr = stream is None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._is_stderr:
+            self.stream = sys.stderr        # while bars are drawn something stands in for it that writes above them
+        super().emit(record)
 
 
 class _JsonLines(logging.Formatter):

@@ -31,6 +31,7 @@ def add(
 ) -> Program[Repository]:
     """Wishes for a repository; Conflict if its id or its address is already in the catalog."""
     checked_key(REPOSITORIES, (repo_id,))
+    _check_name(repo_id)
     clock, found = yield from ask(Now(), Get(REPOSITORIES, (repo_id,)))
     if found is not None:
         raise Conflict(f"repository {repo_id!r} is already in the catalog")
@@ -115,6 +116,15 @@ def read_by_url(url: str) -> Program[Repository | None]:
 def everything() -> Program[list[Repository]]:
     """The whole catalog, oldest first: the units a fleet should hold, with their footprints, bids and replicas."""
     return (yield from records.every(REPOSITORIES))
+
+
+def _check_name(name: str) -> None:
+    """A name stands in addresses of pages and on terminals."""
+    if not name.isprintable() or any(part in ("", ".", "..") for part in name.split("/")):
+        raise Invalid(
+            f"a repository cannot be called {name!r}: give it a name of printable signs, like owner/name, "
+            "in which no part between slashes is empty, '.' or '..'"
+        )
 
 
 def _check(repository: Repository) -> None:

@@ -7,7 +7,16 @@ import httpx
 import msgspec
 import pytest
 
-from argosy.gateway.v1.asked import FileWanted, FolderWanted, RepositoriesAsked, RepositoryWish, SearchAsked
+from argosy.gateway.v1.asked import (
+    FILES_MAX,
+    FileWanted,
+    FolderWanted,
+    RepositoriesAsked,
+    RepositoryWish,
+    SearchAsked,
+    options_of,
+)
+from argosy.search.query import parse
 from tests.gateway.v1.stage import ADMIN
 from tests.gateway.zoekt.stage import HELLO
 
@@ -74,3 +83,17 @@ async def test_any_name_has_an_answer(client: httpx.AsyncClient, name: str) -> N
     for method, suffix in (("GET", ""), ("GET", "/folder"), ("DELETE", ""), ("POST", "/pin"), ("POST", "/reindex")):
         reply = await client.request(method, f"/v1/repositories/{name}{suffix}", headers=ADMIN)
         assert reply.status_code in (400, 404), (method, suffix, reply.text)
+
+
+@pytest.mark.parametrize(("query", "files"), [("needle", 0), ("needle count:all", 50), ("needle count:1000000", 50)])
+def test_nobody_is_shown_more_files_than_the_bound(query: str, files: int) -> None:
+    assert options_of(SearchAsked(q=query, files=files), parse(query)).files_max == FILES_MAX
+
+
+async def test_a_word_that_is_none_of_a_few_is_told_which_there_are(client: httpx.AsyncClient) -> None:
+    for reply in (
+        await client.get("/v1/search", params={"q": "x", "form": "counts"}),
+        await client.post("/v1/search", json={"q": "x", "form": "counts"}),
+    ):
+        assert reply.status_code == 400
+        assert reply.json()["error"]["message"].endswith("it is one of chunks, lines, count")

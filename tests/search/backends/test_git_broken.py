@@ -143,8 +143,9 @@ def test_another_users_repository_is_refused_with_the_way_out(
     filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_before_git(tmp_path / "bin", monkeypatch, ["export GIT_TEST_ASSUME_DIFFERENT_OWNER=1", 'exec $GIT "$@"'])
-    with pytest.raises(Invalid, match=f"another user.*git config --global --add safe.directory {filled.path}`"):
-        GitSource(str(filled.path))
+    for source in (GitSource, WorkingTreeSource):
+        with pytest.raises(Invalid, match=f"another user.*git config --global --add safe.directory {filled.path}`"):
+            source(str(filled.path))
     settings = tmp_path / "settings"
     settings.write_text(f"[safe]\n\tdirectory = {filled.path}\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))

@@ -25,3 +25,7 @@ def test_of_a_long_query_only_the_surroundings_are_shown() -> None:
     line, caret = error.pointed().split("\n")
     assert len(line) == SHOWN_CHARACTERS_MAX
     assert line[caret.index("^")] == ")"
+
+
+def test_the_caret_stands_beneath_its_place_whatever_the_letters_are_wide() -> None:
+    assert QuerySyntaxError("no", text="日本 e\u0301 (x", position=6).pointed().endswith("\n" + " " * 7 + "^")

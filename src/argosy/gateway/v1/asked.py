@@ -1,7 +1,8 @@
 """What may be asked of the API, as structs: their fields are the parameters, their bounds are checked on the way in."""
 
 from collections.abc import Iterable
-from typing import Annotated, TypeVar
+from enum import Enum, EnumType
+from typing import Annotated, TypeVar, cast, get_args
 
 import msgspec
 
@@ -25,7 +26,7 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class SearchAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A search. Zero means no bound, except for `context`."""
+    """A search. Zero means no bound, except for `context`, and for `files`, of which there are 10,000 at most."""
 
     q: Annotated[str, msgspec.Meta(min_length=1, description="the query; see the page on the query language")]
     files: Annotated[int, msgspec.Meta(ge=0, le=FILES_MAX, description="files shown")] = 50
@@ -93,7 +94,7 @@ def from_body(body: bytes, wanted: type[_T]) -> _T:
     except RecursionError:
         raise Invalid("the body is nested too deeply: send what the API's description says") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"the body is not what is asked for here: {error}") from None
+        raise Invalid(f"the body is not what is asked for here: {_told(error, wanted)}") from None
 
 
 def from_parameters(given: Iterable[tuple[str, str]], wanted: type[_T]) -> _T:
@@ -112,14 +113,26 @@ def from_parameters(given: Iterable[tuple[str, str]], wanted: type[_T]) -> _T:
     try:
         return msgspec.convert(found, wanted, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"a parameter is wrong: {error}") from None
+        raise Invalid(f"a parameter is wrong: {_told(error, wanted)}") from None
+
+
+def _told(error: Exception, wanted: type[msgspec.Struct]) -> str:
+    """What is wrong; where a word is none of a few, also those."""
+    told = str(error)
+    for field in msgspec.structs.fields(wanted):
+        if "enum" in told and told.endswith(f"`$.{field.name}`"):
+            kinds = [each for each in (field.type, *get_args(field.type)) if isinstance(each, EnumType)]
+            values = [str(each.value) for kind in kinds for each in cast(type[Enum], kind)]
+            told += f": it is one of {', '.join(values)}"
+    return told
 
 
 def options_of(asked: SearchAsked, parsed: Parsed) -> Options:
     """`count:` in the query outranks the parameter: it is what a person typed last."""
     is_all = parsed.count == COUNT_ALL
     return Options(
-        files_max=asked.files if parsed.count is None else min(parsed.count, FILES_MAX),
+        # 0 is no bound to the engine, and all that may be asked for here.
+        files_max=min((asked.files if parsed.count is None else parsed.count) or FILES_MAX, FILES_MAX),
         matches_max=asked.matches,
         file_matches_max=asked.file_matches,
         index_match_limit=0 if is_all else asked.index_match_limit,

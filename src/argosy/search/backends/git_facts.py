@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from argosy.base.errors import ArgosyError
 from argosy.search.backends.git_hosts import addresses, remote_of, without_user
 from argosy.search.backends.git_program import Git
 from argosy.search.model import Repository
@@ -18,13 +19,18 @@ PRIORITY_HALF = 5_000.0                         # the priority that gives half t
 FLAGS = ("archived", "fork", "public")
 _SECTION = "zoekt."
 _ORIGIN = "remote.origin.url"
+_WANTED = r"^(zoekt\.|remote\.origin\.url$)"
 _TRUE = {"", "1", "true", "yes", "on"}          # a key without a value is true to git
 _MONTH_S = 365.2425 * 86_400 / 12
 
 
 def configured(git: Git) -> dict[str, str]:
     """The settings that matter here, by their names in lower case; the last of several counts."""
-    answer = git.run("config", "--local", "-z", "--get-regexp", r"^(zoekt\.|remote\.origin\.url$)", accepted=(0, 1))
+    try:
+        answer = git.run("config", "--local", "-z", "--get-regexp", _WANTED, accepted=(0, 1))
+    except ArgosyError:
+        git.run("rev-parse", "--git-dir")       # says why git will not read a place, which `config` keeps to itself
+        raise
     settings = (item.partition("\n") for item in answer.decode(errors="replace").split("\0") if item)
     return {name.lower(): value.strip() for name, _, value in settings}
 

@@ -1,5 +1,7 @@
 """What is wrong with a query, where, and what to write instead."""
 
+from unicodedata import combining, east_asian_width
+
 from argosy.base.errors import Invalid
 
 SHOWN_CHARACTERS_MAX = 100      # of a query, around the place that is pointed at
@@ -21,7 +23,12 @@ class QuerySyntaxError(Invalid):
         shown = self.text[first : first + SHOWN_CHARACTERS_MAX]
         # Whatever moves the cursor on its own, or lies outside of text, would put the caret in the wrong place.
         line = "".join(each if each.isprintable() else " " for each in shown)
-        return f"{line}\n{' ' * (self.position - first)}^"
+        return f"{line}\n{' ' * _columns(line[: self.position - first])}^"
+
+
+def _columns(text: str) -> int:
+    """How wide it is on a terminal: signs of East Asia take two columns, marks on a letter none."""
+    return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
 
 
 def _shortened(message: str) -> str:
