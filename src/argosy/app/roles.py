@@ -120,7 +120,7 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
         process = Process(loaded, this, store, Metrics(), tracer, closing)
-        closing.callback(lambda: [task.close() for task in process.tasks])      # if a role fails, none was ever run
+        closing.callback(_close, process.tasks)
         for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
@@ -141,6 +141,12 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
             drain=drain,
             is_up=lambda: _greet(process),
         )
+
+
+def _close(tasks: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """If a role fails none of them was ever run, which Python would complain of."""
+    for task in tasks:
+        task.close()
 
 
 async def _lasts(is_over: asyncio.Event) -> None:
