@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.throttle.limits import BATCH_MAX, Behavior, RateLimiter, RateLimitRequest, RateLimitResponse
+from argosy.throttle.limits import BATCH_MAX, Behavior, RateLimiter, RateLimitRequest, RateLimitResponse, Status
 from argosy.throttle.limits.model import BATCH_TOO_LARGE, KEY_LENGTH_MAX, NO_NAME, NO_UNIQUE_KEY, NUMBER_MAX
 from tests.throttle.groups import cluster, cluster_url
 from tests.throttle.limits.stage import (
@@ -415,6 +415,7 @@ async def test_the_longest_key_is_taken(limiter: RateLimiter) -> None:
 async def test_a_batch_is_answered_in_order_and_may_name_a_bucket_twice(limiter: RateLimiter) -> None:
     asked = [request(hits, key=key) for hits, key in [(1, "a"), (2, "b"), (3, "a"), (11, "c"), (0, "b")]]
     answers = await limiter.check(asked)
+    assert {type(answer.status) for answer in answers} == {Status}
     assert [(answer.status, answer.remaining) for answer in answers] == [
         (UNDER, 9), (UNDER, 8), (UNDER, 6), (OVER, 10), (UNDER, 8)
     ]  # fmt: skip

@@ -119,6 +119,19 @@ def test_files_are_published_found_and_withdrawn_by_their_removal(harbour: Harbo
     assert harbour.found(b"one")
 
 
+def test_another_process_publishes_once_to_the_chain_that_is_served(harbour: Harbour, papers: Path) -> None:
+    said = publishing(harbour, papers)
+    multiaddr = said().rpartition("serving ")[2].split()[0]
+    eventually(lambda: harbour.found(b"one"), within_s=PATIENCE_S, what="the first folder is found")
+    (papers / "two").write_bytes(b"three")
+    harbour.run(
+        "publisher", "ipni", "publish", str(papers), "--once", "--address", multiaddr, "--announce", harbour.find
+    )
+    assert harbour.processes[-1].wait(PATIENCE_S) == 0
+    eventually(lambda: harbour.found(b"three"), within_s=PATIENCE_S, what="what was published once is found")
+    eventually(lambda: not harbour.found(b"two"), within_s=PATIENCE_S, what="the old one no more")
+
+
 def test_an_indexer_is_steered_by_commands(harbour: Harbour, papers: Path) -> None:
     assert harbour.command("check", is_json=False).stdout == "the indexer is healthy\n"
     assert harbour.command("block", STRANGER, is_json=False).stdout == f"{STRANGER} is blocked\n"

@@ -1,10 +1,12 @@
 """The throttle's settings, and the configuration they describe."""
 
+from typing import Any
+
 import pytest
 
 from argosy.base.errors import Invalid
 from argosy.base.settings import load
-from argosy.throttle import preset, tuned
+from argosy.throttle import FairThrottle, Sharing, preset, tuned
 from argosy.throttle.model import mean
 from argosy.throttle.settings import ThrottleSettings
 
@@ -47,3 +49,18 @@ def test_secrets_come_from_the_environment_and_are_bytes() -> None:
 def test_what_does_not_fit_is_told_when_it_is_loaded(toml: str, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint):
         loaded(f"[throttle]\n{toml}")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"flush_s": -1}, "flush_s: "),
+        ({"queue_max": 0}, "queue_max: "),
+        ({"squash": "none"}, "squash: "),
+        ({"flush_s": 2.0, "poll_s": 1.0}, "poll_s"),
+    ],
+)
+def test_what_a_program_sets_is_checked_before_anything_is_shared(wrong: dict[str, Any], complaint: str) -> None:
+    settings = ThrottleSettings(store="redis://nowhere.invalid", **wrong)
+    with pytest.raises(Invalid, match=f"cannot be used: {complaint}"):
+        Sharing.open(FairThrottle(), settings)

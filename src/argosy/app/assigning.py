@@ -10,6 +10,7 @@ from argosy.app.roles import Process
 from argosy.app.serving import bound, place_of, serve_app
 from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
+from argosy.base.errors import Invalid
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.ipni.assigner.driver import Assigner
 from argosy.ipni.assigner.http import assigner_routes
@@ -21,6 +22,8 @@ log = logs.get("app")
 async def assigner(process: Process) -> None:
     """Makes the process an assigner; a changed pool file is read by itself, or at once on SIGHUP."""
     settings = process.loaded.get(AssignerSettings)
+    if settings.pool_file is None and not settings.forward_urls:
+        raise Invalid("no indexer to assign to: set assigner.pool_file, or assigner.forward_urls to only pass on")
     assigning = Assigner(settings, clock=SystemClock(), random=system_random(), metrics=process.metrics)
     process.closing.push_async_callback(assigning.close)
     process.tasks.append(assigning.run())

@@ -1,4 +1,7 @@
-"""A publisher of files as a process: publishes what is named, announces it, and serves the chain."""
+"""A publisher of files as a process: publishes what is named, announces it, and serves the chain.
+
+The chain is locked for others only while it grows; who serves it serves what they publish, too.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,18 +16,30 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
 from argosy.ipni.formats import multiaddr
+from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.publish.backends.files import Hashed, Note, Skipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.client import Announcer, Told
-from argosy.ipni.publish.driver import Published, publish_paths, withdraw_paths
+from argosy.ipni.publish.driver import (
+    Published,
+    Withdrawn,
+    had_over_http,
+    only_named,
+    publish_paths,
+    withdraw_paths,
+)
 from argosy.ipni.publish.http import publisher_app
+from argosy.ipni.publish.served import ServedChain
 from argosy.ipni.publish.service import Publisher
 from argosy.ipni.publish.worker import Herald
 
 __all__ = ["Published", "Wish", "publish_and_serve"]
 
+CHAIN = "chain.sqlite"
+
 Show = Callable[[float, str], None]
+Change = Published | Withdrawn
 
 
 @dataclass(frozen=True)
@@ -52,35 +67,45 @@ async def publish_and_serve(
     """Returns when all is announced if it is to be done once, and otherwise when it is cancelled."""
     folder = _folder(loaded)
     if wish.once and wish.address is None:
-        raise Invalid("--once needs --address: where the chain is served for indexers to read")
+        raise Invalid("--once needs --address: where another `argosy ipni publish` serves the chain")
     async with AsyncExitStack() as closing:
         listener = None if wish.once else bound(wish.host, wish.port, settings="--host or --port")
         if listener is not None:
             closing.callback(listener.close)
         chain_at = _multiaddr(wish.address or ("" if listener is None else f"http://{place_of(listener)}"))
+        content_at = [_multiaddr(each) for each in wish.content_addresses]
         key = await asyncio.to_thread(open_key, folder / "key")
-        store = await SqliteChain.open(folder / "chain.sqlite")
+        changes = await _changed(key, folder / CHAIN, content_at or [chain_at], wish, show, told)
+        store = await SqliteChain.read(folder / CHAIN)
         closing.push_async_callback(store.close)
-        content_at = [_multiaddr(each) for each in wish.content_addresses] or [chain_at]
-        publisher = await Publisher.open(key, store, addresses=content_at)
-        published = await _changed(publisher, wish, show, told)
+        chain = await ServedChain.open(key, store, clock=SystemClock())
         announcer = Announcer(wish.announce_urls, clock=SystemClock(), random=system_random())
         closing.push_async_callback(announcer.close)
-        herald = Herald(publisher, announcer, [chain_at], clock=SystemClock())
-        serving = None if listener is None else asyncio.ensure_future(serve_app(publisher_app(publisher), listener))
+        herald = Herald(chain, announcer, [chain_at], clock=SystemClock())
+        serving = None if listener is None else asyncio.ensure_future(serve_app(publisher_app(chain), listener))
         if serving is not None:
             closing.callback(serving.cancel)
-        done(_shown(publisher, published, await herald.announce(), None if listener is None else chain_at))
+        done(_shown(chain, changes, await herald.announce(), None if listener is None else chain_at))
         if serving is not None:
             await asyncio.gather(serving, herald.run())
 
 
 async def _changed(
-    publisher: Publisher, wish: Wish, show: Show, told: Callable[[Published], None]
-) -> Sequence[Published]:
-    if wish.withdraw:
-        await withdraw_paths(wish.paths, publisher)
-        return []
+    key: PrivateKey, path: Path, content_at: Sequence[str], wish: Wish, show: Show, told: Callable[[Published], None]
+) -> Sequence[Change]:
+    """What became of each path. Holds the chain until all of it is published or taken back."""
+    store = await SqliteChain.open(path)
+    try:
+        publisher = await Publisher.open(key, store, addresses=content_at)
+        if wish.withdraw:
+            return await withdraw_paths(wish.paths, publisher)
+        metadata = had_over_http if wish.content_addresses else only_named
+        return await publish_paths(wish.paths, publisher, metadata=metadata, progress=_progress(show, told))
+    finally:
+        await store.close()
+
+
+def _progress(show: Show, told: Callable[[Published], None]) -> Callable[[Note | Published], None]:
     files = size_bytes = 0
 
     def progress(event: Note | Published) -> None:
@@ -94,7 +119,7 @@ async def _changed(
             case Published():
                 told(event)
 
-    return await publish_paths(wish.paths, publisher, progress=progress)
+    return progress
 
 
 def _folder(loaded: Loaded) -> Path:
@@ -102,17 +127,24 @@ def _folder(loaded: Loaded) -> Path:
 
 
 def _shown(
-    publisher: Publisher, published: Sequence[Published], announced: Sequence[Told], serving: str | None
+    chain: ServedChain, changes: Sequence[Change], announced: Sequence[Told], serving: str | None
 ) -> dict[str, Any]:
     return {
-        "publisher": publisher.id,
-        "head": None if publisher.head is None else str(publisher.head),
+        "publisher": chain.id,
+        "head": None if chain.head is None else str(chain.head),
         "published": [
             {
                 "path": str(each.path), "context": each.context.hex(), "files": each.files, "bytes": each.size_bytes,
                 "advertisement": None if each.advert is None else str(each.advert),
             }
-            for each in published
+            for each in changes if isinstance(each, Published)
+        ],
+        "withdrawn": [
+            {
+                "path": str(each.path), "context": each.context.hex(), "files": each.files,
+                "advertisement": None if each.advert is None else str(each.advert),
+            }
+            for each in changes if isinstance(each, Withdrawn)
         ],
         "announced": [
             {"url": each.url, "error": None if each.error is None else str(each.error)} for each in announced

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from argosy.base.errors import Invalid
-from argosy.cli.ipni_client import Reach, reach_options
+from argosy.cli.ipni_client import Reach, checked_url, reach_options
 from argosy.cli.ipni_layout import layout
 from argosy.cli.ipni_publish import publish
 from argosy.cli.output import print_json, print_table
@@ -99,6 +98,10 @@ def progress(reach: Reach, publisher: str | None, as_json: bool) -> None:
 @reach_options
 def sync(reach: Reach, publisher: str, address: str | None, depth: int, resync: bool, as_json: bool) -> None:
     """Read a publisher's chain now."""
+    from argosy.ipni.formats import multiaddr
+
+    if address is not None:
+        multiaddr.to_bytes(address)         # Invalid if it is none: the indexer would only say so in its log
     reach.ask(lambda client: client.sync(publisher, address, depth=depth, is_resync=resync))
     _say(as_json, publisher, "is being read")
 
@@ -131,9 +134,8 @@ def mark_processed(reach: Reach, provider: str, ad: str, as_json: bool) -> None:
 @reach_options
 def import_providers(reach: Reach, indexer: str, as_json: bool) -> None:
     """Register whom another INDEXER (the URL of its find API) knows, and read their chains."""
-    if "://" not in indexer:
-        raise Invalid(f"{indexer!r} is no URL: write http://host:port")
-    reach.ask(lambda client: client.import_providers(indexer))
+    url = checked_url(indexer)
+    reach.ask(lambda client: client.import_providers(url))
     _say(as_json, indexer, "has been asked, its providers are being read")
 
 
@@ -142,7 +144,10 @@ def _steering(name: str, said: str, doc: str, does: "Callable[[IndexerClient, st
     @click.argument("peer")
     @reach_options
     def steer(reach: Reach, peer: str, as_json: bool) -> None:
-        reach.ask(lambda client: does(client, peer))
+        from argosy.ipni.formats.peer import parse_peer
+
+        named = parse_peer(peer)            # Invalid if it is none, before anybody is asked
+        reach.ask(lambda client: does(client, named))
         _say(as_json, peer, said)
 
     return steer

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from argosy.base.errors import Invalid
-from argosy.base.settings import setting
+from argosy.base.settings import declared, setting
 from argosy.throttle.model import FINALS, HASHINGS, Config
 from argosy.throttle.squash import SQUASHES
 from argosy.throttle.tuning import PRESETS, preset
@@ -63,6 +63,17 @@ class ThrottleSettings:
             self.config()
         except Invalid as wrong:
             yield str(wrong)
+
+    def check_values(self) -> None:
+        """Invalid if a value does not fit. What is loaded was checked then; what a program makes was not."""
+        wrong = []
+        for (_, name), spec in declared([type(self)]).items():
+            try:
+                spec.kind.check(getattr(self, name))
+            except Invalid as why:
+                wrong.append(f"{name}: {why}")
+        if problems := wrong or list(self.check()):
+            raise Invalid(f"these throttle settings cannot be used: {'; '.join(problems)}")
 
     def config(self) -> Config:
         """The throttle that these settings describe."""

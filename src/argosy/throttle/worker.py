@@ -130,6 +130,7 @@ class Sharing:
         metrics: Metrics | None = None,
     ) -> Self:
         """Shares through the store that the settings name; nothing connects yet."""
+        settings.check_values()
         if settings.store is None:
             raise Invalid("there is no store to share through: set throttle.store, such as redis://localhost:6379")
         instance = secrets.token_hex(8)

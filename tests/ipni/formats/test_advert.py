@@ -167,7 +167,7 @@ def test_a_provider_must_be_among_its_extended_providers_unless_there_are_none()
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("Provider", None, "Provider"), ("Provider", "nobody", "not a CID"), ("Addresses", "x", "Addresses"),
+        ("Provider", None, "Provider"), ("Provider", "nobody", "no peer id"), ("Addresses", "x", "Addresses"),
         ("Addresses", [1], "list of texts"), ("Addresses", ["/ws"] * 1001, "up to 1000"), ("Entries", "x", "Entries"),
         ("ContextID", b"x" * 65, "up to 64"), ("ContextID", "x", "ContextID"), ("Metadata", b"x" * 1025, "up to 1024"),
         ("IsRm", 0, "IsRm"), ("PreviousID", None, "PreviousID"), ("Signature", b"x" * 16385, "up to 16384"),

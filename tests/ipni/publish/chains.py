@@ -17,8 +17,7 @@ from argosy.ipni.ports import Source
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.ports import ChainStore
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.ports import Chain, ChainStore
 from argosy.ipni.sync.client import HttpSource, HttpSources
 from argosy.ipni.sync.settings import SyncSettings
 from tests.ipni.publish.serving import serving
@@ -44,7 +43,7 @@ async def chain_of(kind: str, folder: Path) -> AsyncIterator[ChainStore]:
 
 
 @asynccontextmanager
-async def reading(publisher: Publisher) -> AsyncIterator[HttpSource]:
+async def reading(publisher: Chain) -> AsyncIterator[HttpSource]:
     """The chain as an indexer reads it: over HTTP."""
     sources = HttpSources(SyncSettings(allow_private=True))
     async with serving(publisher_app(publisher)) as url:

@@ -177,3 +177,33 @@ async def test_an_announcement_without_an_address_is_refused(publisher: Publishe
     async with announcing("http://a") as announcer:
         with pytest.raises(Invalid, match="give an address"):
             Herald(publisher, announcer, [], clock=SystemClock())
+
+
+async def test_what_was_announced_is_not_announced_again_at_once(publisher: Publisher) -> None:
+    """An indexer that may not read the publisher would refuse, and log it, twice."""
+    ear = Ear()
+    first = publisher.head
+    async with listening(ear) as url, announcing(url) as announcer:
+        herald = Herald(publisher, announcer, [ADDRESS], clock=SystemClock())
+        await herald.announce()
+        task = asyncio.create_task(herald.run())
+        second = await publisher.publish(b"b", BITSWAP, hashes("y"))
+        await ear.wait_for(lambda: any(each.head == second for each in ear.heard))
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert [each.head for each in ear.heard] == [first, second]
+
+
+async def test_what_an_indexer_did_not_take_is_announced_again(publisher: Publisher) -> None:
+    ear = Ear(statuses=[403])
+    async with listening(ear) as url, announcing(url) as announcer:
+        herald = Herald(publisher, announcer, [ADDRESS], clock=SystemClock())
+        (told,) = await herald.announce()
+        assert told.error is not None
+        task = asyncio.create_task(herald.run())
+        await ear.wait_for(lambda: len(ear.heard) == 2)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert {each.head for each in ear.heard} == {publisher.head}

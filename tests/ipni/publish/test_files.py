@@ -7,11 +7,22 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Invalid, NotFound
+from argosy.ipni.formats import metadata as metadatas
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.publish.backends.files import Hashed, Skipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.driver import Event, Published, name_of, publish_paths, withdraw_paths
+from argosy.ipni.publish.contexts import beginning_of
+from argosy.ipni.publish.driver import (
+    Event,
+    Published,
+    Withdrawn,
+    name_of,
+    only_named,
+    publish_paths,
+    withdraw_paths,
+)
+from argosy.ipni.publish.labels import Label, label_of
 from argosy.ipni.publish.service import Publisher
 from tests.ipni.publish.chains import HTTP, KEY, chain, found, reading
 
@@ -73,8 +84,29 @@ async def test_a_folder_that_became_empty_is_withdrawn(folder: Path, publisher: 
 async def test_paths_are_withdrawn_even_when_they_are_gone(folder: Path, publisher: Publisher) -> None:
     await publish_paths([folder / "a.txt", folder / "inner"], publisher)
     (folder / "a.txt").unlink()
-    assert await withdraw_paths([folder / "a.txt"], publisher) == [publisher.head]
+    published = await publisher.offers(beginning_of(name_of(folder / "a.txt")))
+    withdrawn = await withdraw_paths([folder / "a.txt", folder / "never"], publisher)
+    assert withdrawn == [
+        Withdrawn(folder / "a.txt", published[0].context, publisher.head, 1), Withdrawn(folder / "never")
+    ]  # fmt: skip
     assert [offer.multihashes for offer in await publisher.offers()] == [1]
+
+
+async def test_files_that_are_only_named_claim_no_way_to_be_had(folder: Path, publisher: Publisher) -> None:
+    (published,) = await publish_paths([folder], publisher, metadata=only_named)
+    (offer,) = await publisher.offers()
+    assert [name for name, _ in metadatas.protocols(offer.metadata) if name in metadatas.NAMES.values()] == []
+    assert label_of(offer.metadata) == Label(name_of(folder))
+    assert (offer.context, offer.advert) == (published.context, published.advert)
+
+
+async def test_a_new_way_to_have_them_is_told_although_no_file_has_changed(folder: Path, publisher: Publisher) -> None:
+    await publish_paths([folder], publisher, metadata=only_named)
+    (again,) = await publish_paths([folder], publisher)
+    assert again.advert == publisher.head
+    async with reading(publisher) as source:
+        assert [advert.metadata for advert in await chain(source)] == [only_named(folder), HTTP]
+        assert await found(source) == {again.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}}
 
 
 async def test_links_lead_nowhere_outside_and_odd_files_are_told(

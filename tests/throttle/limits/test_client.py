@@ -119,6 +119,7 @@ async def test_an_answer_in_chunks_is_read() -> None:
         (reply(b"<html>proxy</html>", "502 Bad Gateway"), Unavailable, "answered 502.*proxy"),
         (reply(b"<html>hello</html>"), Unavailable, "does not speak like a Gubernator"),
         (reply(b'{"responses": [{"status": "MAYBE"}]}'), Unavailable, "does not speak like a Gubernator"),
+        (reply(b'{"responses": [{"status": 7}]}'), Unavailable, "there is no such status"),
         (reply(b'{"responses": []}'), Unavailable, "gave 0 answers to 1 requests"),
         (b"nonsense\r\n\r\n", Unavailable, "cannot be reached"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{", Unavailable, "the answer ends 98 bytes too early"),

@@ -27,7 +27,10 @@ def test_what_is_written_is_read_back_unchanged(bucket: Bucket) -> None:
     assert type(again) is type(bucket)
 
 
-@pytest.mark.parametrize("line", ["", "T", "T 1 2 3", "L 1 2.5 3", "X 1 2 3 4", "T 1 2 3 4 5 six", "L 1 2 3 4 5"])
+@pytest.mark.parametrize(
+    "line",
+    ["", "T", "T 1 2 3", "L 1 2.5 3", "X 1 2 3 4", "T 1 2 3 4 5 six", "T 1 2 3 4 5 6", "L 1 2 3 4 5"],
+)
 def test_any_other_line_is_refused(line: str) -> None:
     with pytest.raises(Invalid, match="is no bucket"):
         read(line)

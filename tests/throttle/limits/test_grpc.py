@@ -12,7 +12,7 @@ from argosy.throttle.limits.backends.memory import MemoryLimiter
 from argosy.throttle.limits.gubernator import gubernator_pb2 as pb
 from argosy.throttle.limits.gubernator.client import GrpcLimiter
 from argosy.throttle.limits.gubernator.grpc import LimitsServer
-from argosy.throttle.limits.gubernator.messages import from_batch, to_batch
+from argosy.throttle.limits.gubernator.messages import from_answers, from_batch, to_batch
 from argosy.throttle.limits.model import KEY_LENGTH_MAX, NUMBER_MAX, RateLimitRequest
 from tests.servers.valkey import free_port
 from tests.throttle.limits.stage import HOST, NOON_MS, PATIENCE_S, HandClock, request
@@ -81,6 +81,11 @@ async def test_the_bytes_of_an_answer_are_those_of_gubernators_field_numbers(ser
         varint, left = varint + bytes([left & 127 | (128 if left > 127 else 0)]), left >> 7
     inner = b"\x08\x01" b"\x10\x0a" b"\x18\x0a" b"\x20" + varint
     assert answer == b"\x0a" + bytes([len(inner)]) + inner
+
+
+def test_a_status_that_no_gubernator_gives_is_told() -> None:
+    with pytest.raises(Unavailable, match="there is no status 7"):
+        from_answers(pb.GetRateLimitsResp(responses=[pb.RateLimitResp(status=7)]))
 
 
 async def test_fields_of_a_newer_client_are_passed_over(server: LimitsServer) -> None:

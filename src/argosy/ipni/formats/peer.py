@@ -43,16 +43,20 @@ def peer_of_bytes(data: bytes) -> str:
 
 @lru_cache(CACHED_IDS)
 def parse_peer(text: str) -> str:
-    """In its normal form; the CID form (`bafz…`) is read too."""
-    if text.startswith(("Qm", "1")):
-        data = from_base58(text)
-    else:
-        key = cid.parse(text)
-        if key.codec != cid.LIBP2P_KEY:
-            raise Invalid(f"{text[:80]!r} is a CID of codec {key.codec:#x}, not a peer id")
-        data = key.multihash
-    _check(data)
+    """In its normal form; the CID form (`bafz…`) is read too. Invalid says what one looks like."""
+    try:
+        data = from_base58(text) if text.startswith(("Qm", "1")) else _multihash_of_cid(text)
+        _check(data)
+    except Invalid:
+        raise Invalid(f"{text[:80]!r} is no peer id: one looks like 12D3KooW… or Qm…, or as a CID bafz…") from None
     return base58(data)
+
+
+def _multihash_of_cid(text: str) -> bytes:
+    key = cid.parse(text)
+    if key.codec != cid.LIBP2P_KEY:
+        raise Invalid(f"it is a CID of codec {key.codec:#x}")
+    return key.multihash
 
 
 def _check(data: bytes) -> None:

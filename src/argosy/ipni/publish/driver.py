@@ -13,11 +13,23 @@ from typing import TypeAlias
 
 from argosy.ipni.formats import metadata as metadatas
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.publish import labels
 from argosy.ipni.publish.backends.files import Hashes, Note, hashed
 from argosy.ipni.publish.contexts import beginning_of, context_of
+from argosy.ipni.publish.labels import Label
 from argosy.ipni.publish.service import Publisher
 
 MARK_CHARS = 8                  # of the hash of the whole path: folders of the same name are kept apart
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """A path and what was taken back of it; without an advertisement nothing of it was published."""
+
+    path: Path
+    context: bytes = b""
+    advert: Cid | None = None
+    files: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,29 +50,41 @@ class _Stopped(Exception):
     """Nobody waits for the hashes any more: the thread ends with the file it is at."""
 
 
+def had_over_http(_: Path) -> bytes:
+    """Metadata of files that the publisher's addresses give by their CIDs, as an HTTP gateway does."""
+    return metadatas.http()
+
+
+def only_named(path: Path) -> bytes:
+    """Metadata of files of which is only said who has them: no protocol, and the name of what they are part of."""
+    return labels.encode(Label(name_of(path)))
+
+
 async def publish_paths(
     paths: Sequence[Path],
     publisher: Publisher,
     *,
-    metadata: bytes | None = None,
+    metadata: Callable[[Path], bytes] = had_over_http,
     progress: Callable[[Event], None] = lambda _: None,
 ) -> list[Published]:
-    """Hashes and publishes each path in turn; `progress` is told of every file. By default files are had over HTTP."""
+    """Hashes and publishes each path in turn; `progress` is told of every file."""
     done = []
     for path in paths:
-        published = await _publish(path, publisher, metadata or metadatas.http(), progress)
+        published = await _publish(path, publisher, metadata(path), progress)
         progress(published)
         done.append(published)
     return done
 
 
-async def withdraw_paths(paths: Sequence[Path], publisher: Publisher) -> list[Cid]:
-    """Takes back what is published of the paths, whatever is there now; the advertisements that say so."""
-    return [
-        await publisher.remove(offer.context)
-        for path in paths
-        for offer in await publisher.offers(beginning_of(name_of(path)))
-    ]
+async def withdraw_paths(paths: Sequence[Path], publisher: Publisher) -> list[Withdrawn]:
+    """Takes back what is published of the paths, whatever is there now."""
+    done = []
+    for path in paths:
+        offers = await publisher.offers(beginning_of(name_of(path)))
+        done += [
+            Withdrawn(path, offer.context, await publisher.remove(offer.context), offer.multihashes) for offer in offers
+        ] or [Withdrawn(path)]
+    return done
 
 
 def name_of(path: Path) -> str:
@@ -96,12 +120,14 @@ async def _publish(
 async def _publish_hashes(path: Path, hashes: Hashes, publisher: Publisher, metadata: bytes) -> Published:
     name = name_of(path)
     context = context_of(name, hashes.digest)
-    before = [offer.context for offer in await publisher.offers(beginning_of(name))]
+    before = {offer.context: offer.metadata for offer in await publisher.offers(beginning_of(name))}
     advert: Cid | None = None
     if hashes.count == 0:
         for old in before:
             advert = await publisher.remove(old)
-    elif before != [context]:
+    elif before.keys() != {context}:
         superseded = [old for old in before if old != context]
         advert = await publisher.publish(context, metadata, hashes, supersedes=superseded)
+    elif before[context] != metadata:
+        advert = await publisher.update_metadata(context, metadata)
     return Published(path, context, advert, hashes.count, hashes.size_bytes)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.ports import Chain
 
 FOR_EVER = "public, max-age=29030400, immutable"
 GZIP_BYTES_MIN = 4096           # below this it saves no packet
@@ -23,11 +23,11 @@ GZIP_LEVEL = 1                  # most of a block is base64 of hashes: no level 
 _MEDIA_TYPES = {DAG_JSON: "application/json", DAG_CBOR: "application/cbor"}
 
 
-def publisher_routes(publisher: Publisher) -> list[Route]:
+def publisher_routes(publisher: Chain) -> list[Route]:
     """Routes to mount in any Starlette application."""
 
     async def head(_: Request) -> Response:
-        signed = publisher.signed_head()
+        signed = await publisher.signed_head()
         if signed is None:
             return Response(status_code=204, headers={"cache-control": "no-cache"})
         return Response(signed, headers={"cache-control": "no-cache"}, media_type=_MEDIA_TYPES[DAG_JSON])
@@ -51,7 +51,7 @@ def publisher_routes(publisher: Publisher) -> list[Route]:
     return [Route("/ipni/v1/ad/head", head), Route("/ipni/v1/ad/{cid}", block)]
 
 
-def publisher_app(publisher: Publisher) -> Starlette:
+def publisher_app(publisher: Chain) -> Starlette:
     """An ASGI application of its own."""
     return Starlette(routes=publisher_routes(publisher))
 

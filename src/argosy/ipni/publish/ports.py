@@ -29,6 +29,24 @@ class Link:
     is_over: bool = False
 
 
+class Chain(Protocol):
+    """A chain as it is served and announced; `head` is the newest that was seen here."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def head(self) -> Cid | None: ...
+
+    async def grown(self, seen: Cid | None) -> Cid:
+        """The head, as soon as it is another one than was seen."""
+        ...
+
+    async def signed_head(self) -> bytes | None: ...
+
+    async def block(self, cid: Cid) -> bytes | None: ...
+
+
 class ChainStore(Protocol):
     """A publisher's blocks, head and offers. One publisher at a time uses it, and makes one change at a time."""
 

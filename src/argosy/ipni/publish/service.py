@@ -13,13 +13,12 @@ from typing import TypeAlias
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import advert as adverts
 from argosy.ipni.formats import entries
-from argosy.ipni.formats import head as heads
 from argosy.ipni.formats.advert import Advert, AdvertExtension, AdvertPeer
 from argosy.ipni.formats.cid import DAG_JSON, NO_ENTRIES, Cid
-from argosy.ipni.formats.head import TOPIC
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPeer, Peer
 from argosy.ipni.publish.ports import ChainStore, Link, Offer
+from argosy.ipni.publish.served import HeadSigner
 
 CHUNK_MULTIHASHES = 16384       # what other publishers take; about 1 MiB as dag-json
 CHUNKS_PER_ADVERT_MAX = 400     # the specification's advice; what has more becomes several advertisements
@@ -56,7 +55,7 @@ class Publisher:
         self._frees_removed = frees_removed
         self._turn = asyncio.Lock()
         self._grown = asyncio.Event()
-        self._signed: tuple[Cid, bytes] | None = None
+        self._signer = HeadSigner(key)
 
     @classmethod
     async def open(
@@ -99,12 +98,8 @@ class Publisher:
             await self._grown.wait()
         return self._head
 
-    def signed_head(self) -> bytes | None:
-        if self._head is None:
-            return None
-        if self._signed is None or self._signed[0] != self._head:
-            self._signed = (self._head, heads.sign(self._head, self._key, TOPIC))
-        return self._signed[1]
+    async def signed_head(self) -> bytes | None:
+        return self._signer.signed(self._head)
 
     async def block(self, cid: Cid) -> bytes | None:
         return await self._store.block(cid)

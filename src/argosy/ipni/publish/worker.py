@@ -14,7 +14,7 @@ from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer
 from argosy.ipni.publish.client import Announcer, Told
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.ports import Chain
 
 REPEAT_S = 3600.0
 
@@ -24,7 +24,7 @@ class Herald:
 
     def __init__(
         self,
-        publisher: Publisher,
+        publisher: Chain,
         announcer: Announcer,
         addresses: Sequence[str],
         *,
@@ -40,6 +40,7 @@ class Herald:
         self._clock = clock
         self._repeat_s = repeat_s
         self._told = told
+        self._taken: dict[str, Cid] = {}        # by URL: the head it was told last, and took
 
     async def announce(self) -> list[Told]:
         """Tells all of them the head once; nobody is told of an empty chain."""
@@ -50,12 +51,13 @@ class Herald:
         return list(told)
 
     async def run(self) -> None:
+        """Goes on from what `announce` has told: an indexer that takes no publisher here would refuse twice."""
         async with asyncio.TaskGroup() as group:
             for url in self._announcer.urls:
                 group.create_task(self._keep(url))
 
     async def _keep(self, url: str) -> None:
-        seen: Cid | None = None
+        seen = self._taken.get(url)
         while True:
             seen = await self._news(seen)
             await self._tell(url, seen)
@@ -77,5 +79,7 @@ class Herald:
 
     async def _tell(self, url: str, head: Cid) -> Told:
         told = await self._announcer.tell(url, Announce(head, self._peer))
+        if told.error is None:
+            self._taken[url] = head
         self._told(told)
         return told

@@ -45,7 +45,7 @@ class TokenBucket(NamedTuple):
     remaining: int
     created_at: int
     expire_at: int
-    status: int = _UNDER
+    status: Status = _UNDER
 
 
 class LeakyBucket(NamedTuple):
@@ -138,7 +138,7 @@ def _take_tokens(bucket: TokenBucket, request: RateLimitRequest, left: int) -> D
     return _token_answer(bucket._replace(remaining=remaining), bucket.status, remaining)
 
 
-def _token_answer(bucket: TokenBucket, status: int, remaining: int) -> Decision:
+def _token_answer(bucket: TokenBucket, status: Status, remaining: int) -> Decision:
     return Decision(bucket, RateLimitResponse(status, bucket.limit, remaining, bucket.expire_at))
 
 

@@ -8,6 +8,7 @@ The room left in a leaky bucket is a double and is written with as many digits a
 
 from argosy.base.errors import Invalid
 from argosy.throttle.limits.buckets import Bucket, LeakyBucket, TokenBucket
+from argosy.throttle.limits.model import Status
 
 
 def written(bucket: Bucket) -> str:
@@ -22,7 +23,8 @@ def read(line: str) -> Bucket:
     kind, *parts = line.split(" ")
     try:
         if kind == "T" and len(parts) == 6:
-            return TokenBucket(*map(int, parts))
+            limit, duration, remaining, created_at, expire_at, status = map(int, parts)
+            return TokenBucket(limit, duration, remaining, created_at, expire_at, Status(status))
         if kind == "L" and len(parts) == 4:
             return LeakyBucket(int(parts[0]), float(parts[1]), int(parts[2]), int(parts[3]))
     except ValueError:

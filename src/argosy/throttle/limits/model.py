@@ -75,7 +75,7 @@ class RateLimitRequest:
 class RateLimitResponse:
     """What became of one request. Where `error` is set nothing else means anything."""
 
-    status: int = Status.UNDER_LIMIT
+    status: Status = Status.UNDER_LIMIT
     limit: int = 0
     remaining: int = 0
     reset_time: int = 0

@@ -164,6 +164,13 @@ def _named(kind: type[IntEnum] | type[IntFlag]) -> Callable[[str, Any], int]:
     return read
 
 
+def _status(name: str, value: object) -> Status:
+    number = _named(Status)(name, value)
+    if number not in tuple(Status):
+        raise Invalid(f"{name} is {number}: there is no such status")
+    return Status(number)
+
+
 def _metadata(name: str, value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise Invalid(f"{name} is no object of texts")
@@ -183,7 +190,7 @@ _REQUEST: Mapping[str, Callable[[str, Any], Any]] = {
     "created_at": _integer,
 }
 _RESPONSE: Mapping[str, Callable[[str, Any], Any]] = {
-    "status": _named(Status),
+    "status": _status,
     "limit": _integer,
     "remaining": _integer,
     "reset_time": _integer,

@@ -1,17 +1,20 @@
 """A chain on disk, in one SQLite file: every change is one transaction, and is on disk before it is answered.
 
-One process at a time holds the file: two publishers that went on from the same head would fork the chain, and whoever
-follows one half would never see the other.
+One process at a time publishes, and holds a lock beside the file for as long: two publishers that went on from the same
+head would fork the chain, and whoever follows one half would never see the other. Any number may read meanwhile.
 """
 
 import asyncio
+import fcntl
+import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from argosy.base.errors import Conflict, Unavailable
+from argosy.base.errors import Conflict, NotFound, Unavailable
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.publish.ports import Link, Offer
@@ -19,9 +22,19 @@ from argosy.ipni.publish.ports import Link, Offer
 SCHEMA = (Path(__file__).parent / "sql" / "chain.sql").read_text(encoding="utf-8")
 PAGE_BYTES = 16384              # blocks of entries are large
 VACUUM_PAGES_MAX = 1 << 16      # given back to the disk at a time: 1 GiB
-BUSY_S = 2.0                    # how long a process that ends may still hold the file
+BUSY_S = 2.0                    # how long a process that ends may still hold the lock
+LOOK_S = 0.05
 
 _T = TypeVar("_T")
+
+_PUBLISHING = f"""
+PRAGMA page_size = {PAGE_BYTES};
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+PRAGMA foreign_keys = ON;
+{SCHEMA}
+"""
+_READING = "PRAGMA query_only = ON;"
 
 _OFFER = "SELECT provider, context, metadata, advert, multihashes FROM offers WHERE provider = ?"
 _PUT_OFFER = """
@@ -40,21 +53,35 @@ DELETE FROM blocks WHERE cid IN (
 class SqliteChain:
     """ChainStore in a file. Its calls are made one after another, in a thread of its own."""
 
-    def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path, lock: int | None
+    ) -> None:
         self._connection = connection
         self._thread = thread
         self._path = path
+        self._lock = lock               # open file; None if the chain is only read
 
     @classmethod
     async def open(cls, path: Path) -> "SqliteChain":
-        """Makes the file if there is none. Conflict if another process has it open."""
+        """To publish. Makes the file if there is none. Conflict if another process publishes."""
+        return await cls._opened(path, _connect_to_publish)
+
+    @classmethod
+    async def read(cls, path: Path) -> "SqliteChain":
+        """To serve what is there, and what others publish; every change is refused."""
+        return await cls._opened(path, _connect_to_read)
+
+    @classmethod
+    async def _opened(
+        cls, path: Path, connect: Callable[[Path], tuple[sqlite3.Connection, int | None]]
+    ) -> "SqliteChain":
         thread = ThreadPoolExecutor(1, thread_name_prefix="ipni-chain")
         try:
-            connection = await asyncio.get_running_loop().run_in_executor(thread, _connect, path)
+            connection, lock = await asyncio.get_running_loop().run_in_executor(thread, connect, path)
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        return cls(connection, thread, path)
+        return cls(connection, thread, path, lock)
 
     async def claim(self, publisher: str) -> None:
         found = await self._run(lambda db: _claim(db, publisher), is_durable=True)
@@ -100,6 +127,9 @@ class SqliteChain:
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
         self._thread.shutdown(wait=False)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     async def _run(self, work: Callable[[sqlite3.Connection], _T], *, is_durable: bool = False) -> _T:
         """In one transaction; it takes place as a whole even if whoever asked has gone.
@@ -118,24 +148,53 @@ class SqliteChain:
         return await asyncio.get_running_loop().run_in_executor(self._thread, transaction)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect_to_publish(path: Path) -> tuple[sqlite3.Connection, int]:
+    lock = _locked(path)
+    try:
+        return _connected(path, _PUBLISHING), lock
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def _connect_to_read(path: Path) -> tuple[sqlite3.Connection, None]:
+    if not path.exists():
+        raise NotFound(f"there is no chain in {path}: publish something first")
+    return _connected(path, _READING), None
+
+
+def _connected(path: Path, script: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_S)
     try:
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.executescript(SCHEMA)
+        connection.executescript(script)
     except sqlite3.OperationalError as error:
         connection.close()
-        if "locked" in str(error):
-            raise Conflict(f"another process publishes the chain in {path}: stop it, or use another file") from None
         raise Unavailable(f"the chain in {path} cannot be opened: {error}") from error
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _locked(path: Path) -> int:
+    """The lock, held until the file it is on is closed, also by the end of the process."""
+    try:
+        lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unavailable(f"the chain in {path} cannot be opened: {error}") from error
+    until = time.monotonic() + BUSY_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                os.close(lock)
+                raise Conflict(
+                    f"another process publishes the chain in {path}: wait until it is done, or stop it if it is "
+                    "another `argosy up` or node with the same data folder"
+                ) from None
+            time.sleep(LOOK_S)
 
 
 def _claim(db: sqlite3.Connection, publisher: str) -> str:

@@ -41,7 +41,7 @@ from argosy.throttle.limits.backends.redis_keys import prefix
 from argosy.throttle.limits.backends.redis_routes import CLUSTER_SCHEMES, routes, shown
 from argosy.throttle.limits.buckets import wrapped
 from argosy.throttle.limits.metrics import count
-from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, complaint
+from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status, complaint
 from argosy.throttle.limits.table import check_batch
 
 CALL_TIMEOUT_S = 2.0            # a whole batch; the server needs some 20 ms for a full one
@@ -187,7 +187,8 @@ def _response(request: RateLimitRequest, reply: list[Any]) -> RateLimitResponse:
     if reply == ["no interval"]:
         return RateLimitResponse(error=gregorian.complaint(request.duration))
     status, remaining, base, basis, step = map(int, reply[1:])
-    return RateLimitResponse(status, request.limit, remaining, wrapped(base + (request.limit - basis) * step))
+    reset_time = wrapped(base + (request.limit - basis) * step)
+    return RateLimitResponse(Status(status), request.limit, remaining, reset_time)
 
 
 @cache

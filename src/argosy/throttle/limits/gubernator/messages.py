@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from argosy.base.errors import Unavailable
 from argosy.throttle.limits.gubernator import gubernator_pb2 as pb
-from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
+from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse, Status
 
 SERVICE = "pb.gubernator.V1"
 MESSAGE_BYTES_MAX = 4 << 20     # a full batch of the longest keys takes 2.2 MB
@@ -48,12 +49,20 @@ def to_answers(responses: Sequence[RateLimitResponse]) -> pb.GetRateLimitsResp:
 
 
 def from_answers(answers: pb.GetRateLimitsResp) -> list[RateLimitResponse]:
+    """Unavailable if there is a status that no Gubernator gives."""
     return [
         RateLimitResponse(
-            each.status, each.limit, each.remaining, each.reset_time, each.error, dict(each.metadata)
+            _status(each.status), each.limit, each.remaining, each.reset_time, each.error, dict(each.metadata)
         )
         for each in answers.responses
     ]
+
+
+def _status(number: int) -> Status:
+    try:
+        return Status(number)
+    except ValueError:
+        raise Unavailable(f"the limiter does not speak like a Gubernator: there is no status {number}") from None
 
 
 def _to_message(request: RateLimitRequest) -> pb.RateLimitReq:

@@ -1,0 +1,108 @@
+"""`argosy ipni`, mistyped; and what is gone is taken back. With an indexer: tests/journeys/test_content_commands.py."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from argosy.cli.output import print_table
+from argosy.cli.root import cli
+from argosy.ipni.formats import metadata
+from argosy.ipni.publish.backends.sqlite import SqliteChain
+
+PEER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
+CHAIN = "http://127.0.0.1:9"
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["ipni", *map(str, words)])
+
+
+@pytest.fixture
+def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ARGOSY_NODE_DATA_DIR", str(tmp_path / "data"))
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "one").write_bytes(b"one")
+    return folder
+
+
+@pytest.mark.parametrize("option", ["--url", "--admin-url"])
+@pytest.mark.parametrize("url", ["127.0.0.1:3000", "indexer", "ftp://indexer", "http://"])
+def test_what_is_no_url_is_not_asked(option: str, url: str) -> None:
+    answer = run("status", option, url)
+    assert (answer.exit_code, answer.stderr) == (
+        2, f"error: {url!r} is no URL: write http://host:port or https://host\n",
+    )  # fmt: skip
+
+
+def test_an_address_that_is_none_is_told_here_and_not_in_the_log_of_the_indexer() -> None:
+    answer = run("sync", PEER, "--address", "elsewhere", "--url", CHAIN)
+    assert answer.exit_code == 2
+    assert "'elsewhere' is not an address: it begins with a slash" in answer.stderr
+
+
+def test_what_is_gone_can_still_be_taken_back(papers: Path) -> None:
+    once = ("--once", "--address", CHAIN, "--json")
+    published = run("publish", papers, *once)
+    assert published.exit_code == 0, published.stderr
+    (papers / "one").unlink()
+    papers.rmdir()
+    gone = run("publish", papers, *once)
+    assert gone.exit_code == 2
+    assert "papers does not exist" in gone.stderr
+    withdrawn = run("publish", papers, "--withdraw", *once)
+    assert withdrawn.exit_code == 0, withdrawn.stderr
+    before, after = json.loads(published.stdout), json.loads(withdrawn.stdout)
+    [was] = before["published"]
+    assert after["head"] != before["head"]                              # the removal
+    assert after["withdrawn"] == [
+        {"path": str(papers), "context": was["context"], "files": 1, "advertisement": after["head"]}
+    ]
+    again = json.loads(run("publish", papers, "--withdraw", *once).stdout)
+    assert again["head"] == after["head"]
+    assert again["withdrawn"] == [{"path": str(papers), "context": "", "files": 0, "advertisement": None}]
+
+
+def test_what_is_taken_back_is_said(papers: Path) -> None:
+    once = ("--once", "--address", CHAIN)
+    run("publish", papers, *once)
+    first, second = (run("publish", papers, "--withdraw", *once).stdout.splitlines()[1] for _ in range(2))
+    assert first.startswith(f"{papers}  withdrawn, 1 files  baguqeera")
+    assert second == f"{papers}  was not published: nothing to withdraw"
+    nothing = run("publish", "--withdraw", *once)
+    assert (nothing.exit_code, "name them" in nothing.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("at", "claimed"), [((), []), (("--at", "https://files.example.org"), [metadata.HTTP])])
+async def test_a_gateway_is_claimed_only_where_one_is_named(
+    papers: Path, at: tuple[str, ...], claimed: list[int]
+) -> None:
+    published = await asyncio.to_thread(run, "publish", papers, "--once", "--address", CHAIN, *at, "--json")
+    told = json.loads(published.stdout)
+    chain = await SqliteChain.read(papers.parent / "data" / "publisher" / "chain.sqlite")
+    try:
+        [offer] = await chain.offers(told["publisher"])
+    finally:
+        await chain.close()
+    names = [name for name, _ in metadata.protocols(offer.metadata)]
+    assert [name for name in names if name in metadata.NAMES.values()] == [metadata.NAMES[code] for code in claimed]
+
+
+@pytest.mark.parametrize("verb", ["allow", "block", "assign", "unassign"])
+def test_what_is_no_peer_id_is_told_with_what_one_looks_like(verb: str) -> None:
+    answer = run(verb, "nope", "--url", CHAIN)
+    assert (answer.exit_code, answer.stderr) == (
+        2, "error: 'nope' is no peer id: one looks like 12D3KooW… or Qm…, or as a CID bafz…\n",
+    )  # fmt: skip
+
+
+def test_ids_in_a_table_that_is_piped_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    cid = "baguqeera" + "a" * 51
+    row = (PEER, PEER, cid, "2026-01-01 00:00:00+00:00", 12, cid, "a long error " * 20)
+    print_table(("id", "publisher", "last_ad", "last_ad_at", "lag", "frozen_at", "last_error"), [row], empty="")
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split()[:3] == [PEER, PEER, cid]
+    assert line.rstrip().endswith(row[-1].rstrip())
