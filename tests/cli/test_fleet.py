@@ -116,3 +116,9 @@ def test_a_store_that_is_away_is_an_error_and_not_an_empty_fleet() -> None:
     answer = run("redis://127.0.0.1:1", "lease", "list", "--json")
     assert (answer.exit_code, answer.stdout) == (1, "")
     assert json.loads(answer.stderr)["error"]["kind"] == "Unavailable"
+
+
+def test_a_drain_is_waited_for_as_long_as_a_clock_can() -> None:
+    answer = CliRunner().invoke(cli, ["node", "drain", "n1", "--wait", "nan"])
+    assert answer.exit_code == 2
+    assert "is no number of seconds" in answer.stderr

@@ -1,30 +1,48 @@
 """`argosy job`, `argosy shard` and `argosy worker` against a real server, and against a folder."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from click.testing import CliRunner, Result
 
+from argosy.base.errors import Conflict, Unavailable
 from argosy.cli import root
+from argosy.jobs.broker import SplitStatus
+from argosy.jobs.cluster.backends.maps import FolderMaps
+from argosy.jobs.cluster.shardmap import SplitWish
 from argosy.jobs.rpc.access import Access
+from argosy.jobs.sdk import JobsClient
 from argosy.jobs.sdk.backends.router import Router
-from tests.jobs.rpc.stage import HERE, Stage
+from tests.jobs.rpc.stage import HERE, NOWHERE, Stage
 from tests.jobs.sdk.serving import served
 
 HANDLERS = """
+import asyncio
+from pathlib import Path
 from argosy.jobs.sdk import job
 
 @job("greet")
 async def greet(payload, context):
     context.progress("greeting")
     return f"hello {payload}"
+
+@job("fail")
+def fail(payload):
+    raise ValueError("no such address")
+
+@job("hold")
+async def hold(payload):
+    while not Path("let-go").exists():
+        await asyncio.sleep(0.01)
 
 @job("double")
 def double(payload):
@@ -33,6 +51,8 @@ def double(payload):
 pair = [greet, double]
 nothing = []
 """
+
+SECOND_TRY = "99999999-9999-4999-8999-999999999999"
 
 Run = Callable[..., Result]
 
@@ -126,6 +146,63 @@ def test_shards_are_listed_and_split(run: Run) -> None:
     assert (late.exit_code, "not done after 0.01 s" in late.stderr) == (1, True)
 
 
+def test_a_split_that_is_waited_for_is_asked_for_again_while_the_shard_moves(
+    run: Run, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, refusals = stage.node, [Conflict("not served here: ask its owner"), Unavailable("acquisition in progress")]
+    before, begins = node.topology(), node.split
+    point = "4" + "0" * 15
+
+    async def split(shard_id: str, at: str) -> SplitStatus:
+        if refusals:
+            raise refusals.pop()
+        here, *others = before.shards
+        halves = (replace(here, id=NOWHERE, range_end=at), replace(here, id=SECOND_TRY, range_start=at))
+        monkeypatch.setattr(node, "topology", lambda: replace(before, shards=(*halves, *others)))
+        return await begins(shard_id, at)
+
+    monkeypatch.setattr(node, "split", split)
+    answer = told(run("shard", "split", HERE, "--wait", "30", "--json"))
+    assert refusals == []
+    assert answer == {"shard": HERE, "left": NOWHERE, "right": SECOND_TRY, "point": point, "is_done": True}
+
+
+def test_a_split_that_is_never_taken_on_is_told_with_the_reason(run: Run, stage: Stage) -> None:
+    stage.node.failures[HERE] = Unavailable("shard not ready: acquisition in progress")
+    answer = run("shard", "split", HERE, "--wait", "2")
+    assert (answer.exit_code, "acquisition in progress" in answer.stderr) == (1, True)
+
+
+def test_a_split_under_way_at_another_point_is_not_waited_for(
+    run: Run, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def split(shard_id: str, at: str) -> SplitStatus:
+        raise Conflict(f"shard {shard_id} is being split already, not at {at}")
+
+    monkeypatch.setattr(stage.node, "split", split)
+    stage.node.split_of = SplitStatus("SplitRequested", point="1" * 16)
+    answer = run("shard", "split", HERE, "--at", "2" * 16, "--wait", "3600")
+    assert (answer.exit_code, "being split already" in answer.stderr) == (1, True)
+
+
+async def leave_wish(maps: FolderMaps, shard_id: str, wish: SplitWish) -> None:
+    """As a broker does that ended too early."""
+    shards = await maps.newest()
+    assert shards is not None
+    await maps.add(shards.after_wishing(shard_id, wish))
+
+
+def test_a_split_that_was_cut_short_is_done_when_the_broker_is_there_again(run: Run, tmp_path: Path) -> None:
+    url = (tmp_path / "jobs").as_uri()
+    shard_id = told(run("shard", "list", "--json", address=url))[0]["id"]
+    asyncio.run(leave_wish(FolderMaps(tmp_path / "jobs"), shard_id, SplitWish("1" * 16, 1000, "gone")))
+    done = told(run("shard", "split", shard_id, "--wait", "60", "--json", address=url))
+    assert (done["point"], done["is_done"]) == ("1" * 16, True)
+    shards = {each["id"]: each for each in told(run("shard", "list", "--json", address=url))}
+    assert shard_id not in shards
+    assert shards[done["left"]]["range_end"] == shards[done["right"]]["range_start"] == done["point"]
+
+
 def test_a_node_that_is_not_there_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_pause(*_: object) -> None:
         """Tries again at once."""
@@ -163,10 +240,10 @@ def test_watch_tells_every_change_until_the_end(run: Run, stage: Stage) -> None:
     assert [line["status"] for line in lines] == ["cancelled"]
 
 
-def worker_process(folder: Path, address: str, *options: str) -> "subprocess.Popen[str]":
+def worker_process(folder: Path, address: str, *options: str, **streams: TextIO) -> "subprocess.Popen[str]":
     code = "from argosy.cli.worker import worker; worker()"
     command = [sys.executable, "-c", code, "run", "-a", address, *options]
-    return subprocess.Popen(command, cwd=folder, env=dict(os.environ), stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=folder, env=dict(os.environ), stdout=subprocess.PIPE, text=True, **streams)
 
 
 def test_a_worker_does_the_jobs_of_a_module_and_stops_when_told(run: Run, stage: Stage, tmp_path: Path) -> None:
@@ -181,6 +258,44 @@ def test_a_worker_does_the_jobs_of_a_module_and_stops_when_told(run: Run, stage:
     [done] = [each for each in told(run("job", "list", "--json")) if each["task_group"] == "greet"]
     assert told(run("job", "result", done["id"], "--json"))["result"] == "hello ada"
     assert "succeeded  try 1" in run("job", "watch", done["id"]).stdout
+
+
+def test_a_worker_tells_of_failures_and_that_it_drains(run: Run, stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    said = tmp_path / "said"
+    with said.open("w") as stderr, worker_process(tmp_path, stage.address, "handlers", stderr=stderr) as worker:
+        try:
+            run("job", "put", "hold", "--id", "held")
+            run("job", "put", "fail", "--id", "bad", "--wait", "60")
+            assert "handler failed job=bad group=fail attempt=1 error=ValueError" in said.read_text()
+            while told(run("job", "get", "held", "--json"))["status"] != "running":
+                assert worker.poll() is None
+            worker.send_signal(signal.SIGINT)
+            while "draining; tell again to stop at once tasks=" not in said.read_text():
+                assert worker.poll() is None
+            (tmp_path / "let-go").touch()
+            assert worker.wait(60) == 0
+        finally:
+            worker.kill()
+    assert run("job", "result", "held").stdout == "null\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "stdout", "stderr"),
+    [((), "", "job j is put\n"), (("--json",), '{\n  "ids": [\n    "j"\n  ]\n}\n', "")],
+)
+def test_whoever_breaks_off_the_waiting_knows_the_job(
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], stdout: str, stderr: str
+) -> None:
+    async def interrupted(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(JobsClient, "result", interrupted)
+    answer = run("job", "put", "mail", "--id", "j", "--wait", "60", *options)
+    assert (answer.exit_code, answer.stdout) == (1, stdout)
+    assert answer.stderr.startswith(stderr)
+    assert told(run("job", "get", "j", "--json"))["status"] == "scheduled"
 
 
 @pytest.mark.parametrize(

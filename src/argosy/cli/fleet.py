@@ -10,6 +10,7 @@ import click
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.cli.output import json_option, print_json, print_table
+from argosy.cli.seconds import Seconds
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ async def _nodes(store: "OwnershipStore") -> list[dict[str, Any]]:
 
 @node.command()
 @click.argument("name", metavar="NODE")
-@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, help="Seconds to wait until it has left.")
+@click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait until it has left.")
 @store_options
 @json_option
 def drain(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from argosy.base.errors import ArgosyError, Invalid
+from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.job_schedule import schedule
 from argosy.cli.job_text import parsed, parsed_payload, told_time
 from argosy.cli.output import print_json, print_table, status
+from argosy.cli.seconds import Seconds
 
 if TYPE_CHECKING:
     from argosy.jobs.sdk import JobInfo, JobsClient, NewJob
@@ -21,6 +22,7 @@ STATUSES = ("scheduled", "running", "succeeded", "failed", "cancelled")
 LOOK_S = 0.25                           # how often a job that is watched is looked at
 LINES_MAX = 1_000_000                   # payloads of one `put --lines`
 FOUND_MAX = 1_000
+RETRIES_MAX = 1_000_000
 
 
 @click.group()
@@ -30,19 +32,20 @@ def job() -> None:
 
 job.add_command(schedule)
 
+
 @job.command()
 @click.argument("group")
 @click.argument("payload", required=False)
 @click.option("--lines", is_flag=True, help="Read one JSON payload a line from standard input: many jobs.")
 @click.option("--id", "id", default="", help="Its id; one that is taken is refused. By default one is made.")
 @click.option("--priority", type=click.IntRange(0, 99), default=50, help="0 goes first.")
-@click.option("--delay", "delay_s", type=click.FloatRange(0), default=0.0, help="Seconds until it may begin.")
-@click.option("--retries", type=click.IntRange(0), default=0, help="Further tries if it fails.")
-@click.option("--retry-interval", "interval_s", type=click.FloatRange(0), default=1.0, help="Seconds, doubling.")
+@click.option("--delay", "delay_s", type=Seconds(0), default=0.0, help="Seconds until it may begin.")
+@click.option("--retries", type=click.IntRange(0, RETRIES_MAX), default=0, help="Further tries if it fails.")
+@click.option("--retry-interval", "interval_s", type=Seconds(0), default=1.0, help="Seconds, doubling.")
 @click.option("--metadata", "-m", "metadata", multiple=True, metavar="KEY=VALUE", help="To find it by; repeatable.")
 @click.option("--unique-key", default="", help="One unfinished job per key: a second put gives the first one's id.")
 @click.option("--after", multiple=True, metavar="ID", help="A job that must have succeeded first; repeatable.")
-@click.option("--wait", "wait_s", type=click.FloatRange(0), help="Wait so many seconds for its result.")
+@click.option("--wait", "wait_s", type=Seconds(0), help="Wait so many seconds for its result.")
 @reach_options
 def put(
     reach: Reach, group: str, payload: str | None, lines: bool, wait_s: float | None, as_json: bool, **wished: Any
@@ -61,16 +64,28 @@ def put(
         ids = [answer if isinstance(answer, ArgosyError) else answer.id for answer in answers]
         if wait_s is None or isinstance(ids[0], ArgosyError):
             return ids, None
-        with status(f"waiting for {ids[0]}"):
-            return ids, await client.result(ids[0], timeout_s=wait_s)
+        return ids, await _waited(client, ids[0], wait_s, as_json=as_json)
 
-    ids, result = reach.ask(enqueue)
+    ids, result = reach.ask(enqueue, doing="putting" if wait_s is None else None)
     refused = [each for each in ids if isinstance(each, ArgosyError)]
     if refused and len(ids) == 1:
         raise refused[0]
     put_ids = [each for each in ids if not isinstance(each, ArgosyError)]
     _print_put(put_ids, result, is_waited=wait_s is not None, as_json=as_json)
     _fail_if_any(refused, len(ids))
+
+
+async def _waited(client: "JobsClient", id: str, wait_s: float, *, as_json: bool) -> Any:
+    """Its result. Whoever breaks the waiting off has put the job nevertheless, so its id is told in any case."""
+    if not as_json:
+        click.echo(f"job {id} is put", err=True)
+    try:
+        with status("waiting for its result"):
+            return await client.result(id, timeout_s=wait_s)
+    except asyncio.CancelledError:
+        if as_json:
+            print_json({"ids": [id]})
+        raise
 
 
 def _fail_if_any(refused: Sequence[ArgosyError], count: int) -> None:
@@ -96,7 +111,9 @@ def get(reach: Reach, id: str, with_attempts: bool, as_json: bool) -> None:
     """Show one job."""
     from argosy.jobs.web.showing import shown_job
 
-    info = reach.ask(lambda client: client.get(id, with_attempts=with_attempts))
+    info = reach.ask(
+        lambda client: client.get(id, with_attempts=with_attempts), doing="looking", may_create=False
+    )
     shown = shown_job(info, with_attempts=with_attempts)
     if as_json:
         print_json(shown)
@@ -130,7 +147,9 @@ def list_jobs(
             is_dead=dead,
             after=after,
             limit=limit,
-        )
+        ),
+        doing="looking",
+        may_create=False,
     )
     if as_json:
         print_json([shown_job(info) for info in found])
@@ -144,16 +163,15 @@ def list_jobs(
 
 @job.command()
 @click.argument("id")
-@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, help="Seconds to wait for it.")
+@click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait for it.")
 @reach_options
 def result(reach: Reach, id: str, wait_s: float, as_json: bool) -> None:
     """Print a job's result as JSON; a job that failed, was cancelled or is not done yet is an error."""
 
-    async def asked(client: "JobsClient") -> Any:
-        with status(f"waiting for {id}"):
-            return await client.result(id, timeout_s=wait_s)
-
-    value = plain(reach.ask(asked))
+    found = reach.ask(
+        lambda client: client.result(id, timeout_s=wait_s), doing=f"waiting for {id}", may_create=False
+    )
+    value = plain(found)
     if as_json:
         print_json({"id": id, "result": value})
     else:
@@ -165,17 +183,36 @@ def _steering(name: str, said: str, doc: str) -> click.Command:
     @click.argument("ids", nargs=-1, required=True, metavar="ID…")
     @reach_options
     def steer(reach: Reach, ids: tuple[str, ...], as_json: bool) -> None:
-        async def all_of_them(client: "JobsClient") -> None:
-            for id in ids:
+        async def each(client: "JobsClient", id: str) -> ArgosyError | None:
+            try:
                 await getattr(client, name)(id)
+            except (NotFound, Conflict) as error:
+                if len(ids) == 1:
+                    raise
+                return error
+            return None
 
-        reach.ask(all_of_them)
-        if as_json:
-            print_json({"ids": ids})
-        else:
-            click.echo("\n".join(f"{id} {said}" for id in ids))
+        async def all_of_them(client: "JobsClient") -> "dict[str, ArgosyError | None]":
+            return {id: await each(client, id) for id in ids}
+
+        _print_steered(reach.ask(all_of_them, doing="asking", may_create=False), said, as_json=as_json)
 
     return steer
+
+
+def _print_steered(told: "dict[str, ArgosyError | None]", said: str, *, as_json: bool) -> None:
+    """A job that is refused does not keep the others from being steered, so all of them are told."""
+    done = [id for id, error in told.items() if error is None]
+    refused = {id: str(error) for id, error in told.items() if error is not None}
+    if as_json:
+        print_json({"ids": done, **({"refused": refused} if refused else {})})
+    else:
+        for id in done:
+            click.echo(f"{id} {said}")
+        for why in refused.values():
+            click.echo(f"error: {why}", err=True)
+    if refused:
+        click.get_current_context().exit(1)
 
 
 cancel = _steering("cancel", "is to stop", "Cancel jobs: at once if they wait; a running one is told to stop.")
@@ -190,7 +227,7 @@ delete = _steering("delete", "is forgotten", "Forget jobs that are done.")
 @reach_options
 def requeue(reach: Reach, ids: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Start dead letters anew: jobs that have used up their retries. Without an ID, the latest of them."""
-    told = reach.ask(lambda client: client.requeue(ids, limit=limit))
+    told = reach.ask(lambda client: client.requeue(ids, limit=limit), doing="asking", may_create=False)
     rows = [(id, "refused" if error else "begins anew", str(error) if error else "") for id, error in told.items()]
     if as_json:
         print_json([{"id": id, "error": why or None} for id, _, why in rows])
@@ -201,7 +238,7 @@ def requeue(reach: Reach, ids: tuple[str, ...], limit: int, as_json: bool) -> No
 
 @job.command()
 @click.argument("id")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0), default=3600.0, help="Seconds until it gives up.")
+@click.option("--timeout", "timeout_s", type=Seconds(0), default=3600.0, help="Seconds until it gives up.")
 @reach_options
 def watch(reach: Reach, id: str, timeout_s: float, as_json: bool) -> None:
     """Follow a job until it is done: a line for each change of its status, try or progress."""
@@ -214,7 +251,7 @@ def watch(reach: Reach, id: str, timeout_s: float, as_json: bool) -> None:
             shown = f"  {json.dumps(told['progress'], ensure_ascii=False)}" if info.progress is not None else ""
             click.echo(f"{told_time(info.changed_at_ms)}  {told['status']}  try {info.attempt}{shown}")
 
-    reach.ask(lambda client: _watch(client, id, timeout_s, tell))
+    reach.ask(lambda client: _watch(client, id, timeout_s, tell), may_create=False)
 
 
 async def _watch(client: "JobsClient", id: str, timeout_s: float, tell: "Callable[[JobInfo], None]") -> None:
@@ -256,7 +293,6 @@ def _new_job(client: "JobsClient", group: str, payload: Any, wished: dict[str, A
     )
 
 
-
 def _lines() -> list[Any]:
     found = [parsed(line, f"line {at}") for at, line in enumerate(sys.stdin, start=1) if line.strip()]
     if len(found) > LINES_MAX:
@@ -264,7 +300,6 @@ def _lines() -> list[Any]:
     if not found:
         raise Invalid("standard input has no payload: one JSON value a line is wanted")
     return found
-
 
 
 def _pair(text: str) -> tuple[str, str]:

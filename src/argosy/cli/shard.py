@@ -10,6 +10,7 @@ import click
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.output import print_json, print_table, status
+from argosy.cli.seconds import Seconds
 
 if TYPE_CHECKING:
     from argosy.jobs.broker import ShardPlace, SplitStatus
@@ -40,7 +41,7 @@ def list_shards(reach: Reach, as_json: bool) -> None:
 @shard.command()
 @click.argument("id")
 @click.option("--at", "point", default="", metavar="HASH", help="16 hexadecimal digits; by default the middle.")
-@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, help="Seconds to wait until it is done.")
+@click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait until it is done.")
 @reach_options
 def split(reach: Reach, id: str, point: str, wait_s: float, as_json: bool) -> None:
     """Split a shard in two; it is away for moments only, and its jobs go on."""

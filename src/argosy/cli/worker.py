@@ -12,6 +12,7 @@ from argosy.base import logs
 from argosy.base.errors import Invalid, NotFound
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.output import print_json
+from argosy.cli.seconds import Seconds
 
 
 @click.group()
@@ -23,7 +24,7 @@ def worker() -> None:
 @click.argument("target", metavar="MODULE[:NAME]")
 @click.option("--concurrency", type=click.IntRange(1, 1000), default=16, help="Tasks at once.")
 @click.option("--name", default="", help="What to call this worker; by default host and process.")
-@click.option("--stop", "stop_s", type=click.FloatRange(0), default=30.0, help="Seconds for tasks to end when told.")
+@click.option("--stop", "stop_s", type=Seconds(0), default=30.0, help="Seconds for tasks to end when told.")
 @reach_options
 def run(reach: Reach, target: str, concurrency: int, name: str, stop_s: float, as_json: bool) -> None:
     """Do the jobs that handlers of a module are for, until SIGINT or SIGTERM.
@@ -58,6 +59,8 @@ def run(reach: Reach, target: str, concurrency: int, name: str, stop_s: float, a
 def found(target: str) -> list[Any]:
     """The things that MODULE:NAME names, among which are handlers."""
     module_name, _, name = target.partition(":")
+    if not all(module_name.split(".")) or os.sep in module_name or module_name.endswith(".py"):
+        raise Invalid(f"{module_name!r} is no module: write package.module, as in an import, not the path of a file")
     sys.path.insert(0, os.getcwd())
     try:
         module = import_module(module_name)

@@ -133,9 +133,22 @@ async def test_jobs_are_steered(stage: Stage, client: JobsClient) -> None:
     assert (await handle.info()).status == JobStatus.SCHEDULED
     await client.cancel(handle.id)
     await client.delete(handle.id)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=f"^{handle.id}: job not found$"):
         await handle.info()
     await client.delete(handle.id)
+
+
+async def test_a_job_that_is_refused_is_named(client: JobsClient) -> None:
+    for ask in (client.get, client.result, client.cancel, client.restart, client.expedite):
+        with pytest.raises(NotFound, match=r"^j: job not found$"):
+            await ask("j")
+    await client.enqueue(GROUP, id="j")
+    with pytest.raises(Conflict, match=r"^j: job cannot be deleted: it is scheduled$"):
+        await client.delete("j")
+    told = await client.requeue(["j", "never"])
+    assert {id: str(error) for id, error in told.items()} == {
+        "j": "job j is no dead letter: it is scheduled", "never": "never: job not found",
+    }  # fmt: skip
 
 
 async def test_dead_letters_are_requeued(stage: Stage, client: JobsClient) -> None:

@@ -102,6 +102,24 @@ async def test_an_exception_is_a_failure_with_its_details(client: JobsClient, er
             assert type(error).__name__ in raised.value.data["traceback"]
 
 
+async def test_a_handler_that_raises_is_logged_with_what_comes_next(
+    client: JobsClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = worker_of(client)
+
+    @worker.handler(GROUP)
+    async def fail(payload: object) -> None:
+        raise ValueError("no such address")
+
+    async with running(worker):
+        handle = await client.enqueue(GROUP, id="j", retry=RetryPolicy(1))
+        with pytest.raises(JobFailed):
+            await handle.result(PATIENCE_S)
+    told = [record.getMessage() for record in caplog.records if "handler" in record.getMessage()]
+    about = 'handler failed job=j group=mail attempt={} error=ValueError why="no such address" is_tried_again={}'
+    assert told == [about.format(1, "true"), about.format(2, "false")]
+
+
 async def test_a_result_that_cannot_be_packed_is_a_failure(client: JobsClient) -> None:
     worker = worker_of(client)
 

@@ -106,7 +106,15 @@ async def test_bytes_are_told_in_base64(asking: httpx.AsyncClient) -> None:
         (b'{"task_group": "mail", "colour": 1}', "colour"),
         (b'{"task_group": "mail", "payload": 1, "payload_base64": "AAAA"}', "not both"),
         (b'{"task_group": "mail", "limits": [{"kind": "none"}]}', "none"),
-        (b'{"task_group": "mail", "priority": 100}', "priority"),
+        (b'{"task_group": "mail", "priority": 100}', "priority must lie between 0 and 99; got 100"),
+        (b'{"task_group": "mail", "priority": -1}', "priority must lie between 0 and 99; got -1"),
+        (b'{"task_group": "mail", "retry": {"retry_count": -1}}', "retry_count must lie between 0 and 4294967295"),
+        (b'{"task_group": "mail", "retry": {"max_interval_ms": -1}}', "max_interval_ms must lie between 0 and"),
+        (b'{"task_group": "mail", "keep_ms": -1}', "keep_ms must lie between 0 and"),
+        (
+            b'{"task_group": "mail", "limits": [{"kind": "concurrency", "key": "a", "max_concurrency": -1}]}',
+            "max_concurrency must lie between 1 and 4294967295; got -1",
+        ),
         (b"[" + b",".join([b'{"task_group":"m"}'] * 1001) + b"]", "1000"),
     ],
 )
@@ -128,7 +136,7 @@ async def test_jobs_are_steered_and_found(asking: httpx.AsyncClient) -> None:
         await asking.post("/v1/jobs", json={"task_group": "mail", "id": f"j-{at}", "metadata": {"p": str(at % 2)}})
     assert (await asking.post("/v1/jobs/j-0/cancel")).status_code == 200
     again = await asking.post("/v1/jobs/j-0/cancel")
-    assert (again.status_code, again.json()["error"]["message"]) == (409, "job is already cancelled")
+    assert (again.status_code, again.json()["error"]["message"]) == (409, "j-0: job is already cancelled")
     found = (await asking.get("/v1/jobs?status=cancelled")).json()["jobs"]
     assert [each["id"] for each in found] == ["j-0"]
     found = (await asking.get("/v1/jobs?metadata=p:0&limit=10")).json()["jobs"]
@@ -139,12 +147,35 @@ async def test_jobs_are_steered_and_found(asking: httpx.AsyncClient) -> None:
     assert (await asking.delete("/v1/jobs/j-0")).status_code == 409
     await asking.post("/v1/jobs/j-0/cancel")
     assert (await asking.delete("/v1/jobs/j-0")).status_code == 204
-    assert (await asking.get("/v1/jobs/j-0")).status_code == 404
+    gone = await asking.get("/v1/jobs/j-0")
+    assert (gone.status_code, gone.json()["error"]["message"]) == (404, "j-0: job not found")
 
 
-@pytest.mark.parametrize("query", ["status=odd", "metadata=p", "limit=many", "limit=-1"])
+@pytest.mark.parametrize("query", ["status=odd", "metadata=p"])
 async def test_a_bad_question_is_said(asking: httpx.AsyncClient, query: str) -> None:
     assert (await asking.get(f"/v1/jobs?{query}")).status_code == 400
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1001", "1.5", "many", ""])
+async def test_a_page_has_one_to_a_thousand_jobs(asking: httpx.AsyncClient, limit: str) -> None:
+    await asking.post("/v1/jobs", json={"task_group": "mail"})
+    answer = await asking.get(f"/v1/jobs?limit={limit}")
+    assert answer.status_code == 400
+    assert "between 1 and 1000" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1001])
+async def test_one_to_a_thousand_dead_letters_are_requeued_at_once(asking: httpx.AsyncClient, limit: int) -> None:
+    answer = await asking.post("/v1/jobs/requeue", json={"limit": limit})
+    assert answer.status_code == 400
+    assert "limit must lie between 1 and 1000" in answer.json()["error"]["message"]
+
+
+async def test_a_bad_job_of_many_is_answered_in_its_place(asking: httpx.AsyncClient) -> None:
+    jobs = [{"task_group": "mail", **each} for each in ({"id": "a"}, {"priority": -1}, {"id": "c"})]
+    first, second, third = (await asking.post("/v1/jobs", json=jobs)).json()["results"]
+    assert (first, third) == ({"id": "a"}, {"id": "c"})
+    assert (second["error"]["status"], "priority" in second["error"]["message"]) == (400, True)
 
 
 async def test_a_failed_job_says_why_and_is_requeued(asking: httpx.AsyncClient) -> None:
@@ -192,6 +223,8 @@ async def test_schedules(asking: httpx.AsyncClient) -> None:
     [shown] = (await asking.get("/v1/schedules")).json()["schedules"]
     assert (shown["name"], shown["cron"], shown["payload"]) == ("often", "*/5 * * * *", [1])
     assert (await asking.put("/v1/schedules/bad", json={**wish, "cron": "whenever"})).status_code == 400
+    low = await asking.put("/v1/schedules/bad", json={**wish, "job": {"task_group": "mail", "priority": -1}})
+    assert (low.status_code, "priority" in low.json()["error"]["message"]) == (400, True)
     assert (await asking.delete("/v1/schedules/often")).status_code == 204
     assert (await asking.get("/v1/schedules")).json() == {"schedules": []}
 

@@ -25,6 +25,7 @@ from argosy.base.retry import Backoff
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api import codec
+from argosy.jobs.api.service import FOUND_DEFAULT, FOUND_MAX
 from argosy.jobs.broker import ShardPlace, SplitStatus
 from argosy.jobs.cluster.backends.embedded import embedded
 from argosy.jobs.model import NO_TENANT, JobStatus, Limit, NewJob, RetryPolicy, Schedule
@@ -33,11 +34,13 @@ from argosy.jobs.sdk.backends.batching import Batcher
 from argosy.jobs.sdk.backends.leases import ITEM_BYTES
 from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
 from argosy.jobs.sdk.backends.router import TIMEOUT_S, Known, Router
-from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, told_item
+from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, named, told_item
+from argosy.jobs.sdk.fitting import check, complaint, start_at_ms
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.sdk.info import JobInfo, read_job
 from argosy.jobs.sdk.packing import pack, unpack
 from argosy.jobs.sdk.ports import Links
+from argosy.jobs.shard.asking import check_number
 from argosy.jobs.silo import silo_pb2 as silo
 from argosy.jobs.silo.codec import to_status
 
@@ -173,7 +176,7 @@ class JobsClient:
         """Returns when the job is durable. Conflict if its id is taken; a taken `unique_key` gives who has it."""
         job = NewJob(task_group, pack(payload), tenant or self.tenant, **options)
         if delay_s:
-            job = msgspec.structs.replace(job, start_at_ms=int((self.router.clock.wall() + delay_s) * 1000))
+            job = msgspec.structs.replace(job, start_at_ms=start_at_ms(delay_s, self.router.clock.wall()))
         if self._together is not None:
             return JobHandle(self, await self._together.add(job), job.tenant)
         [answer] = await self.enqueue_many([job])
@@ -190,8 +193,14 @@ class JobsClient:
         ]
 
     async def _enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
+        complaints = [complaint(job) for job in jobs]
+        good = [job for job, wrong in zip(jobs, complaints, strict=True) if wrong is None]
+        answers = iter(await self._send(good))
+        return [next(answers) if wrong is None else wrong for wrong in complaints]
+
+    async def _send(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
         trace = self._tracer.carried().get("traceparent", "")
-        named = [(_named(job, trace), not job.id) for job in jobs]
+        ours = [(_with_id(job, trace), not job.id) for job in jobs]
 
         async def send(
             address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardPlace]]
@@ -204,13 +213,14 @@ class JobsClient:
             ]
 
         return await self.router.spread(
-            named, lambda each: each[0].tenant, lambda each: len(each[0].payload) + ITEM_BYTES, send
+            ours, lambda each: each[0].tenant, lambda each: len(each[0].payload) + ITEM_BYTES, send
         )
 
     async def get(self, id: str, *, tenant: str | None = None, with_attempts: bool = False) -> JobInfo:
         tenant = tenant or self.tenant
         request = pb.GetJobRequest(tenant=_told(tenant), id=id, with_attempts=with_attempts)
-        return read_job(await self._of(tenant, calls.GET, request))
+        with about(id):
+            return read_job(await self._of(tenant, calls.GET, request))
 
     async def result(self, id: str, *, tenant: str | None = None, timeout_s: float | None = None) -> Any:
         """What the job came to, as soon as it is done: JobFailed, JobCancelled, or NotDone when the time is over."""
@@ -243,9 +253,10 @@ class JobsClient:
         metadata: tuple[str, str] | None = None,
         is_dead: bool = False,
         after: str = "",
-        limit: int = 100,
+        limit: int = FOUND_DEFAULT,
     ) -> list[JobInfo]:
         """Jobs, latest change first; `after` is the id at which the page before ended."""
+        check_number("limit", limit, FOUND_MAX, least=1)
         tenant = tenant or self.tenant
         key, value = metadata or ("", "")
         request = pb.FindJobsRequest(
@@ -273,20 +284,24 @@ class JobsClient:
 
     async def _control(self, call: calls.Call, request: Any, id: str, tenant: str | None) -> None:
         tenant = tenant or self.tenant
-        await self.router.ask(
-            lambda shards: shards.place(tenant),
-            call,
-            lambda place: request(shard=place.id, id=id, tenant=_told(tenant) or None),
-        )
+        with about(id):
+            await self.router.ask(
+                lambda shards: shards.place(tenant),
+                call,
+                lambda place: request(shard=place.id, id=id, tenant=_told(tenant) or None),
+            )
 
     async def requeue(
-        self, ids: Sequence[str] = (), *, tenant: str | None = None, limit: int = 100
+        self, ids: Sequence[str] = (), *, tenant: str | None = None, limit: int = FOUND_DEFAULT
     ) -> dict[str, ArgosyError | None]:
         """Starts dead letters anew: those named, or the latest; says of each what was wrong, if anything."""
+        check_number("limit", limit, FOUND_MAX, least=1)
         tenant = tenant or self.tenant
         request = pb.RequeueDeadRequest(tenant=_told(tenant), ids=ids, limit=limit)
         told = await self._of(tenant, calls.REQUEUE, request)
-        return {each.id: told_item(each.error) if each.HasField("error") else None for each in told.results}
+        return {
+            each.id: named(told_item(each.error), each.id) if each.HasField("error") else None for each in told.results
+        }
 
     async def put_schedule(
         self,
@@ -308,6 +323,7 @@ class JobsClient:
         self, name: str, cron: str, job: NewJob, *, timezone: str = codec.DEFAULT_TIMEZONE, is_paused: bool = False
     ) -> None:
         """The same for a job that was made before."""
+        check(job)
         tenant = job.tenant
         schedule = Schedule(name, tenant, cron, timezone, job, next_at=0, is_paused=is_paused)
         await self._of(tenant, calls.PUT_SCHEDULE, pb.PutScheduleRequest(schedule=codec.to_schedule(schedule)))
@@ -379,7 +395,7 @@ def _told(tenant: str) -> str:
     return "" if tenant == NO_TENANT else tenant
 
 
-def _named(job: NewJob, trace: str) -> NewJob:
+def _with_id(job: NewJob, trace: str) -> NewJob:
     if job.id and (job.trace or not trace):
         return job
     return msgspec.structs.replace(job, id=job.id or str(uuid4()), trace=job.trace or trace)

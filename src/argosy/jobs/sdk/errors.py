@@ -1,5 +1,7 @@
 """What a caller of the SDK is told: errors by remedy, made from what the wire says, and what became of a job."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from argosy.base.errors import (
@@ -65,6 +67,22 @@ def told(code: str, message: str, owner_address: str = "") -> ArgosyError:
 def told_item(error: pb.Error) -> ArgosyError:
     """The error of one item in a batch."""
     return told(error.code, error.message, error.owner_address)
+
+
+def named(error: ArgosyError, job: str) -> ArgosyError:
+    """What the wire says of one job does not name it, and its texts are those that older clients match on."""
+    if not isinstance(error, NotFound | Conflict) or f"job {job} " in str(error):
+        return error
+    return type(error)(f"{job}: {error}")
+
+
+@contextmanager
+def about(job: str) -> Iterator[None]:
+    """What is refused within is told with the job that it is about."""
+    try:
+        yield
+    except (NotFound, Conflict) as error:
+        raise named(error, job) from error
 
 
 def is_passing(error: BaseException | None) -> bool:

@@ -144,7 +144,10 @@ class Worker:
 
         def told() -> None:
             if self._stopping.is_set():
+                _log.warning("stopping at once: what is held expires by itself", tasks=self.tasks)
                 running.cancel()
+            else:
+                _log.info("draining; tell again to stop at once", tasks=self.tasks)
             self.stop()
 
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import error_response, json_response, read_body
+from argosy.jobs.api.service import FOUND_DEFAULT, FOUND_MAX
 from argosy.jobs.model import NO_TENANT, PAYLOAD_BYTES_MAX, JobStatus
 from argosy.jobs.sdk.backends.leases import Held, Leases
 from argosy.jobs.sdk.client import JobHandle, JobsClient
@@ -115,7 +116,7 @@ async def _find(request: Request, client: JobsClient) -> Response:
         metadata=_pair(asked.get("metadata")),
         is_dead=_flag(request, "dead"),
         after=asked.get("after", ""),
-        limit=int(_number(request, "limit", 100)),
+        limit=_limit(request),
     )
     return json_response({"jobs": [showing.shown_job(info) for info in found]})
 
@@ -224,6 +225,15 @@ def _number(request: Request, name: str, default: float) -> float:
     if not 0 <= number <= 1e9:
         raise Invalid(f"{name} must be a number, not below 0; got {text!r}")
     return number
+
+
+def _limit(request: Request) -> int:
+    """Its bounds are for the client to check."""
+    text = request.query_params.get("limit")
+    try:
+        return FOUND_DEFAULT if text is None else int(text)
+    except ValueError:
+        raise Invalid(f"limit must be a whole number between 1 and {FOUND_MAX}; got {text!r}") from None
 
 
 def _status(text: str | None) -> JobStatus | None:

@@ -3,12 +3,15 @@
 import asyncio
 from typing import Any
 
+from argosy.base import logs
 from argosy.base.tracing import Tracer
 from argosy.jobs.model import Cancelled, GivenBack, Outcome, Success
 from argosy.jobs.sdk.backends.threads import in_thread
 from argosy.jobs.sdk.context import Context
-from argosy.jobs.sdk.handlers import Handler, failure_of
+from argosy.jobs.sdk.handlers import MESSAGE_CHARS_MAX, Handler, failure_of
 from argosy.jobs.sdk.packing import pack
+
+_log = logs.get("jobs.worker")
 
 
 class RunningTask:
@@ -68,4 +71,19 @@ class RunningTask:
             return Success(work.result())
         if self._is_given_back:
             return GivenBack()
-        return Cancelled() if self.context.is_cancelled else failure_of(error)
+        if self.context.is_cancelled:
+            return Cancelled()
+        self._tell(error)
+        return failure_of(error)
+
+    def _tell(self, error: BaseException) -> None:
+        context = self.context
+        _log.warning(
+            "handler failed",
+            job=context.job_id,
+            group=context.task_group,
+            attempt=context.attempt,
+            error=type(error).__name__,
+            why=str(error)[:MESSAGE_CHARS_MAX],
+            is_tried_again=not context.is_last_attempt,
+        )

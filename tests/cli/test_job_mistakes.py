@@ -1,0 +1,117 @@
+"""`argosy job` and `argosy worker`, mistyped: one line says what to mend, and no job more or less than was meant."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from argosy.cli.root import cli
+from argosy.jobs.sdk.backends.router import Router
+from tests.jobs.rpc.stage import Stage
+from tests.jobs.sdk.serving import served
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with served() as made:
+        yield made
+
+
+@pytest.fixture
+def run(stage: Stage) -> Run:
+    return lambda *words: CliRunner().invoke(cli, [*words, "-a", stage.address])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("job", "put", "mail", "--delay", "inf"),
+        ("job", "put", "mail", "--delay", "nan"),
+        ("job", "put", "mail", "--delay", "1e12"),
+        ("job", "put", "mail", "--wait", "nan"),
+        ("job", "put", "mail", "--retry-interval", "inf", "--retries", "1"),
+        ("job", "result", "j", "--wait", "nan"),
+        ("job", "watch", "j", "--timeout", "inf"),
+        ("worker", "run", "handlers", "--stop", "nan"),
+        ("shard", "split", "s", "--wait", "nan"),
+    ],
+)
+def test_what_no_clock_can_wait_for_is_refused(run: Run, words: tuple[str, ...]) -> None:
+    answer = run(*words)
+    assert answer.exit_code == 2
+    assert "is no number of seconds" in answer.stderr
+
+
+def test_more_retries_than_the_wire_can_say_are_refused(run: Run) -> None:
+    answer = run("job", "put", "mail", "--retries", "99999999999")
+    assert answer.exit_code == 2
+    assert "'--retries': 99999999999 is not in the range" in answer.stderr
+
+
+@pytest.mark.parametrize("id", ["never", "j"])
+@pytest.mark.parametrize("command", ["get", "result", "watch", "cancel", "restart", "expedite"])
+def test_a_job_that_is_not_there_is_named(run: Run, command: str, id: str) -> None:
+    answer = run("job", command, id)
+    assert (answer.exit_code, answer.stderr) == (1, f"error: {id}: job not found\n")
+
+
+def test_a_job_that_is_refused_does_not_keep_the_others(run: Run) -> None:
+    for id in ("first", "second"):
+        run("job", "put", "mail", "--id", id)
+    answer = run("job", "cancel", "first", "never", "second")
+    assert answer.exit_code == 1
+    assert answer.stdout == "first is to stop\nsecond is to stop\n"
+    assert answer.stderr == "error: never: job not found\n"
+    again = run("job", "cancel", "second", "never", "--json")
+    assert again.exit_code == 1
+    told = json.loads(again.stdout)
+    assert (told["ids"], set(told["refused"])) == ([], {"second", "never"})
+    assert "already cancelled" in told["refused"]["second"]
+
+
+def test_whoever_finds_no_broker_is_told_how_to_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_pause(*_: object) -> None:
+        """Tries again at once."""
+
+    monkeypatch.setattr(Router, "_pause", no_pause)
+    answer = CliRunner().invoke(cli, ["job", "list", "-a", "127.0.0.1:9"])
+    assert answer.exit_code == 1
+    assert answer.stderr.startswith("error: 127.0.0.1:9 did not answer")
+    assert "is a broker up there? `argosy serve --role jobs` is one" in answer.stderr
+
+
+def test_a_job_that_is_not_done_is_nothing_that_a_broker_lacks(run: Run) -> None:
+    run("job", "put", "mail", "--id", "waits")
+    answer = run("job", "result", "waits")
+    assert (answer.exit_code, "is a broker up" in answer.stderr) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",), ("get", "j"), ("result", "j"), ("watch", "j"), ("cancel", "j"), ("requeue",),
+        ("schedule", "list"), ("schedule", "delete", "nightly"),
+    ],
+)  # fmt: skip
+def test_looking_makes_no_broker_of_a_folder_that_is_not_there(tmp_path: Path, words: tuple[str, ...]) -> None:
+    url = (tmp_path / "jubs").as_uri()
+    answer = CliRunner().invoke(cli, ["job", *words, "-a", url])
+    assert (answer.exit_code, answer.stderr) == (1, f"error: there are no jobs at {url}: check --address\n")
+    assert not (tmp_path / "jubs").exists()
+
+
+@pytest.mark.parametrize("target", ["./handlers", "handlers.py", "", ".handlers", "folder/handlers:greet"])
+def test_the_path_of_a_file_is_no_module(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    (tmp_path / "handlers.py").write_text("raise AssertionError('not to be imported')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "handlers", raising=False)
+    answer = run("worker", "run", target)
+    assert answer.exit_code == 2
+    assert "is no module: write package.module" in answer.stderr
