@@ -1,11 +1,14 @@
 """What holds for all tests."""
 
 import gc
+import logging
 import signal
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+from argosy.base import logs
 
 # Their turn comes first. Workers take from the end of one another's lists, so what begins first is begun by one worker:
 # the mutants are hunted once, and journeys, which wait more than they compute, have others computing beside them.
@@ -52,3 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(item: pytest.Item) -> int:
     return next((turn for turn, place in enumerate(FIRST) if item.nodeid.startswith(place)), len(FIRST))
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Generator[None]:
+    """A command that a test runs in this process configures logging, which must not speak into another's output."""
+    root, ours = logging.getLogger(), logging.getLogger("argosy")
+    levels = root.level, ours.level
+    yield
+    for handler in [each for each in root.handlers if isinstance(each, logs._Handler)]:
+        root.removeHandler(handler)
+        root.setLevel(levels[0])
+        ours.setLevel(levels[1])

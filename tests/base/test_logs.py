@@ -13,14 +13,9 @@ from argosy.base.errors import Invalid
 
 
 @pytest.fixture
-def stream():
-    """Where the test's logs go; afterwards logging is as it was."""
-    root, ours = logging.getLogger(), logging.getLogger("argosy")
-    before = list(root.handlers), root.level, ours.level
-    yield io.StringIO()
-    root.handlers[:], _, _ = before
-    root.setLevel(before[1])
-    ours.setLevel(before[2])
+def stream() -> io.StringIO:
+    """Where the test's logs go."""
+    return io.StringIO()
 
 
 def lines(stream: io.StringIO) -> list[dict]:
