@@ -1,6 +1,7 @@
 """A node that leaves hands a large index on: how soon its successor is ready, against making the index anew."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,17 @@ async def _handed_on(fleet: Fleet) -> tuple[float, float]:
     await until_seen(has_moved, READY_S_MAX, "another node is ready")
     took_s = time.monotonic() - began
     if found["index_time_ms"]:
-        raise Unavailable("the successor indexed the repository anew instead of receiving its index: see its log")
+        raise Unavailable(f"the index was made anew instead of received: {_why(fleet, found)}")
     fleet.start_node()
     await fleet_without(fleet, holder)
     return took_s, found["fetch_time_ms"] / 1e3
+
+
+def _why(fleet: Fleet, found: Mapping[str, Any]) -> str:
+    """What the nodes themselves say of it."""
+    failed = [f"{node.name}: {told['step']}: {told['why']}" for node in fleet.nodes for told in node.told("failed")]
+    made = [f"{node.name}: {told['how']}" for node in fleet.nodes for told in node.told("index made")]
+    return "; ".join([*failed, *made, f"it is at {sorted(ready_at(found))}"])
 
 
 async def fleet_without(fleet: Fleet, gone: Member) -> None:
