@@ -116,13 +116,21 @@ class Fleet:
         return member
 
     async def up(self) -> None:
+        """Until all are up, and the nodes members: to one that is none yet, nothing is handed on."""
         await until(lambda: all(each.is_up() for each in (self.door, *self.nodes)), UP_S_MAX, "all processes are up")
         async with aiohttp.ClientSession() as session:
             await until_seen(lambda: self._is_ready(session), UP_S_MAX, "the front door is ready")
+            await until_seen(lambda: self._has_members(session), UP_S_MAX, "all nodes are members")
 
     async def _is_ready(self, session: aiohttp.ClientSession) -> bool:
         async with session.get(f"http://{self.door.address}/readyz") as answer:
             return answer.status == 200
+
+    async def _has_members(self, session: aiohttp.ClientSession) -> bool:
+        async with session.get(f"http://{self.door.address}/v1/fleet") as answer:
+            told = await answer.json() if answer.status == 200 else {}
+        members = {node["address"] for node in told.get("nodes", ()) if node["is_member"]}
+        return members >= {node.address for node in self.nodes}
 
     def command(self, *words: str) -> None:
         """Runs `argosy …` as an operator of this fleet would."""
