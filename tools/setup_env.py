@@ -19,6 +19,7 @@ ENV = ROOT / ".venv"
 PYTHON = ENV / "bin" / "python"
 BOOT = ENV / "boot"
 UV = "uv==0.13.7"
+COMPILERS_MAX = 4               # processes that compile kernels, one for each core up to this
 LOCKS = {"run": "requirements/run.txt", "dev": "requirements/dev.txt"}
 LAUNCHER = """#!{python}
 import sys
@@ -71,11 +72,15 @@ def warm_kernels() -> None:
     stamp = ENV / ".stamp-kernels"
     if stamp.exists() and stamp.read_text() == state:
         return
-    sys.stderr.write("compiling the search kernels, once (about half a minute)\n")
-    command = "import argosy.cli, argosy.search.service; from argosy.search.kernels import warm; warm()"
+    sys.stderr.write("compiling the search kernels, once (about a minute)\n")
+    command = "import argosy.cli, argosy.search.service; from argosy.search.kernels import warm; warm({}, {})"
     # What it imports is kept as bytecode, whatever the environment says: reading numba's source takes a second.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run([PYTHON, "-c", command], cwd=ROOT, check=True, env=environment)
+    shares = min(os.cpu_count() or 1, COMPILERS_MAX)
+    commands = [[PYTHON, "-c", command.format(share, shares)] for share in range(shares)]
+    compilers = [subprocess.Popen(each, cwd=ROOT, env=environment) for each in commands]
+    if any([compiler.wait() for compiler in compilers]):
+        raise SystemExit("the search kernels could not be compiled: see above")
     stamp.write_text(state)
 
 

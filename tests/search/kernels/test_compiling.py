@@ -75,6 +75,20 @@ def test_nothing_is_compiled_where_the_cache_has_all() -> None:
     """)
 
 
+def test_shares_are_all_of_them_and_each_once() -> None:
+    assert not complaint_of("""
+        import argosy.search.kernels.compiling as compiling
+        from argosy.search.kernels import warm
+
+        shares = [[], [], []]
+        for number, share in enumerate(shares):
+            compiling._load = share.append
+            warm(number, len(shares))
+        assert all(shares)
+        assert sorted(map(id, sum(shares, []))) == sorted(map(id, compiling._signatures))
+    """)
+
+
 def test_other_types_are_refused() -> None:
     words = frozen(np.array([0, 5], np.uint32))
     with pytest.raises(TypeError, match="No matching definition"):

@@ -65,9 +65,9 @@ def helper(function: _F) -> _F:
     return cast(_F, compiled)
 
 
-def load_all() -> None:
-    """Loads the kernels of all modules that are imported; what the cache does not have is compiled."""
-    for dispatcher in list(_signatures):
+def load_all(share: int = 0, of: int = 1) -> None:
+    """Loads the kernels of all modules that are imported, or a share; what the cache does not have is compiled."""
+    for dispatcher in list(_signatures)[share::of]:
         _load(dispatcher)
 
 
