@@ -79,7 +79,8 @@ def warm_kernels() -> None:
     shares = min(os.cpu_count() or 1, COMPILERS_MAX)
     commands = [[PYTHON, "-c", command.format(share, shares)] for share in range(shares)]
     compilers = [subprocess.Popen(each, cwd=ROOT, env=environment) for each in commands]
-    if any([compiler.wait() for compiler in compilers]):
+    codes = [compiler.wait() for compiler in compilers]
+    if any(codes):
         raise SystemExit("the search kernels could not be compiled: see above")
     stamp.write_text(state)
 
