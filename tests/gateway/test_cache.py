@@ -1,13 +1,13 @@
 """Kept answers: bounded in every way, and never older than a change."""
 
-from argosy.gateway.cache import Cache, weight_bytes
+from argosy.gateway.cache import SearchCache, weight_bytes
 from argosy.search.model import Answer, Chunk, FileMatch, Location, Missing, Reached, Shortfall, Stats
 
 V = (1, 1)
 
 
-def cache(entries: int = 3, size: int = 1 << 20, ttl_s: float = 2.0) -> Cache:
-    return Cache(entries_max=entries, bytes_max=size, ttl_s=ttl_s)
+def cache(entries: int = 3, size: int = 1 << 20, ttl_s: float = 2.0) -> SearchCache:
+    return SearchCache(entries_max=entries, bytes_max=size, ttl_s=ttl_s)
 
 
 def answer(files: int = 1, size: int = 0) -> Answer:

@@ -1,13 +1,13 @@
-"""Answers kept for a moment: the least recently asked go first, and none outlives a change.
+"""Search answers cached for a moment; no answer outlives a change of leases or catalog.
 
-An answer is kept under the version of leases and catalog it was made at, and is forgotten at any other. A refresh of an
-index shows in the catalog a moment later; until then, and no longer than the time to live, an answer may be that old.
-Only what a fleet would answer again is kept: nothing missing, nothing cut short by time.
+An answer is cached under the version of leases and catalog it was made at, and every other version empties the cache. A
+refreshed index shows in the catalog a moment later; until then, and for no longer than the time to live, an answer may
+be that old. Only what the fleet would answer again is cached: nothing incomplete, nothing cut short by time.
 """
 
-from collections import OrderedDict
 from collections.abc import Hashable
 
+from argosy.base.cache import Cache
 from argosy.gateway.route import Version
 from argosy.search.model import Answer, FileMatch, Line, Reached
 
@@ -16,55 +16,39 @@ RANGE_BYTES = 350
 _BY_CHANCE = {Reached.WALL_TIME, Reached.CANCELLED}
 
 
-class Cache:
-    """Bounded in entries, in bytes and in time."""
+class SearchCache:
+    """Answers of one version, bounded in entries, in bytes and in time."""
+
+    __slots__ = ("_entries", "_get", "_ttl_s", "_version")
 
     def __init__(self, *, entries_max: int, bytes_max: int, ttl_s: float) -> None:
-        self.held_bytes = 0
-        self._entries_max = entries_max
-        self._bytes_max = bytes_max
         self._ttl_s = ttl_s
         self._version: Version | None = None
-        self._entries: OrderedDict[Hashable, tuple[Answer, int, float]] = OrderedDict()
+        self._entries: Cache[Hashable, Answer] = Cache(entries_max=entries_max, bytes_max=bytes_max)
+        self._get = self._entries.get
+
+    @property
+    def held_bytes(self) -> int:
+        return self._entries.held_bytes
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: Hashable, version: Version, now: float) -> Answer | None:
-        self._move_to(version)
-        found = self._entries.get(key)
-        if found is None:
-            return None
-        answer, _, until = found
-        if now >= until:
-            self._drop(key)
-            return None
-        self._entries.move_to_end(key)
-        return answer
+        if version != self._version:
+            self._move_to(version)
+        return self._get(key, now)
 
     def put(self, key: Hashable, version: Version, answer: Answer, now: float) -> None:
-        """Keeps an answer that was made at this version, if it is worth keeping."""
-        self._move_to(version)
-        if not self._entries_max or self._ttl_s <= 0 or not is_repeatable(answer):
-            return
-        size = weight_bytes(answer)
-        if size > self._bytes_max:
-            return
-        self._drop(key)
-        self._entries[key] = answer, size, now + self._ttl_s
-        self.held_bytes += size
-        while len(self._entries) > self._entries_max or self.held_bytes > self._bytes_max:
-            self._drop(next(iter(self._entries)))
+        """Stores an answer that was made at this version, if the fleet would give it again."""
+        if version != self._version:
+            self._move_to(version)
+        if self._ttl_s > 0 and is_repeatable(answer):
+            self._entries.put(key, answer, size_bytes=weight_bytes(answer), expires_at=now + self._ttl_s)
 
     def _move_to(self, version: Version) -> None:
-        if version != self._version:
-            self._version = version
-            self._entries.clear()
-            self.held_bytes = 0
-
-    def _drop(self, key: Hashable) -> None:
-        if (dropped := self._entries.pop(key, None)) is not None:
-            self.held_bytes -= dropped[1]
+        self._version = version
+        self._entries.clear()
 
 
 def is_repeatable(answer: Answer) -> bool:
@@ -72,7 +56,7 @@ def is_repeatable(answer: Answer) -> bool:
 
 
 def weight_bytes(answer: Answer) -> int:
-    """The memory that an answer takes, about; exactness would cost more than it is worth."""
+    """The memory that an answer takes, about; an exact figure would cost more than it is worth."""
     return FILE_BYTES + sum(map(_file_bytes, answer.files))
 
 

@@ -19,7 +19,7 @@ from argosy.base.errors import ArgosyError, NotFound, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.breaker import BreakerState
-from argosy.gateway.cache import Cache
+from argosy.gateway.cache import SearchCache
 from argosy.gateway.choice import Chooser
 from argosy.gateway.client import Scattering
 from argosy.gateway.driver import Call, Dispatcher
@@ -88,7 +88,7 @@ class Gateway:
         self._router = Router(view, catalog)
         self._known_version = (0, 0)
         self._dispatcher = Dispatcher(nodes, self._router, self._chooser, settings, self._teller, self._clock)
-        self._cache = Cache(
+        self._cache = SearchCache(
             entries_max=settings.cache_entries, bytes_max=settings.cache_bytes, ttl_s=settings.cache_ttl_s
         )
         self._searches: Sharing[Answer] = Sharing()

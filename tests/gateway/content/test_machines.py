@@ -2,9 +2,9 @@
 
 from argosy.base.clock import seeded_random
 from argosy.gateway.breaker import BreakerState
+from argosy.gateway.content.answer_cache import AnswerCache, results_bytes, store_answer
 from argosy.gateway.content.book import Book
 from argosy.gateway.content.gather import Gather
-from argosy.gateway.content.kept import Kept, results_bytes
 from argosy.gateway.content.model import Answer, Lack, Outcome
 from argosy.gateway.content.settings import ContentSettings
 from tests.ipni.web.making import result
@@ -147,18 +147,13 @@ def test_only_those_without_questions_are_forgotten() -> None:
     assert known.keep({"c"}) == ["a"]
 
 
-def test_answers_are_kept_for_their_time_and_within_bounds() -> None:
-    kept = Kept(entries_max=2, bytes_max=100)
-    kept.put("a", Answer([1]), size_bytes=40, ttl_s=5, now=0)
-    assert kept.get("a", 4.9) == Answer([1])
-    assert kept.get("a", 5.0) is None
-    kept.put("lacking", Answer([1], (Lack("x", Outcome.LATE),)), size_bytes=1, ttl_s=5, now=0)
-    kept.put("large", Answer([1]), size_bytes=101, ttl_s=5, now=0)
-    kept.put("never", Answer([1]), size_bytes=1, ttl_s=0, now=0)
-    assert (len(kept), kept.held_bytes) == (0, 0)
-    for name in "abc":
-        kept.put(name, Answer([name]), size_bytes=40, ttl_s=5, now=0)
-    assert [kept.get(name, 0) is not None for name in "abc"] == [False, True, True]
-    kept.put("d", Answer(["d"]), size_bytes=70, ttl_s=5, now=0)
-    assert (len(kept), kept.held_bytes) == (1, 70)
+def test_answers_are_cached_for_their_time_and_only_when_complete() -> None:
+    cache: AnswerCache = AnswerCache(entries_max=2, bytes_max=100)
+    store_answer(cache, "a", Answer([1]), size_bytes=40, ttl_s=5, now=0)
+    assert cache.get("a", 4.9) == Answer([1])
+    assert cache.get("a", 5.0) is None
+    store_answer(cache, "lacking", Answer([1], (Lack("x", Outcome.LATE),)), size_bytes=1, ttl_s=5, now=0)
+    store_answer(cache, "large", Answer([1]), size_bytes=101, ttl_s=5, now=0)
+    store_answer(cache, "never", Answer([1]), size_bytes=1, ttl_s=0, now=0)
+    assert (len(cache), cache.held_bytes) == (0, 0)
     assert results_bytes([result()] * 2) > results_bytes([result()]) > 0

@@ -17,9 +17,15 @@ from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.metrics import Metrics
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.content import questions, reading, union
+from argosy.gateway.content.answer_cache import (
+    AnswerCache,
+    keys_bytes,
+    providers_bytes,
+    results_bytes,
+    store_answer,
+)
 from argosy.gateway.content.driver import Dispatcher
 from argosy.gateway.content.exchange.client import Client
-from argosy.gateway.content.kept import Kept, keys_bytes, providers_bytes, results_bytes
 from argosy.gateway.content.model import Answer, Backend, Lack
 from argosy.gateway.content.reading import Reading
 from argosy.gateway.content.settings import ContentSettings
@@ -62,7 +68,7 @@ class ContentGateway:
             clock=self._clock,
             random=random or system_random(),
         )
-        self._kept = Kept(entries_max=settings.cache_entries, bytes_max=settings.cache_bytes)
+        self._cache: AnswerCache = AnswerCache(entries_max=settings.cache_entries, bytes_max=settings.cache_bytes)
         self._sharing: Sharing[Any] = Sharing()
         self.replace(backends)
 
@@ -75,7 +81,7 @@ class ContentGateway:
         if wanted != self.backends:
             self.backends = wanted
             self.plain = tuple(each for each in wanted if not each.is_for_second_hashes)
-            self._kept.clear()
+            self._cache.clear()
             self._dispatcher.keep(wanted)
             self.teller.backends(wanted)
 
@@ -89,7 +95,7 @@ class ContentGateway:
         started = self._clock.now()
         found: dict[bytes, Sequence[Result]] = {}
         for each in multihashes:
-            if (kept := self._kept.get(("find", each), started)) is not None:
+            if (kept := self._cache.get(("find", each), started)) is not None:
                 found[each] = kept.found
         rest = tuple(dict.fromkeys(each for each in multihashes if each not in found))
         missing: tuple[Lack, ...] = ()
@@ -107,7 +113,7 @@ class ContentGateway:
     async def stream(self, multihash: bytes, surface: str = "find") -> AsyncIterator[Stream | KeptStream]:
         """Who has it, told as it is heard."""
         started = self._clock.now()
-        if (kept := self._kept.get(("find", multihash), started)) is not None:
+        if (kept := self._cache.get(("find", multihash), started)) is not None:
             self.teller.source("cache")
             self._tell(surface, started, (), is_found=bool(kept.found))
             yield KeptStream(kept.found)
@@ -210,10 +216,10 @@ class ContentGateway:
             answer = await gather()
             ttl_s = (self.settings.hit_s if hit_s is None else hit_s) if answer.found else self.settings.miss_s
             size_bytes = weigh(answer.found) if answer.found else 0
-            self._kept.put(key, answer, size_bytes=size_bytes, ttl_s=ttl_s, now=self._clock.now())
+            store_answer(self._cache, key, answer, size_bytes=size_bytes, ttl_s=ttl_s, now=self._clock.now())
             return answer
 
-        answer: Answer[T] | None = self._kept.get(key, started)
+        answer: Answer[T] | None = self._cache.get(key, started)
         if answer is None:
             answer = await self._shared(key, made)
         else:
@@ -224,7 +230,8 @@ class ContentGateway:
     def _keep_found(self, multihash: bytes, answer: Answer[Sequence[Result]]) -> None:
         ttl_s = self.settings.hit_s if answer.found else self.settings.miss_s
         size_bytes = results_bytes(answer.found)
-        self._kept.put(("find", multihash), answer, size_bytes=size_bytes, ttl_s=ttl_s, now=self._clock.now())
+        now = self._clock.now()
+        store_answer(self._cache, ("find", multihash), answer, size_bytes=size_bytes, ttl_s=ttl_s, now=now)
 
     async def _shared(self, key: tuple[object, ...], start: Callable[[], Coroutine[Any, Any, Answer[T]]]) -> Answer[T]:
         self.teller.source("shared" if self._sharing.has(key) else "backends")

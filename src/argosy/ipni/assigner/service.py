@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from argosy.base.cache import Cache
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Forbidden, Unavailable
 from argosy.base.metrics import Metrics
@@ -75,9 +76,9 @@ class AssignerService:
         self._random = random
         self._members: dict[str, Member] = {}
         self._forwards: dict[str, Outbox] = {}
-        self._heads: OrderedDict[Cid, None] = OrderedDict()
+        self._heads: Cache[Cid, bool] = Cache(entries_max=HEADS_REMEMBERED_MAX)
         self._short: OrderedDict[str, _Announced] = OrderedDict()
-        self._latest: OrderedDict[str, _Announced] = OrderedDict()
+        self._latest: Cache[str, _Announced] = Cache(entries_max=LATEST_REMEMBERED_MAX)
         self._turns: dict[str, _Turn] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._announced: Line[_Announced] = Line(
@@ -178,8 +179,7 @@ class AssignerService:
         if not self.picture.policy.allows(publisher):
             self.teller.announced("forbidden", publisher)
             raise Forbidden(f"announcements of {publisher} are not taken here: see the assigner's policy")
-        if announce.head in self._heads:
-            self._heads.move_to_end(announce.head)
+        if self._heads.get(announce.head):
             self.teller.announced("repeated", publisher)
             return
         announced = _Announced(self._filtered(announce))
@@ -189,14 +189,9 @@ class AssignerService:
             except Unavailable:
                 self.teller.announced("turned away", publisher)
                 raise
-        self._heads[announce.head] = None
-        if len(self._heads) > HEADS_REMEMBERED_MAX:
-            self._heads.popitem(last=False)
+        self._heads.put(announce.head, True)
         self.teller.announced("taken", publisher)
-        self._latest[publisher] = announced
-        self._latest.move_to_end(publisher)
-        if len(self._latest) > LATEST_REMEMBERED_MAX:
-            self._latest.popitem(last=False)
+        self._latest.put(publisher, announced)
         for forward in self._forwards.values():
             forward.put(announced.announce)
         self._pass_on(announced)
@@ -242,7 +237,7 @@ class AssignerService:
     def _remember(self, publisher: str, announced: _Announced) -> None:
         """The same head may be announced again, and the poll will try by itself."""
         self.teller.short(publisher)
-        self._heads.pop(announced.announce.head, None)
+        self._heads.remove(announced.announce.head)
         self._short[publisher] = announced
         if len(self._short) > SHORT_REMEMBERED_MAX:
             self._short.popitem(last=False)
@@ -253,8 +248,9 @@ class AssignerService:
         async with self._alone(publisher):
             async for _step in self._steps(publisher, is_announced=False):
                 pass
-            if self.picture.has_moot(publisher) and publisher in self._latest:
-                self._put_short(publisher, self._latest[publisher])
+            latest = self._latest.get(publisher) if self.picture.has_moot(publisher) else None
+            if latest is not None:
+                self._put_short(publisher, latest)
 
     async def _steps(self, publisher: str, *, is_announced: bool) -> AsyncIterator[Step]:
         """Asks one indexer after the other until enough hold the publisher; yields what was accepted.

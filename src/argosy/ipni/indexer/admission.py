@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 
+from argosy.base.cache import Cache
 from argosy.base.errors import Forbidden
 from argosy.ipni.formats.cid import Cid
 
@@ -14,20 +15,17 @@ class Recent:
     """The heads announced last; a head whose sync failed is forgotten, so that announcing it again works."""
 
     def __init__(self) -> None:
-        self._heads: OrderedDict[Cid, None] = OrderedDict()
+        self._heads: Cache[Cid, bool] = Cache(entries_max=RECENT_MAX)
 
     def is_new(self, head: Cid) -> bool:
-        if head in self._heads:
-            self._heads.move_to_end(head)
+        if self._heads.get(head):
             return False
-        self._heads[head] = None
-        if len(self._heads) > RECENT_MAX:
-            self._heads.popitem(last=False)
+        self._heads.put(head, True)
         return True
 
     def forget(self, head: Cid | None) -> None:
         if head is not None:
-            self._heads.pop(head, None)
+            self._heads.remove(head)
 
 
 class Pauses:

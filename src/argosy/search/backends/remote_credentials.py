@@ -9,12 +9,12 @@ import asyncio
 import os
 import shlex
 from asyncio import subprocess
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from argosy.base.cache import Cache
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Invalid, Unavailable
 from argosy.search.catalog.addresses import PORTS, Address
@@ -34,9 +34,10 @@ class Credential:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Answer:
+    """What the command said, which may be that it has no credential."""
+
     credential: Credential | None
-    until: float
 
 
 class Credentials:
@@ -46,7 +47,7 @@ class Credentials:
         self._file = file
         self._command = shlex.split(command) if command else []
         self._clock = clock or SystemClock()
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._answers: Cache[str, _Answer] = Cache(entries_max=KEPT_MAX)
         self._asking: dict[str, asyncio.Lock] = {}
 
     async def for_address(self, address: Address) -> Credential | None:
@@ -60,7 +61,7 @@ class Credentials:
 
     def refused(self, address: Address) -> bool:
         """Forgets what an origin has refused; whether asking again may bring something else."""
-        return self._kept.pop(address.place, None) is not None
+        return self._answers.remove(address.place)
 
     def _from_file(self, address: Address) -> Credential | None:
         assert self._file is not None
@@ -81,14 +82,11 @@ class Credentials:
         lock = self._asking.setdefault(place, asyncio.Lock())
         try:
             async with lock:                        # many repositories of one host ask at once: the command runs once
-                kept = self._kept.get(place)
-                if kept is None or kept.until <= self._clock.now():
-                    kept = _Kept(await self._ask(place), self._clock.now() + KEPT_S)
-                    self._kept[place] = kept
-                self._kept.move_to_end(place)
-                while len(self._kept) > KEPT_MAX:
-                    self._kept.popitem(last=False)
-                return kept.credential
+                answer = self._answers.get(place, self._clock.now())
+                if answer is None:
+                    answer = _Answer(await self._ask(place))
+                    self._answers.put(place, answer, expires_at=self._clock.now() + KEPT_S)
+                return answer.credential
         finally:
             if not lock.locked():
                 self._asking.pop(place, None)

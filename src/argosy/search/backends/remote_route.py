@@ -9,7 +9,6 @@ checked are the ones that git then connects to.
 import asyncio
 import socket
 from base64 import b64encode
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urljoin
@@ -17,6 +16,7 @@ from urllib.parse import urljoin
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from argosy.base.cache import Cache
 from argosy.base.errors import ArgosyError, Forbidden, Invalid, Unavailable
 from argosy.base.networks import is_private
 from argosy.search.backends.remote_credentials import Credentials
@@ -67,7 +67,7 @@ class Routes:
         self._resolver = resolver
         self._private = private
         self._ask_s = ask_s
-        self._led: OrderedDict[str, Address] = OrderedDict()
+        self._led: Cache[str, Address] = Cache(entries_max=LED_MAX)
 
     async def way(self, origin: Address) -> Way:
         """How to get there, along redirects that are already known."""
@@ -91,7 +91,7 @@ class Routes:
         for _ in range(REDIRECTS_MAX):
             led = await self._step(origin, here)
             if led is None:
-                self._remember(origin, here)
+                self._led.put(origin.url, here)
                 return await self._led_way(origin, here)
             here = led
         raise Invalid(f"{origin.url} redirects more than {REDIRECTS_MAX} times: give the address it leads to")
@@ -101,7 +101,7 @@ class Routes:
 
     def forget(self, origin: Address) -> None:
         """Starts from the beginning the next time."""
-        self._led.pop(origin.url, None)
+        self._led.remove(origin.url)
 
     async def _led_way(self, origin: Address, led: Address) -> Way:
         """The way to where a redirect led, with the host checked as it is now."""
@@ -145,11 +145,6 @@ class Routes:
             why = type(error).__name__
             raise Unavailable(f"{here.place} cannot be reached ({why}): it will be tried again") from None
         return _target(origin, here, location) if location else None
-
-    def _remember(self, origin: Address, led: Address) -> None:
-        self._led[origin.url] = led
-        while len(self._led) > LED_MAX:
-            self._led.popitem(last=False)
 
 
 def _target(origin: Address, here: Address, location: str) -> Address:

@@ -1,0 +1,42 @@
+"""Complete answers cached for a moment, and the memory that an answer takes."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, TypeAlias
+
+from argosy.base.cache import Cache
+from argosy.gateway.content.model import Answer
+from argosy.ipni.model import Provider, Result
+
+RECORD_BYTES = 600              # of the objects around a record's texts, about
+SET_BYTES = 300
+
+# Which type of answer is stored under which type of key is up to the caller.
+AnswerCache: TypeAlias = Cache[Hashable, Answer[Any]]
+
+
+def store_answer(
+    cache: AnswerCache, key: Hashable, answer: Answer[Any], *, size_bytes: int, ttl_s: float, now: float
+) -> None:
+    """An incomplete answer is not cached: the next one may be complete."""
+    if not answer.missing and ttl_s > 0:
+        cache.put(key, answer, size_bytes=size_bytes, expires_at=now + ttl_s)
+
+
+def results_bytes(results: Sequence[Result]) -> int:
+    """The memory they take, about; exactness would cost more than it is worth."""
+    texts = sum(len(each.context) + len(each.metadata) + sum(map(len, each.provider.addresses)) for each in results)
+    return RECORD_BYTES * (1 + len(results)) + texts
+
+
+def keys_bytes(keys: Sequence[bytes]) -> int:
+    return RECORD_BYTES + sum(map(len, keys)) + 64 * len(keys)
+
+
+def providers_bytes(providers: Sequence[Provider]) -> int:
+    return RECORD_BYTES + sum(map(_provider_bytes, providers))
+
+
+def _provider_bytes(provider: Provider) -> int:
+    sets = [provider.extended.chain, *(each.peers for each in provider.extended.contexts.values())]
+    extended = sum(SET_BYTES + sum(SET_BYTES + len(each.metadata) for each in peers) for peers in sets)
+    return RECORD_BYTES + sum(map(len, provider.addresses)) + extended
