@@ -1,27 +1,17 @@
-"""RE2: linear time whatever the pattern, matching outside the interpreter lock, on buffers as they are.
+"""RE2 for queries: linear time whatever the pattern, matching outside the interpreter lock, on buffers as they are.
 
-This is the one module that knows the binding, and it goes below its Python surface: `Match` takes any buffer without a
-copy, releases the lock, and costs about a microsecond. Assertions see the whole buffer, not just the searched range, so
-a range may begin and end anywhere between two characters.
+Assertions see the whole buffer, not just the searched range, so a range may begin and end anywhere between two
+characters. How RE2 is called is in `binding.py`.
 """
 
-from typing import Any, TypeAlias
-
-import re2
-
 from argosy.base.errors import Invalid
-
-Buffer: TypeAlias = bytes | bytearray | memoryview | Any     # Any: a numpy array of bytes; there is no type for buffers
-Span: TypeAlias = tuple[int, int]
+from argosy.search.regex.binding import Buffer, Program, Span, compile_program, latin1, new_options
 
 PATTERN_BYTES_MAX = 32 << 10            # a query is typed or made by a program; neither needs more
 PROGRAM_BYTES_MAX = 8 << 20             # of one compiled program with its caches; RE2 refuses a pattern that needs more
 SHOWN_CHARACTERS = 80                   # of a pattern, or of what RE2 says about it, in an error
 MATCHES_MAX = 1 << 31                   # more than a buffer can hold that an index can hold
 
-_RE2 = re2._re2.RE2
-_LATIN1 = re2.Options.Encoding.LATIN1
-_ANYWHERE = re2._Anchor.UNANCHORED
 _REMEDIES = {                           # by the beginning of RE2's message
     "invalid perl operator": "look-around, back-references and comments are not supported",
     "invalid repetition size": "repeat at most 1000 times, nested repetitions multiplied",
@@ -49,9 +39,9 @@ class Pattern:
         self.source = source
         self.is_case_sensitive = is_case_sensitive
         self._by_chars = _program(source, is_case_sensitive=is_case_sensitive, is_latin1=False)
-        if not self._by_chars.ok():
-            raise RegexError(_explained(source, self._by_chars.error().decode(errors="replace")))
-        self._by_bytes: Any = None
+        if self._by_chars.error:
+            raise RegexError(_explained(source, self._by_chars.error))
+        self._by_bytes: Program | None = None
 
     @classmethod
     def compile(cls, source: str, *, is_case_sensitive: bool = True) -> "Pattern":
@@ -77,13 +67,15 @@ class Pattern:
         end = _checked_end(text, start, end)
         program = self._by_chars if is_utf8 else self._bytes_program()
         spans: list[Span] = []
-        if not program.ok():
+        if program.error:
             return spans
-        found = program.Match
+        if not program.takes_buffers:
+            text = bytes(text)
+        found = program.match
         keep = spans.append
         last = -1                       # where the last match ended
         while len(spans) < limit:
-            span = found(_ANYWHERE, text, start, end)[0]
+            span = found(text, start, end)[0]
             begin, stop = span
             if stop > begin:
                 keep(span)
@@ -102,9 +94,9 @@ class Pattern:
         """Whether there is a match in text[start:end]; one of no text counts."""
         end = _checked_end(text, start, end)
         program = self._by_chars if is_utf8 else self._bytes_program()
-        return bool(program.ok() and program.Match(_ANYWHERE, text, start, end)[0][0] >= 0)
+        return not program.error and program.match(text, start, end)[0][0] >= 0
 
-    def _bytes_program(self) -> Any:
+    def _bytes_program(self) -> Program:
         if self._by_bytes is None:
             self._by_bytes = _program(self.source, is_case_sensitive=self.is_case_sensitive, is_latin1=True)
         return self._by_bytes
@@ -113,21 +105,20 @@ class Pattern:
         return f"Pattern({self.source!r}, is_case_sensitive={self.is_case_sensitive})"
 
 
-def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Any:
+def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Program:
     try:
         written = source.encode()
     except UnicodeEncodeError as error:
         raise RegexError(f"the pattern {_shown(source)!r} is not valid UTF-8: write \\xHH instead") from error
     if len(written) > PATTERN_BYTES_MAX:
         raise RegexError(f"the pattern has {len(written)} bytes: search for at most {PATTERN_BYTES_MAX} at once")
-    options = re2.Options()
+    options = new_options()
     options.case_sensitive = is_case_sensitive
     options.never_capture = True
-    options.log_errors = False
     options.max_mem = PROGRAM_BYTES_MAX
     if is_latin1:
-        options.encoding = _LATIN1
-    return _RE2(b"(?m)" + written, options)
+        options.encoding = latin1()
+    return compile_program(b"(?m)" + written, options)
 
 
 def _explained(source: str, error: str) -> str:

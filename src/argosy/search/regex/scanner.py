@@ -1,40 +1,48 @@
 """RE2 where captures are wanted: one compiled pattern, asked for the spans of its groups.
 
-This is the second and last module that touches RE2 (the first is `engine.py`, which serves queries and has no
-captures). Patterns here are ours or made from globs, texts are bytes of any encoding, so both are Latin-1: a byte is a
-character, and nothing can fail to decode. RE2 is linear in the text whatever the pattern, and lets go of the GIL.
+Queries, which have no captures, are in `engine.py`. Patterns here are ours or made from globs, texts are bytes of any
+encoding, so both are Latin-1: a byte is a character, and nothing can fail to decode. RE2 is linear in the text whatever
+the pattern, and releases the GIL.
 """
 
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import re2
 
-Span: TypeAlias = tuple[int, int]
+from argosy.base.errors import Invalid
+from argosy.search.regex.binding import NOWHERE, Program, compile_program, latin1, new_options
+
 Text: TypeAlias = bytes | npt.NDArray[np.uint8]
 
-NOWHERE = -1                            # the start of a group that took no part
 PATTERN_MEMORY_BYTES = 64 << 20         # for the automaton of one pattern; RE2's own 8 MiB is short for 256 globs
+PATTERNS_CACHED_MAX = 128               # the same globs are compiled for every repository
 
 
 class Scanner:
-    """One pattern, in which `^` and `$` are line anchors."""
+    """One pattern, in which `^` and `$` are line anchors.
 
-    __slots__ = ("_match",)
+    `next(text, start, end)` returns the spans of the first match in the range: its own, then its groups'. Without a
+    match its own span begins at NOWHERE.
+    """
+
+    __slots__ = ("next",)
 
     def __init__(self, source: bytes) -> None:
-        options = re2.Options()
-        options.encoding = re2.Options.Encoding.LATIN1
-        options.max_mem = PATTERN_MEMORY_BYTES
-        options.log_errors = False
-        self._match = re2.compile(b"(?m)" + source, options)._regexp.Match
-
-    def next(self, text: Text, start: int, end: int) -> list[Span]:
-        """The spans of the first match from `start` on: its own, then its groups'. No match has its own NOWHERE."""
-        found: list[Span] = self._match(re2._Anchor.UNANCHORED, text, start, end)
-        return found
+        self.next = _compile(source).match
 
     def is_in(self, text: Text) -> bool:
         """Whether it matches anywhere."""
-        return bool(self._match(re2._Anchor.UNANCHORED, text, 0, len(text))[0][0] != NOWHERE)
+        return self.next(text, 0, len(text))[0][0] != NOWHERE
+
+
+@lru_cache(maxsize=PATTERNS_CACHED_MAX)
+def _compile(source: bytes) -> Program:
+    options = new_options()
+    options.encoding = latin1()
+    options.max_mem = PATTERN_MEMORY_BYTES
+    program = compile_program(b"(?m)" + source, options)
+    if program.error:
+        raise Invalid(f"cannot compile the pattern {source[:80]!r}: {program.error[:80]}; use fewer or simpler globs")
+    return program

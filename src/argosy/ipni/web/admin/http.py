@@ -5,6 +5,7 @@ of no token, are let in by `is_private_network`.
 """
 
 import logging
+from typing import Any
 
 import re2
 from starlette.applications import Starlette
@@ -215,7 +216,7 @@ def _depth(request: Request) -> int:
     return depth
 
 
-def _pattern(text: str) -> "re2._Regexp":
+def _pattern(text: str) -> Any:
     try:
         return re2.compile(text)
     except re2.error:

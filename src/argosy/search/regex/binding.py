@@ -1,0 +1,113 @@
+"""The binding of RE2: the one module that knows which names of google-re2 are private.
+
+The private path goes below the binding's Python surface: `RE2.Match` takes any buffer without a copy and costs about a
+microsecond. It uses names that google-re2 may change in any release, so it is exercised once, before the first pattern
+is compiled. If it does not behave as expected, one warning is logged and every pattern uses the public API: the same
+matches, slower, and a copy of each text that is not `bytes`.
+"""
+
+from functools import lru_cache, partial
+from typing import Any, Protocol, TypeAlias
+
+import re2
+
+from argosy.base import logs
+
+Buffer: TypeAlias = bytes | bytearray | memoryview | Any     # Any: a numpy array of bytes; there is no type for buffers
+Span: TypeAlias = tuple[int, int]
+
+NOWHERE = -1                            # where a group that took no part begins and ends
+
+log = logs.get("search.regex")
+
+
+class Program(Protocol):
+    """A compiled pattern. `match` returns the spans of the first match in text[start:end] and of its groups."""
+
+    takes_buffers: bool                 # otherwise a text that is not bytes is copied: do so once, before a loop
+    error: str                          # what is wrong with the pattern, as RE2 says it; empty if nothing
+
+    def match(self, text: Buffer, start: int, end: int) -> list[Span]: ...
+
+
+class PrivateProgram:
+    """RE2's own object, called without the Python layer in between."""
+
+    __slots__ = ("error", "match")
+
+    takes_buffers = True
+
+    def __init__(self, pattern: bytes, options: Any) -> None:
+        compiled = re2._re2.RE2(pattern, options)
+        self.error = "" if compiled.ok() else _text(compiled.error())
+        self.match = partial(compiled.Match, re2._Anchor.UNANCHORED)
+
+
+class PublicProgram:
+    """What google-re2 documents: `compile`, `search` and `span`."""
+
+    __slots__ = ("_compiled", "_groups", "error")
+
+    takes_buffers = False
+
+    def __init__(self, pattern: bytes, options: Any) -> None:
+        self.error = ""
+        try:
+            self._compiled = re2.compile(pattern, options)
+        except re2.error as error:
+            self.error = _text(error.args[0] if error.args else error) or "invalid pattern"
+            return
+        self._groups = range(self._compiled.groups + 1)
+
+    def match(self, text: Buffer, start: int, end: int) -> list[Span]:
+        found = self._compiled.search(text if isinstance(text, bytes) else bytes(text), start, end)
+        if found is None:
+            return [(NOWHERE, NOWHERE) for _ in self._groups]
+        return [found.span(group) for group in self._groups]
+
+
+def new_options() -> Any:
+    """RE2's options, with errors returned and not printed."""
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+def latin1() -> Any:
+    return re2.Options.Encoding.LATIN1
+
+
+def compile_program(pattern: bytes, options: Any) -> Program:
+    """The pattern compiled; `error` says whether it can be used."""
+    return program_type()(pattern, options)
+
+
+@lru_cache(maxsize=1)
+def program_type() -> type[PrivateProgram] | type[PublicProgram]:
+    """The fast path if it works as expected, decided once."""
+    try:
+        check_private_path()
+    except Exception as error:      # whatever has changed: the public path does not depend on it
+        log.warning("re2 private api changed, using the public one", reason=f"{type(error).__name__}: {error}")
+        return PublicProgram
+    return PrivateProgram
+
+
+def check_private_path() -> None:
+    """Raises if the private API is not what `PrivateProgram` expects of it."""
+    text = b"abb\nbbb\nbbc\nb"
+    program = PrivateProgram(b"(?m)^(b+)(c)?$", new_options())
+    expected = [
+        ((text, 0, 13), [(4, 7), (4, 7), (NOWHERE, NOWHERE)]),
+        ((memoryview(text), 5, 13), [(8, 11), (8, 10), (10, 11)]),      # an assertion sees what is before the range
+        ((bytearray(text), 9, 11), [(NOWHERE, NOWHERE)] * 3),
+    ]
+    for arguments, spans in expected:
+        if (found := program.match(*arguments)) != spans:
+            raise ValueError(f"a match returned {found!r}, expected {spans!r}")
+    if program.error or not PrivateProgram(b"(", new_options()).error:
+        raise ValueError("errors of patterns are not reported as expected")
+
+
+def _text(message: object) -> str:
+    return message.decode(errors="replace") if isinstance(message, bytes) else str(message)
