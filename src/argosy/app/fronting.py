@@ -47,7 +47,7 @@ async def gateway(process: Process) -> None:
     process.tasks.append(onlooker.run())
     far = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(far.close)
-    near = {} if process.desk is None else {this.address or "": process.desk}
+    near = {} if process.desk is None else {process.node_address: process.desk}
     door = Gateway(
         NearAndFar(near, far),
         onlooker.view,

@@ -1,10 +1,10 @@
 """The role `indexer`: a node of the content index, with its finds, announcements and admin API on ports of its own."""
 
-from functools import partial
 from typing import Any
 
 from starlette.types import ASGIApp
 
+from argosy.app.find_protocol import find_protocol
 from argosy.app.keyspace import index_store
 from argosy.app.roles import Process
 from argosy.app.serving import bound, place_of, serve_app
@@ -20,7 +20,6 @@ from argosy.ipni.model import Provider
 from argosy.ipni.settings import IndexerSettings
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.find.driver import FindConnection
 from argosy.ipni.web.find.hot import HotFind
 from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
 from argosy.ipni.web.settings import IndexerHttpSettings
@@ -48,7 +47,7 @@ async def indexer(process: Process) -> None:
     process.closing.push_async_callback(service.close)
     process.indexer = service
     process.tasks.append(service.run())
-    _listen(process, service)
+    await _listen(process, service)
 
 
 async def _providers_of(url: str) -> list[Provider]:
@@ -56,7 +55,7 @@ async def _providers_of(url: str) -> list[Provider]:
         return await client.providers()
 
 
-def _listen(process: Process, service: IndexerService) -> None:
+async def _listen(process: Process, service: IndexerService) -> None:
     """One port for all surfaces, or a port each."""
     settings, clock = process.loaded.get(IndexerHttpSettings), SystemClock()
     token, is_private = process.this.admin_token, settings.is_private_network
@@ -64,20 +63,20 @@ def _listen(process: Process, service: IndexerService) -> None:
         whole = indexer_app(
             service, clock=clock, metrics=process.metrics, admin_token=token, is_private_network=is_private
         )
-        find = _serve_finds(process, whole, settings)
+        find = await _serve_finds(process, whole, settings)
         log.info("indexer up", indexer=service.status().id, find=find, ingest=find, admin=find)
         return
-    find = _serve_finds(process, find_app(service, clock=clock, metrics=process.metrics), settings)
+    find = await _serve_finds(process, find_app(service, clock=clock, metrics=process.metrics), settings)
     ingest = _serve(process, ingest_app(service), settings.host, settings.ingest_port or 0, "ipni_http.ingest_port")
     guarded = admin_app(service, metrics=process.metrics, admin_token=token, is_private_network=is_private)
     admin = _serve(process, guarded, settings.host, settings.admin_port or 0, "ipni_http.admin_port")
     log.info("indexer up", indexer=service.status().id, find=find, ingest=ingest, admin=admin)
 
 
-def _serve_finds(process: Process, app: HotFind, settings: IndexerHttpSettings) -> str:
+async def _serve_finds(process: Process, app: HotFind, settings: IndexerHttpSettings) -> str:
     """Where the store is on this machine, a find does not wait and is answered in the connection."""
     is_local = process.loaded.get(KeyspaceSettings).layout_file is None
-    http = partial(FindConnection, app) if is_local else "auto"
+    http = await find_protocol(app) if is_local else "auto"
     return _serve(process, app, settings.host, settings.port, "ipni_http.port", http=http)
 
 

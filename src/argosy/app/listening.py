@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from argosy.app.serving import bound, serve_app
 from argosy.app.settings import NodeSettings
@@ -35,6 +34,12 @@ def named(this: NodeSettings, listener: socket.socket) -> NodeSettings:
     return replace(
         this, port=port, id=this.id or f"{socket.gethostname()}-{port}", address=this.address or f"{host}:{port}"
     )
+
+
+def node_address(this: NodeSettings, *, in_frames: bool) -> str:
+    """What others send searches to: an address that is a URL is asked over HTTP, which needs no upgrade."""
+    address = this.address or ""
+    return address if in_frames or "://" in address else f"http://{address}"
 
 
 def metrics_route(metrics: Metrics) -> Route:
@@ -73,16 +78,23 @@ class Upgrading(Protocol):
     def upgraded(self, connections: set[Any]) -> asyncio.Protocol: ...
 
 
-def http_protocol(routes: Iterable[BaseRoute]) -> type[asyncio.Protocol]:
-    """What uvicorn is to make of a connection: HTTP, but for those that begin by asking for one of these routes."""
-    http: Any = AutoHTTPProtocol
+def http_protocol(routes: Iterable[BaseRoute]) -> Any:
+    """What uvicorn takes as `http`: HTTP, but for connections that begin with a request for one of these routes.
+
+    This uses uvicorn's private API: `uvicorn_checks.can_upgrade` says whether it works. Without such routes: "auto".
+    """
     upgrading = {f"GET {route.path} ".encode(): route for route in routes if isinstance(route, Upgrading)}
+    if not upgrading:
+        return "auto"
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    http: Any = AutoHTTPProtocol
 
     class Greeter(asyncio.Protocol):
-        """Hears how a connection begins, and hands it on."""
+        """Reads how a connection begins, and hands it on."""
 
-        def __init__(self, config: Any, server_state: Any, app_state: Any, _loop: Any = None) -> None:
-            self._http = partial(http, config, server_state, app_state, _loop)
+        def __init__(self, *, server_state: Any, **of_uvicorn: Any) -> None:
+            self._http = partial(http, server_state=server_state, **of_uvicorn)
             self._connections: set[Any] = server_state.connections
             self._transport: asyncio.Transport
             self._heard = b""
@@ -113,10 +125,16 @@ def http_protocol(routes: Iterable[BaseRoute]) -> type[asyncio.Protocol]:
         def shutdown(self) -> None:
             self._transport.close()
 
-    return Greeter if upgrading else http
+    return Greeter
 
 
-async def serve(routes: Sequence[BaseRoute], listener: socket.socket, middleware: Sequence[Middleware] = ()) -> None:
-    """Answers requests until this task is cancelled."""
+async def serve(
+    routes: Sequence[BaseRoute],
+    listener: socket.socket,
+    middleware: Sequence[Middleware] = (),
+    *,
+    upgrades: bool = True,
+) -> None:
+    """Answers requests until this task is cancelled; with `upgrades`, routes may take connections over."""
     web = Starlette(routes=routes, middleware=middleware, exception_handlers=EXCEPTION_HANDLERS)
-    await serve_app(web, listener, http=http_protocol(routes))
+    await serve_app(web, listener, http=http_protocol(routes) if upgrades else "auto")

@@ -27,10 +27,11 @@ from starlette.routing import BaseRoute, Route
 
 from argosy.app.collecting import collect_rarely
 from argosy.app.greeting import say_hello
-from argosy.app.listening import Continued, alive_route, listen, metrics_route, named, serve
+from argosy.app.listening import Continued, alive_route, listen, metrics_route, named, node_address, serve
 from argosy.app.running import run_until_told
 from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
 from argosy.app.stores import reach_registry, reach_store
+from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base import logs
 from argosy.base.metrics import Metrics
 from argosy.base.settings import Loaded
@@ -78,6 +79,7 @@ class Process:
     metrics: Metrics
     tracer: Tracer
     closing: AsyncExitStack                     # what is opened is closed with the process
+    node_address: str = ""                      # what gateways and other nodes send searches to
     routes: list[BaseRoute] = field(default_factory=list)
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
@@ -119,13 +121,15 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
         store = await reach_store(loaded.get(OwnershipSettings))
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
-        process = Process(loaded, this, store, Metrics(), tracer, closing)
+        upgrades = Role.SEARCH not in roles or await can_upgrade()
+        address = node_address(this, in_frames=upgrades)
+        process = Process(loaded, this, store, Metrics(), tracer, closing, address)
         closing.callback(_close, process.tasks)
         for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
         continuing = [] if tracer is NO_TRACER else [Middleware(Continued, tracer=tracer)]
-        process.tasks.append(serve(process.routes, listener, continuing))
+        process.tasks.append(serve(process.routes, listener, continuing, upgrades=upgrades))
         listener.listen()           # before anybody is told of the address; what comes is answered as soon as we run
         is_over = asyncio.Event()
 

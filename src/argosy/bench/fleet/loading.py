@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from uvicorn.loops.auto import auto_loop_factory
+import uvloop
 
 from argosy.bench.fleet import figures
 from argosy.bench.fleet.asking import (
@@ -69,7 +69,7 @@ def _asked(questions: Sequence[Question], seconds: float) -> list[Seen]:
         async with session() as opened:
             return await at_rate(opened, questions, figures.RATE_PER_S, seconds)
 
-    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(asking())
 
 

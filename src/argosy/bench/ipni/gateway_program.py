@@ -8,7 +8,7 @@ It asks the indexers at these URLs and keeps no answers. It prints where it list
 import asyncio
 import sys
 
-from uvicorn.loops.auto import auto_loop_factory
+import uvloop
 
 from argosy.app.serving import bound, place_of, serve_app
 from argosy.gateway.content.http import content_app
@@ -32,5 +32,5 @@ async def serve(urls: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(sys.argv[1:]))

@@ -11,7 +11,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from uvicorn.loops.auto import auto_loop_factory
+import uvloop
 
 from argosy.app.serving import bound, place_of, serve_app
 from argosy.bench.ipni.chains import Chain, Shape, made
@@ -50,7 +50,7 @@ def main() -> None:
     told = [{"publisher": each.publisher, "ads": [str(cid) for cid in each.ads]} for each in all_made]
     sys.stdout.write(json.dumps({"address": place_of(listener), "chains": told}) + "\n")
     sys.stdout.flush()
-    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve_app(Served(all_made), listener))
 
 

@@ -1,0 +1,73 @@
+"""How uvicorn serves finds: in its own protocol if that works with the installed uvicorn, through ASGI otherwise."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, cast
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from argosy.app.uvicorn_checks import CHECK_S_MAX, compare, converse, describe
+from argosy.base import logs
+from argosy.ipni.web.find.hot import HotFind
+from argosy.ipni.web.finder import Finder
+
+_HASH = b"1220" + b"00" * 32
+_FIND = b"GET /multihash/" + _HASH + b" HTTP/1.1\r\nhost: check\r\n"
+_FINDS = (
+    _FIND + b"\r\n",
+    _FIND + b"accept: application/x-ndjson\r\n\r\n",
+    b"POST /multihash/" + _HASH + b" HTTP/1.1\r\nhost: check\r\ncontent-length: 2\r\n\r\n{}",
+    _FIND + b"accept: application/json\r\n\r\n",
+    b"GET /nowhere HTTP/1.1\r\nhost: check\r\n\r\n",
+    _FIND + b"connection: close\r\n\r\n",
+)
+_BY_ASGI = 4                # of these requests, those that the protocol itself leaves to ASGI
+
+log = logs.get("app")
+
+
+async def find_protocol(app: HotFind) -> Any:
+    """What uvicorn takes as `http` to serve these finds: our protocol, or "auto" if it does not work."""
+    try:
+        async with asyncio.timeout(CHECK_S_MAX):
+            await _check_finds()
+    except Exception as error:      # whatever has changed: the public path does not depend on it
+        log.warning("uvicorn private api changed, answering finds by asgi", reason=describe(error))
+        return "auto"
+    from argosy.ipni.web.find.driver import FindConnection
+
+    return partial(FindConnection, app)
+
+
+async def _check_finds() -> None:
+    from argosy.ipni.web.find.driver import FindConnection
+
+    async def rest(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse("rest")(scope, receive, send)
+
+    finds = HotFind(cast(Finder, _NothingFound()), rest)
+    fast, asgi = _Counted(finds), _Counted(finds)
+    got = await converse(partial(FindConnection, finds), fast, _FINDS)
+    expected = await converse("auto", asgi, _FINDS)
+    compare(got, expected)
+    if (fast.requests, asgi.requests) != (_BY_ASGI, len(_FINDS)):
+        raise ValueError(f"{fast.requests} of {asgi.requests} requests went by asgi, expected {_BY_ASGI}")
+
+
+class _NothingFound:
+    """An index without content."""
+
+    async def find(self, multihashes: Sequence[bytes], _surface: str) -> list[tuple[()]]:
+        return [() for _ in multihashes]
+
+
+class _Counted:
+    def __init__(self, app: ASGIApp) -> None:
+        self.requests = 0
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.requests += 1
+        await self._app(scope, receive, send)
