@@ -45,6 +45,6 @@ def test_a_server_that_does_not_start_says_why() -> None:
         Valkey(options=("--no-such-option", "yes"))
 
 
-def test_a_missing_wheel_is_named_and_nothing_else_is_started() -> None:
+def test_a_missing_wheel_of_a_tool_is_named() -> None:
     with pytest.raises(Invalid, match="'no_such_wheel' is not installed: run `make setup`"):
         servers.program("no_such_wheel", "*")

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from argosy.base.backends import servers
+from argosy.base.backends.server_programs import ServerProgram
 from argosy.base.backends.servers import Valkey
 from argosy.base.errors import Invalid, Unavailable
 from argosy.bench.fleet import figures, importing, losing, origins, run
@@ -90,10 +91,10 @@ async def test_a_drained_node_hands_its_index_on() -> None:
 
 
 async def test_without_the_servers_the_bench_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(package: str, pattern: str) -> None:
-        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`")
+    def missing(server: ServerProgram, explicit: str | None = None) -> None:
+        raise Invalid(f"no {server.title} found: run `make setup`")
 
-    monkeypatch.setattr(servers, "program", missing)
+    monkeypatch.setattr(servers, "find_program", missing)
     bench = Bench("fleet", is_quick=True, only="import.")
     await fleet(bench)
     assert {result.value for result in bench.results} == {None}

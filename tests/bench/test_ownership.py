@@ -3,6 +3,7 @@
 import pytest
 
 from argosy.base.backends import servers
+from argosy.base.backends.server_programs import ServerProgram
 from argosy.base.errors import Invalid
 from argosy.bench.harness import Bench
 from argosy.bench.ownership import run
@@ -34,10 +35,10 @@ async def test_a_peer_runs_on_the_same_server() -> None:
 
 
 async def test_without_the_servers_the_bench_says_so_and_measures_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(package: str, pattern: str) -> None:
-        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`")
+    def missing(server: ServerProgram, explicit: str | None = None) -> None:
+        raise Invalid(f"no {server.title} found: run `make setup`")
 
-    monkeypatch.setattr(servers, "program", missing)
+    monkeypatch.setattr(servers, "find_program", missing)
     bench = Bench("ownership", is_quick=True, only="lease.")
     await ownership(bench)
     values = {result.figure.id: result.value for result in bench.results}

