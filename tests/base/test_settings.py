@@ -119,8 +119,9 @@ def test_fields_are_checked_against_one_another() -> None:
 
 def test_a_variable_that_is_no_setting_is_ignored_with_a_warning() -> None:
     environ = {
-        "ARGOSY_CONFIG": "fleet.toml", "ARGOSY_KEEPER_MARGINS": "3", "ARGOSY_REDIS_SERVICE_HOST": "10.0.0.1", "KEEPER_X": "x"
-    }
+        "ARGOSY_CONFIG": "fleet.toml", "ARGOSY_KEEPER_MARGINS": "3", "ARGOSY_REDIS_SERVICE_HOST": "10.0.0.1",
+        "KEEPER_TTL_S": "x",
+    }  # fmt: skip
     assert load(BOTH, environ=environ).ignored == {
         "ARGOSY_KEEPER_MARGINS": "unknown variable ARGOSY_KEEPER_MARGINS ignored; did you mean ARGOSY_KEEPER_MARGIN_S?",
         "ARGOSY_REDIS_SERVICE_HOST": "unknown variable ARGOSY_REDIS_SERVICE_HOST ignored; "

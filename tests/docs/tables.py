@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
-
 from argosy.bench.harness import BENCHES
 from tests.docs.blocks import Command, read_blocks
 from tests.docs.inline import check_command

@@ -45,7 +45,7 @@ def test_every_block_of_a_page_does_what_it_says(
         page = Page(world, str(path.relative_to(ROOT)))
         for block in read_blocks(path):
             page.run(block)
-        world.stop()
+        world.stop(world.running[::-1])
 
 
 class Page:
@@ -75,14 +75,14 @@ class Page:
             _assert_shown(block, self._last_output, block.text)
 
     def _run_commands(self, block: Block) -> None:
-        started_before = tuple(self.world.running)
+        started_before = self.world.running[::-1]
         for command in block.commands():
             stand_in = stand_in_for(command)
             if stand_in is not None:
                 stand_in.check(command)
             elif LONG.match(command.text):
                 if SERVERS.match(command.text):         # the reader has one machine: what ran before has ended
-                    self.world.stop(*(each for each in started_before[::-1] if each in self.world.running))
+                    self.world.stop(started_before)
                 self._start(command)
             else:
                 self._execute(command)
@@ -91,7 +91,7 @@ class Page:
         text = make_smaller(self.world.substitute(command.text))
         publishing = [each for each in self.world.running if " ipni publish" in each.command.text]
         if " ipni publish" in text:
-            self.world.stop(*publishing)                # it is stopped before the next one takes its port
+            self.world.stop(publishing)                # it is stopped before the next one takes its port
         self.world.start(command, text)
         if text.startswith("argosy serve --role indexer") and "--config" not in text:
             self._publish_something(command)

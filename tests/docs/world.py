@@ -16,7 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +110,10 @@ class World:
     def __enter__(self) -> "World":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for each in self.running:
+            if error is not None:
+                error.add_note(f"{each.command}:\n{each.tail()}")
             each.process.kill()
             each.process.wait()
         self._closing.close()
@@ -211,7 +213,8 @@ class World:
         operators = [token for token in lexer if token and set(token) <= UNSUPPORTED]
         assert not operators, f"the harness runs no {operators}: extend tests/docs/world.py"
         script = f"printf '%s\\0' {text}"
-        ran = subprocess.run(["bash", "-c", script], cwd=self.checkout, env=self.environ, capture_output=True, text=True)
+        command = ["bash", "-c", script]
+        ran = subprocess.run(command, cwd=self.checkout, env=self.environ, capture_output=True, text=True)
         assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
         words = ran.stdout.split("\0")[:-1]
         variables = {}
@@ -286,8 +289,8 @@ class World:
         self.running.append(running)
         return running
 
-    def stop(self, *which: Running) -> None:
-        for each in which or tuple(self.running[::-1]):
+    def stop(self, which: Sequence[Running]) -> None:
+        for each in [each for each in which if each in self.running]:
             self.running.remove(each)
             try:
                 each.stop()
@@ -330,7 +333,7 @@ def _listens(port: int) -> Callable[[], bool]:
 
 
 def _request(words: list[str]) -> Outcome:
-    """The part of curl that the docs use: -s, -N, -d, -H and an address. The code is 22 for a status of 400 and more."""
+    """The part of curl that the docs use: -s, -N, -d, -H, an address. The code is 22 for a status of 400 and more."""
     headers, body, address = {}, None, ""
     rest = iter(words)
     for word in rest:

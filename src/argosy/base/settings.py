@@ -6,10 +6,10 @@
         ttl_s: float = setting(30.0, min=1, doc="how long a lease lives unless it is renewed")
 
 The environment (`ARGOSY_KEEPER_TTL_S`) outranks the file (`[keeper] ttl_s = 30`), which outranks the default. A value
-that does not fit is an error. So is an unknown section or key of the file, because the file belongs to Argosy. An unknown
-ARGOSY_ variable is a warning, because others write the environment too (Kubernetes sets ARGOSY_REDIS_PORT for a service
-named argosy-redis). All problems are reported at once, each with its source, because an operator who mends one at a time
-restarts as many times.
+that does not fit is an error. So is an unknown section or key of the file, because the file belongs to Argosy. An
+unknown ARGOSY_ variable is a warning, because others write the environment too (Kubernetes sets ARGOSY_REDIS_PORT for a
+service named argosy-redis). All problems are reported at once, each with its source, because an operator who mends one
+at a time restarts as many times.
 
 A class may add `check(self) -> Iterable[str]` for what no single field can tell; it yields one text per problem.
 """
@@ -259,8 +259,9 @@ def _suggest_variables(env: str, specs: Collection[Spec]) -> str:
     """The setting with nearly this name; else the settings of this name in other sections."""
     from difflib import get_close_matches
 
-    by_name = {spec.env.removeprefix(ENV_PREFIX): spec.env for spec in specs}
-    near = [by_name[name] for name in get_close_matches(env.removeprefix(ENV_PREFIX), by_name, n=1, cutoff=SIMILARITY_MIN)]
+    names = [spec.env.removeprefix(ENV_PREFIX) for spec in specs]
+    similar = get_close_matches(env.removeprefix(ENV_PREFIX), names, n=1, cutoff=SIMILARITY_MIN)
+    near = [ENV_PREFIX + name for name in similar]
     near = near or [spec.env for spec in specs if env.endswith(f"_{spec.name.upper()}")][:SUGGESTIONS_MAX]
     return f"did you mean {' or '.join(near)}?" if near else ""
 
