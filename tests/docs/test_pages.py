@@ -22,7 +22,16 @@ from starlette.applications import Starlette
 from argosy.ipni.keyspace import document
 from argosy.jobs.sdk import JobsClient
 from tests.docs.blocks import COMMAND_LANGUAGES, Block, Command, pages, read_blocks
-from tests.docs.tables import ASKED_AGAIN, LONG, RUNNING_BEFORE, SERVERS, make_smaller, stand_in_for
+from tests.docs.tables import (
+    ASKED_AGAIN,
+    LONG,
+    RUNNING_BEFORE,
+    SERVERS,
+    SMALLER,
+    STAND_INS,
+    make_smaller,
+    stand_in_for,
+)
 from tests.docs.world import World, capture
 from tests.house.tree import ROOT, shown
 from tests.journeys.fleet import eventually
@@ -39,12 +48,14 @@ def test_every_block_of_a_page_does_what_it_says(
     with World(tmp_path, os.environ) as world:
         for name in [each for each in os.environ if each.startswith("ARGOSY_")]:
             monkeypatch.delenv(name)
-        monkeypatch.setenv("HOME", world.environ["HOME"])
-        monkeypatch.setenv("XDG_DATA_HOME", world.environ["XDG_DATA_HOME"])
+        for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            monkeypatch.setenv(name, world.environ[name])
         monkeypatch.chdir(world.checkout)
         page = Page(world, str(path.relative_to(ROOT)))
-        for block in read_blocks(path):
+        blocks = read_blocks(path)
+        for block in blocks:
             page.run(block)
+        assert page.blocks_run == len(blocks)
         world.stop(world.running[::-1])
 
 
@@ -54,6 +65,7 @@ class Page:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
+        self.blocks_run = 0
         self._last_output = ""          # of the last command, for a block that shows it
         for text in RUNNING_BEFORE.get(name, ()):
             world.start(Command(name, 0, text), world.substitute(text))
@@ -73,6 +85,7 @@ class Page:
             assert block.language == "", f"{block}: nothing says how to check this language"
             assert self._last_output, f"{block}: no command stands before it"
             _assert_shown(block, self._last_output, block.text)
+        self.blocks_run += 1
 
     def _run_commands(self, block: Block) -> None:
         started_before = self.world.running[::-1]
@@ -128,7 +141,7 @@ class Page:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(program)
             compile(program, str(path), "exec")
-        elif "run_until_told()" in program:             # it ends with SIGTERM, as the page says
+        elif "\nworker.run_until_" in program:          # it ends with SIGTERM, as the page says
             running = self.world.start_script(Command(block.page, block.line, "python"), program)
             running.assert_alive()
         else:
@@ -254,7 +267,7 @@ _JSON: dict[str, Callable[[Block, World], None]] = {
 
 
 def _check_map(block: Block) -> None:
-    """The tree that README draws: every folder exists, and those named after a colon or a comma with a slash, too."""
+    """Every folder of the tree that README draws exists."""
     for line in block.text.splitlines():
         name = line.split()[0]
         folder = ROOT / "src" / "argosy" / name if line.startswith("  ") else ROOT / name
@@ -265,15 +278,16 @@ _TEXT: dict[str, Callable[[Block], None]] = {"README.md": _check_map}
 
 
 def test_no_block_is_skipped() -> None:
-    """Each language has a rule, and each rule of the tables a command that needs it."""
+    """Each language has a rule, each JSON and text block too, and each rule of the tables a command that needs it."""
     blocks = [block for path in pages() for block in read_blocks(path)]
     fences = sum(len(re.findall(r"^ *```", path.read_text(), re.MULTILINE)) for path in pages())
     assert fences == 2 * len(blocks), "a fence is not closed, or the parser does not see it"
     languages = {block.language for block in blocks}
     assert languages <= {*COMMAND_LANGUAGES, "python", "toml", "json", ""}
+    assert {block.page for block in blocks if block.language == "json"} == set(_JSON)
+    assert set(_TEXT) <= {block.page for block in blocks if block.language == ""}
     commands = [command for block in blocks if block.language in COMMAND_LANGUAGES for command in block.commands()]
     assert len(commands) > 70
-    from tests.docs.tables import SMALLER, STAND_INS
 
     unused = [each.pattern for each in STAND_INS if not any(each.matches(command) for command in commands)]
     unused += [text for text, _ in SMALLER if not any(text in command.text for command in commands)]

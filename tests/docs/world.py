@@ -98,6 +98,8 @@ class World:
             **SETTINGS,
             "HOME": str(self.home),
             "XDG_DATA_HOME": str(self.home / ".local" / "share"),
+            "XDG_CONFIG_HOME": str(self.home / ".config"),
+            "XDG_STATE_HOME": str(self.home / ".local" / "state"),
             # Compiled kernels are shared with the user who runs the tests: to compile them takes a minute.
             "XDG_CACHE_HOME": environ.get("XDG_CACHE_HOME", str(Path(environ.get("HOME", "/")) / ".cache")),
             "PYTHONPATH": str(ROOT / "src"),
@@ -333,7 +335,7 @@ def _listens(port: int) -> Callable[[], bool]:
 
 
 def _request(words: list[str]) -> Outcome:
-    """The part of curl that the docs use: -s, -N, -d, -H, an address. The code is 22 for a status of 400 and more."""
+    """The part of curl that the docs use: -s, -N, -d, -H, an address. The codes are curl's."""
     headers, body, address = {}, None, ""
     rest = iter(words)
     for word in rest:
@@ -354,5 +356,7 @@ def _request(words: list[str]) -> Outcome:
         connection.request("GET" if body is None else "POST", path, body, headers)
         answer = connection.getresponse()
         return Outcome(0 if answer.status < 400 else 22, answer.read().decode())
+    except OSError as error:
+        return Outcome(7, f"{address}: {error}")
     finally:
         connection.close()
