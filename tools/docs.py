@@ -57,8 +57,9 @@ def code(text: str) -> str:
 def settings_page() -> str:
     intro = (
         "Settings come from the TOML file given with `--config` (or named by `ARGOSY_CONFIG`) and from the\n"
-        "environment, which outranks it. A name that is not listed here is an error. `argosy config show` tells the\n"
-        "values in force and where each comes from; `argosy config check` says everything that is wrong."
+        "environment, which outranks it. An unknown section or key in the file is an error; an unknown `ARGOSY_`\n"
+        "variable is a warning, because other programs write the environment too. `argosy config show` prints the\n"
+        "values in force and where each comes from; `argosy config check` reports everything that is wrong."
     )
     described = settings.describe(SECTIONS)
     parts = []

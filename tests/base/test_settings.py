@@ -86,13 +86,12 @@ def test_a_file_that_is_missing_or_no_toml_is_told(tmp_path: Path) -> None:
 
 def test_all_problems_are_told_at_once_each_with_its_source() -> None:
     text = '[keeper]\nttl_s = "long"\nmodes = "safe"\n[stoer]\nx = 1'
-    told = problems(toml_text=text, environ={"ARGOSY_STORE_IS_TLS": "perhaps", "ARGOSY_KEEPER_MARGINS": "3"})
+    told = problems(toml_text=text, environ={"ARGOSY_STORE_IS_TLS": "perhaps"})
     assert told == [
-        "5 settings are wrong:",
+        "4 settings are wrong:",
         "toml:keeper.ttl_s: expected a number, at least 1; got 'long'",
         "toml:keeper.modes: unknown key; did you mean mode?",
         "toml:stoer: unknown section; did you mean store?",
-        "ARGOSY_KEEPER_MARGINS: unknown variable; did you mean ARGOSY_KEEPER_MARGIN_S?",
         "ARGOSY_STORE_IS_TLS: expected true or false; got 'perhaps'",
     ]
 
@@ -118,9 +117,16 @@ def test_fields_are_checked_against_one_another() -> None:
     assert told == "keeper: margin_s (40.0) must be less than ttl_s (30.0)"
 
 
-def test_variables_of_other_sections_are_left_alone_but_named() -> None:
-    loaded = load(BOTH, environ={"ARGOSY_CONFIG": "fleet.toml", "ARGOSY_OTHER": "1", "KEEPER_TTL_S": "x"})
-    assert loaded.ignored == ("ARGOSY_OTHER",)
+def test_a_variable_that_is_no_setting_is_ignored_with_a_warning() -> None:
+    environ = {
+        "ARGOSY_CONFIG": "fleet.toml", "ARGOSY_KEEPER_MARGINS": "3", "ARGOSY_REDIS_SERVICE_HOST": "10.0.0.1",
+        "KEEPER_TTL_S": "x",
+    }  # fmt: skip
+    assert load(BOTH, environ=environ).ignored == {
+        "ARGOSY_KEEPER_MARGINS": "unknown variable ARGOSY_KEEPER_MARGINS ignored; did you mean ARGOSY_KEEPER_MARGIN_S?",
+        "ARGOSY_REDIS_SERVICE_HOST": "unknown variable ARGOSY_REDIS_SERVICE_HOST ignored; "
+        'run "argosy config show" for all settings',
+    }  # fmt: skip
 
 
 def test_no_error_shows_a_secret() -> None:

@@ -59,11 +59,21 @@ def test_check_lists_everything_that_is_wrong_at_once(tmp_path: Path, monkeypatc
         assert hint in answer.stderr
 
 
-def test_a_variable_that_names_no_setting_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARGOSY_OTHER_THING", "1")
+def test_an_unknown_variable_is_a_warning_with_the_setting_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_HTTP_PORT", "6071")
     answer = run("check")
     assert answer.exit_code == 0
-    assert "ARGOSY_OTHER_THING names no setting" in answer.stderr
+    assert answer.stderr.startswith("warning: unknown variable ARGOSY_HTTP_PORT ignored; did you mean ")
+    assert json.loads(run("check", "--json").stdout)["ignored"] == ["ARGOSY_HTTP_PORT"]
+
+
+def test_an_unknown_section_or_key_of_the_file_is_an_error_with_the_name_that_was_meant(tmp_path: Path) -> None:
+    path = tmp_path / "argosy.toml"
+    path.write_text("[nodes]\nport = 6071\n\n[node]\nprot = 6071\n")
+    answer = run("check", "--config", str(path))
+    assert answer.exit_code == 2
+    assert "nodes: unknown section; did you mean node?" in answer.stderr
+    assert "node.prot: unknown key; did you mean port?" in answer.stderr
 
 
 def test_a_file_that_is_missing_is_an_error(tmp_path: Path) -> None:

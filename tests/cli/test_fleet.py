@@ -91,9 +91,9 @@ def test_a_threshold_that_is_none_is_refused(store: str, count: str) -> None:
 
 
 def test_the_scale_is_shown(store: str) -> None:
-    signal = ask(store, "scale", "show")
+    signal = ask(store, "scale")
     assert (signal["current_nodes"], signal["desired_nodes"]) == (3, 3)
-    assert "desired_nodes" in run(store, "scale", "show").output
+    assert "desired_nodes" in run(store, "scale").output
 
 
 def test_another_space_is_empty(store: str) -> None:

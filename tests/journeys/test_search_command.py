@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import select
-import shlex
 import signal
 import subprocess
 import sys
@@ -287,20 +286,3 @@ def test_a_file_of_a_gigabyte_is_found_by_name_and_its_content_left_out(tmp_path
     told = json.loads(inside("--json", "needle", str(tmp_path)).stdout)
     assert [file["path"] for file in told["files"]] == ["small.log"]
     assert told["indexed"]["by_name_only"] == {"too_large": 1}
-
-
-def documented() -> list[tuple[str, str]]:
-    """The commands of the page with what it says they print."""
-    text = (ROOT / "docs" / "search.md").read_text()
-    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [pair for block in blocks for pair in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
-
-
-@pytest.mark.parametrize(("command", "shown"), documented())
-def test_what_the_page_says_a_command_prints_is_what_it_prints(
-    command: str, shown: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    program, name, *words = shlex.split(command)
-    assert (program, name) == ("argosy", "search")
-    assert inside(*words).output == shown

@@ -98,8 +98,6 @@ def run(loaded: Loaded, roles: Sequence[Role]) -> None:
     """Runs a process until it is told to stop; the signals' first mention drains, the second ends at once."""
     settings = loaded.get(LogSettings)
     logs.configure(level=settings.level, format="json" if settings.is_json else "text")
-    for name in loaded.ignored:
-        log.warning("setting ignored: no such section", variable=name)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(loaded, roles))
 

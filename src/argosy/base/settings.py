@@ -5,14 +5,16 @@
         SECTION: ClassVar[str] = "keeper"
         ttl_s: float = setting(30.0, min=1, doc="how long a lease lives unless it is renewed")
 
-The environment (`ARGOSY_KEEPER_TTL_S`) outranks the file (`[keeper] ttl_s = 30`), which outranks the default. Nothing
-is guessed: a name that is not declared is an error, and so is a value that does not fit. All problems are told at once,
-each with its source, because an operator who mends one at a time restarts as many times.
+The environment (`ARGOSY_KEEPER_TTL_S`) outranks the file (`[keeper] ttl_s = 30`), which outranks the default. A value
+that does not fit is an error. So is an unknown section or key of the file, because the file belongs to Argosy. An
+unknown ARGOSY_ variable is a warning, because others write the environment too (Kubernetes sets ARGOSY_REDIS_PORT for a
+service named argosy-redis). All problems are reported at once, each with its source, because an operator who mends one
+at a time restarts as many times.
 
 A class may add `check(self) -> Iterable[str]` for what no single field can tell; it yields one text per problem.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, get_type_hints
@@ -25,6 +27,9 @@ T = TypeVar("T")
 
 ENV_PREFIX = "ARGOSY_"
 CONFIG_VARIABLE = "ARGOSY_CONFIG"       # names the file; every other variable is a setting
+
+SUGGESTIONS_MAX = 3
+SIMILARITY_MIN = 0.8            # of difflib; below it a suggestion is more often wrong than right
 
 _Key: TypeAlias = tuple[str, str]       # section and name
 
@@ -75,13 +80,13 @@ class Loaded:
         self,
         by_class: Mapping[type, Any],
         sources: Mapping[_Key, str],
-        ignored: tuple[str, ...],
+        ignored: Mapping[str, str],
         path: Path | None = None,
     ) -> None:
         self._by_class = by_class
         self.path = path            # the file they came from, to be read again
         self.sources = sources
-        self.ignored = ignored      # ARGOSY_ variables of no known section: other programs may own them
+        self.ignored = ignored      # ARGOSY_ variables that are no settings, each with the warning about it
 
     def get(self, cls: type[T]) -> T:
         assert cls in self._by_class, f"{cls.__name__} was not among the sections that were loaded"
@@ -111,7 +116,7 @@ def load(
     if problems := loading.problems:
         count = "1 setting is wrong" if len(problems) == 1 else f"{len(problems)} settings are wrong"
         raise Invalid("\n  ".join([f"{count}:", *problems]))
-    return Loaded(by_class, loading.sources, tuple(loading.ignored), path)
+    return Loaded(by_class, loading.sources, loading.ignored, path)
 
 
 def describe(sections: Sequence[type]) -> list[SettingDoc]:
@@ -185,7 +190,7 @@ class _Loading:
     def __init__(self, specs: dict[_Key, Spec]) -> None:
         self.problems: list[str] = []
         self.sources: dict[_Key, str] = {}
-        self.ignored: list[str] = []
+        self.ignored: dict[str, str] = {}
         self._specs = specs
         self._section_names = list(dict.fromkeys(section for section, _ in specs))
         self._found: dict[_Key, Value] = {}
@@ -211,14 +216,12 @@ class _Loading:
 
     def read_environ(self, environ: Mapping[str, str]) -> None:
         by_env = {spec.env: spec for spec in self._specs.values()}
-        sections = tuple(f"{ENV_PREFIX}{name}_".upper() for name in self._section_names)
         for env in sorted(environ):
             if spec := by_env.get(env):
                 self._take(spec, spec.kind.parse(environ[env]), env, env)
-            elif env.startswith(sections):
-                self._unknown(env, "variable", env, list(by_env))
             elif env.startswith(ENV_PREFIX) and env != CONFIG_VARIABLE:
-                self.ignored.append(env)
+                hint = _suggest_variables(env, self._specs.values()) or 'run "argosy config show" for all settings'
+                self.ignored[env] = f"unknown variable {env} ignored; {hint}"
 
     def build(self, cls: Any) -> Any:
         """The finished settings of one class, or None where there are problems."""
@@ -250,6 +253,17 @@ class _Loading:
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(sorted(known))}"
         self.problems.append(f"{place}: unknown {what}; {hint}")
+
+
+def _suggest_variables(env: str, specs: Collection[Spec]) -> str:
+    """The setting with nearly this name; else the settings of this name in other sections."""
+    from difflib import get_close_matches
+
+    names = [spec.env.removeprefix(ENV_PREFIX) for spec in specs]
+    similar = get_close_matches(env.removeprefix(ENV_PREFIX), names, n=1, cutoff=SIMILARITY_MIN)
+    near = [ENV_PREFIX + name for name in similar]
+    near = near or [spec.env for spec in specs if env.endswith(f"_{spec.name.upper()}")][:SUGGESTIONS_MAX]
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def _toml(path: Path | None, text: str | None) -> tuple[Mapping[str, Any], str]:

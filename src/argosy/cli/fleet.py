@@ -191,19 +191,13 @@ def set_max_bids(count: str, store: str | None, space: str | None, config: Path 
         click.echo("no threshold is pushed any more" if max_bids is None else f"coming auctions end at {max_bids} bids")
 
 
-@click.group()
-def scale() -> None:
-    """How many nodes the fleet would like to have."""
-
-
-@scale.command("show")
+@click.command()
 @store_options
 @json_option
-def show_scale(store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
-    """The node count the fleet asks for just now, and why.
+def scale(store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
+    """Show how many nodes the fleet needs, and why.
 
-    One look at the store knows nothing of the past: how long units have waited is known to the nodes, which tell it at
-    GET /scale.
+    The store holds the present only. How long units have waited is known to the nodes: see GET /scale on one of them.
     """
     from argosy.base.clock import SystemClock
     from argosy.ownership.autoscale import Autoscaler

@@ -27,7 +27,7 @@ COMMANDS = {
     "node": ("argosy.cli.fleet:node", "The nodes of the fleet."),
     "lease": ("argosy.cli.fleet:lease", "Who holds what."),
     "auction": ("argosy.cli.fleet:auction", "Running auctions, and the threshold that closes them early."),
-    "scale": ("argosy.cli.fleet:scale", "How many nodes the fleet would like to have."),
+    "scale": ("argosy.cli.fleet:scale", "Show how many nodes the fleet needs, and why."),
     "registry": ("argosy.cli.registry:registry", "What is remembered: check it, move it, measure it."),
     "job": ("argosy.cli.job:job", "Durable jobs: put them, look at them, steer them."),
     "shard": ("argosy.cli.shard:shard", "The shards of the job broker."),

@@ -23,7 +23,13 @@ def config_option(command: C) -> C:
 
 
 def load(config: Path | None) -> "Loaded":
-    """All settings of the house; raises one Invalid that lists everything wrong with them."""
+    """All settings, with a warning on stderr for each ARGOSY_ variable that is none of them.
+
+    Raises one Invalid that lists everything wrong with them.
+    """
     from argosy.app import load_settings
 
-    return load_settings(config)
+    loaded = load_settings(config)
+    for warning in loaded.ignored.values():
+        click.echo(f"warning: {warning}", err=True)
+    return loaded
