@@ -11,21 +11,24 @@ import fcntl
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
-from argosy.base.errors import Conflict, Invalid
+from argosy.base.errors import Conflict, Invalid, NotFound
 
 SETS = "sets"
 RUNNING = "running"
 LOCK = "lock"
 RECORD = "running.json"
 CATALOG = "registry.db"
+SQLITE = "sqlite:///"
 SIBLINGS_MAX = 100              # processes with the same addresses, side by side
 RECORDS_MAX = 1000              # of running processes that are read
 NAME_CHARS_MAX = 40             # of a directory's name before the hash
@@ -96,7 +99,7 @@ def open_named_set(directory: Path) -> WorkingSet:
     if directory.is_dir():
         entries = {each.name for each in directory.iterdir()}
         if entries and not entries & {LOCK, CATALOG}:
-            raise Invalid(f"{str(directory)!r} is not empty and holds no state of argosy: give --data another directory")
+            raise Invalid(f"{str(directory)!r} is not empty and holds no state of argosy: give --data another one")
     found = _lock(directory)
     if found is None:
         record = _read(directory / RECORD)
@@ -125,6 +128,37 @@ def list_running(data: Path) -> list[RunningUp]:
         else:
             path.unlink(missing_ok=True)
     return sorted(found, key=lambda each: (each.started_at, each.pid))
+
+
+@dataclass(frozen=True)
+class CatalogChoice:
+    url: str                        # of the registry
+    note: str = ""                  # what the user should know
+
+
+def choose_catalog(data: Path, configured: str, *, is_configured: bool, directory: Path | None) -> CatalogChoice:
+    """The catalog that a command edits: in `directory`, or the configured one, or that of the one running `argosy up`.
+
+    Invalid if several run, or if the one that runs uses a registry that only its own settings name.
+    """
+    running = list_running(data)
+    if directory is not None:
+        here = [each for each in running if Path(each.data_dir) == directory]
+        if not here and not (directory / CATALOG).is_file():
+            raise NotFound(f"no catalog in {str(directory)!r}: give --data the directory of an argosy up")
+        return CatalogChoice(f"{SQLITE}{directory / CATALOG}" if not here else _url_of(here[0]))
+    if is_configured or not running:
+        return CatalogChoice(configured)
+    if len({each.catalog for each in running}) > 1:
+        lines = [f"{each.summary}: --data {shlex.quote(each.data_dir)}" for each in running]
+        raise Invalid("\n  ".join([f"{len(running)} argosy up are running; choose one:", *lines]))
+    return CatalogChoice(_url_of(running[0]), f"using the catalog of {running[0].summary}")
+
+
+def _url_of(record: RunningUp) -> str:
+    if record.catalog is None:
+        raise Invalid(f"argosy up at {record.summary} uses a registry of its settings: give --config or --registry")
+    return f"{SQLITE}{record.catalog}"
 
 
 def _lock(directory: Path) -> WorkingSet | None:
