@@ -48,7 +48,7 @@ class Session:
         try:
             with urlopen(request, timeout=10) as answer:
                 result = json.load(answer)["Result"]
-                return answer.status, int(result["FileCount"]) if not result["Stats"]["Crashes"] else -1
+                return answer.status, int(result["FileCount"]) if not result.get("Crashes") else -1
         except HTTPError as refused:
             return refused.code, -1
 
