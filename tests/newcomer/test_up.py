@@ -81,7 +81,7 @@ def test_what_was_added_meanwhile_is_served_again_only_with_resume(home: Home) -
 
 def test_nodes_are_ready_when_a_search_is_complete_and_come_back_when_killed(home: Home) -> None:
     folders = [home.folder_with(f"f{number}", one="def sail(): ...") for number in range(4)]
-    with home.up(*folders, "--port", "0", "--nodes", "2", ARGOSY_OWNERSHIP_TTL_S="3") as session:
+    with home.up(*folders, "--port", "0", "--nodes", "2") as session:
         session.wait_ready()
         check_searches(session, "sail", 4)
         children = Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()

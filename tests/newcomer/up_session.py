@@ -39,8 +39,11 @@ class Session:
         return f"http://{record['address']}"
 
     def wait_ready(self) -> None:
-        eventually(lambda: self.record is not None, within_s=PATIENCE_S, what="it has an address")
-        eventually(lambda: status_of(f"{self.url}/readyz") == 200, within_s=PATIENCE_S, what="it is ready")
+        eventually(self._is_ready, within_s=PATIENCE_S, what="it is ready")
+
+    def _is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return self.record is not None and status_of(f"{self.url}/readyz") == 200
 
     def search(self, query: str) -> tuple[int, int]:
         """The status, and how many files match."""
