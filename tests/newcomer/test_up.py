@@ -81,7 +81,8 @@ def test_what_was_added_meanwhile_is_served_again_only_with_resume(home: Home) -
 
 def test_nodes_are_ready_when_a_search_is_complete_and_come_back_when_killed(home: Home) -> None:
     folders = [home.folder_with(f"f{number}", one="def sail(): ...") for number in range(4)]
-    with home.up(*folders, "--port", "0", "--nodes", "2") as session:
+    soon = {"ARGOSY_OWNERSHIP_TTL_S": "10", "ARGOSY_OWNERSHIP_RENEW_S": "2"}
+    with home.up(*folders, "--port", "0", "--nodes", "2", **soon) as session:
         session.wait_ready()
         check_searches(session, "sail", 4)
         children = Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
@@ -95,6 +96,8 @@ def test_nodes_are_ready_when_a_search_is_complete_and_come_back_when_killed(hom
         assert Path(died["log"]).stat().st_size > 0
         eventually(lambda: bool(session.events("node restarted")), within_s=PATIENCE_S, what="it is restarted")
         eventually(lambda: session.search("sail") == (200, 4), within_s=PATIENCE_S, what="searches are complete again")
+        again = session.events("node restarted")[0]["address"]
+        eventually(lambda: again in session.addresses(), within_s=PATIENCE_S, what="it is a member of the fleet")
         session.stop()
 
 

@@ -59,6 +59,11 @@ class Session:
         with urlopen(f"{self.url}/v1/repositories", timeout=10) as answer:
             return {each["name"] for each in json.load(answer)["repositories"]}
 
+    def addresses(self) -> set[str]:
+        """Of the nodes that take part."""
+        with urlopen(f"{self.url}/v1/fleet", timeout=10) as answer:
+            return {each["address"] for each in json.load(answer)["nodes"] if each["is_member"]}
+
     def events(self, name: str) -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
         return [line for line in lines if line["event"] == name]

@@ -14,7 +14,7 @@ A process may wear several; search and gateway in one process talk without a net
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -80,6 +80,7 @@ class Process:
     metrics: Metrics
     tracer: Tracer
     closing: AsyncExitStack                     # what is opened is closed with the process
+    listeners: Mapping[str, socket.socket] = field(default_factory=dict)    # open already, by setting
     routes: list[BaseRoute] = field(default_factory=list)
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
@@ -100,20 +101,20 @@ def run(
     loaded: Loaded,
     roles: Sequence[Role],
     *,
-    listener: socket.socket | None = None,
+    listeners: Mapping[str, socket.socket] | None = None,
     extend: Callable[[Process], None] | None = None,
 ) -> None:
     """Runs a process until it is told to stop; the signals' first mention drains, the second ends at once.
 
-    `listener` replaces the one that the settings describe. `extend` is called when all roles are set up, and adds
-    tasks and conditions to the process.
+    `listeners` are open already, by the setting that names their port. `extend` is called when all roles are set up,
+    and adds tasks and conditions to the process.
     """
     settings = loaded.get(LogSettings)
     logs.configure(level=settings.level, format="json" if settings.is_json else "text")
     for name in loaded.ignored:
         log.warning("setting ignored: no such section", variable=name)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run(loaded, roles, listener, extend))
+        runner.run(_run(loaded, roles, listeners or {}, extend))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -128,17 +129,17 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _run(
     loaded: Loaded,
     roles: Sequence[Role],
-    listener: socket.socket | None,
+    listeners: Mapping[str, socket.socket],
     extend: Callable[[Process], None] | None,
 ) -> None:
-    listener = listener or listen(loaded.get(NodeSettings))
+    listener = listeners.get("node.port") or listen(loaded.get(NodeSettings))
     async with AsyncExitStack() as closing:
         closing.callback(listener.close)
         this = named(loaded.get(NodeSettings), listener)
         store = await reach_store(loaded.get(OwnershipSettings))
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
-        process = Process(loaded, this, store, Metrics(), tracer, closing)
+        process = Process(loaded, this, store, Metrics(), tracer, closing, listeners=listeners)
         closing.callback(_close, process.tasks)
         for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from argosy.app.port_choice import open_port
 from argosy.app.readiness import WorkingSetReadiness
 from argosy.app.roles import Process, Role, run
 from argosy.app.served_catalog import CatalogChange, add_to_catalog, set_catalog, undo
+from argosy.app.serving import bound
 from argosy.app.settings import LogSettings, NodeSettings, user_data_dir, with_state_dir
 from argosy.app.stores import reach_registry
 from argosy.app.working_sets import (
@@ -32,7 +33,6 @@ from argosy.app.working_sets import (
     open_set,
 )
 from argosy.base import logs
-from argosy.base.backends.servers import free_ports
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
@@ -46,6 +46,7 @@ from argosy.search.settings import FetchSettings, SearchSettings
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AGAIN_S = 10.0          # a node may be up before the indexer is: it announces again soon, and repetitions cost nothing
+INDEXER_PORT = "ipni_http.port"
 STOPPED = 128 + signal.SIGTERM
 
 T = TypeVar("T")
@@ -101,7 +102,11 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
         }
     )
     loaded = _with_catalog_of(with_state_dir(loaded, str(working_set.directory)), data, addresses, options)
-    return _Up(with_content_index(loaded), addresses, options, port.listener, working_set, data)
+    listeners = {"node.port": port.listener}
+    if advertises(loaded):
+        listeners[INDEXER_PORT] = closing.enter_context(_open_indexer_port(loaded))
+        loaded = with_content_index(loaded, listeners[INDEXER_PORT].getsockname()[1])
+    return _Up(loaded, addresses, options, listeners, working_set, data)
 
 
 def _open_working_set(data: Path, addresses: Sequence[Address], options: UpOptions) -> WorkingSet:
@@ -129,7 +134,7 @@ class _Up:
         loaded: Loaded,
         addresses: Sequence[Address],
         options: UpOptions,
-        listener: socket.socket,
+        listeners: Mapping[str, socket.socket],
         working_set: WorkingSet,
         data: Path,
     ) -> None:
@@ -137,7 +142,7 @@ class _Up:
         self._loaded = loaded
         self._addresses = addresses
         self._options = options
-        self._listener = listener
+        self._listeners = listeners
         self._working_set = working_set
         self._data = data
         self._change = CatalogChange()
@@ -153,7 +158,7 @@ class _Up:
         loaded = self._loaded
         indexers = [Role.INDEXER] if loaded.get(SearchSettings).advertise else []
         if self._options.nodes is None:
-            run(loaded, [Role.SEARCH, *indexers, Role.GATEWAY], listener=self._listener, extend=self._extend)
+            run(loaded, [Role.SEARCH, *indexers, Role.GATEWAY], listeners=self._listeners, extend=self._extend)
             return
         free_bytes = CgroupMemory(limit_bytes=loaded.get(NodeSettings).memory_limit_bytes).free_bytes()
         self._fleet = LocalFleet(
@@ -165,7 +170,7 @@ class _Up:
             random=system_random(),
         )
         with self._fleet:
-            run(self._fleet.loaded, [*indexers, Role.GATEWAY], listener=self._listener, extend=self._extend)
+            run(self._fleet.loaded, [*indexers, Role.GATEWAY], listeners=self._listeners, extend=self._extend)
 
     def discard(self) -> None:
         """Undoes what the start has done so far."""
@@ -240,16 +245,26 @@ def _notify(loaded: Loaded, text: str) -> None:
         sys.stderr.write(f"note: {text}\n")
 
 
-def with_content_index(loaded: Loaded) -> Loaded:
-    """The settings with which nodes advertise to an indexer in this process, unless configured not to."""
-    search, http, sync = loaded.get(SearchSettings), loaded.get(IndexerHttpSettings), loaded.get(SyncSettings)
-    if not search.advertise and ("search", "advertise") in loaded.sources:
-        return loaded
-    if ("ipni_http", "port") not in loaded.sources:
-        http = replace(http, port=free_ports(1)[0])     # no user needs it, and 3000 is often taken
+def advertises(loaded: Loaded) -> bool:
+    """Whether nodes advertise to an indexer in this process: unless configured not to."""
+    return loaded.get(SearchSettings).advertise or ("search", "advertise") not in loaded.sources
+
+
+def _open_indexer_port(loaded: Loaded) -> socket.socket:
+    """Any free port unless one is configured: no user needs it, and 3000 is often taken."""
+    http = loaded.get(IndexerHttpSettings)
+    listener = bound(http.host, http.port if ("ipni_http", "port") in loaded.sources else 0, settings=INDEXER_PORT)
+    listener.listen()
+    return listener
+
+
+def with_content_index(loaded: Loaded, port: int) -> Loaded:
+    """The settings with which nodes advertise to an indexer in this process, at `port`."""
+    search, sync = loaded.get(SearchSettings), loaded.get(SyncSettings)
+    http = replace(loaded.get(IndexerHttpSettings), port=port)
     ingest_port = http.port if http.ingest_port is None else http.ingest_port
-    if http.port == 0 or ingest_port == 0:
-        raise Invalid("argosy up announces to its own indexer: give ipni_http.port and ipni_http.ingest_port a number")
+    if ingest_port == 0:
+        raise Invalid("argosy up announces to its own indexer: give ipni_http.ingest_port a number")
     host = f"[{http.host}]" if ":" in http.host else http.host
     here = f"http://{host}:{ingest_port}"
     announcing = replace(
