@@ -13,7 +13,8 @@ A process may wear several; search and gateway in one process talk without a net
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -41,6 +42,7 @@ from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings
 
 if TYPE_CHECKING:
+    from argosy.gateway.service import Gateway
     from argosy.ipni.ports import Indexer
     from argosy.ownership.service import OwnershipNode
     from argosy.registry.ports import RegistryStore
@@ -80,6 +82,7 @@ class Process:
     tracer: Tracer
     closing: AsyncExitStack                     # what is opened is closed with the process
     node_address: str = ""                      # what gateways and other nodes send searches to
+    listeners: Mapping[str, socket.socket] = field(default_factory=dict)    # open already, by setting
     routes: list[BaseRoute] = field(default_factory=list)
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
@@ -89,17 +92,29 @@ class Process:
     catalog: "CatalogClient | None" = None
     indexer: "Indexer | None" = None            # this process's own indexer of content
     desk: "Node | None" = None                  # this process's own search node, asked without a network
+    gateway: "Gateway | None" = None
+    on_up: list[Callable[[], None]] = field(default_factory=list)   # called once the process answers requests
 
 
 Part = Callable[[Process], Awaitable[None]]
 
 
-def run(loaded: Loaded, roles: Sequence[Role]) -> None:
-    """Runs a process until it is told to stop; the signals' first mention drains, the second ends at once."""
+def run(
+    loaded: Loaded,
+    roles: Sequence[Role],
+    *,
+    listeners: Mapping[str, socket.socket] | None = None,
+    extend: Callable[[Process], None] | None = None,
+) -> None:
+    """Runs a process until it is told to stop; the signals' first mention drains, the second ends at once.
+
+    `listeners` are open already, by the setting that names their port. `extend` is called when all roles are set up,
+    and adds tasks and conditions to the process.
+    """
     settings = loaded.get(LogSettings)
     logs.configure(level=settings.level, format="json" if settings.is_json else "text")
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run(loaded, roles))
+        runner.run(_run(loaded, roles, listeners or {}, extend))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -111,8 +126,13 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
-    listener = listen(loaded.get(NodeSettings))
+async def _run(
+    loaded: Loaded,
+    roles: Sequence[Role],
+    listeners: Mapping[str, socket.socket],
+    extend: Callable[[Process], None] | None,
+) -> None:
+    listener = listeners.get("node.port") or listen(loaded.get(NodeSettings))
     async with AsyncExitStack() as closing:
         closing.callback(listener.close)
         this = named(loaded.get(NodeSettings), listener)
@@ -121,10 +141,12 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
         tracer = _tracer(loaded.get(TracingSettings), closing)
         upgrades = Role.SEARCH not in roles or await can_upgrade()
         address = node_address(this, in_frames=upgrades)
-        process = Process(loaded, this, store, Metrics(), tracer, closing, address)
+        process = Process(loaded, this, store, Metrics(), tracer, closing, address, listeners)
         closing.callback(_close, process.tasks)
         for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)
+        if extend is not None:
+            extend(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
         continuing = [] if tracer is NO_TRACER else [Middleware(Continued, tracer=tracer)]
         process.tasks.append(serve(process.routes, listener, continuing, upgrades=upgrades))
@@ -212,3 +234,5 @@ def _greet(process: Process) -> None:
     collect_rarely()
     log.info("node up", node=process.this.id, address=process.this.address)
     say_hello(process.this.address or "")
+    for call in process.on_up:
+        call()
