@@ -57,6 +57,8 @@ def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: in
         "SEARCH_ANNOUNCE_URLS": ",".join(search.announce_urls),
         "SEARCH_ANNOUNCE_S": search.announce_s,
     }
+    if loaded.path is not None:
+        changes["CONFIG"] = loaded.path.absolute()
     environ = {**os.environ, **{f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}}
     command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search"]
     # In a group of its own, so that Ctrl-C reaches this process alone, which then tells the others in order.

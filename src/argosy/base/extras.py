@@ -1,8 +1,8 @@
 """Packages that an installation may lack: which extra brings one, and the command that installs it here.
 
-Argosy is on no package index, so a hint names the missing packages themselves, with the versions that the metadata of the
-installed distribution asks for. A checkout has no metadata but a pyproject.toml, and `make setup` installs what its lock
-has. Both are read only when a package is missing.
+Argosy is on no package index, so a hint names the missing packages themselves, with the versions that the metadata of
+the installed distribution asks for. A checkout has no metadata but a pyproject.toml, and `make setup` installs what its
+lock has. Both are read only when a package is missing.
 """
 
 import re
@@ -50,8 +50,8 @@ def missing_package(
 ) -> ImportError | Invalid:
     """One line about a package that is not installed; the error itself if no extra has it.
 
-    Without `extra` the largest extra that has the package is taken, because a command that needs several of its packages
-    would otherwise fail once for each.
+    Without `extra` the largest extra that has the package is taken, because a command that needs several of its
+    packages would otherwise fail once for each.
     """
     name = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or name in ("", NAME):

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import click
 
 from argosy.base.errors import Invalid, NotFound, Unavailable
 from argosy.cli.output import json_option, status
-from argosy.cli.settings import config_option
+from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
     from argosy.jobs.sdk import JobsClient
@@ -93,13 +92,9 @@ class Reach:
 
 
 def _settings(config: Path | None) -> "JobsSettings":
-    from argosy.app import SECTIONS
-    from argosy.base.settings import load
-    from argosy.jobs.backends.settings import ShardStoreSettings
     from argosy.jobs.settings import JobsSettings
 
-    sections = tuple(dict.fromkeys((*SECTIONS, JobsSettings, ShardStoreSettings)))
-    return load(sections, path=config, environ=os.environ).get(JobsSettings)
+    return load(config).get(JobsSettings)
 
 
 _OPTIONS = (

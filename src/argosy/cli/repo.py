@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.cli.commands import Group
 from argosy.cli.output import json_option, print_json, print_table, progress
 from argosy.cli.settings import config_option, load
 
@@ -34,7 +35,7 @@ def catalog_options(command: C) -> C:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def repo() -> None:
     """What should be searchable."""
 

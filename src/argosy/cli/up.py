@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
+from argosy.cli.commands import Command
 from argosy.cli.settings import config_option, load
 
 NODES_MAX = 64
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("addresses", nargs=-1, metavar="[PATH|URL]…")
 @click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Search nodes as processes of their own, on a Valkey.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port of the front door; 0 takes a free one.")
