@@ -103,10 +103,11 @@ async def stray(method: str, path: str) -> tuple[int, str | None, dict[str, obje
 async def test_a_path_that_leads_nowhere_is_an_error_like_others() -> None:
     status, _, error = await stray("GET", "/b")
     assert status == error["status"] == 404
-    assert error["message"] == "there is nothing at /b: check the path"
+    assert error["message"] == "/b not found; check the path"
 
 
 async def test_a_wrong_method_is_told_all_that_would_do() -> None:
     status, allow, error = await stray("PUT", "/a/x")
     assert (status, allow) == (405, "GET, HEAD, POST")
-    assert error == {"kind": "MethodNotAllowed", "status": 405, "message": "/a/x is asked with GET, HEAD, POST"}
+    message = "PUT is not allowed for /a/x; use GET, HEAD, POST"
+    assert error == {"kind": "MethodNotAllowed", "status": 405, "message": message}

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from argosy.app.serving import bound, serve_app
 from argosy.app.settings import NodeSettings
-from argosy.base.http import EXCEPTION_HANDLERS
+from argosy.base.http import ErrorPage, exception_handlers
 from argosy.base.metrics import CONTENT_TYPE, Metrics
 from argosy.base.tracing import Tracer
 
@@ -116,7 +116,13 @@ def http_protocol(routes: Iterable[BaseRoute]) -> type[asyncio.Protocol]:
     return Greeter if upgrading else http
 
 
-async def serve(routes: Sequence[BaseRoute], listener: socket.socket, middleware: Sequence[Middleware] = ()) -> None:
+async def serve(
+    routes: Sequence[BaseRoute],
+    listener: socket.socket,
+    middleware: Sequence[Middleware] = (),
+    *,
+    error_page: ErrorPage | None = None,
+) -> None:
     """Answers requests until this task is cancelled."""
-    web = Starlette(routes=routes, middleware=middleware, exception_handlers=EXCEPTION_HANDLERS)
+    web = Starlette(routes=routes, middleware=middleware, exception_handlers=exception_handlers(error_page))
     await serve_app(web, listener, http=http_protocol(routes))

@@ -32,6 +32,7 @@ from argosy.app.running import run_until_told
 from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
 from argosy.app.stores import reach_registry, reach_store
 from argosy.base import logs
+from argosy.base.http import ErrorPage
 from argosy.base.metrics import Metrics
 from argosy.base.settings import Loaded
 from argosy.base.tracing import NO_TRACER, Tracer
@@ -87,6 +88,7 @@ class Process:
     catalog: "CatalogClient | None" = None
     indexer: "Indexer | None" = None            # this process's own indexer of content
     desk: "Node | None" = None                  # this process's own search node, asked without a network
+    error_page: ErrorPage | None = None         # shown to browsers, if this process has web pages
 
 
 Part = Callable[[Process], Awaitable[None]]
@@ -125,7 +127,7 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
             await _part(role)(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
         continuing = [] if tracer is NO_TRACER else [Middleware(Continued, tracer=tracer)]
-        process.tasks.append(serve(process.routes, listener, continuing))
+        process.tasks.append(serve(process.routes, listener, continuing, error_page=process.error_page))
         listener.listen()           # before anybody is told of the address; what comes is answered as soon as we run
         is_over = asyncio.Event()
 

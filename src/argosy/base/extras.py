@@ -75,7 +75,7 @@ def install_command(extra: str) -> str:
     checkout = _checkout()
     if checkout is None:
         return f"{_installer()} {packages}"
-    if set(lacking) <= set(read_requirements()[ALL]):
+    if extra == DEFAULT or set(lacking) <= set(read_requirements()[ALL]):
         return "make setup"
     return f"{quote(str(checkout / '.venv/boot/bin/uv'))} pip install --python {quote(sys.executable)} {packages}"
 

@@ -32,7 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "argosy search 'kmalloc gfp_atomic'          # both words, in this directory",
         "argosy search 'sym:Shelf lang:python' src",
         "argosy search 'file:\\.go$ \"static inline\"' ~/src/tool --context 2",
-        "argosy search TODO -l -0 | xargs -0 wc -l",
+        "argosy search deprecated -l -0 | xargs -0 wc -l",
     ),
     "find": ("argosy find setup.py", "argosy find bafkreia2lhbr52zf37vrolq57622d4culijqb5wqum3hcm36ijpjxzyofe --json"),
     "config check": ("argosy config check --config fleet.toml",),

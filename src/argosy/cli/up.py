@@ -5,13 +5,14 @@ from pathlib import Path
 import click
 
 from argosy.cli.commands import Command
+from argosy.cli.completion import complete_path
 from argosy.cli.settings import config_option, load
 
 NODES_MAX = 64
 
 
 @click.command(cls=Command)
-@click.argument("addresses", nargs=-1, metavar="[PATH|URL]…")
+@click.argument("addresses", nargs=-1, metavar="[PATH|URL]…", shell_complete=complete_path)
 @click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Search nodes as processes of their own, on a Valkey.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port of the front door; 0 takes a free one.")
 @config_option
