@@ -58,9 +58,11 @@ def code(text: str) -> str:
 
 def settings_page() -> str:
     intro = (
-        "Settings come from the TOML file given with `--config` (or named by `ARGOSY_CONFIG`) and from the\n"
-        "environment, which outranks it. A name that is not listed here is an error. `argosy config show` tells the\n"
-        "values in force and where each comes from; `argosy config check` says everything that is wrong."
+        "Settings come from a TOML file and from the environment, which outranks it. The file is the one given with\n"
+        "`--config` or `ARGOSY_CONFIG`, else the first that exists of `./argosy.toml`,\n"
+        "`$XDG_CONFIG_HOME/argosy/config.toml` (by default in `~/.config`) and `/etc/argosy/config.toml`. A name that is\n"
+        "not listed here is an error. `argosy config show` tells the values in force and where each comes from;\n"
+        "`argosy config check` says everything that is wrong."
     )
     described = settings.describe(SECTIONS)
     parts = []
