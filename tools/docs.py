@@ -23,6 +23,8 @@ from argosy.base import metrics, settings
 from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
 from argosy.bench import plot
+from argosy.cli.examples import EXAMPLES
+from argosy.cli.manual import manual_page
 from argosy.cli.root import cli, command_tree
 from argosy.ownership.backends import etcd_keys, redis_keys
 from argosy.registry import memory
@@ -56,10 +58,12 @@ def code(text: str) -> str:
 
 def settings_page() -> str:
     intro = (
-        "Settings come from the TOML file given with `--config` (or named by `ARGOSY_CONFIG`) and from the\n"
-        "environment, which outranks it. An unknown section or key in the file is an error; an unknown `ARGOSY_`\n"
-        "variable is a warning, because other programs write the environment too. `argosy config show` prints the\n"
-        "values in force and where each comes from; `argosy config check` reports everything that is wrong."
+        "Settings come from a TOML file and from the environment, which outranks it. The file is the one given with\n"
+        "`--config` or `ARGOSY_CONFIG`, else the first that exists of `./argosy.toml`,\n"
+        "`$XDG_CONFIG_HOME/argosy/config.toml` (by default in `~/.config`) and `/etc/argosy/config.toml`. An unknown\n"
+        "section or key in the file is an error; an unknown `ARGOSY_` variable is a warning, because other programs write\n"
+        "the environment too. `argosy config show` prints the values in force and where each comes from;\n"
+        "`argosy config check` reports everything that is wrong."
     )
     described = settings.describe(SECTIONS)
     parts = []
@@ -202,8 +206,11 @@ def is_measured_alike(old: str, new: str) -> bool:
 def cli_page() -> str:
     intro = (
         "`argosy NOUN VERB`. With `--json` a command prints one JSON value on stdout, and an error on stderr as\n"
-        '`{"error": {"kind", "status", "message"}}`. Exit codes: 0 done, 1 it failed, 2 the request was wrong.\n'
-        "`argosy completion bash|zsh|fish` prints a completion script."
+        '`{"error": {"kind", "status", "message"}}`. Exit codes: 0 success, 1 failure, 2 wrong usage or\n'
+        "settings, 130 after Ctrl-C; `search` and `find` follow grep: 0 found, 1 nothing found, 2 error. Colours are\n"
+        "for terminals; `NO_COLOR` turns them off, `FORCE_COLOR` on.\n\n"
+        "`argosy help COMMAND` is `argosy COMMAND --help`. `man argosy` shows this page where the wheel is installed,\n"
+        "and `argosy help --man | man -l -` everywhere. `argosy completion bash|zsh|fish` prints a completion script."
     )
     sections = [command_section(name, command) for name, command in command_tree() if command is not cli]
     return page("Commands", intro, sections)
@@ -218,7 +225,8 @@ def command_section(name: str, command: click.Command) -> str:
         for option in command.params
         if isinstance(option, click.Option)
     ]
-    parts = [f"## {name}", text, f"```\n{usage}\n```"]
+    examples = EXAMPLES.get(name.partition(" ")[2], ())
+    parts = [f"## {name}", text, "\n".join(["```", usage, *([""] if examples else []), *examples, "```"])]
     return "\n\n".join([*parts, table(("option", "value", "default", "what it does"), rows)] if rows else parts)
 
 
@@ -246,6 +254,7 @@ PAGES = {
     "tables.md": tables_page,
     "memory.md": memory_page,
     "metrics.md": metrics_page,
+    "argosy.1": manual_page,
 }
 
 

@@ -1,6 +1,7 @@
 """A remedy becomes a status, and the headers that go with it."""
 
 import json
+from collections.abc import Mapping
 
 import httpx
 import pytest
@@ -19,7 +20,14 @@ from argosy.base.errors import (
     Unauthorized,
     Unavailable,
 )
-from argosy.base.http import EXCEPTION_HANDLERS, check_admin, error_response, json_response, read_body
+from argosy.base.http import (
+    EXCEPTION_HANDLERS,
+    check_admin,
+    error_response,
+    exception_handlers,
+    json_response,
+    read_body,
+)
 
 
 class Informed(Unavailable):
@@ -103,10 +111,50 @@ async def stray(method: str, path: str) -> tuple[int, str | None, dict[str, obje
 async def test_a_path_that_leads_nowhere_is_an_error_like_others() -> None:
     status, _, error = await stray("GET", "/b")
     assert status == error["status"] == 404
-    assert error["message"] == "there is nothing at /b: check the path"
+    assert error["message"] == "/b not found; check the path"
 
 
 async def test_a_wrong_method_is_told_all_that_would_do() -> None:
     status, allow, error = await stray("PUT", "/a/x")
     assert (status, allow) == (405, "GET, HEAD, POST")
-    assert error == {"kind": "MethodNotAllowed", "status": 405, "message": "/a/x is asked with GET, HEAD, POST"}
+    message = "PUT is not allowed for /a/x; use GET, HEAD, POST"
+    assert error == {"kind": "MethodNotAllowed", "status": 405, "message": message}
+
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+async def with_pages(method: str, path: str, accept: str) -> httpx.Response:
+    """What an application with pages answers that has one route, and that fails."""
+
+    async def fail(_: Request) -> Response:
+        raise RuntimeError("a defect")
+
+    def page(status: int, message: str, headers: Mapping[str, str]) -> Response:
+        return Response(f"<p>{message}", status, headers, "text/html")
+
+    app = Starlette(routes=[Route("/fail", fail)], exception_handlers=exception_handlers(page))
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        return await client.request(method, path, headers={"accept": accept})
+
+
+@pytest.mark.parametrize(("path", "status"), [("/nowhere", 404), ("/fail", 500)])
+async def test_a_browser_gets_a_page(path: str, status: int) -> None:
+    reply = await with_pages("GET", path, BROWSER)
+    assert (reply.status_code, reply.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert reply.headers["vary"] == "accept"
+    assert "a defect" not in reply.text
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "application/json, text/html;q=0.5"])
+@pytest.mark.parametrize(("request_line", "status"), [("GET /x", 404), ("GET /fail", 500), ("PUT /fail", 405)])
+async def test_a_program_gets_json(request_line: str, status: int, accept: str) -> None:
+    reply = await with_pages(*request_line.split(), accept)
+    assert (reply.status_code, reply.json()["error"]["status"]) == (status, status)
+    assert reply.headers["vary"] == "accept"
+
+
+async def test_a_form_that_is_sent_to_a_wrong_address_is_told_in_json() -> None:
+    reply = await with_pages("POST", "/nowhere", BROWSER)
+    assert reply.json()["error"]["kind"] == "NotFound"

@@ -80,3 +80,65 @@ def test_a_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
     answer = run("show", "--config", str(tmp_path / "none.toml"))
     assert answer.exit_code == 2
     assert "cannot be read" in answer.stderr
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """Where a settings file is searched for; none of them exists yet."""
+    here, user, machine = tmp_path / "here", tmp_path / "user", tmp_path / "machine"
+    for folder in (here, user / "argosy", machine):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(user))
+    monkeypatch.setattr("argosy.app.settings.MACHINE_CONFIG", machine / "config.toml")
+    return here / "argosy.toml", user / "argosy" / "config.toml", machine / "config.toml"
+
+
+def port_and_file() -> tuple[str, str]:
+    rows = {(row["section"], row["name"]): row["value"] for row in json.loads(run("show", "--json").output)}
+    return rows["node", "port"], run("show").output.splitlines()[0].removeprefix("settings file: ")
+
+
+def test_the_first_settings_file_that_exists_is_read_and_shown(places: tuple[Path, Path, Path]) -> None:
+    assert port_and_file() == ("6070", "none")
+    for port, path in ((7003, places[2]), (7002, places[1]), (7001, places[0])):
+        path.write_text(f"[node]\nport = {port}\n")
+        assert port_and_file() == (str(port), str(path))
+
+
+def test_a_named_file_outranks_those_that_are_found(
+    places: tuple[Path, Path, Path], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places[0].write_text("[node]\nport = 7001\n")
+    assert run("show", "--config", str(file)).output.startswith(f"settings file: {file}\n")
+    monkeypatch.setenv("ARGOSY_CONFIG", str(file))
+    assert port_and_file() == ("6070", str(file))
+
+
+def test_a_file_that_is_found_must_be_right(places: tuple[Path, Path, Path]) -> None:
+    places[1].write_text("[node]\nprot = 7002\n")
+    answer = run("show")
+    assert answer.exit_code == 2
+    assert f"{places[1]}:node.prot: unknown key; did you mean port?" in answer.stderr
+
+
+def test_a_file_in_the_current_directory_runs_no_program_unless_it_is_named(places: tuple[Path, Path, Path]) -> None:
+    """A clone of foreign code may have such a file."""
+    text = '[fetch]\ncredentials_command = "steal"\n'
+    places[0].write_text(text)
+    answer = run("show")
+    assert answer.exit_code == 2
+    assert "fetch.credentials_command runs a program" in answer.stderr
+    assert "--config argosy.toml" in answer.stderr
+    assert run("show", "--config", "argosy.toml").exit_code == 0
+    places[0].unlink()
+    places[1].write_text(text)
+    assert run("show").exit_code == 0
+
+
+def test_every_setting_that_runs_a_program_is_among_those() -> None:
+    from argosy.app.settings import PROGRAM_SETTINGS, SECTIONS
+    from argosy.base.settings import describe
+
+    names = [(each.section, each.name) for each in describe(SECTIONS)]
+    assert {key for key in names if "command" in key[1] or "program" in key[1]} == set(PROGRAM_SETTINGS)

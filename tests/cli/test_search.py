@@ -369,13 +369,13 @@ def test_a_closed_stream_is_no_defect(library: Path, closed: int, code: int, tol
     assert answer.stdout == ("notes.txt\n" if code == 0 else "")
 
 
-@pytest.mark.parametrize("library_name", ["numba", "numpy", "re2"])
-def test_without_the_engines_libraries_it_says_what_to_install(library_name: str) -> None:
-    code = f"import sys; sys.modules[{library_name!r}] = None; from argosy.cli import main; main()"
+@pytest.mark.parametrize(("module", "package"), [("numba", "numba"), ("numpy", "numpy"), ("re2", "google-re2")])
+def test_a_missing_package_is_one_line_with_the_command_that_installs_it(module: str, package: str) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; from argosy.cli import main; main()"
     answer = subprocess.run([sys.executable, "-c", code, "search", "x"], capture_output=True, text=True)
     assert answer.returncode == 2
     assert answer.stderr == (
-        f"error: the search engine needs {library_name}, which is not installed: pip install 'argosy[search]'\n"
+        f"error: search needs the package {package}, which is not installed: run `make setup`\n"
     )
 
 

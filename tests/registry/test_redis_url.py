@@ -2,9 +2,9 @@
 
 import pytest
 
+from argosy.base import extras
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid
-from argosy.registry.backends import opening
 from argosy.registry.backends.opening import open_registry
 from argosy.registry.backends.redis_url import parse
 
@@ -69,8 +69,8 @@ async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     def missing(name: str) -> None:
         raise ModuleNotFoundError("No module named 'hiredis'", name="hiredis")
 
-    monkeypatch.setattr(opening, "import_module", missing)
-    with pytest.raises(Invalid, match=r"pip install argosy\[redis\]"):
+    monkeypatch.setattr(extras, "import_module", missing)
+    with pytest.raises(Invalid, match="the redis backend needs the package redis, which is not installed: run `"):
         await open_registry("redis://host", clock=SystemClock(), random=seeded_random(1))
 
 

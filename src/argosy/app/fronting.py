@@ -62,6 +62,7 @@ async def gateway(process: Process) -> None:
     admission = await _admission(process)
     site = Site(door, admission=admission, holders=_with_finds(process))
     process.closing.callback(site.close)
+    process.error_page = site.error_page
     assert process.registry is not None, "the catalog has opened it"
     registry = process.registry
 

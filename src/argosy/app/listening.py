@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.app.serving import bound, serve_app
 from argosy.app.settings import NodeSettings
-from argosy.base.http import EXCEPTION_HANDLERS
+from argosy.base.http import ErrorPage, exception_handlers
 from argosy.base.metrics import CONTENT_TYPE, Metrics
 from argosy.base.tracing import Tracer
 
@@ -134,7 +134,8 @@ async def serve(
     middleware: Sequence[Middleware] = (),
     *,
     upgrades: bool = True,
+    error_page: ErrorPage | None = None,
 ) -> None:
     """Answers requests until this task is cancelled; with `upgrades`, routes may take connections over."""
-    web = Starlette(routes=routes, middleware=middleware, exception_handlers=EXCEPTION_HANDLERS)
+    web = Starlette(routes=routes, middleware=middleware, exception_handlers=exception_handlers(error_page))
     await serve_app(web, listener, http=http_protocol(routes) if upgrades else "auto")

@@ -34,6 +34,7 @@ from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
 from argosy.app.stores import reach_registry, reach_store
 from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base import logs
+from argosy.base.http import ErrorPage
 from argosy.base.metrics import Metrics
 from argosy.base.settings import Loaded
 from argosy.base.tracing import NO_TRACER, Tracer
@@ -94,6 +95,7 @@ class Process:
     desk: "Node | None" = None                  # this process's own search node, asked without a network
     gateway: "Gateway | None" = None
     on_up: list[Callable[[], None]] = field(default_factory=list)   # called once the process answers requests
+    error_page: ErrorPage | None = None         # shown to browsers, if this process has web pages
 
 
 Part = Callable[[Process], Awaitable[None]]
@@ -149,7 +151,8 @@ async def _run(
             extend(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
         continuing = [] if tracer is NO_TRACER else [Middleware(Continued, tracer=tracer)]
-        process.tasks.append(serve(process.routes, listener, continuing, upgrades=upgrades))
+        serving = serve(process.routes, listener, continuing, upgrades=upgrades, error_page=process.error_page)
+        process.tasks.append(serving)
         listener.listen()           # before anybody is told of the address; what comes is answered as soon as we run
         is_over = asyncio.Event()
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded, declared, load, setting
 from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.settings import GatewaySettings
@@ -23,6 +24,11 @@ from argosy.throttle.limits.settings import LimitSettings
 from argosy.throttle.settings import ThrottleSettings
 
 DATA = "{data}"         # stands for node.data_dir in other settings
+LOCAL_CONFIG = "argosy.toml"                        # in the current directory
+MACHINE_CONFIG = Path("/etc/argosy/config.toml")
+# Settings that run programs. The current directory may be a clone of foreign code, so its file may not name them
+# unless it was given with --config.
+PROGRAM_SETTINGS = (("fetch", "credentials_command"),)
 
 
 @dataclass(frozen=True)
@@ -105,10 +111,35 @@ SECTIONS: tuple[type, ...] = (
 
 
 def load_settings(path: Path | None) -> Loaded:
-    """Defaults, then the file, then the environment; nobody else looks at the environment."""
-    loaded = load(SECTIONS, path=path, environ=os.environ)
+    """Defaults, then the file, then the environment, which nothing else reads.
+
+    Without a path the file is searched for.
+    """
+    found = find_config() if path is None else path
+    loaded = load(SECTIONS, path=found, environ=os.environ)
+    if path is None and found == config_paths()[0]:
+        _check_local(loaded, found)
     node = loaded.get(NodeSettings)
     return with_data_dir(loaded, node.data_dir or default_data_dir())
+
+
+def config_paths() -> tuple[Path, ...]:
+    """Where a settings file is searched for if none is named; the first that exists is read, and only that one."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path.cwd() / LOCAL_CONFIG, Path(home) / "argosy" / "config.toml", MACHINE_CONFIG
+
+
+def find_config() -> Path | None:
+    return next((path for path in config_paths() if path.is_file()), None)
+
+
+def _check_local(loaded: Loaded, path: Path) -> None:
+    for section, name in PROGRAM_SETTINGS:
+        if loaded.sources.get((section, name)) == str(path):
+            raise Invalid(
+                f"{path}: {section}.{name} runs a program, which the file of the current directory may not name "
+                f"by itself: if you trust it, pass --config {LOCAL_CONFIG}"
+            )
 
 
 def default_data_dir() -> str:

@@ -1,13 +1,14 @@
-"""Errors over HTTP, the same for every room: the remedy becomes the status, and the message says what to do.
+"""Errors over HTTP, the same for every package: the remedy becomes the status, and the message says what to do.
 
-Mount `EXCEPTION_HANDLERS` in a Starlette application; routes then simply raise.
+Mount `EXCEPTION_HANDLERS` in a Starlette application; routes then simply raise. An application with web pages mounts
+`exception_handlers(error_page)`: a browser that follows a wrong link gets a page, and a program gets JSON.
 """
 
 import hmac
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from math import ceil
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -26,6 +27,9 @@ from argosy.base.errors import (
     Unavailable,
 )
 from argosy.base.redact import redact
+
+Handler: TypeAlias = Callable[[Request, Exception], Any]
+ErrorPage: TypeAlias = Callable[[int, str, Mapping[str, str]], Response]     # of a status, a message and headers
 
 SHOWN_CHARS_MAX = 200   # of a path, in an error
 RETRY_AFTER_S = 2       # advice of an Unavailable that knows nothing better
@@ -78,21 +82,39 @@ async def _handle(_: Request, error: Exception) -> Response:
     return error_response(error)
 
 
-async def _handle_stray(request: Request, error: Exception) -> Response:
-    """A path or a method that no route has."""
-    assert isinstance(error, HTTPException)
-    path, methods = request.url.path[:SHOWN_CHARS_MAX], _methods_here(request)
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and methods:
-        allowed = ", ".join(methods)
-        told = {"kind": "MethodNotAllowed", "status": 405, "message": f"{path} is asked with {allowed}"}
-        return json_response({"error": told}, status=405, headers={"allow": allowed})
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return error_response(NotFound(f"there is nothing at {path}: check the path"))
-    return json_response(
-        {"error": {"kind": "HttpError", "status": error.status_code, "message": error.detail}},
-        status=error.status_code,
-        headers=dict(error.headers or {}),
-    )
+def wants_page(request: Request) -> bool:
+    """Whether a browser asks for a page to show; programs accept anything, or JSON."""
+    accept = request.headers.get("accept", "")
+    return request.method in ("GET", "HEAD") and "text/html" in accept and "application/json" not in accept
+
+
+def exception_handlers(error_page: ErrorPage | None = None) -> Mapping[Any, Handler]:
+    """What becomes of the exceptions that routes raise, and of paths and methods that no route has."""
+
+    def respond(request: Request, kind: str, status: int, message: str, headers: Mapping[str, str]) -> Response:
+        if error_page is None:
+            return json_response({"error": {"kind": kind, "status": status, "message": message}}, status, headers)
+        headers = {**headers, "vary": "accept"}
+        if wants_page(request):
+            return error_page(status, message, headers)
+        return json_response({"error": {"kind": kind, "status": status, "message": message}}, status, headers)
+
+    async def handle_no_route(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path, methods = request.url.path[:SHOWN_CHARS_MAX], _methods_here(request)
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and methods:
+            allowed = ", ".join(methods)
+            message = f"{request.method} is not allowed for {path}; use {allowed}"
+            return respond(request, "MethodNotAllowed", 405, message, {"allow": allowed})
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            return respond(request, NotFound.__name__, 404, f"{path} not found; check the path", {})
+        return respond(request, "HttpError", error.status_code, error.detail, error.headers or {})
+
+    async def handle_defect(request: Request, _: Exception) -> Response:
+        """Starlette raises the exception again after this, so that the server logs it."""
+        return respond(request, "InternalError", 500, "internal error; see the log of the server", {})
+
+    return {ArgosyError: _handle, HTTPException: handle_no_route, Exception: handle_defect}
 
 
 def _methods_here(request: Request) -> list[str]:
@@ -104,7 +126,4 @@ def _methods_here(request: Request) -> list[str]:
     return sorted(found)
 
 
-EXCEPTION_HANDLERS: Mapping[Any, Callable[[Request, Exception], Any]] = {
-    ArgosyError: _handle,
-    HTTPException: _handle_stray,
-}
+EXCEPTION_HANDLERS = exception_handlers()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.base.errors import Invalid
+from argosy.cli.commands import Command
 from argosy.cli.output import json_option, print_json, print_table, status
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ RESULTS = Path("bench/results")         # beneath where one stands, which is the
 ON_A_CORPUS = {"search"}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Smaller runs, about a minute (search, fleet: six; jobs: three).")
 @click.option("--only", metavar="TEXT", default="", help="Only the figures whose id contains this.")

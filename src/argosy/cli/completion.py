@@ -1,17 +1,28 @@
 """`argosy completion`: the script that teaches a shell to complete our commands."""
 
 import click
+from click.shell_completion import CompletionItem
 
-COMPLETE_VARIABLE = "_ARGOSY_COMPLETE"      # what the script sets when it asks us; click spells it so
+from argosy.cli.commands import Command
+
+COMPLETE_VARIABLE = "_ARGOSY_COMPLETE"      # what the script sets when it calls us; click spells it so
 
 
-@click.command()
+def complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Lets the shell complete a path where a path or something else is allowed."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+@click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the completion script for a shell.
 
+    The shell then completes commands, options, their values and paths. Install it once, and start a new shell:
+
     \b
     bash:  argosy completion bash > ~/.local/share/bash-completion/completions/argosy
+           (without the package bash-completion: argosy completion bash >> ~/.bashrc)
     zsh:   argosy completion zsh > "${fpath[1]}/_argosy"
     fish:  argosy completion fish > ~/.config/fish/completions/argosy.fish
     """

@@ -6,11 +6,12 @@ from pathlib import Path
 import click
 
 from argosy.base import settings
+from argosy.cli.commands import Group
 from argosy.cli.output import json_option, print_json, print_table
 from argosy.cli.settings import config_option, load
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Show and check the settings."""
 
@@ -19,11 +20,17 @@ def config() -> None:
 @config_option
 @json_option
 def show(config: Path | None, as_json: bool) -> None:
-    """Every setting as it is now, and its source: the default, the file, or the environment."""
-    rows = settings.show(load(config))
+    """Show every setting with its source: the default, the file, or the environment.
+
+    Without --config or ARGOSY_CONFIG the first of these that exists is read, and only that one: ./argosy.toml,
+    $XDG_CONFIG_HOME/argosy/config.toml (by default in ~/.config), /etc/argosy/config.toml.
+    """
+    loaded = load(config)
+    rows = settings.show(loaded)
     if as_json:
         print_json([asdict(row) for row in rows])
     else:
+        click.echo(f"settings file: {loaded.path or 'none'}")
         cells = [(f"{row.section}.{row.name}", row.value, row.source) for row in rows]
         print_table(("setting", "value", "source"), cells, empty="nothing can be set")
 
@@ -32,7 +39,7 @@ def show(config: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def check(config: Path | None, as_json: bool) -> None:
-    """Say everything that is wrong with the settings, or that nothing is."""
+    """Report every error in the settings at once."""
     loaded = load(config)
     if as_json:
         print_json({"ok": True, "settings": len(settings.show(loaded)), "ignored": list(loaded.ignored)})

@@ -14,6 +14,8 @@ import click
 
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
 from argosy.base.redact import redact
+from argosy.cli.commands import Command
+from argosy.cli.completion import complete_path
 from argosy.cli.ipni_client import checked_url
 from argosy.cli.output import json_option, print_json, progress
 from argosy.cli.search_screen import safe_name
@@ -31,8 +33,8 @@ FOUND, NOTHING, FAILED = 0, 1, 2
 Show = Callable[[float, str], None]
 
 
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="FILE|CID|MULTIHASH…")
+@click.command(cls=Command)
+@click.argument("names", nargs=-1, required=True, metavar="FILE|CID|MULTIHASH…", shell_complete=complete_path)
 @click.option("--url", help="A front door or an indexer; by default this user's own (node.host, node.port).")
 @config_option
 @json_option

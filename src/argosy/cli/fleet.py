@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from argosy.base.errors import Invalid, NotFound
+from argosy.cli.commands import Command, Group
 from argosy.cli.output import json_option, print_json, print_table
 from argosy.cli.seconds import Seconds
 from argosy.cli.settings import config_option, load
@@ -36,7 +37,7 @@ def store_options(command: C) -> C:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def node() -> None:
     """The nodes of the fleet."""
 
@@ -121,7 +122,7 @@ def _expiry(sessions: "list[SessionInfo]", role: str) -> float | None:
     return next((round(session.expires_in_s, 1) for session in sessions if session.role == role), None)
 
 
-@click.group()
+@click.group(cls=Group)
 def lease() -> None:
     """Who holds what."""
 
@@ -148,7 +149,7 @@ def list_leases(of_node: str | None, store: str | None, space: str | None, confi
     _tell(rows, as_json, empty="nothing is held")
 
 
-@click.group()
+@click.group(cls=Group)
 def auction() -> None:
     """Running auctions, and the threshold that closes them early."""
 
@@ -191,7 +192,7 @@ def set_max_bids(count: str, store: str | None, space: str | None, config: Path 
         click.echo("no threshold is pushed any more" if max_bids is None else f"coming auctions end at {max_bids} bids")
 
 
-@click.command()
+@click.command(cls=Command)
 @store_options
 @json_option
 def scale(store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from argosy.cli.commands import Group
 from argosy.cli.ipni_client import Reach, checked_url, reach_options
 from argosy.cli.ipni_layout import layout
 from argosy.cli.ipni_publish import publish
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from argosy.ipni.model import Provider
 
 
-@click.group()
+@click.group(cls=Group)
 def ipni() -> None:
     """The content index: who holds exactly this content."""
 

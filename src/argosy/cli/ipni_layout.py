@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.base.errors import Invalid, NotFound
+from argosy.cli.commands import Group
 from argosy.cli.output import json_option, print_json, print_table
 from argosy.cli.settings import config_option, load
 
@@ -57,7 +58,7 @@ class LayoutFile:
         return asyncio.run(asked())
 
 
-@click.group()
+@click.group(cls=Group)
 def layout() -> None:
     """The query nodes of the content index: see them, and change who they are."""
 

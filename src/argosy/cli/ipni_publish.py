@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.base.errors import Invalid
+from argosy.cli.commands import Command
 from argosy.cli.output import json_option, print_json, progress
 from argosy.cli.settings import config_option, load
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from argosy.app.publishing import Published
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("paths", nargs=-1, metavar="FILES|DIR…", type=click.Path(path_type=Path))
 @click.option("--announce", "announce_urls", multiple=True, metavar="URL", help="An indexer or assigner; repeatable.")
 @click.option("--host", default="127.0.0.1", help="Address to serve the chain on.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
+from argosy.cli.commands import Group
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.job_schedule import schedule
 from argosy.cli.job_text import parsed, parsed_payload, told_time
@@ -25,7 +26,7 @@ FOUND_MAX = 1_000
 RETRIES_MAX = 1_000_000
 
 
-@click.group()
+@click.group(cls=Group)
 def job() -> None:
     """Durable jobs: put them, look at them, steer them."""
 

@@ -2,12 +2,13 @@
 
 import click
 
+from argosy.cli.commands import Group
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.job_text import parsed_payload, told_time
 from argosy.cli.output import print_json, print_table
 
 
-@click.group()
+@click.group(cls=Group)
 def schedule() -> None:
     """Jobs that come round by themselves, as cron says."""
 

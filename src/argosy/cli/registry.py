@@ -14,6 +14,7 @@ import click
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.base.redact import redact
+from argosy.cli.commands import Group
 from argosy.cli.output import json_option, print_json, print_table, progress, status
 from argosy.cli.settings import config_option, load
 
@@ -41,7 +42,7 @@ def registry_options(command: C) -> C:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def registry() -> None:
     """What is remembered: check it, move it, measure it."""
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.cli.commands import Group
+from argosy.cli.completion import complete_path
 from argosy.cli.output import json_option, print_json, print_table, progress
 from argosy.cli.settings import config_option, load
 
@@ -38,13 +40,13 @@ def catalog_options(command: C) -> C:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def repo() -> None:
     """What should be searchable."""
 
 
 @repo.command()
-@click.argument("addresses", nargs=-1, required=True, metavar="URL|PATH…")
+@click.argument("addresses", nargs=-1, required=True, metavar="URL|PATH…", shell_complete=complete_path)
 @click.option("--name", help="What to call it; by default it follows from the address. For one address only.")
 @click.option("--branch", "branches", multiple=True, help="A branch to index, may be repeated; by default HEAD.")
 @click.option("--pin", is_flag=True, help="Never evict it from memory.")

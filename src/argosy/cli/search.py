@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.base.errors import ArgosyError, Unavailable
+from argosy.base.extras import missing_package
 from argosy.base.redact import redact
+from argosy.cli.commands import Command
 from argosy.cli.output import json_option
-from argosy.cli.search_engine import load, missing
+from argosy.cli.search_engine import load
 from argosy.cli.search_flags import Flags, Look, options, parsed, search_options
 from argosy.cli.search_json import document
 from argosy.cli.search_notes import costs, cut_short, unsearched
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 FOUND, NOTHING, FAILED = 0, 1, 2
 
 
-@click.command()
+@click.command(cls=Command)
 @search_options
 @json_option
 def search(**given: Any) -> None:
@@ -82,7 +84,7 @@ def _answered(flags: Flags) -> int:
         query = parsed(flags)
         result = watched(lambda stage: _work(flags, query, look, stage))
     except ImportError as error:
-        raise missing(error) from error
+        raise missing_package(error, purpose="search") from error
     printer = Printer(flags, look, result.shelf)
     try:
         if result.repositories is None:

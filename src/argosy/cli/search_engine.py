@@ -3,10 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from argosy.base.errors import Invalid
 from argosy.cli.search_watching import Stage
 
-LIBRARIES = {"numpy", "numba", "llvmlite", "re2"}
 _ENGINE = ("argosy.search.index.build", "argosy.search.service")
 
 
@@ -30,11 +28,3 @@ def load(stage: Stage) -> None:
             import_module(name)
         compile_missing()
     stage.is_compiling = False
-
-
-def missing(error: ImportError) -> ImportError | Invalid:
-    """What to say of a library that is not there; the error itself if it is of our own making."""
-    library = (error.name or "").partition(".")[0]
-    if library not in LIBRARIES:
-        return error
-    return Invalid(f"the search engine needs {library}, which is not installed: pip install 'argosy[search]'")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from argosy.base.errors import Invalid
+from argosy.cli.completion import complete_path
 
 if TYPE_CHECKING:
     from argosy.search.model import Options
@@ -139,7 +140,7 @@ def options(flags: Flags, query: "Parsed", look: Look) -> "Options":
 
 _OPTIONS = (
     click.argument("query"),
-    click.argument("paths", nargs=-1, metavar="[PATH]..."),
+    click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_path),
     click.option("-C", "--context", type=_COUNT, default=0, metavar="N", help="Lines shown around each match."),
     click.option(
         "--max-files", "--files-max", type=_COUNT, metavar="N",

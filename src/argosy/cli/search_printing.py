@@ -98,7 +98,9 @@ def _indexed(shelf: Shelved, survey: Survey) -> dict[str, Any]:
 def _is_colourful(wish: str) -> bool:
     if wish != "auto":
         return wish == "always"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def _write(text: str, end: str = "\n") -> None:

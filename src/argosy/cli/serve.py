@@ -5,12 +5,13 @@ from pathlib import Path
 
 import click
 
+from argosy.cli.commands import Command
 from argosy.cli.settings import config_option, load
 
 ROLES = ("search", "gateway", "jobs", "indexer", "assigner", "content", "keyspace", "hold")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, required=True, help="May be repeated.")
 @click.option("--store", metavar="URL", help="Where leases live; as in the settings (ownership.store).")
 @click.option("--registry", metavar="URL", help="Where the catalog lives; as in the settings (registry.url).")

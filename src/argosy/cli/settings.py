@@ -18,8 +18,9 @@ def config_option(command: C) -> C:
     """Adds `--config FILE`."""
     kind = click.Path(dir_okay=False, path_type=Path)
     return click.option(
-        "--config", type=kind, envvar=CONFIG_VARIABLE, help="TOML file of settings; ARGOSY_… variables outrank it."
-    )(command)
+        "--config", type=kind, envvar=CONFIG_VARIABLE,
+        help="Settings file (TOML); by default the one that `argosy config show` names. ARGOSY_… outranks it.",
+    )(command)  # fmt: skip
 
 
 def load(config: Path | None) -> "Loaded":

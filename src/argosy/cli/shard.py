@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
+from argosy.cli.commands import Group
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.output import print_json, print_table, status
 from argosy.cli.seconds import Seconds
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.2
 
 
-@click.group()
+@click.group(cls=Group)
 def shard() -> None:
     """The shards of the job broker."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from argosy.base.errors import Invalid
+from argosy.cli.commands import Group
 from argosy.cli.output import json_option, print_table, progress
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 COUNT = click.IntRange(min=1)
 
 
-@click.group()
+@click.group(cls=Group)
 def sim() -> None:
     """Simulate a fleet, with or without faults."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from argosy.base.errors import Invalid
+from argosy.cli.commands import Group
 from argosy.cli.output import json_option, print_json, print_table, progress
 from argosy.cli.seconds import Seconds
 from argosy.cli.settings import config_option, load
@@ -22,7 +23,7 @@ COUNT = click.IntRange(min=1)
 TOP_MAX = 1000
 
 
-@click.group()
+@click.group(cls=Group)
 def throttle() -> None:
     """Fair admission when the resource runs short."""
 

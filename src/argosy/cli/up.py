@@ -4,13 +4,15 @@ from pathlib import Path
 
 import click
 
+from argosy.cli.commands import Command
+from argosy.cli.completion import complete_path
 from argosy.cli.settings import config_option, load
 
 NODES_MAX = 64
 
 
-@click.command()
-@click.argument("addresses", nargs=-1, metavar="[PATH|URL]…")
+@click.command(cls=Command)
+@click.argument("addresses", nargs=-1, metavar="[PATH|URL]…", shell_complete=complete_path)
 @click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Start search nodes as child processes, on a Valkey.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
 @click.option("--name", metavar="NAME", help="Name of the repository, if one is given.")
@@ -31,12 +33,6 @@ def up(
     Serves web pages and APIs; no server is needed. Serves the given repositories and no others; without any, the
     catalog that `argosy repo add` edits. Folders and working copies are indexed as they are. Any number of these run
     side by side, each with its own state and port. Stops on Ctrl-C or SIGTERM.
-
-    \b
-    Examples:
-      argosy up ~/src/tool
-      argosy up ~/src/tool https://github.com/owner/name --port 8000
-      argosy up ~/src/* --nodes 3
     """
     from argosy.app.up import UpOptions, run_up
     from argosy.cli.addressing import parse_sources

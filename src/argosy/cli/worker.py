@@ -10,12 +10,13 @@ import click
 
 from argosy.base import logs
 from argosy.base.errors import Invalid, NotFound
+from argosy.cli.commands import Group
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.output import print_json
 from argosy.cli.seconds import Seconds
 
 
-@click.group()
+@click.group(cls=Group)
 def worker() -> None:
     """Do jobs."""
 

@@ -18,6 +18,7 @@ from typing import TypeAlias
 import xxhash
 
 from argosy.base.errors import Invalid
+from argosy.base.extras import load_module
 from argosy.base.hashing import hash64
 from argosy.throttle.model import Config
 
@@ -77,11 +78,7 @@ def _keyed(secret: bytes, window_seed: int, levels: int) -> Callable[[bytes], by
 
 def double(levels: int, buckets: int, murmur_seed: int) -> Levels:
     """Double hashing from the first half of a 128-bit murmur3."""
-    try:
-        import mmh3
-    except ModuleNotFoundError as error:
-        raise Invalid("double hashing needs the package 'mmh3': run `pip install argosy[throttle]`") from error
-    digest = mmh3.mmh3_x64_128_uintdigest
+    digest = load_module("mmh3", extra="throttle", purpose="double hashing").mmh3_x64_128_uintdigest
 
     def doubled(client: bytes) -> tuple[int, ...]:
         half = digest(client, murmur_seed)

@@ -11,7 +11,7 @@ import httpx
 import uvicorn
 from starlette.applications import Starlette
 
-from argosy.base.http import EXCEPTION_HANDLERS
+from argosy.base.http import EXCEPTION_HANDLERS, exception_handlers
 from argosy.gateway.ui import Site
 from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.search.backends.git_hosts import addresses
@@ -121,7 +121,7 @@ async def visiting(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
 @asynccontextmanager
 async def web_of(site: Site) -> AsyncIterator[httpx.AsyncClient]:
     """A client straight into the pages; what they raise, the test sees."""
-    web = Starlette(routes=site.routes(), exception_handlers=EXCEPTION_HANDLERS)
+    web = Starlette(routes=site.routes(), exception_handlers=exception_handlers(site.error_page))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url="http://fleet") as client:
         yield client
 

@@ -145,7 +145,25 @@ async def test_a_query_that_cannot_be_read_is_pointed_at(client: httpx.AsyncClie
 async def test_a_wrong_address_says_what_is_wrong(client: httpx.AsyncClient, address: str) -> None:
     answer = await client.get(address)
     assert answer.status_code == 400
-    assert "That cannot be asked" in answer.text
+    assert "Bad request" in answer.text
+
+
+@pytest.mark.parametrize("address", ["/nowhere", "/repos/x", "/%3Cscript%3Ealert(1)%3C/script%3E"])
+async def test_an_address_that_does_not_exist_is_a_page_with_navigation(
+    client: httpx.AsyncClient, address: str
+) -> None:
+    answer = await client.get(address, headers={"accept": "text/html,*/*;q=0.8"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    page = Reader(answer.text)
+    assert page.faults == []
+    assert {"/", "/repos", "/fleet", "/help"} <= set(page.links)
+    assert "<h1>Not found</h1>" in answer.text
+    assert "<script>alert" not in answer.text
+
+
+async def test_a_program_at_an_address_that_does_not_exist_gets_json(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/nowhere", headers={"accept": "*/*"})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (404, "NotFound")
 
 
 async def test_a_query_about_repositories_lists_them(client: httpx.AsyncClient) -> None:

@@ -205,6 +205,15 @@ async def test_the_page_says_what_this_node_is(asking: httpx.AsyncClient, path: 
     assert f"Node <code>{A}</code>" in answer.text
 
 
+async def test_a_browser_at_an_address_that_does_not_exist_gets_a_page(asking: httpx.AsyncClient) -> None:
+    answer = await asking.get("/<script>", headers={"accept": "text/html,*/*;q=0.8"})
+    assert answer.status_code == 404
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["vary"] == "accept"
+    assert '<a href="/">' in answer.text
+    assert "<script" not in answer.text
+
+
 async def test_the_page_answers_and_escapes_what_it_is_given(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     indexer.results[CONTENT] = (result(A, b"<script>alert(1)</script>", b"", "/dns4/<b>/tcp/1"),)
     shown = (await asking.get("/", params={"q": NAME})).text

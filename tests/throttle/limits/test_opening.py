@@ -77,4 +77,6 @@ except Exception as error:
     print(type(error).__name__, error)
 """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout == "Invalid this limiter needs the package 'grpc': run `pip install argosy[gubernator]`\n"
+    assert answer.stdout == (
+        "Invalid this limiter needs the package grpcio, which is not installed: run `make setup`\n"
+    )

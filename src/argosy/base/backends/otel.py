@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from argosy.base.errors import Invalid
+from argosy.base.extras import missing_package
 from argosy.base.redact import MASK, is_secret_name, redact
 from argosy.base.tracing import Attribute, Span
 
@@ -76,8 +77,8 @@ def otel_tracer(endpoint: str, service_name: str) -> OtelTracer:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as missing:
-        raise Invalid("tracing is configured but OpenTelemetry is missing: install argosy[tracing]") from missing
+    except ImportError as error:
+        raise missing_package(error, extra="tracing", purpose="tracing") from error
     provider = TracerProvider(resource=Resource.create({"service.name": service_name}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
     return OtelTracer(provider)

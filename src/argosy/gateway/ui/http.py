@@ -4,7 +4,7 @@ What goes wrong becomes a page with the status of its remedy.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -121,6 +121,11 @@ class Site:
 
     def close(self) -> None:
         self._live.close()
+
+    def error_page(self, status: int, message: str, headers: Mapping[str, str]) -> Response:
+        """For addresses that are no page of ours."""
+        values: dict[str, Any] = {"message": message, "notices": (), "code": status, "headers": dict(headers)}
+        return self._page("error.html", status, query="", **values)
 
     def _shown(self, endpoint: Endpoint) -> Endpoint:
         """The endpoint, with what it raises shown as a page."""

@@ -2,16 +2,18 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from argosy import __version__
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unauthorized, Unavailable
-from argosy.base.http import retry_after
+from argosy.base.http import SHOWN_CHARS_MAX, retry_after, wants_page
 from argosy.base.redact import redact
 from argosy.ipni.formats.peer import parse_peer
+from argosy.ipni.web import page
 
 NO_CACHE = {"cache-control": "no-cache"}
 
@@ -61,6 +63,19 @@ def text_error(error: ArgosyError) -> Response:
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
     return PlainTextResponse(redact(str(error)) + "\n", error.status, headers)
+
+
+async def handle_no_route(request: Request, error: Exception) -> Response:
+    """A path that no route has: a page for a browser, text for a program."""
+    assert isinstance(error, HTTPException)
+    if wants_page(request):
+        message = f"{request.url.path[:SHOWN_CHARS_MAX]} not found; check the path"
+        shown = page.render_error(error.status_code, message)
+        return HTMLResponse(shown, error.status_code, {**NO_CACHE, **page.SECURITY_HEADERS, "vary": "accept"})
+    return PlainTextResponse(error.detail, error.status_code, {**(error.headers or {}), "vary": "accept"})
+
+
+EXCEPTION_HANDLERS = {HTTPException: handle_no_route}
 
 
 async def health(_: Request) -> Response:

@@ -62,16 +62,7 @@ class Asked:
 
 def render(status: IndexerStatus, figures: StoreFigures, providers: int, asked: Asked | None = None) -> str:
     told = "" if asked is None else _answer(asked)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Argosy content index</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>Argosy content index</h1>
+    return _document(f"""\
 <p class="faint">This node knows which providers have which content, by its hash. It speaks IPNI.</p>
 <dl>
 <div><dt>entries</dt><dd>{figures.entries:,}</dd></div>
@@ -84,14 +75,39 @@ def render(status: IndexerStatus, figures: StoreFigures, providers: int, asked: 
 <button>Find</button>
 </form>
 {told}
-<h2>What to ask</h2>
-<table>{"".join(_route(*each) for each in _ROUTES)}</table>
+{_routes("What to ask")}
 <p class="faint">Answers are JSON, or lines of it for <code>accept: application/x-ndjson</code>.
 The protocol is described at <a href="https://docs.ipni.io/" rel="noreferrer">docs.ipni.io</a>.</p>
-<p class="faint">Node <code>{escape(status.id)}</code>, Argosy {escape(__version__)}</p>
+<p class="faint">Node <code>{escape(status.id)}</code>, Argosy {escape(__version__)}</p>""")
+
+
+def render_error(status: int, message: str) -> str:
+    """For a browser at an address that is no page; it leads to those that are."""
+    return _document(f"""\
+<p role="alert">Error {status}: {escape(message)}.</p>
+<p><a href="/">Find content by CID or multihash</a></p>
+{_routes("Addresses here")}""")
+
+
+def _document(body: str) -> str:
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Argosy content index</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>Argosy content index</h1>
+{body}
 </body>
 </html>
 """
+
+
+def _routes(title: str) -> str:
+    return f"<h2>{title}</h2>\n<table>{''.join(_route(*each) for each in _ROUTES)}</table>"
 
 
 def _text(asked: Asked | None) -> str:

@@ -13,6 +13,7 @@ from argosy.ipni.web.admin.http import admin_app, admin_routes
 from argosy.ipni.web.find.hot import HotFind
 from argosy.ipni.web.find.http import find_app, find_routes
 from argosy.ipni.web.finder import Finder
+from argosy.ipni.web.http import EXCEPTION_HANDLERS
 from argosy.ipni.web.ingest.http import ingest_app, ingest_routes
 
 __all__ = ["admin_app", "find_app", "indexer_app", "ingest_app"]
@@ -33,7 +34,8 @@ def indexer_app(
             *find_routes(indexer, finder, clock=clock),
             *ingest_routes(indexer),
             *admin_routes(indexer, metrics=metrics, admin_token=admin_token, is_private_network=is_private_network),
-        ]
+        ],
+        exception_handlers=EXCEPTION_HANDLERS,
     )
     rest.router.redirect_slashes = False
     return HotFind(finder, rest)

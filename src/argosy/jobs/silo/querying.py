@@ -14,7 +14,7 @@ from argosy.jobs.silo import codec
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.jobs.sql.model import OverTime, Result, TooMuch, Value
 
-NO_ARROW = "this broker runs without Arrow: `pip install argosy[arrow]`, or ask with Query"
+NO_ARROW = "the broker cannot encode Arrow, because it lacks the package pyarrow: use Query instead"
 INT64_MAX = (1 << 63) - 1
 
 

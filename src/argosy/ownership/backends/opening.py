@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Coroutine
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Any
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Invalid
+from argosy.base.extras import load_module
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
@@ -49,14 +49,8 @@ async def open_store(
 
 
 def _opener(extra: str, module: str, store: str) -> Callable[..., Coroutine[Any, Any, OwnershipStore]]:
-    try:
-        opener: Callable[..., Coroutine[Any, Any, OwnershipStore]] = getattr(import_module(module), store).open
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("argosy"):
-            raise  # not a missing extra but a broken installation
-        raise Invalid(
-            f"the {extra} backend needs the package {error.name!r}: run `pip install argosy[{extra}]`"
-        ) from error
+    backend = load_module(module, extra=extra, purpose=f"the {extra} backend")
+    opener: Callable[..., Coroutine[Any, Any, OwnershipStore]] = getattr(backend, store).open
     return opener
 
 

@@ -1,11 +1,11 @@
 """Opens the registry that a URL names. There is no default and no second choice: a wrong URL is an error."""
 
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Any
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Invalid
+from argosy.base.extras import load_module
 from argosy.registry.ports import RegistryStore
 
 # Backends are imported when they are asked for, because one needs an extra that an installation may lack.
@@ -40,14 +40,7 @@ async def open_registry(url: str, *, clock: Clock, random: Random, namespace: st
 
 
 def _store(extra: str, module: str, name: str) -> Any:
-    try:
-        return getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("argosy"):
-            raise  # not a missing extra but a broken installation
-        raise Invalid(
-            f"the {extra} backend needs the package {error.name!r}: run `pip install argosy[{extra}]`"
-        ) from error
+    return getattr(load_module(module, extra=extra, purpose=f"the {extra} backend"), name)
 
 
 def _unknown(scheme: str) -> str:

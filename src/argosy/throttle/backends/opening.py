@@ -6,6 +6,7 @@ A store that is away is none: nothing connects until the first exchange.
 from difflib import get_close_matches
 
 from argosy.base.errors import Invalid
+from argosy.base.extras import load_module
 from argosy.throttle.ports import Rows
 from argosy.throttle.rows import Rules
 from argosy.throttle.settings import ThrottleSettings
@@ -18,15 +19,11 @@ def open_rows(url: str, rules: Rules, *, instance: str, settings: ThrottleSettin
     scheme, separator, _ = url.partition("://")
     if scheme not in SCHEMES or not separator:
         raise Invalid(_unknown(scheme))
-    try:
-        from argosy.throttle.backends.redis import RedisRows  # an extra that an installation may lack
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("argosy"):
-            raise  # not a missing extra but a broken installation
-        raise Invalid(f"the redis backend needs the package {error.name!r}: run `pip install argosy[redis]`") from error
-    return RedisRows(
+    backend = load_module("argosy.throttle.backends.redis", extra="redis", purpose="the redis backend")
+    rows: Rows = backend.RedisRows(
         url, rules, instance=instance, namespace=settings.namespace, timeout_s=settings.call_timeout_s
     )
+    return rows
 
 
 def _unknown(scheme: str) -> str:

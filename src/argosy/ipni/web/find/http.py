@@ -22,7 +22,7 @@ from argosy.ipni.web import page, providers_json, results, routing
 from argosy.ipni.web.asked import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
 from argosy.ipni.web.find.hot import HIT_CACHE, MISS_CACHE, NOTHING, HotFind, pieces
 from argosy.ipni.web.finder import RESULTS_MAX, TRUNCATED_HEADER, Finder
-from argosy.ipni.web.http import NO_CACHE, health, peer_in, route
+from argosy.ipni.web.http import EXCEPTION_HANDLERS, NO_CACHE, health, peer_in, route
 
 BATCH_MULTIHASHES_MAX = 1000
 BATCH_BYTES_MAX = 256 * 1024
@@ -44,7 +44,7 @@ _ROUTING = {
 def find_app(indexer: Finds, *, clock: Clock, metrics: Metrics) -> HotFind:
     """The find surface alone, for a listener of its own."""
     finder = Finder(indexer, clock=clock, metrics=metrics)
-    rest = Starlette(routes=find_routes(indexer, finder, clock=clock))
+    rest = Starlette(routes=find_routes(indexer, finder, clock=clock), exception_handlers=EXCEPTION_HANDLERS)
     rest.router.redirect_slashes = False
     return HotFind(finder, rest)
 

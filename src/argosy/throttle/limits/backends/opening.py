@@ -3,11 +3,11 @@
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid
+from argosy.base.extras import load_module
 from argosy.base.metrics import Metrics
 from argosy.throttle.limits.backends.file import FileLimiter
 from argosy.throttle.limits.backends.memory import MemoryLimiter
@@ -45,12 +45,12 @@ async def open_limiter(
             raise Invalid("limits in a file need a path: write sqlite:///relative.db or sqlite:////absolute.db")
         return await FileLimiter.open(path, clock=clock, zone=zone, keys_max=keys_max, metrics=metrics)
     if scheme in _REDIS:
-        redis = _needing("redis", "argosy.throttle.limits.backends.redis")
+        redis = load_module("argosy.throttle.limits.backends.redis", extra="redis", purpose="this limiter")
         opened: RateLimiter = redis.RedisLimiter(url, clock=clock, namespace=namespace, zone=zone, metrics=metrics)
         return opened
     if scheme in ("http", "https"):
         return HttpLimiter(url)
-    client = _needing("gubernator", "argosy.throttle.limits.gubernator.client")
+    client = load_module("argosy.throttle.limits.gubernator.client", extra="gubernator", purpose="this limiter")
     credentials = import_module("grpc").ssl_channel_credentials() if scheme == "grpcs" else None
     asked: RateLimiter = client.GrpcLimiter(rest, credentials=credentials)
     return asked
@@ -66,16 +66,6 @@ async def open_limits(settings: LimitSettings, *, clock: Clock, metrics: Metrics
         namespace=settings.namespace,
         metrics=metrics,
     )
-
-
-def _needing(extra: str, module: str) -> Any:
-    """A module of ours that needs what an installation may lack."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("argosy"):
-            raise  # not a missing extra but a broken installation
-        raise Invalid(f"this limiter needs the package {error.name!r}: run `pip install argosy[{extra}]`") from error
 
 
 def _unknown(scheme: str) -> str:

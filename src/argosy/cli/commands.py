@@ -1,0 +1,106 @@
+"""Command classes: help with examples, suggestions for mistyped names, and one form of error for all commands.
+
+A command's module is loaded when the command is called, so that `argosy --help` and shell completion answer at once.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+from click.exceptions import NoSuchCommand
+
+from argosy.base.errors import ArgosyError, Invalid
+from argosy.cli.errors import EXIT_INTERRUPTED, exit_code_of, print_error
+
+Table = Mapping[str, tuple[str, str]]       # command: where it is defined, and its line in the help of the group
+
+
+class Command(click.Command):
+    """A command whose help ends with its examples."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        from argosy.cli.examples import EXAMPLES
+
+        path = ctx.command_path.partition(" ")[2]
+        if examples := EXAMPLES.get(path):
+            with formatter.section("Examples"):
+                for line in examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+    group_class = type
+
+
+class LazyGroup(Group):
+    """The top level: commands are named in a table and loaded when called. Errors of all commands end here."""
+
+    def __init__(self, *args: Any, table: Table, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.table:
+            return None
+        module, _, name = self.table[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as error:      # click does not know the commands that are not loaded
+            raise NoSuchCommand(error.command_name, possibilities=self.table, ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            from argosy.base.extras import missing_package
+
+            missing = missing_package(error)
+            if not isinstance(missing, Invalid):
+                raise
+            _fail(missing, ctx)
+        except (ArgosyError, click.ClickException) as error:
+            _fail(error, ctx)
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """As click's, with our form of errors, and 130 after Ctrl-C."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            sys.exit(EXIT_INTERRUPTED)
+        except click.ClickException as error:       # before a command was found
+            print_error(error)
+            sys.exit(exit_code_of(error))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(error: ArgosyError | click.ClickException, ctx: click.Context) -> NoReturn:
+    print_error(error, ctx)
+    ctx.exit(exit_code_of(error))
