@@ -61,8 +61,8 @@ def settings_page() -> str:
         "Settings come from a TOML file and from the environment, which outranks it. The file is the one given with\n"
         "`--config` or `ARGOSY_CONFIG`, else the first that exists of `./argosy.toml`,\n"
         "`$XDG_CONFIG_HOME/argosy/config.toml` (by default in `~/.config`) and `/etc/argosy/config.toml`. An unknown\n"
-        "section or key in the file is an error; an unknown `ARGOSY_` variable is a warning, because other programs write\n"
-        "the environment too. `argosy config show` prints the values in force and where each comes from;\n"
+        "section or key in the file is an error; an unknown `ARGOSY_` variable is a warning, because other programs\n"
+        "write the environment too. `argosy config show` prints the values in force and where each comes from;\n"
         "`argosy config check` reports everything that is wrong."
     )
     described = settings.describe(SECTIONS)
