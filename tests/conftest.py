@@ -19,6 +19,7 @@ FIRST = (
     "tests/journeys/test_content_index",
     "tests/journeys/test_jobs_survive",
     "tests/journeys/",
+    "tests/docs/test_pages",
 )
 
 
