@@ -3,8 +3,9 @@
 Only here is the environment read, are signals caught and backends chosen. Nothing falls back: a store that cannot be
 reached is tried a bounded number of times and then ends the start with an error.
 
-Reading order: `settings` (of the process), `stores` (opening what is shared), `listening` (the port), `running` (until
-told to stop), `roles` (what a process can be), `local_fleet` (several of them on one machine).
+Reading order: `settings` (of the process), `stores` (opening what is shared), `listening` (the port), `uvicorn_checks`
+and `find_protocol` (whether uvicorn's private API can be used), `running` (until told to stop), `roles` (what a process
+can be), `local_fleet` (several of them on one machine).
 """
 
 from argosy.app.settings import SECTIONS, load_settings

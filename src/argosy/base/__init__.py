@@ -10,6 +10,7 @@ Names and storage
     hashing     the one hash that places names
     tuples      tuples as keys that sort as the tuples do
     kv          the ordered key-value port, and the store in memory
+    cache       values by key, bounded in entries, bytes and time
 
 What operators see
     errors      the tree of errors, by what the caller should do
