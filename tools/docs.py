@@ -60,8 +60,8 @@ def settings_page() -> str:
     intro = (
         "Settings come from a TOML file and from the environment, which outranks it. The file is the one given with\n"
         "`--config` or `ARGOSY_CONFIG`, else the first that exists of `./argosy.toml`,\n"
-        "`$XDG_CONFIG_HOME/argosy/config.toml` (by default in `~/.config`) and `/etc/argosy/config.toml`. A name that is\n"
-        "not listed here is an error. `argosy config show` tells the values in force and where each comes from;\n"
+        "`$XDG_CONFIG_HOME/argosy/config.toml` (by default in `~/.config`) and `/etc/argosy/config.toml`. A name that\n"
+        "is not listed here is an error. `argosy config show` tells the values in force and where each comes from;\n"
         "`argosy config check` says everything that is wrong."
     )
     described = settings.describe(SECTIONS)
