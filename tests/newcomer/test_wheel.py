@@ -129,7 +129,7 @@ def test_every_command_works_or_says_in_one_line_what_to_install(
 ) -> None:
     script = Path(__file__).with_name("every_command.py")
     answer = subprocess.run(
-        [bare / "bin" / "python", script], env=environment, cwd=folder, capture_output=True, text=True, timeout=240
+        [bare / "bin" / "python", script], env=environment, cwd=folder, capture_output=True, text=True, timeout=290
     )
     assert answer.returncode == 0, answer.stderr
     results = json.loads(answer.stdout)
