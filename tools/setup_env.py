@@ -32,8 +32,10 @@ import contextlib  # noqa: E402
 import fcntl  # noqa: E402
 import hashlib  # noqa: E402
 import os  # noqa: E402
+import re  # noqa: E402
 import shlex  # noqa: E402
 import shutil  # noqa: E402
+import signal  # noqa: E402
 import subprocess  # noqa: E402
 import venv  # noqa: E402
 from importlib.util import find_spec  # noqa: E402
@@ -46,8 +48,11 @@ COMPILERS_MAX = 4               # processes that compile kernels, one for each c
 REASON_MAX = 300                # characters of an installer's complaint in our one line
 LOCKS = {"run": "requirements/run.txt", "dev": "requirements/dev.txt"}
 INTERRUPTED = 130               # the exit code of a shell for a command that Ctrl-C ended
-# What uv and pip write when a package index cannot be reached.
-NETWORK_WORDS = ("connection broken by", "error sending request", "Failed to fetch", "Could not connect", "dns error")
+# What pip writes when a package index cannot be reached.
+NETWORK_TROUBLE = re.compile(
+    "Failed to (?:establish a new connection|resolve)[^'\"]*|[Rr]ead timed out|CERTIFICATE_VERIFY_FAILED[^'\"]*|"
+    "Cannot connect to proxy"
+)
 # A line "#!PATH" breaks at the first space of PATH and has a length limit; a quoted word of sh has neither. -P keeps the
 # working directory off the import path, which `python -m` would put there.
 LAUNCHER = """#!/bin/sh
@@ -129,19 +134,22 @@ def install(lock: str, env: Path) -> None:
     uv = env / "boot" / "bin" / "uv"
     log = env / "setup.log"
     log.write_text("")
+    failure = ""
     if not uv.exists():
         command = [*pip, "install", "-q", "--root-user-action=ignore", "--target", str(env / "boot"), UV]
         failure = run_installer(command, log)
-        if failure and any(word in log.read_text(errors="replace") for word in NETWORK_WORDS):
+        trouble = NETWORK_TROUBLE.search(log.read_text(errors="replace"))
+        if failure and trouble:
             raise SetupError(
-                f"cannot download {UV}: {failure}: check the network, the proxy ($HTTPS_PROXY) or the index "
+                f"cannot download {UV}: {trouble.group()}: check the network, the proxy ($HTTPS_PROXY) or the index "
                 f"(pip config set global.index-url), then run the same command again; see {shown(log)}"
             )
-    command = [str(uv), "pip", "install", "-q", "--python", str(python_of(env)), "--require-hashes", "-r", lock]
-    failure = run_installer(command, log)
     if not failure:
-        return
-    say(f"uv cannot install the packages here ({failure}): trying pip")
+        command = [str(uv), "pip", "install", "-q", "--python", str(python_of(env)), "--require-hashes", "-r", lock]
+        failure = run_installer(command, log)
+        if not failure:
+            return
+    say(f"uv cannot install the packages ({failure}): trying pip")
     command = [*pip, "--python", str(python_of(env)), "install", "-q", "--root-user-action=ignore"]
     failure = run_installer([*command, "--require-hashes", "-r", lock], log)
     if failure:
@@ -195,11 +203,20 @@ def warm_kernels(env: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     shares = min(os.cpu_count() or 1, COMPILERS_MAX)
     commands = [[python_of(env), "-c", command.format(share, shares)] for share in range(shares)]
-    compilers = [subprocess.Popen(each, cwd=ROOT, env=environment) for each in commands]
-    codes = [compiler.wait() for compiler in compilers]
+    compilers = [subprocess.Popen(each, cwd=ROOT, env=environment, preexec_fn=ignore_interrupt) for each in commands]
+    try:
+        codes = [compiler.wait() for compiler in compilers]
+    finally:
+        for compiler in compilers:
+            compiler.terminate()        # those that are still running: the wait was interrupted
     if any(codes):
         raise SystemExit("the search kernels could not be compiled: see above")
     stamp.write_text(state)
+
+
+def ignore_interrupt() -> None:
+    """Ctrl-C reaches every process of the terminal; a compiler leaves it to this script, which ends the compilers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
