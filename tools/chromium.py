@@ -122,8 +122,7 @@ def _fetched(package: str, passing: Path) -> Path:
 
 
 def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
-    """Nothing outside the folder. The filter came to Python in patch releases (3.11.4); before it, what the hash vouches
-    for is unpacked after a look at every name."""
+    """Writes nothing outside the folder. Before 3.11.4 Python lacks the filter, and the names are checked here."""
     if hasattr(tarfile, "data_filter"):
         archive.extractall(folder, filter="data")
         return

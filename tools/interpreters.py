@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setup_env import NEWEST, OLDEST  # noqa: E402
+from setup_env import NEWEST, OLDEST, dotted
 
 PROBE_S_MAX = 60.0
 PROBE = """
@@ -24,7 +24,7 @@ EVERYWHERE = "/usr/bin"         # a distribution's own Python, whatever stands b
 
 def list_candidates(path, pyenv_root):
     """Every python3 and python3.N on a search path and among the versions of pyenv."""
-    names = ["python3", *("python3.%d" % minor for minor in range(OLDEST[1], NEWEST[1] + 1))]
+    names = ["python3", *(f"python3.{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1))]
     folders = [folder for folder in path.split(os.pathsep) if folder]
     if pyenv_root:
         folders += sorted(glob.glob(os.path.join(glob.escape(pyenv_root), "versions", "*", "bin")))
@@ -69,9 +69,9 @@ def main():
     candidates = list_candidates(os.environ.get("PATH", ""), find_pyenv_root())
     chosen = choose(each for each in map(probe, candidates) if each is not None)
     if not chosen:
-        sys.exit("found no Python %d.%d to %d.%d with pip: install one" % (*OLDEST, *NEWEST))
+        sys.exit(f"found no Python {dotted(OLDEST)} to {dotted(NEWEST)} with pip: install one")
     for version, path in chosen:
-        sys.stdout.write("%d.%d.%d\t%s\n" % (*version, path))
+        sys.stdout.write(f"{dotted(version)}\t{path}\n")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,15 @@ OLDEST = (3, 11)
 NEWEST = (3, 14)                # pyproject.toml, README.md and .ci/run state the same range
 
 
+def dotted(version: tuple) -> str:
+    return ".".join(map(str, version))
+
+
 def check_python(version: tuple = sys.version_info[:3]) -> None:
     if not OLDEST <= version[:2] <= NEWEST:
         sys.exit(
-            "argosy needs Python %d.%d to %d.%d, and %s is %d.%d.%d: install a supported one and name it, "
-            "for example: make run PYTHON=python%d.%d" % (*OLDEST, *NEWEST, sys.executable, *version[:3], *NEWEST)
+            f"argosy needs Python {dotted(OLDEST)} to {dotted(NEWEST)}, and {sys.executable} is {dotted(version)}: "
+            f"install a supported one and name it, for example: make run PYTHON=python{dotted(NEWEST)}"
         )
 
 
@@ -53,8 +57,8 @@ NETWORK_TROUBLE = re.compile(
     "Failed to (?:establish a new connection|resolve)[^'\"]*|[Rr]ead timed out|CERTIFICATE_VERIFY_FAILED[^'\"]*|"
     "Cannot connect to proxy"
 )
-# A line "#!PATH" breaks at the first space of PATH and has a length limit; a quoted word of sh has neither. -P keeps the
-# working directory off the import path, which `python -m` would put there.
+# A line "#!PATH" breaks at the first space of PATH and has a length limit; a quoted word of sh has neither. -P keeps
+# the working directory off the import path, which `python -m` would put there.
 LAUNCHER = """#!/bin/sh
 exec {python} -P -m argosy.cli "$@"
 """
@@ -178,8 +182,7 @@ def run_installer(command: list, log: Path) -> str:
 
 
 def link_package(env: Path) -> None:
-    version = "python%d.%d" % sys.version_info[:2]
-    site = env / "lib" / version / "site-packages"
+    site = env / "lib" / f"python{dotted(sys.version_info[:2])}" / "site-packages"
     # Relative to its folder and so free of the checkout's own path: site.py reads the file as UTF-8 from 3.13 on and in
     # the locale's encoding before, and a path that it cannot decode ends every start of Python.
     link = os.path.relpath(ROOT / "src", site)

@@ -1,7 +1,7 @@
 """A clone of this checkout, as a newcomer has it: a folder of its own, a home of its own, no environment yet.
 
-The clone has what the working tree has, committed or not. The download caches of uv and pip are those of the machine, and
-the kernels that this checkout has compiled are copied, so that a set-up takes seconds.
+The clone has what the working tree has, committed or not. The download caches of uv and pip are those of the machine,
+and the kernels that this checkout has compiled are copied, so that a set-up takes seconds.
 """
 
 import os
@@ -46,7 +46,9 @@ class Checkout:
             **more,
         }
 
-    def run(self, *command: str | Path, cwd: Path | None = None, **variables: str) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self, *command: str | Path, cwd: Path | None = None, **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end, with its output as text."""
         return subprocess.run(
             [str(word) for word in command], cwd=cwd or self.folder, env=self.environment(**variables),
@@ -55,7 +57,7 @@ class Checkout:
 
     @contextmanager
     def start(self, *command: str | Path, log: Path, **variables: str) -> Iterator["subprocess.Popen[bytes]"]:
-        """A command in a process group of its own, as a terminal has it; whatever is left of it at the end is killed."""
+        """A command in a process group of its own, as a terminal has it; what is left of it at the end is killed."""
         with log.open("wb") as output:
             started = subprocess.Popen(
                 [str(word) for word in command], cwd=self.folder, env=self.environment(**variables),
@@ -79,7 +81,8 @@ def clone(folder: Path, home: Path) -> Checkout:
     """The working tree as a repository with a commit, and the kernels that are already compiled."""
     home.mkdir(parents=True, exist_ok=True)
     subprocess.run(["git", "clone", "-q", "--no-tags", str(ROOT), str(folder)], check=True)
-    for name in _names("diff", "--name-only", "-z", "HEAD") + _names("ls-files", "-z", "--others", "--exclude-standard"):
+    changed = _names("diff", "--name-only", "-z", "HEAD")
+    for name in [*changed, *_names("ls-files", "-z", "--others", "--exclude-standard")]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).exists():
             shutil.copy2(ROOT / name, folder / name)

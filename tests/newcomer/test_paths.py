@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import quote
@@ -16,9 +15,9 @@ from tests.servers.valkey import free_port
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     parent = tmp_path_factory.mktemp("path") / "Büro, John's & $HOME"
-    yield clone(parent / "mein Klon", parent / "zu Hause – дом")
+    return clone(parent / "mein Klon", parent / "zu Hause – дом")
 
 
 def read(url: str) -> bytes | None:

@@ -66,11 +66,12 @@ def test_an_interrupted_set_up_is_continued(checkout: Checkout, tmp_path: Path) 
 
     # Ctrl-C while kernels are being compiled, of which none is in an empty cache.
     with checkout.start(*SET_UP, log=log, NUMBA_CACHE_DIR=str(tmp_path / "kernels")) as stopped:
-        wait_until(
-            lambda: ((env / ".stamp-run").exists() and not (env / ".installing").exists()) or stopped.poll() is not None,
-            "kernels are being compiled",
-        )
-        assert stopped.poll() is None, log.read_text()
+
+        def is_compiling() -> bool:
+            assert stopped.poll() is None, log.read_text()
+            return (env / ".stamp-run").exists() and not (env / ".installing").exists()
+
+        wait_until(is_compiling, "kernels are being compiled")
         os.killpg(stopped.pid, signal.SIGINT)
         wait_until(lambda: stopped.poll() is not None, "the set-up has ended", STOP_S_MAX)
     assert stopped.returncode == 130

@@ -52,7 +52,7 @@ def _certificate(
     extensions: Sequence[x509.ExtensionType],
     signing: ec.EllipticCurvePrivateKey,
 ) -> x509.Certificate:
-    """Valid by RFC 5280: Python's default context is strict about it from 3.13 on, and wants the identifiers of keys."""
+    """Valid by RFC 5280, with the identifiers of both keys: Python's default context checks that from 3.13 on."""
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder(subject_name=subject, issuer_name=issuer, public_key=key)
     builder = builder.serial_number(x509.random_serial_number())

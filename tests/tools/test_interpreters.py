@@ -73,8 +73,8 @@ def test_ci_stops_at_the_first_python_whose_tests_fail(tmp_path: Path) -> None:
     def run(fails: str) -> tuple[int, list[str]]:
         path = f"{tmp_path}/bin:{os.environ['PATH']}"
         ran = subprocess.run(
-            ["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path, "FAILS": fails}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=False,
+            ["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path, "FAILS": fails},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return ran.returncode, [line for line in ran.stdout.splitlines() if line.startswith("make ")]
 

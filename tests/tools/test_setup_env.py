@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MINORS = range(setup_env.OLDEST[1], setup_env.NEWEST[1] + 1)
 
 
-@pytest.mark.parametrize("version", [(2, 7, 18), (3, 8, 0), (3, setup_env.OLDEST[1] - 1, 9), (3, setup_env.NEWEST[1] + 1, 0)])
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 8, 0), (3, MINORS[0] - 1, 9), (3, MINORS[-1] + 1, 0)])
 def test_another_python_gets_one_line(version: tuple[int, int, int]) -> None:
     with pytest.raises(SystemExit) as refused:
         setup_env.check_python(version)
@@ -58,8 +58,8 @@ def test_the_line_comes_before_anything_that_another_python_lacks(tmp_path: Path
 
 def test_a_reason_is_one_line_of_bounded_length(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    command = [sys.executable, "-c", "print('progress\\nerror: no space left\\ncaused by: ' + 'x' * 999); raise SystemExit(3)"]
-    reason = setup_env.run_installer(command, log)
+    code = "print('progress\\nerror: no space left\\ncaused by: ' + 'x' * 999); raise SystemExit(3)"
+    reason = setup_env.run_installer([sys.executable, "-c", code], log)
     assert reason.startswith("error: no space left; caused by: xxx")
     assert len(reason) <= setup_env.REASON_MAX + 1
     assert "progress" in log.read_text()
