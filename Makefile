@@ -1,14 +1,16 @@
 # Everything a newcomer needs. Each target makes its own environment first; nothing but python3, pip, git and make is assumed.
 
+# Another Python in an environment of its own: `make test PYTHON=python3.13 VENV=.venv-3.13`.
 PYTHON ?= python3
-BIN := .venv/bin
-ENV := $(PYTHON) tools/setup_env.py
+VENV ?= .venv
+BIN := "$(VENV)/bin"
+SETUP := "$(PYTHON)" tools/setup_env.py
 # Three workers suit two cores: one of them mostly waits for servers (tests/conftest.py). `make test WORKERS=0` runs in one process.
 WORKERS ?= 3
 # What is passed on: `make test ARGS=tests/house`, `make bench NAME=ownership ARGS=--quick`, `make run ARGS="--config my.toml"`.
 ARGS ?=
 NAME ?= ownership
-PIN := .venv/boot/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11
+PIN := "$(VENV)/boot/bin/uv" pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 LOCK := $(PIN) pyproject.toml --extra all --no-emit-package argosy
 
 .DEFAULT_GOAL := help
@@ -18,10 +20,10 @@ help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup:  ## the developers' environment in .venv (at once when nothing changed)
-	@$(ENV) dev
+	@$(SETUP) dev "$(VENV)"
 
 run:  ## everything in one process, this repository indexed: argosy up .
-	@$(ENV) run
+	@$(SETUP) run "$(VENV)"
 	@$(BIN)/argosy up $(or $(ARGS),.)
 
 # Bytecode is kept, whatever the environment says: hundreds of processes are started, and each would compile what it imports.
@@ -50,5 +52,5 @@ lock: setup  ## new pins in requirements/, from pyproject.toml and peers.in
 	@$(PIN) requirements/peers.in -o requirements/peers.txt
 
 clean:  ## back to a fresh clone
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	@rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

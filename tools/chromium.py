@@ -100,7 +100,7 @@ def _install(passing: Path, browser: Path) -> None:
     _run(["node", "-e", UNPACK, str(program / "bin"), str(browser)], timeout_s=UNPACK_S_MAX)
     for packed in sorted(browser.glob("*.tar")):
         with tarfile.open(packed) as archive:
-            archive.extractall(browser / "fonts" if packed.stem == "fonts" else browser, filter="data")
+            _unpack(archive, browser / "fonts" if packed.stem == "fonts" else browser)
         packed.unlink()
     for font in sorted(fonts.rglob("DejaVuSansMono*.ttf")):
         shutil.copy(font, browser / "fonts")
@@ -117,8 +117,25 @@ def _fetched(package: str, passing: Path) -> Path:
     if found != PACKAGES[package]:
         raise RuntimeError(f"{package} has the hash {found}, not {PACKAGES[package]}: do not use it, {ADVICE}")
     with tarfile.open(packed) as archive:
-        archive.extractall(place, filter="data")
+        _unpack(archive, place)
     return place / "package"
+
+
+def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """Writes nothing outside the folder. Before 3.11.4 Python lacks the filter, and the names are checked here."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    for member in archive.getmembers():
+        target = (folder / member.name).resolve()
+        is_plain = member.isfile() or member.isdir() or _is_link_within(member, target, folder)
+        if not is_plain or not target.is_relative_to(folder.resolve()):
+            raise RuntimeError(f"{member.name!r} would be unpacked outside its folder: do not use the archive")
+    archive.extractall(folder)
+
+
+def _is_link_within(member: tarfile.TarInfo, target: Path, folder: Path) -> bool:
+    return member.issym() and (target.parent / member.linkname).resolve().is_relative_to(folder.resolve())
 
 
 def _run(command: list[str], *, timeout_s: float) -> None:

@@ -12,15 +12,22 @@ from argosy.base.backends.servers import Valkey
 from argosy.base.errors import Invalid, Unavailable
 from argosy.bench.harness import Bench
 from argosy.bench.jobs import figures, peers, polling, racing, run, waiting
+from argosy.bench.jobs.broker import broker_in
 from argosy.bench.jobs.contenders.counting import Count
 from argosy.bench.jobs.enqueueing import as_fast_as_they_go
 from argosy.bench.jobs.racing import Contender
 from argosy.bench.jobs.run import FULL, QUICK, Plan, jobs
+from argosy.jobs.sdk import JobsClient
+from argosy.jobs.sdk.calls import SILO, Call
+from argosy.jobs.sdk.grpc import GrpcLinks
+from argosy.jobs.silo import silo_pb2 as silo
 
 TINY = Plan(
     enqueue_s=0.1, lone=3, raced=20, races=1, due=5, pollers=20, polls=1, waiting=3_000, leases=5, openings=1,
     noisy=300, quiet=2, fairs=1,
 )  # fmt: skip
+
+FLUSH = Call(SILO, "FlushShard", silo.FlushShardResponse)
 
 # A contender whose worker runs a job for each line in a file, which its producer writes.
 RIVAL = """
@@ -56,6 +63,19 @@ async def measured(only: str) -> dict[str, float]:
     await jobs(bench)
     assert [(result.figure.id, result.error) for result in bench.results if result.value is None] == []
     return {result.figure.id: result.value or 0.0 for result in bench.results}
+
+
+@pytest.mark.timeout(120)
+async def test_the_broker_is_ready_when_every_shard_answers(tmp_path: Path) -> None:
+    """A call that is not repeated, as the benchmark sends it: it must not find a shard that is still being opened."""
+    async with broker_in(tmp_path / "broker", jobs_shards=64) as (_, address), JobsClient.connect(address) as client:
+        links = GrpcLinks()
+        shards = await client.shards()
+        for place in shards:
+            request = silo.FlushShardRequest(shard=place.id)
+            await links.link(place.address).call(FLUSH, request, timeout_s=10.0, headers={})
+        await links.close()
+    assert len(shards) == 64
 
 
 @pytest.mark.timeout(120)

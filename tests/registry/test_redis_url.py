@@ -31,6 +31,12 @@ def test_sentinels_are_several_and_name_a_service() -> None:
     assert target.password == "pw"
 
 
+def test_sentinels_may_have_ipv6_addresses() -> None:
+    target = parse("redis+sentinel://:pw@[::1]:1,[fe80::1],h/main")
+    assert target.hosts == (("::1", 1), ("fe80::1", 26379), ("h", 26379))
+    assert (target.service, target.password) == ("main", "pw")
+
+
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
@@ -38,6 +44,8 @@ def test_sentinels_are_several_and_name_a_service() -> None:
         ("redis://:secret@x/one", "database is a number"),
         ("redis://:secret@x:port", "not a Redis URL"),
         ("redis://:secret@a,b", "several servers"),
+        ("redis://:secret@[::1", "not a Redis URL"),
+        ("redis://:secret@[::1]:1,[::2]:2", "several servers"),
         ("redis://:secret@a?timeout=3", "unknown option 'timeout'"),
         ("redis+sentinel://:secret@a", "which service"),
         ("rediss://:secret@a?ssl_ca_certs=nowhere.pem", "cannot be read"),

@@ -17,7 +17,7 @@ from argosy.throttle import Config, FairThrottle, Outcome
 from argosy.throttle import metrics as m
 from argosy.throttle.backends.opening import open_rows
 from argosy.throttle.backends.redis_keys import Keys
-from argosy.throttle.backends.redis_routes import routes
+from argosy.throttle.backends.redis_routes import routes, shown
 from argosy.throttle.ports import Cell, Order, Push
 from argosy.throttle.rows import rules_of
 from argosy.throttle.settings import ThrottleSettings
@@ -398,5 +398,14 @@ def test_nothing_connects_before_it_is_used(scheme: str) -> None:
     sentinel = routes("redis+sentinel://nowhere.invalid,elsewhere.invalid:1/service/3", timeout_s=0.1)
     sentinel.forget()
     sentinel.close()
+
+
+@pytest.mark.parametrize("url", ["redis+cluster://user:pw@[::1]:1,[::2]:2", "redis+sentinel://[::1]:1,[::2],h:3/service"])
+def test_several_hosts_may_have_ipv6_addresses(url: str) -> None:
+    way = routes(url, timeout_s=0.1)
+    way.close()
+    assert shown(url) == url.replace("user:pw@", "")
+    with pytest.raises(Invalid, match="is not a Redis URL"):
+        routes(url.replace("[::2]", "[::2"), timeout_s=0.1)
     with pytest.raises(Invalid, match=r"throttle\.store"):
         Sharing.open(FairThrottle(), ThrottleSettings())

@@ -96,11 +96,13 @@ async def served_http(limiter: RateLimiter, *, tls: ssl.SSLContext | None = None
     server = await asyncio.get_running_loop().create_server(
         lambda: config.http_protocol_class(config=config, server_state=state, app_state={}), sock=listener, ssl=tls
     )
-    yield f"http{'s' if tls else ''}://{HOST}:{listener.getsockname()[1]}"
-    server.close()
-    for connection in list(state.connections):
-        connection.shutdown()
-    await server.wait_closed()
+    try:
+        yield f"http{'s' if tls else ''}://{HOST}:{listener.getsockname()[1]}"
+    finally:
+        server.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        await server.wait_closed()
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import redis
 
 from argosy.base.errors import Invalid, Unavailable
 from argosy.throttle.limits.backends.redis import RedisLimiter
-from argosy.throttle.limits.backends.redis_routes import routes
+from argosy.throttle.limits.backends.redis_routes import routes, shown
 from tests.servers.valkey import Valkey, free_port
 from tests.throttle.groups import cluster, cluster_url
 from tests.throttle.limits.stage import HandClock, redis_limiter, request
@@ -87,3 +87,11 @@ async def test_a_cluster_that_is_away_is_unavailable_and_its_login_is_not_told(c
 def test_a_wrong_port_is_refused_at_once() -> None:
     with pytest.raises(Invalid, match="is not a Redis URL"):
         routes("redis+cluster://user:hidden@host:port", timeout_s=1.0)
+
+
+async def test_the_nodes_of_a_cluster_may_have_ipv6_addresses() -> None:
+    url = "redis+cluster://user:hidden@[::1]:1,[::2]:2"
+    await routes(url, timeout_s=1.0).close()
+    assert shown(url) == "redis+cluster://[::1]:1,[::2]:2"
+    with pytest.raises(Invalid, match="is not a Redis URL"):
+        routes("redis+cluster://user:hidden@[::1]:1,[::2:2", timeout_s=1.0)

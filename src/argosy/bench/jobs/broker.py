@@ -8,6 +8,10 @@ from pathlib import Path
 from argosy.base.errors import ArgosyError
 from argosy.bench.fleet.members import UP_S_MAX, Member, until, until_seen
 from argosy.jobs.sdk import JobsClient
+from argosy.jobs.sdk.calls import SILO, Call
+from argosy.jobs.silo import silo_pb2 as silo
+
+NODE = Call(SILO, "GetNodeInfo", silo.GetNodeInfoResponse)
 
 
 @asynccontextmanager
@@ -25,11 +29,14 @@ async def broker_in(folder: Path, **settings: object) -> AsyncIterator[tuple[Mem
         async with JobsClient.connect(address) as client:
 
             async def is_served() -> bool:
+                """The map names a node from the moment it has the lease; the node lists a shard once it is open."""
                 try:
                     places = await client.shards()
+                    node = await client.router.call(address, NODE, silo.GetNodeInfoRequest())
                 except ArgosyError:
                     return False
-                return bool(places) and all(place.address for place in places)
+                served = {shard.shard_id for shard in node.owned_shards}
+                return bool(places) and all(place.address and place.id in served for place in places)
 
             await until_seen(is_served, UP_S_MAX, "all shards are served")
         yield member, address

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -28,6 +27,7 @@ from redis.exceptions import (
 
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.redact import redact
+from argosy.base.urls import split_url
 from argosy.ownership.backends.redis_keys import Keys, lua_names
 
 # The scheme says which server people run, and whether the wire is encrypted; the protocol is the same.
@@ -139,5 +139,5 @@ def _spoken(url: str) -> str:
 
 def _shown(url: str) -> str:
     """The server's name for people: no user, no password, no options."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from argosy.base.errors import Invalid
+from argosy.base.urls import split_url
 
 PORT = 6379
 SENTINEL_PORT = 26379
@@ -50,7 +51,7 @@ class Target:
 
 def parse(url: str) -> Target:
     """The target of a URL; Invalid, without its secrets, if it is none."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     login, _, places = parts.netloc.rpartition("@")
     name = f"{parts.scheme}://{places}{parts.path}"
     if parts.scheme not in SCHEMES:

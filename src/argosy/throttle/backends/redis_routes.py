@@ -19,6 +19,7 @@ from redis.sentinel import Sentinel
 
 from argosy.base.errors import Invalid
 from argosy.base.redact import redact
+from argosy.base.urls import split_url
 
 PLAIN = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
 CLUSTER = {"redis+cluster": False, "rediss+cluster": True}
@@ -58,7 +59,7 @@ def routes(url: str, *, timeout_s: float) -> Routes:
 
 def shown(url: str) -> str:
     """The server's name for people: no user, no password, no options."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
@@ -83,7 +84,7 @@ class _Sentinels:
     """The primary, as the sentinels say; redis-py asks them again for each new connection."""
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
-        parts = urlsplit(url)
+        parts = split_url(url)
         path = [unquote(part) for part in parts.path.split("/")[1:] if part]
         if not path:
             raise ValueError("it does not say which service the sentinels watch: add /<service>")
@@ -109,7 +110,7 @@ class _Cluster:
     """A cluster: its map is read when first needed, and again when it turned out to be wrong."""
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
-        parts = urlsplit(url)
+        parts = split_url(url)
         hosts = _hosts(parts.netloc, PORT)
         self._nodes = [ClusterNode(host, port) for host, port in hosts]  # type: ignore[no-untyped-call]
         options = {name: value for name, value in options.items() if name != "retry"}

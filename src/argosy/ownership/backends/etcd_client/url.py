@@ -9,10 +9,11 @@ User and password are percent-encoded where they hold one of `:/?#@,`. Neither `
 
 from dataclasses import dataclass, field
 from typing import Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from argosy.base.errors import Invalid
 from argosy.base.redact import redact
+from argosy.base.urls import split_url
 
 PORT_DEFAULT = 2379
 _SCHEMES = {"etcd": False, "etcds": True}
@@ -34,8 +35,8 @@ class EtcdUrl:
 
     @classmethod
     def parse(cls, text: str) -> Self:
+        parts = split_url(text)
         try:
-            parts = urlsplit(text)
             options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         except ValueError as error:
             raise Invalid(f"{redact(text)!r} is not an etcd URL: write etcd://host:port or etcds://…") from error

@@ -23,7 +23,9 @@ class BucketFile:
     def __init__(self, path: Path, *, lock_wait_s: float = LOCK_WAIT_S) -> None:
         self.path = path
         try:
-            self._connection = sqlite3.connect(path, lock_wait_s, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                path, timeout=lock_wait_s, isolation_level=None, check_same_thread=False
+            )
         except sqlite3.Error as error:
             raise Unavailable(f"cannot open {path}: {error}: does its folder exist, and may we write there?") from error
         try:

@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 
 from argosy.base.errors import Invalid
 from argosy.base.redact import redact
+from argosy.base.urls import bracketed, split_url
 
 # The scheme says which server people run, and whether the wire is encrypted; the protocol is the same.
 SCHEMES = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
@@ -42,14 +43,14 @@ def routes(url: str, *, timeout_s: float) -> Routes:
     try:
         if scheme in SCHEMES:
             return _Single(_client(f"{SCHEMES[scheme]}://{rest}", timeout_s))
-        return _Cluster(CLUSTER_SCHEMES[scheme], urlsplit(url).netloc, timeout_s)
+        return _Cluster(CLUSTER_SCHEMES[scheme], split_url(url).netloc, timeout_s)
     except ValueError as error:
         raise Invalid(f"{shown(url)} is not a Redis URL: {redact(str(error))}") from error
 
 
 def shown(url: str) -> str:
     """The server's name for people: no user, no password, no options."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
@@ -89,10 +90,11 @@ class _Cluster:
         if self._map is None:
             await self._read_map()
         assert self._map is not None
-        name = self._map.get_node_from_key(key).name  # type: ignore[union-attr]
-        if name not in self._nodes:
-            self._nodes[name] = _client(f"{self._prefix}{name}", self._timeout_s)
-        return self._nodes[name]
+        node = self._map.get_node_from_key(key)
+        assert node is not None     # the map covers every slot, or reading it failed
+        if node.name not in self._nodes:
+            self._nodes[node.name] = _client(f"{self._prefix}{bracketed(node.host)}:{node.port}", self._timeout_s)
+        return self._nodes[node.name]
 
     async def _read_map(self) -> None:
         read = RedisCluster(
