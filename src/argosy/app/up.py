@@ -74,10 +74,9 @@ def run_up(loaded: Loaded, addresses: Sequence[Address], options: UpOptions) -> 
         up = _open(loaded, addresses, options, closing)
         try:
             up.start()
-        except BaseException:
-            if not up.is_up:
+        finally:
+            if not up.is_up:        # an error, or a signal
                 up.discard()
-            raise
 
 
 def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, closing: ExitStack) -> "_Up":
