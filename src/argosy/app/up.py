@@ -74,10 +74,9 @@ def run_up(loaded: Loaded, addresses: Sequence[Address], options: UpOptions) -> 
         up = _open(loaded, addresses, options, closing)
         try:
             up.start()
-        except BaseException:
-            if not up.is_up:
+        finally:
+            if not up.is_up:        # an error, or a signal
                 up.discard()
-            raise
 
 
 def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, closing: ExitStack) -> "_Up":
@@ -92,6 +91,11 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
     closing.callback(port.listener.close)
     if port.note:
         _notify(loaded, port.note)
+    listeners = {"node.port": port.listener}
+    if advertises(loaded):
+        listeners[INDEXER_PORT] = closing.enter_context(_open_indexer_port(loaded))
+        loaded = with_content_index(loaded, listeners[INDEXER_PORT].getsockname()[1])
+    # Last, so that nothing fails between its creation and the run, which discards it.
     working_set = closing.enter_context(_open_working_set(data, addresses, options))
     node = replace(node, port=port.listener.getsockname()[1], data_dir=str(working_set.directory))
     loaded = loaded.changed(
@@ -102,10 +106,6 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
         }
     )
     loaded = _with_catalog_of(with_state_dir(loaded, str(working_set.directory)), data, addresses, options)
-    listeners = {"node.port": port.listener}
-    if advertises(loaded):
-        listeners[INDEXER_PORT] = closing.enter_context(_open_indexer_port(loaded))
-        loaded = with_content_index(loaded, listeners[INDEXER_PORT].getsockname()[1])
     return _Up(loaded, addresses, options, listeners, working_set, data)
 
 
