@@ -67,7 +67,7 @@ def with_keys(endpoint: str) -> ShardStoreSettings:
     return ShardStoreSettings(s3_endpoint=endpoint, s3_access_key_id="id", s3_secret_access_key="top-secret")
 
 
-async def use_everything(url: str, settings: ShardStoreSettings, environ: dict[str, str]) -> None:
+async def check_access(url: str, settings: ShardStoreSettings, environ: dict[str, str]) -> None:
     """The probe, SlateDB, a listing, a clone and the map of shards, all with the same credentials."""
     store = await ShardStore.open(url, settings, environ=environ)
     rows = await store.shard("one")
@@ -97,7 +97,7 @@ async def test_static_keys_with_a_session_token_are_enough(guarded: tuple[Guarde
         s3_endpoint=server.endpoint, s3_access_key_id=keys.access_key_id,
         s3_secret_access_key=keys.secret_access_key, s3_session_token=keys.session_token,
     )  # fmt: skip
-    await use_everything(f"{server.url}/keys", settings, {})
+    await check_access(f"{server.url}/keys", settings, {})
 
 
 async def test_keys_of_the_environment_are_enough(guarded: tuple[GuardedS3, S3Keys]) -> None:
@@ -106,14 +106,14 @@ async def test_keys_of_the_environment_are_enough(guarded: tuple[GuardedS3, S3Ke
         "AWS_ENDPOINT_URL": server.endpoint, "AWS_ACCESS_KEY_ID": keys.access_key_id,
         "AWS_SECRET_ACCESS_KEY": keys.secret_access_key, "AWS_SESSION_TOKEN": keys.session_token,
     }  # fmt: skip
-    await use_everything(f"{server.url}/environment", ShardStoreSettings(), environ)
+    await check_access(f"{server.url}/environment", ShardStoreSettings(), environ)
 
 
 async def test_the_role_of_an_instance_is_enough(
     guarded: tuple[GuardedS3, S3Keys], credentials: CredentialsServer
 ) -> None:
     settings = ShardStoreSettings(s3_endpoint=guarded[0].endpoint)
-    await use_everything(f"{guarded[0].url}/instance", settings, {"AWS_METADATA_ENDPOINT": credentials.url})
+    await check_access(f"{guarded[0].url}/instance", settings, {"AWS_METADATA_ENDPOINT": credentials.url})
     assert {shown for _, shown in credentials.requests} == {METADATA_TOKEN}
 
 
@@ -126,7 +126,7 @@ async def test_the_role_of_a_container_is_enough(
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token"),
     }
     settings = ShardStoreSettings(s3_endpoint=guarded[0].endpoint)
-    await use_everything(f"{guarded[0].url}/container", settings, environ)
+    await check_access(f"{guarded[0].url}/container", settings, environ)
     assert set(credentials.requests) == {("/v1/credentials", TOKEN)}
 
 
@@ -220,13 +220,13 @@ async def test_the_environment_changes_nothing_that_was_set(
         "AWS_SKIP_SIGNATURE": "true", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true", "AWS_REGION": "eu-west-1",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    await use_everything(f"{s3_server.url}/set", s3_server.settings(), {})
+    await check_access(f"{s3_server.url}/set", s3_server.settings(), {})
     server, keys = guarded
     settings = ShardStoreSettings(
         s3_endpoint=server.endpoint, s3_access_key_id=keys.access_key_id,
         s3_secret_access_key=keys.secret_access_key, s3_session_token=keys.session_token, s3_region="us-east-1",
     )  # fmt: skip
-    await use_everything(f"{server.url}/set", settings, {})
+    await check_access(f"{server.url}/set", settings, {})
 
 
 def test_settings_outrank_the_customary_variables() -> None:

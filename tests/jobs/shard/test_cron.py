@@ -50,6 +50,7 @@ def test_a_schedule_comes_round(cron: str, found: list[str]) -> None:
 def test_a_skipped_time_runs_when_the_clocks_have_moved() -> None:
     # In Berlin 02:00 became 03:00 on 31 March 2024, at 01:00 UTC.
     assert rounds("30 2 * * *", "2024-03-30T12:00:00", 2, BERLIN) == ["03-31 01:00", "04-01 00:30"]
+    assert rounds("15,45 2 * * *", "2024-03-30T12:00:00", 2, BERLIN) == ["03-31 01:00", "04-01 00:15"]
 
 
 def test_a_skipped_time_of_a_schedule_for_every_minute_does_not_run() -> None:
