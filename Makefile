@@ -27,7 +27,8 @@ run:  ## everything in one process, this repository indexed: argosy up .
 	@$(BIN)/argosy up $(or $(ARGS),.)
 
 # Bytecode is kept, whatever the environment says: hundreds of processes are started, and each would compile what it imports.
-test: setup  ## all tests, with a real Valkey and a real etcd
+test: setup  ## all tests, with a real Valkey and real etcds
+	@$(BIN)/python tools/etcd.py >/dev/null
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 fuzz: setup  ## the decoders of the content index, fed with noise for FUZZ_SECONDS (60)
@@ -46,10 +47,11 @@ bench: setup  ## one benchmark, beside its peers
 docs: setup  ## the generated pages under docs/reference
 	@$(BIN)/python tools/docs.py
 
-lock: setup  ## new pins in requirements/, from pyproject.toml and peers.in
+lock: setup  ## new pins in requirements/, from pyproject.toml and the .in files
 	@$(LOCK) -o requirements/run.txt
 	@$(LOCK) --group dev -o requirements/dev.txt
 	@$(PIN) requirements/peers.in -o requirements/peers.txt
+	@$(PIN) requirements/go.in -o requirements/go.txt
 
 clean:  ## back to a fresh clone
 	@rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -24,7 +24,7 @@ from argosy.jobs.silo import silo_pb2 as silo
 
 TINY = Plan(
     enqueue_s=0.1, lone=3, raced=20, races=1, due=5, pollers=20, polls=1, waiting=3_000, leases=5, openings=1,
-    noisy=300, quiet=2, fairs=1,
+    noisy=300, quiet=2, fairs=1, schedules=50, firings=1,
 )  # fmt: skip
 
 FLUSH = Call(SILO, "FlushShard", silo.FlushShardResponse)
@@ -120,6 +120,13 @@ async def test_due_jobs_reach_workers_that_wait() -> None:
 @pytest.mark.timeout(120)
 async def test_a_quiet_tenant_is_served_beside_a_noisy_one() -> None:
     assert (await measured("noisy."))["noisy.start"] > 0
+
+
+@pytest.mark.timeout(120)
+async def test_schedules_of_a_shard_fire_when_they_are_due() -> None:
+    found = await measured("schedules.")
+    assert found.keys() == {figure.id for figure in figures.SCHEDULES}
+    assert min(found["schedules.rate"], found["schedules.cpu"]) > 0
 
 
 @pytest.mark.timeout(120)

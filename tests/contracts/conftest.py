@@ -1,4 +1,4 @@
-"""The stores that the contract suites run on: one memory twin, one real Valkey and one real etcd per test process."""
+"""The stores that the contract suites run on: one memory twin, one real Valkey and two real etcds per test process."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -14,10 +14,19 @@ from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 from tests.contracts.registry_stage import registry_valkey, stage, store  # noqa: F401
 from tests.contracts.stage import OpenStore
-from tests.servers.etcd import Etcd
+from tests.servers.etcd import Etcd, NewEtcd
 from tests.servers.valkey import Valkey
 
-BACKENDS = ("memory", "valkey", "etcd")
+BACKENDS = ("memory", "valkey", "etcd", "new_etcd")       # 3.5.1 and 3.6
+
+
+BUILD_S_MAX = 1200              # the first test on the newer etcd may have to build it, beside other tests
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "[new_etcd" in item.nodeid:
+            item.add_marker(pytest.mark.timeout(BUILD_S_MAX))
 
 
 class Server(Protocol):
@@ -88,6 +97,12 @@ def valkey_server() -> Iterator[Valkey]:
 @pytest.fixture(scope="session")
 def etcd_server() -> Iterator[Etcd]:
     with Etcd() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def new_etcd_server() -> Iterator[NewEtcd]:
+    with NewEtcd() as server:
         yield server
 
 

@@ -1,13 +1,15 @@
-"""A real etcd server for tests: the one that the benches start, with what only tests do to it."""
+"""Real etcd servers for tests: 3.5.1, which the benches start, and 3.6, with what only tests do to them."""
 
 import shutil
 import signal
 import subprocess
 
+from tools.etcd import find_etcd
+
 from argosy.base.backends import servers
 from argosy.base.backends.servers import free_ports, program
 
-__all__ = ["Etcd", "free_ports"]
+__all__ = ["Etcd", "NewEtcd", "free_ports"]
 
 CTL_S_MAX = 30.0
 
@@ -26,3 +28,10 @@ class Etcd(servers.Etcd):
         done = subprocess.run(command, capture_output=True, timeout=CTL_S_MAX, check=False, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+class NewEtcd(Etcd):
+    """etcd 3.6 or newer. A machine where there is none and none can be built is a failing test that says what to do."""
+
+    def _command(self) -> list[str]:
+        return [str(find_etcd()), *super()._command()[1:]]

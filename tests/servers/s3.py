@@ -1,9 +1,14 @@
 """A real S3 server for tests, on this machine's loopback. It forgets everything when it ends."""
 
 import http.client
+import json
 import sys
+from typing import Any
+
+import boto3
 
 from argosy.base.backends.servers import HOST, Server, exchange
+from argosy.jobs.backends.s3 import S3Keys
 from argosy.jobs.backends.settings import ShardStoreSettings
 
 BUCKET = "argosy-test"
@@ -40,3 +45,24 @@ class S3(Server):
 
     def _answers(self) -> bool:
         return exchange(self.port, b"GET /moto-api/ HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200")
+
+
+class GuardedS3(S3):
+    """It checks signatures and rights; one role may do everything, and `assume_role` gives its credentials."""
+
+    OPEN_CALLS = 4      # without keys: the bucket is created, then the role, its policy, its credentials
+
+    def assume_role(self) -> S3Keys:
+        iam, sts = self._client("iam"), self._client("sts")
+        policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+        role = iam.create_role(RoleName="test-role", AssumeRolePolicyDocument=json.dumps(policy))["Role"]["Arn"]
+        iam.put_role_policy(RoleName="test-role", PolicyName="s3", PolicyDocument=json.dumps(policy))
+        found = sts.assume_role(RoleArn=role, RoleSessionName="tests")["Credentials"]
+        return S3Keys(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
+
+    def _command(self) -> list[str]:
+        return ["env", f"INITIAL_NO_AUTH_ACTION_COUNT={self.OPEN_CALLS}", *super()._command()]
+
+    def _client(self, service: str) -> Any:
+        keys = {"aws_access_key_id": "nobody", "aws_secret_access_key": "none", "region_name": "us-east-1"}
+        return boto3.client(service, endpoint_url=self.endpoint, **keys)

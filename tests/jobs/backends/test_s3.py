@@ -1,19 +1,26 @@
-"""What is asked of S3 directly: are puts conditional, and which shards are there."""
+"""S3 by obstore: are puts conditional, which shards exist, whose credentials are used, and what errors say."""
 
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
-from argosy.base.errors import Invalid, Unavailable
+from argosy.base.errors import Conflict, Invalid, Unavailable
+from argosy.base.kv import Batch
+from argosy.jobs.backends import s3
 from argosy.jobs.backends.opening import ShardStore
-from argosy.jobs.backends.s3 import REGION_DEFAULT, Bucket, bucket_of
-from argosy.jobs.backends.s3_signing import S3Keys
+from argosy.jobs.backends.s3 import REGION_DEFAULT, Bucket, S3Keys, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
-from tests.servers.s3 import BUCKET, S3
+from argosy.jobs.cluster.backends.maps import maps_at
+from tests.servers.aws_credentials import METADATA_TOKEN, CredentialsServer, serve_credentials
+from tests.servers.s3 import BUCKET, S3, GuardedS3
 
-NO_KEYS = S3Keys("", "")
+NOWHERE = "http://127.0.0.1:1"
+TOKEN = "web-identity-token"
 
 
 class Careless(BaseHTTPRequestHandler):
@@ -22,6 +29,7 @@ class Careless(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
         self.send_response(200)
+        self.send_header("etag", '"x"')
         self.end_headers()
 
     def do_DELETE(self) -> None:
@@ -29,7 +37,7 @@ class Careless(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Prints nothing."""
 
 
 @pytest.fixture
@@ -43,8 +51,32 @@ def careless() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[tuple[GuardedS3, S3Keys]]:
+    with GuardedS3() as server:
+        yield server, server.assume_role()
+
+
+@pytest.fixture
+def credentials(guarded: tuple[GuardedS3, S3Keys]) -> Iterator[CredentialsServer]:
+    with serve_credentials(guarded[1]) as server:
+        yield server
+
+
 def with_keys(endpoint: str) -> ShardStoreSettings:
-    return ShardStoreSettings(s3_endpoint=endpoint, s3_access_key_id="id", s3_secret_access_key="secret")
+    return ShardStoreSettings(s3_endpoint=endpoint, s3_access_key_id="id", s3_secret_access_key="top-secret")
+
+
+async def check_access(url: str, settings: ShardStoreSettings, environ: dict[str, str]) -> None:
+    """The probe, SlateDB, a listing, a clone and the map of shards, all with the same credentials."""
+    store = await ShardStore.open(url, settings, environ=environ)
+    rows = await store.shard("one")
+    await rows.write(Batch().put(b"key", b"value"))
+    await rows.close()
+    await store.clone("one", "two")
+    assert await store.shards() == ["one", "two"]
+    assert await maps_at(url, settings, environ).newest() is None
+    await store.close()
 
 
 async def test_an_s3_that_ignores_conditions_is_refused(careless: str) -> None:
@@ -55,33 +87,146 @@ async def test_an_s3_that_ignores_conditions_is_refused(careless: str) -> None:
 async def test_an_s3_that_honours_conditions_is_accepted_and_left_clean(s3_server: S3) -> None:
     store = await ShardStore.open(f"{s3_server.url}/clean", s3_server.settings())
     assert await store.shards() == []
-    bucket = Bucket(BUCKET, REGION_DEFAULT, s3_server.endpoint, S3Keys("id", "secret"))
-    left = await bucket._ask("GET", "", query={"list-type": "2", "prefix": "clean/"})
-    assert b"<Key>" not in left.body
+    assert await bucket_of(BUCKET, s3_server.settings(), {}).list_folder("clean/") == ([], [])
     await store.close()
 
 
-async def test_a_bucket_that_is_not_there_is_told(s3_server: S3) -> None:
-    with pytest.raises(Invalid, match="404 NoSuchBucket"):
+async def test_static_keys_with_a_session_token_are_enough(guarded: tuple[GuardedS3, S3Keys]) -> None:
+    server, keys = guarded
+    settings = ShardStoreSettings(
+        s3_endpoint=server.endpoint, s3_access_key_id=keys.access_key_id,
+        s3_secret_access_key=keys.secret_access_key, s3_session_token=keys.session_token,
+    )  # fmt: skip
+    await check_access(f"{server.url}/keys", settings, {})
+
+
+async def test_keys_of_the_environment_are_enough(guarded: tuple[GuardedS3, S3Keys]) -> None:
+    server, keys = guarded
+    environ = {
+        "AWS_ENDPOINT_URL": server.endpoint, "AWS_ACCESS_KEY_ID": keys.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": keys.secret_access_key, "AWS_SESSION_TOKEN": keys.session_token,
+    }  # fmt: skip
+    await check_access(f"{server.url}/environment", ShardStoreSettings(), environ)
+
+
+async def test_the_role_of_an_instance_is_enough(
+    guarded: tuple[GuardedS3, S3Keys], credentials: CredentialsServer
+) -> None:
+    settings = ShardStoreSettings(s3_endpoint=guarded[0].endpoint)
+    await check_access(f"{guarded[0].url}/instance", settings, {"AWS_METADATA_ENDPOINT": credentials.url})
+    assert {shown for _, shown in credentials.requests} == {METADATA_TOKEN}
+
+
+async def test_the_role_of_a_container_is_enough(
+    guarded: tuple[GuardedS3, S3Keys], credentials: CredentialsServer, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    environ = {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{credentials.url}/v1/credentials",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token"),
+    }
+    settings = ShardStoreSettings(s3_endpoint=guarded[0].endpoint)
+    await check_access(f"{guarded[0].url}/container", settings, environ)
+    assert set(credentials.requests) == {("/v1/credentials", TOKEN)}
+
+
+async def test_a_web_identity_is_shown_to_the_token_service(s3_server: S3, tmp_path: Path) -> None:
+    """The client talks https only to the token service, so here its refusal of another scheme shows who was asked."""
+    (tmp_path / "token").write_text("web-identity-token")
+    environ = {
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"), "AWS_ENDPOINT_URL_STS": NOWHERE,
+        "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/test-role", "AWS_ROLE_SESSION_NAME": "argosy",
+    }  # fmt: skip
+    settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
+    with pytest.raises(Unavailable, match="no credentials for s3://argosy-test: the token service answered nothing"):
+        await ShardStore.open(s3_server.url, settings, environ=environ)
+    assert bucket_of(BUCKET, settings, environ).client_config().items() >= {
+        "aws_web_identity_token_file": str(tmp_path / "token"), "aws_role_session_name": "argosy"
+    }.items()  # fmt: skip
+
+
+async def test_wrong_keys_are_refused_without_showing_them(guarded: tuple[GuardedS3, S3Keys]) -> None:
+    server, keys = guarded
+    with pytest.raises(Invalid, match="403 InvalidAccessKeyId: check that the bucket exists") as caught:
+        await ShardStore.open(server.url, with_keys(server.endpoint))
+    assert "top-secret" not in str(caught.value)
+    wrong = replace(
+        with_keys(server.endpoint), s3_access_key_id=keys.access_key_id, s3_session_token=keys.session_token
+    )
+    with pytest.raises(Invalid, match="403 SignatureDoesNotMatch") as caught:
+        await ShardStore.open(server.url, wrong)
+    assert "top-secret" not in str(caught.value)
+
+
+async def test_a_missing_bucket_is_named_whatever_is_done(s3_server: S3) -> None:
+    with pytest.raises(Invalid, match="a put in bucket no-such-bucket with 404 NoSuchBucket"):
         await ShardStore.open("s3://no-such-bucket/jobs", s3_server.settings())
+    bucket = bucket_of("no-such-bucket", s3_server.settings(), {})
+    for call in (bucket.read("a"), bucket.list_folder("a/"), bucket.create("a", b"")):
+        with pytest.raises(Invalid, match="404 NoSuchBucket"):
+            await call
 
 
-async def test_an_s3_that_cannot_be_reached_is_unavailable(careless: str) -> None:
-    with pytest.raises(Unavailable, match="cannot be reached"):
-        await ShardStore.open("s3://some-bucket", with_keys("http://127.0.0.1:1"))
+async def test_an_s3_that_cannot_be_reached_is_unavailable_soon() -> None:
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match=r"S3 at http://127\.0\.0\.1:1 is not reachable: check s3_endpoint"):
+        await ShardStore.open("s3://some-bucket", with_keys(NOWHERE))
+    assert time.monotonic() - began < s3.CALL_S_MAX
 
 
-async def test_without_keys_nothing_is_tried_and_the_error_says_what_to_set() -> None:
-    with pytest.raises(Invalid, match="s3_access_key_id"):
-        await ShardStore.open("s3://some-bucket")
+async def test_an_s3_that_does_not_answer_is_given_up(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "REQUEST_S_MAX", 0.2)
+    bucket = bucket_of(BUCKET, s3_server.settings(), {})
+    s3_server.pause()
+    try:
+        with pytest.raises(Unavailable, match="not reachable"):
+            await bucket.read("a")
+        monkeypatch.setattr(s3, "CALL_S_MAX", 0.1)
+        with pytest.raises(Unavailable, match=r"did not finish a read within 0\.1 s"):
+            await bucket.read("a")
+    finally:
+        s3_server.resume()
 
 
-async def test_whoever_trusts_an_s3_may_skip_the_probe(careless: str) -> None:
-    settings = ShardStoreSettings(s3_endpoint=careless, s3_probe="never")
-    store = await ShardStore.open("s3://some-bucket", settings)
-    with pytest.raises(Invalid, match="needs keys"):
-        await store.shards()
+async def test_without_keys_or_a_role_the_error_says_what_to_set(s3_server: S3) -> None:
+    settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
+    with pytest.raises(Unavailable, match=r"no credentials for s3://argosy-test: .*; set s3_access_key_id"):
+        await ShardStore.open(s3_server.url, settings, environ={"AWS_METADATA_ENDPOINT": NOWHERE})
+
+
+async def test_a_token_file_that_is_missing_is_reported(s3_server: S3, tmp_path: Path) -> None:
+    environ = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "absent"), "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"}
+    settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
+    with pytest.raises(Unavailable, match=r"a put in s3://argosy-test failed: .*absent"):
+        await ShardStore.open(s3_server.url, settings, environ=environ)
+
+
+def test_half_a_pair_of_keys_is_refused() -> None:
+    with pytest.raises(Invalid, match="belong together"):
+        bucket_of("bucket", ShardStoreSettings(), {"AWS_ACCESS_KEY_ID": "id"})
+
+
+async def test_the_probe_can_be_left_out(careless: str) -> None:
+    store = await ShardStore.open("s3://some-bucket", replace(with_keys(careless), s3_probe="never"))
     await store.close()
+
+
+async def test_the_environment_changes_nothing_that_was_set(
+    guarded: tuple[GuardedS3, S3Keys], s3_server: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """obstore reads the process's variables by itself, SlateDB does not: both must end up at the same place."""
+    for name, value in {
+        "AWS_ENDPOINT_URL_S3": NOWHERE, "AWS_ENDPOINT": NOWHERE, "AWS_SESSION_TOKEN": "stale", "AWS_BUCKET": "other",
+        "AWS_SKIP_SIGNATURE": "true", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true", "AWS_REGION": "eu-west-1",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    await check_access(f"{s3_server.url}/set", s3_server.settings(), {})
+    server, keys = guarded
+    settings = ShardStoreSettings(
+        s3_endpoint=server.endpoint, s3_access_key_id=keys.access_key_id,
+        s3_secret_access_key=keys.secret_access_key, s3_session_token=keys.session_token, s3_region="us-east-1",
+    )  # fmt: skip
+    await check_access(f"{server.url}/set", settings, {})
 
 
 def test_settings_outrank_the_customary_variables() -> None:
@@ -89,12 +234,12 @@ def test_settings_outrank_the_customary_variables() -> None:
         "AWS_ACCESS_KEY_ID": "env-id", "AWS_SECRET_ACCESS_KEY": "env-secret", "AWS_REGION": "eu-west-1",
         "AWS_ENDPOINT": "http://localhost:9000/",
     }  # fmt: skip
-    from_environ = bucket_of("bucket", endpoint="", region="", keys=NO_KEYS, environ=environ)
+    from_environ = bucket_of("bucket", ShardStoreSettings(), environ)
     assert from_environ == Bucket("bucket", "eu-west-1", "http://localhost:9000", S3Keys("env-id", "env-secret"))
-    keys = S3Keys("id", "secret")
-    chosen = bucket_of("bucket", endpoint="https://s3.example", region="here", keys=keys, environ=environ)
-    assert chosen == Bucket("bucket", "here", "https://s3.example", keys)
-    assert bucket_of("bucket", endpoint="", region="", keys=NO_KEYS, environ={}).keys is None
+    settings = replace(with_keys("https://s3.example"), s3_region="here")
+    chosen = bucket_of("bucket", settings, environ)
+    assert chosen == Bucket("bucket", "here", "https://s3.example", S3Keys("id", "top-secret"))
+    assert bucket_of("bucket", ShardStoreSettings(), {}) == Bucket("bucket", REGION_DEFAULT)
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a", "under_score", "-begins", "x" * 64])
@@ -103,11 +248,24 @@ def test_what_cannot_be_a_bucket_is_refused(name: str) -> None:
         Bucket(name, REGION_DEFAULT)
 
 
-async def test_a_listing_of_many_shards_is_read_page_by_page(s3_server: S3) -> None:
-    bucket = Bucket(BUCKET, REGION_DEFAULT, s3_server.endpoint, S3Keys("id", "secret"))
-    names = [f"shard-{number:04d}" for number in range(7)]
+async def test_a_listing_of_several_pages_is_whole(s3_server: S3) -> None:
+    bucket = bucket_of(BUCKET, s3_server.settings(), {})
+    names = [f"shard-{number:04d}" for number in range(1_005)]      # a page has a thousand
     for name in names:
-        await bucket._ask("PUT", f"many/{name}/manifest/1", body=b"1")
-    assert await bucket.folders("many/") == names
-    page = await bucket._ask("GET", "", query={"list-type": "2", "prefix": "many/", "delimiter": "/", "max-keys": "3"})
-    assert b"NextContinuationToken" in page.body, "this server pages as Amazon's does"
+        await bucket.create(f"many/{name}/manifest/1", b"1")
+    await bucket.create("many/shards-00000001.json", b"{}")
+    assert await bucket.list_folder("many/") == (names, ["shards-00000001.json"])
+
+
+async def test_an_object_is_created_once_and_read_back(s3_server: S3) -> None:
+    bucket = bucket_of(BUCKET, s3_server.settings(), {})
+    assert await bucket.read("once") is None
+    await bucket.create("once", b"first")
+    with pytest.raises(Conflict, match="s3://argosy-test/once exists"):
+        await bucket.create("once", b"second")
+    assert await bucket.read("once") == b"first"
+
+
+def test_keys_do_not_show_their_secret() -> None:
+    bucket = Bucket("bucket", REGION_DEFAULT, keys=S3Keys("id", "secret-key", "secret-token"))
+    assert "secret" not in repr(bucket)

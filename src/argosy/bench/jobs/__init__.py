@@ -9,6 +9,7 @@
     peers           the environment in which the others live
     polling         how soon a due job is leased while a thousand workers wait
     waiting         a shard with very many waiting jobs: opening, memory, leasing
-    shard_program   what `waiting` runs in processes of their own
+    schedules       ten thousand minutely schedules of one shard, all due at once
+    shard_program   what `waiting` and `schedules` run in processes of their own
     fairness        a tenant's job beside another tenant's hundred thousand
 """

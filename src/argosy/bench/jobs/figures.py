@@ -21,6 +21,11 @@ DUE_P50 = Figure("due.p50", "ms", "lower")
 DUE_P99 = Figure("due.p99", "ms", "lower", goal=100)
 DUES = (DUE_P50, DUE_P99)
 
+SCHEDULES_RATE = Figure("schedules.rate", "firings/s", "higher", goal=167)      # 10,000 in a minute
+SCHEDULES_CPU = Figure("schedules.cpu", "µs/firing", "lower")
+SCHEDULES_STALL = Figure("schedules.stall", "ms", "lower")
+SCHEDULES = (SCHEDULES_RATE, SCHEDULES_CPU, SCHEDULES_STALL)
+
 NOISY = Figure("noisy.start", "s", "lower", goal=1)
 
 BYTES = Figure("waiting.bytes_per_job", "bytes", "lower")

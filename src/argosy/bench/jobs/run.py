@@ -12,6 +12,7 @@ from argosy.bench.jobs.enqueueing import measure_enqueueing
 from argosy.bench.jobs.fairness import measure_fairness
 from argosy.bench.jobs.polling import measure_polling
 from argosy.bench.jobs.racing import measure_race
+from argosy.bench.jobs.schedules import measure_schedules
 from argosy.bench.jobs.waiting import measure_waiting
 
 
@@ -32,10 +33,12 @@ class Plan:
     noisy: int
     quiet: int
     fairs: int                          # repeats
+    schedules: int
+    firings: int                        # repeats
 
 
-FULL = Plan(5.0, 200, 5_000, 3, 200, figures.POLLERS, 3, 1_000_000, 300, 3, 100_000, 20, 3)
-QUICK = Plan(2.0, 50, 500, 3, 100, figures.POLLERS, 1, 100_000, 100, 1, 20_000, 10, 1)
+FULL = Plan(5.0, 200, 5_000, 3, 200, figures.POLLERS, 3, 1_000_000, 300, 3, 100_000, 20, 3, 10_000, 3)
+QUICK = Plan(2.0, 50, 500, 3, 100, figures.POLLERS, 1, 100_000, 100, 1, 20_000, 10, 1, 10_000, 1)
 
 
 async def jobs(bench: Bench) -> None:
@@ -48,6 +51,7 @@ async def jobs(bench: Bench) -> None:
             (figures.RACES, lambda: measure_race(bench, at, plan.raced, plan.races)),
             (figures.DUES, lambda: measure_polling(bench, at, plan.due, plan.polls, plan.pollers)),
             ((figures.NOISY,), lambda: measure_fairness(bench, at, plan.noisy, plan.quiet, plan.fairs)),
+            (figures.SCHEDULES, lambda: measure_schedules(bench, at, plan.schedules, plan.firings)),
             (
                 (figures.opened(plan.waiting), *figures.WAITS),
                 lambda: measure_waiting(bench, at, plan.waiting, plan.leases, plan.openings),

@@ -17,14 +17,12 @@ from slatedb.uniffi import ObjectStore, ObjectStoreBuilder, ObjectStoreType  # t
 
 from argosy.base import logs
 from argosy.base.errors import Invalid, Unavailable
-from argosy.jobs.backends.s3 import Bucket, bucket_of
-from argosy.jobs.backends.s3_signing import S3Keys
+from argosy.jobs.backends.s3 import REQUEST_S_MAX, Bucket, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
 from argosy.jobs.backends.syncing import FolderSync, mend
 
 SCHEMES = ("memory", "file", "s3")
-CLIENT_S_MAX = 5            # for one request of SlateDB to S3, before it is tried again
 
 _log = logs.get("jobs.slatedb")
 _PREFIX = re.compile(r"([A-Za-z0-9_=-][A-Za-z0-9_.=-]*/)*")
@@ -134,7 +132,8 @@ class BucketPlace(Place):
             await self._bucket.check_conditional_puts(self.prefix)
 
     async def shards(self) -> list[str]:
-        return await self._bucket.folders(self.prefix)
+        folders, _ = await self._bucket.list_folder(self.prefix)
+        return folders
 
 
 def place_of(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> Place:
@@ -151,10 +150,7 @@ def place_of(url: str, settings: ShardStoreSettings, environ: Mapping[str, str])
             prefix = f"{parts.path.strip('/')}/".lstrip("/")
             if not _PREFIX.fullmatch(prefix):
                 raise Invalid(f"the prefix {prefix!r} must be made of letters, digits and _ - . = between slashes")
-            keys = S3Keys(settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token)
-            bucket = bucket_of(
-                parts.netloc, endpoint=settings.s3_endpoint, region=settings.s3_region, keys=keys, environ=environ
-            )
+            bucket = bucket_of(parts.netloc, settings, environ)
             return BucketPlace(bucket, prefix, is_probed=settings.s3_probe == "always")
         case _:
             raise Invalid(f"{url[:80]!r} names no store for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX")
@@ -162,15 +158,9 @@ def place_of(url: str, settings: ShardStoreSettings, environ: Mapping[str, str])
 
 def _s3_objects(bucket: Bucket) -> ObjectStore:
     config = {
-        "bucket": bucket.name, "region": bucket.region,
-        "timeout": f"{CLIENT_S_MAX}s", "connect_timeout": f"{CLIENT_S_MAX}s",
+        **bucket.client_config(), "bucket": bucket.name, "allow_http": str(bucket.allows_http).lower(),
+        "timeout": f"{REQUEST_S_MAX}s", "connect_timeout": f"{REQUEST_S_MAX}s",
     }  # fmt: skip
-    if bucket.endpoint:
-        config |= {"endpoint": bucket.endpoint, "allow_http": str(bucket.endpoint.startswith("http://")).lower()}
-    if bucket.keys is not None:
-        config |= {"access_key_id": bucket.keys.access_key_id, "secret_access_key": bucket.keys.secret_access_key}
-        if bucket.keys.session_token:
-            config["session_token"] = bucket.keys.session_token
     builder = ObjectStoreBuilder(ObjectStoreType.S3)
     try:
         for name, value in config.items():

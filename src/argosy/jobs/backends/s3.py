@@ -1,42 +1,84 @@
-"""The little of S3 that SlateDB's binding does not offer: does this server honour conditional puts, and what is there.
+"""The S3 operations that SlateDB's binding does not offer, by obstore: conditional puts, reads and folder listings.
 
-SlateDB's safety against two writers rests on `If-None-Match: *` answering 412. Servers exist that ignore it and pass
-every sequential test all the same, so the header itself is tried, on an object of its own, before a store is opened.
+SlateDB's safety against two writers rests on `If-None-Match: *` answering 412. Some servers ignore that header and
+still pass every sequential test, so it is tried on an object of its own before a store is opened.
+
+obstore and SlateDB contain the same Rust client. `client_config` is what both are given, so that they use the same
+address and the same credentials: keys from the settings or the environment, otherwise the machine's role.
 """
 
 import asyncio
-import http.client
 import re
 import secrets
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from urllib.parse import quote, urlsplit
-from xml.etree import ElementTree
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast
+from urllib.parse import urlsplit
 
-from argosy.base.errors import Invalid, Unavailable
-from argosy.jobs.backends.s3_signing import S3Keys, query_string, signed
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import S3Store
 
-REQUEST_S_MAX = 10.0
-ANSWER_BYTES_MAX = 8 << 20
-PAGES_MAX = 1000            # of 1000 names each
+from argosy.base.errors import ArgosyError, Conflict, Invalid, Unavailable
+from argosy.jobs.backends.settings import ShardStoreSettings
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config, S3Credential
+
+T = TypeVar("T")
+
+REQUEST_S_MAX = 5           # one try of one request, of obstore and of SlateDB
+RETRIES_MAX = 2
+RETRY_S_MAX = 10            # no further try after that
+BACKOFF_S_MAX = 2
+CALL_S_MAX = 60.0           # one operation, a listing of many pages included
+DETAIL_CHARS_MAX = 200
 REGION_DEFAULT = "us-east-1"
+KEY_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AWS_ENDPOINT_URL")
+# Where a machine's role gets its credentials. SlateDB's builder does not read the environment, so these are passed on
+# by name. Without any of them the instance's metadata service is asked.
+ROLE_VARIABLES = (
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME",
+    "AWS_ENDPOINT_URL_STS", "AWS_METADATA_ENDPOINT", "AWS_IMDSV1_FALLBACK",
+)  # fmt: skip
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
+_REQUEST_URL = re.compile(r"Error performing [A-Z]+ (https?://[^\s/?]+|REDACTED)")
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+@dataclass(frozen=True)
+class S3Keys:
+    """Static credentials. Their text form shows the id only."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str = ""
+
+    def __repr__(self) -> str:
+        return f"S3Keys({self.access_key_id!r})"
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """One bucket of one S3, addressed by path. Without keys the machine's role is trusted, and nothing asked here."""
+    """One bucket of one S3, addressed by path. Without keys it is accessed with the machine's role."""
 
     name: str
     region: str
-    endpoint: str = ""          # none: Amazon's
+    endpoint: str = ""          # empty: Amazon's
     keys: S3Keys | None = None
+    role: Mapping[str, str] = field(default_factory=dict)       # ROLE_VARIABLES that are set
 
     def __post_init__(self) -> None:
         if not _BUCKET.fullmatch(self.name):
-            raise Invalid(f"{self.name!r} is no name of a bucket: use 3 to 63 of a-z, 0-9, - and .")
+            raise Invalid(f"invalid bucket name {self.name!r}: use 3 to 63 of a-z, 0-9, - and .")
         if self.endpoint and urlsplit(self.endpoint).scheme not in ("http", "https"):
             raise Invalid(f"the S3 endpoint {self.endpoint!r} must begin with http:// or https://")
 
@@ -44,123 +86,150 @@ class Bucket:
     def url(self) -> str:
         return self.endpoint or f"https://s3.{self.region}.amazonaws.com"
 
+    @property
+    def allows_http(self) -> bool:
+        return self.endpoint.startswith("http://")
+
+    def client_config(self) -> dict[str, str]:
+        """The address and the credentials, under the names that obstore and SlateDB share."""
+        config = {"aws_region": self.region, "aws_endpoint": self.url}
+        if self.keys is None:
+            return config | {name.lower(): value for name, value in self.role.items()}
+        config |= {
+            "aws_access_key_id": self.keys.access_key_id, "aws_secret_access_key": self.keys.secret_access_key
+        }  # fmt: skip
+        return config | ({"aws_session_token": self.keys.session_token} if self.keys.session_token else {})
+
     async def check_conditional_puts(self, prefix: str) -> None:
         """Raises Invalid if this S3 would let two writers overwrite each other."""
         key = f"{prefix}.probe-{secrets.token_hex(8)}"
-        first = await self._ask("PUT", key, headers={"if-none-match": "*"}, body=b"1")
-        if first.status != 200:
-            raise _refusal(self, "a put", first)
+        await self.create(key, b"1")
         try:
-            second = await self._ask("PUT", key, headers={"if-none-match": "*"}, body=b"2")
+            await self.create(key, b"2")
+        except Conflict:
+            return
         finally:
-            await self._ask("DELETE", key)
-        if second.status != 412:
-            raise Invalid(
-                f"the S3 at {self.url} answers {second.status} where a put with If-None-Match: * must be refused with "
-                "412: two writers would overwrite each other there; use one with conditional puts"
-            )
-
-    async def folders(self, prefix: str) -> list[str]:
-        """The names directly beneath `prefix` that have something beneath them."""
-        found: list[str] = []
-        query = {"list-type": "2", "prefix": prefix, "delimiter": "/"}
-        for _ in range(PAGES_MAX):
-            answer = await self._ask("GET", "", query=query)
-            if answer.status != 200:
-                raise _refusal(self, "a listing", answer)
-            page = _page(answer.body)
-            found += [name.removeprefix(prefix).rstrip("/") for name in page.prefixes]
-            if not page.next:
-                return sorted(found)
-            query = {**query, "continuation-token": page.next}
-        raise Unavailable(f"{self.name}/{prefix} holds more than {PAGES_MAX * 1000} names: use a prefix of its own")
-
-    async def _ask(
-        self,
-        method: str,
-        key: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes = b"",
-    ) -> "_Answer":
-        if self.keys is None:
-            raise Invalid("S3 needs keys: set s3_access_key_id and s3_secret_access_key, or the AWS_… variables")
-        path = f"/{self.name}/{quote(key, safe='/-_.~')}" if key else f"/{self.name}"
-        sent = signed(
-            method, urlsplit(self.url).netloc, path, query or {}, headers or {}, body,
-            keys=self.keys, region=self.region, now=time.time(),
-        )  # fmt: skip
-        return await asyncio.to_thread(self._exchange, method, path, query or {}, sent, body)
-
-    def _exchange(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
-    ) -> "_Answer":
-        address = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-        connection = kind(address.netloc, timeout=REQUEST_S_MAX)
-        try:
-            target = f"{path}?{query_string(query)}" if query else path
-            connection.request(method, target, body=body or None, headers=dict(headers))
-            answer = connection.getresponse()
-            return _Answer(answer.status, answer.read(ANSWER_BYTES_MAX))
-        except (OSError, http.client.HTTPException) as error:
-            raise Unavailable(f"the S3 at {self.url} cannot be reached: {error}") from error
-        finally:
-            connection.close()
-
-
-@dataclass(frozen=True)
-class _Answer:
-    status: int
-    body: bytes
-
-
-@dataclass(frozen=True)
-class _Page:
-    prefixes: tuple[str, ...]
-    next: str
-
-
-def bucket_of(
-    name: str, *, endpoint: str, region: str, keys: S3Keys, environ: Mapping[str, str]
-) -> Bucket:
-    """The bucket with what settings say, and where they are silent what the customary variables say."""
-    if not keys.access_key_id:
-        keys = S3Keys(
-            environ.get("AWS_ACCESS_KEY_ID", ""),
-            environ.get("AWS_SECRET_ACCESS_KEY", ""),
-            environ.get("AWS_SESSION_TOKEN", ""),
+            with suppress(FileNotFoundError):
+                await self._run("a delete", self._store.delete_async(key))
+        raise Invalid(
+            f"S3 at {self.url} accepts a put with If-None-Match: * on an existing object where it must answer 412: two "
+            "writers would overwrite each other; use an S3 with conditional puts"
         )
-    bucket = Bucket(
+
+    async def create(self, key: str, body: bytes) -> None:
+        """Raises Conflict if there is an object of that key."""
+        try:
+            await self._run("a put", self._store.put_async(key, body, mode="create", use_multipart=False))
+        except AlreadyExistsError as error:
+            raise Conflict(f"s3://{self.name}/{key} exists") from error
+        except FileNotFoundError as error:      # the bucket
+            raise self._translate(error, "a put") from error
+
+    async def read(self, key: str) -> bytes | None:
+        """The object, or None if there is none of that key."""
+        try:
+            found = await self._run("a read", self._store.get_async(key))
+            return bytes(await self._run("a read", found.bytes_async()))
+        except FileNotFoundError as error:
+            if "<Code>NoSuchBucket</Code>" in str(error):
+                raise self._translate(error, "a read") from error
+            return None
+
+    async def list_folder(self, prefix: str) -> tuple[list[str], list[str]]:
+        """The names of the folders and of the objects directly beneath `prefix`, sorted."""
+        found = await self._run("a listing", self._store.list_with_delimiter_async(prefix.rstrip("/") or None))
+        objects = [each["path"] for each in found["objects"]]
+        folders, names = ([path.rpartition("/")[2] for path in paths] for paths in (found["common_prefixes"], objects))
+        return sorted(folders), sorted(names)
+
+    @cached_property
+    def _store(self) -> S3Store:
+        # obstore reads the environment for what it is not told: what could send it elsewhere than SlateDB is told.
+        config: dict[str, object] = {
+            **self.client_config(), "aws_endpoint_url_s3": self.url, "aws_virtual_hosted_style_request": False,
+            "aws_skip_signature": False, "aws_conditional_put": "etag", "aws_disable_bulk_delete": True,
+        }  # fmt: skip
+        keys = self.keys
+        return S3Store(
+            self.name,
+            config=cast("S3Config", config),
+            client_options={
+                "allow_http": self.allows_http,
+                "timeout": timedelta(seconds=REQUEST_S_MAX),
+                "connect_timeout": timedelta(seconds=REQUEST_S_MAX),
+            },
+            retry_config={
+                "max_retries": RETRIES_MAX,
+                "retry_timeout": timedelta(seconds=RETRY_S_MAX),
+                "backoff": {"max_backoff": timedelta(seconds=BACKOFF_S_MAX)},
+            },
+            # Keys of the settings must not be joined by a session token of the environment.
+            credential_provider=None if keys is None else lambda: _credential(keys),
+        )
+
+    async def _run(self, what: str, call: Awaitable[T]) -> T:
+        """Leaves AlreadyExistsError and FileNotFoundError to the caller."""
+        try:
+            async with asyncio.timeout(CALL_S_MAX):
+                return await call
+        except AlreadyExistsError:
+            raise
+        except BaseError as error:
+            raise self._translate(error, what) from error
+        except TimeoutError as error:
+            raise Unavailable(f"S3 at {self.url} did not finish {what} within {CALL_S_MAX:g} s") from error
+
+    def _translate(self, error: Exception, what: str) -> ArgosyError:
+        """By remedy. The client's own text is not shown whole: it holds the server's answer."""
+        text = str(error)
+        status, code, asked = _STATUS.search(text), _CODE.search(text), _REQUEST_URL.search(text)
+        answer = f"{status[1]} {code[1] if code else ''}".strip() if status else ""
+        if asked and _origin(asked[1]) != _origin(self.url):
+            service = "the token service" if asked[1] == "REDACTED" else asked[1]      # that URL holds the token
+            return Unavailable(
+                f"no credentials for s3://{self.name}: {service} answered {answer or 'nothing'}; set s3_access_key_id "
+                "and s3_secret_access_key, or the AWS_… variables, or give this machine a role"
+            )
+        if status is None and asked:
+            return Unavailable(f"S3 at {self.url} is not reachable: check s3_endpoint and the network")
+        if status is None:
+            detail = _QUOTED.sub('"…"', text.partition("\n")[0])[:DETAIL_CHARS_MAX]
+            return Unavailable(f"{what} in s3://{self.name} failed: {detail}")
+        message = f"S3 at {self.url} answered {what} in bucket {self.name} with {answer}"
+        if int(status[1]) >= 500 or status[1] == "429":
+            return Unavailable(message)
+        return Invalid(f"{message}: check that the bucket exists and that the keys or the role may read and write it")
+
+
+def bucket_of(name: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> Bucket:
+    """The bucket with what the settings say, and otherwise what the AWS_… variables say."""
+    variables = {name: value for name, value in environ.items() if value}
+    if settings.s3_access_key_id:
+        keys = S3Keys(settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token)
+    else:
+        keys = S3Keys(*(variables.get(name, "") for name in KEY_VARIABLES))
+    if bool(keys.access_key_id) != bool(keys.secret_access_key):
+        raise Invalid("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together: set both or neither")
+    endpoint = settings.s3_endpoint or next((variables[each] for each in ENDPOINT_VARIABLES if each in variables), "")
+    region = settings.s3_region or next((variables[each] for each in REGION_VARIABLES if each in variables), "")
+    return Bucket(
         name,
-        region=region or environ.get("AWS_REGION", "") or environ.get("AWS_DEFAULT_REGION", "") or REGION_DEFAULT,
-        endpoint=(endpoint or environ.get("AWS_ENDPOINT", "") or environ.get("AWS_ENDPOINT_URL", "")).rstrip("/"),
+        region=region or REGION_DEFAULT,
+        endpoint=endpoint.rstrip("/"),
+        keys=keys if keys.access_key_id else None,
+        role={name: variables[name] for name in ROLE_VARIABLES if name in variables},
     )
-    return replace(bucket, keys=keys) if keys.access_key_id and keys.secret_access_key else bucket
 
 
-def _page(body: bytes) -> _Page:
-    try:
-        # The server was chosen by the operator, and expat refuses to expand without bound.
-        tree = ElementTree.fromstring(body)
-    except ElementTree.ParseError as error:
-        raise Unavailable(f"S3 answered a listing that is no XML: {error}") from error
-    texts = [(element.tag.rpartition("}")[2], element) for element in tree.iter()]
-    prefixes = [
-        child.text or ""
-        for tag, element in texts
-        if tag == "CommonPrefixes"
-        for child in element
-    ]
-    following = [element.text or "" for tag, element in texts if tag == "NextContinuationToken"]
-    return _Page(tuple(prefixes), following[0] if following else "")
+def _origin(url: str) -> tuple[str | None, int]:
+    parts = urlsplit(url)
+    return parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _refusal(bucket: Bucket, what: str, answer: _Answer) -> Invalid | Unavailable:
-    code = re.search(rb"<Code>([A-Za-z]{1,60})</Code>", answer.body)
-    told = f"{answer.status} {code[1].decode() if code else ''}".strip()
-    text = f"the S3 at {bucket.url} answers {what} in {bucket.name} with {told}"
-    if answer.status >= 500:
-        return Unavailable(text)
-    return Invalid(f"{text}: see that the bucket exists and that the keys may read and write it")
+def _credential(keys: S3Keys) -> "S3Credential":
+    return {
+        "access_key_id": keys.access_key_id,
+        "secret_access_key": keys.secret_access_key,
+        "token": keys.session_token or None,
+        "expires_at": None,
+    }

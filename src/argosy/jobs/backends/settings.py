@@ -31,16 +31,18 @@ class ShardStoreSettings:
     )
     unflushed_bytes_max: int = setting(256 << 20, min=8 << 20, doc="rows of one shard in memory; above it writes wait")
     wal_kept_s: float = setting(60.0, min=1, doc="how long a write-ahead file stays after its rows are in a table")
-    s3_endpoint: str = setting("", doc="an S3 other than Amazon's: http[s]://HOST:PORT; otherwise AWS_ENDPOINT")
+    s3_endpoint: str = setting(
+        "", doc="an S3 other than Amazon's: http[s]://HOST:PORT; otherwise AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL"
+    )
     s3_region: str = setting("", doc="otherwise AWS_REGION, otherwise us-east-1")
-    s3_access_key_id: str = setting("", doc="otherwise AWS_ACCESS_KEY_ID")
+    s3_access_key_id: str = setting("", doc="otherwise AWS_ACCESS_KEY_ID, otherwise the machine's role")
     s3_secret_access_key: str = setting("", doc="otherwise AWS_SECRET_ACCESS_KEY", secret=True)
     s3_session_token: str = setting("", doc="otherwise AWS_SESSION_TOKEN", secret=True)
     s3_probe: str = setting(
         "always",
         choices=("always", "never"),
         doc="always refuses an S3 that ignores If-None-Match, on which two writers would overwrite each other; never "
-        "trusts it, as one must where the machine's role stands in for keys",
+        "trusts it",
     )
 
     def check(self) -> Iterable[str]:

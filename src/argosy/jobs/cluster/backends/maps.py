@@ -10,19 +10,16 @@ import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.jobs.backends.s3 import Bucket, bucket_of
-from argosy.jobs.backends.s3_signing import S3Keys
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.cluster.ports import MapStore
 from argosy.jobs.cluster.shardmap import ShardMap, decoded, encoded
 
 VERSIONS_MAX = 99_999_999
-LIST_PAGES_MAX = 100
 
 _NAME = re.compile(r"shards-(\d{8})\.json")
 
@@ -107,11 +104,12 @@ class FolderMaps:
             os.close(handle)
 
 
-@dataclass(frozen=True)
-class BucketMaps(Bucket):
+class BucketMaps:
     """The map in a bucket, under the shards' prefix."""
 
-    prefix: str = ""
+    def __init__(self, bucket: Bucket, prefix: str) -> None:
+        self._bucket = bucket
+        self._prefix = prefix
 
     async def newest(self, known: int = 0) -> ShardMap | None:
         version = known or await self._last()
@@ -121,34 +119,27 @@ class BucketMaps(Bucket):
         return found
 
     async def add(self, shards: ShardMap) -> None:
-        key, headers = f"{self.prefix}{_name(shards.version)}", {"if-none-match": "*"}
-        answer = await self._ask("PUT", key, headers=headers, body=encoded(shards))
-        if answer.status in (409, 412):     # 409: two puts met, and the other one may have won
-            raise _taken(shards.version)
-        if answer.status != 200:
-            raise Unavailable(f"the S3 at {self.url} answers a put of the map of shards with {answer.status}")
+        try:
+            await self._bucket.create(f"{self._prefix}{_name(shards.version)}", encoded(shards))
+        except Conflict as error:
+            raise _taken(shards.version) from error
+        except Invalid as error:        # a right that was withdrawn may be given back: nodes go on with what they know
+            raise Unavailable(str(error)) from error
 
     async def _read(self, version: int) -> ShardMap | None:
-        answer = await self._ask("GET", f"{self.prefix}{_name(version)}")
-        if answer.status == 404:
-            return None
-        if answer.status != 200:
-            raise Unavailable(f"the S3 at {self.url} answers a read of the map of shards with {answer.status}")
-        return decoded(answer.body)
+        try:
+            body = await self._bucket.read(f"{self._prefix}{_name(version)}")
+        except Invalid as error:
+            raise Unavailable(str(error)) from error
+        return None if body is None else decoded(body)
 
     async def _last(self) -> int:
-        """The greatest number there is: asked once, afterwards the next one is asked for."""
-        last, query = 0, {"list-type": "2", "prefix": f"{self.prefix}shards-"}
-        for _ in range(LIST_PAGES_MAX):
-            answer = await self._ask("GET", "", query=query)
-            if answer.status != 200:
-                raise Unavailable(f"the S3 at {self.url} answers a listing with {answer.status}")
-            numbers = [int(number) for number in _NAME.findall(answer.body.decode(errors="replace"))]
-            if max(numbers, default=0) <= last:
-                return last
-            last = max(numbers)
-            query = {**query, "start-after": f"{self.prefix}{_name(last)}"}
-        raise Unavailable(f"{self.name}/{self.prefix} holds more versions of the map than can be listed")
+        """The greatest version, from a listing. It is needed once: afterwards the next version is read."""
+        try:
+            _, names = await self._bucket.list_folder(self._prefix)
+        except Invalid as error:
+            raise Unavailable(str(error)) from error
+        return max((int(found[1]) for name in names if (found := _NAME.fullmatch(name))), default=0)
 
 
 def maps_at(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> MapStore:
@@ -160,11 +151,7 @@ def maps_at(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) 
         case "file":
             return FolderMaps(Path(unquote(parts.path)))
         case "s3":
-            keys = S3Keys(settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token)
-            found = bucket_of(
-                parts.netloc, endpoint=settings.s3_endpoint, region=settings.s3_region, keys=keys, environ=environ
-            )
             prefix = f"{parts.path.strip('/')}/".lstrip("/")
-            return BucketMaps(found.name, found.region, found.endpoint, found.keys, prefix)
+            return BucketMaps(bucket_of(parts.netloc, settings, environ), prefix)
         case _:
             raise Invalid(f"{url[:80]!r} names no place for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX")
