@@ -7,7 +7,6 @@ The package itself is put on the path by a .pth file, so that no build backend h
 """
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,6 @@ ENV = ROOT / ".venv"
 PYTHON = ENV / "bin" / "python"
 BOOT = ENV / "boot"
 UV = "uv==0.13.7"
-COMPILERS_MAX = 4               # processes that compile kernels, one for each core up to this
 LOCKS = {"run": "requirements/run.txt", "dev": "requirements/dev.txt"}
 LAUNCHER = """#!{python}
 import sys
@@ -64,30 +62,28 @@ def link_package() -> None:
     launcher.chmod(0o755)
 
 
-def warm_kernels() -> None:
-    """Compiles the search kernels once, so that nobody's first search has to; again when one of them was edited."""
+def warm_kernels(wanted: str) -> None:
+    """Compiles the search kernels, so that nobody's first search has to; again when one of them was edited.
+
+    To run, those that a first index and search need: the running process compiles the others. A developer gets all.
+    """
     folder = ROOT / "src" / "argosy" / "search"
     sources = sorted([*folder.glob("kernels/*.py"), *folder.glob("symbols/*.py")])
     state = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
-    stamp = ENV / ".stamp-kernels"
-    if stamp.exists() and stamp.read_text() == state:
+    stamps = {role: ENV / f".stamp-kernels-{role}" for role in ("run", "dev")}
+    ready = {role for role, stamp in stamps.items() if stamp.exists() and stamp.read_text() == state}
+    if ready & {wanted, "dev"}:
         return
-    sys.stderr.write("compiling the search kernels, once (about a minute)\n")
-    command = "import argosy.cli, argosy.search.service; from argosy.search.kernels import warm; warm({}, {})"
-    # What it imports is kept as bytecode, whatever the environment says: reading numba's source takes a second.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    shares = min(os.cpu_count() or 1, COMPILERS_MAX)
-    commands = [[PYTHON, "-c", command.format(share, shares)] for share in range(shares)]
-    compilers = [subprocess.Popen(each, cwd=ROOT, env=environment) for each in commands]
-    codes = [compiler.wait() for compiler in compilers]
-    if any(codes):
-        raise SystemExit("the search kernels could not be compiled: see above")
-    stamp.write_text(state)
+    command = [PYTHON, "-m", "argosy.search.kernels.worker", *["--all"] * (wanted == "dev")]
+    code = subprocess.run(command, cwd=ROOT).returncode     # which shows how far it is
+    if code:
+        raise SystemExit(code)
+    stamps[wanted].write_text(state)
 
 
 def main(wanted: str) -> None:
     install_all(wanted)
-    warm_kernels()
+    warm_kernels(wanted)
 
 
 def install_all(wanted: str) -> None:
