@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tools import render_chart
 
 from tests.journeys.fleet import eventually
 from tests.servers.read_only import UNPRIVILEGED, environment, install, run, seal, unseal
 from tests.servers.valkey import Valkey, free_port
-from tools import render_chart
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
@@ -39,7 +39,7 @@ class Image:
         text = root / "text"
         text.mkdir()
         (text / "a.py").write_text("def needle():\n    return 1\n")
-        steps = re.findall(r"^RUN python (.+)$", DOCKERFILE, re.MULTILINE)
+        steps = re.findall(r"^RUN python (.+[^\\])$", DOCKERFILE, re.MULTILINE)
         assert len(steps) == 1
         done = run([str(self.python), *steps[0].split()], self.environment(root), within_s=START_S_MAX)
         assert (done.returncode, done.stderr) == (0, "")
@@ -64,7 +64,7 @@ class Container:
             "ARGOSY_NODE_ADDRESS": f"127.0.0.1:{self.port}",
             "ARGOSY_NODE_DATA_DIR": str(volumes / "data"), "ARGOSY_FETCH_FOLDER": str(volumes / "mirrors"),
             "ARGOSY_FETCH_ALLOW_PRIVATE": "true",
-            "ARGOSY_OWNERSHIP_WINDOW_S": "0.5", "ARGOSY_OWNERSHIP_TTL_S": "5", "ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S": "0",
+            "ARGOSY_OWNERSHIP_WINDOW_S": "0.5", "ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S": "0",
         }  # fmt: skip
         changed = {name: value for name, value in here.items() if name in environ or name not in KEPT_IF_ABSENT}
         full = image.environment(volumes, **{**environ, **changed})
@@ -118,7 +118,8 @@ def add_and_search(image: Image, gateway: Container, environ: dict[str, str]) ->
     """Adds a repository to the catalog and asks the gateway until it answers with it."""
     text = str(image.root / "text")
     named = {name: value for name, value in environ.items() if name.startswith("ARGOSY_REGISTRY")}
-    done = run([str(image.bin / "argosy"), "repo", "add", text], image.environment(gateway.log.parent, **named), within_s=START_S_MAX)
+    ours = image.environment(gateway.log.parent, **named)
+    done = run([str(image.bin / "argosy"), "repo", "add", text], ours, within_s=START_S_MAX)
     assert done.returncode == 0, done.stderr
 
     def found() -> bool:
@@ -132,11 +133,14 @@ def add_and_search(image: Image, gateway: Container, environ: dict[str, str]) ->
 
 
 def command_of(image: Image) -> list[str]:
-    entry, command = (json.loads(re.search(rf"^{word} (\[.*\])$", DOCKERFILE, re.MULTILINE)[1]) for word in ("ENTRYPOINT", "CMD"))
-    return [*entry, *command]
+    lines = dict(re.findall(r"^(ENTRYPOINT|CMD) (\[.*\])$", DOCKERFILE, re.MULTILINE))
+    words = [*json.loads(lines["ENTRYPOINT"]), *json.loads(lines["CMD"])]
+    return [str(image.bin / words[0]), *words[1:]]
 
 
-def test_the_image_starts_with_a_read_only_root_and_answers_a_search(image: Image, valkey: Valkey, tmp_path: Path) -> None:
+def test_the_image_starts_with_a_read_only_root_and_answers_a_search(
+    image: Image, valkey: Valkey, tmp_path: Path
+) -> None:
     shared = {
         "ARGOSY_OWNERSHIP_STORE": f"redis://127.0.0.1:{valkey.port}/1",
         "ARGOSY_REGISTRY_URL": f"redis://127.0.0.1:{valkey.port}/1", "ARGOSY_REGISTRY_IS_SHARED": "true",
@@ -150,7 +154,8 @@ def test_the_image_starts_with_a_read_only_root_and_answers_a_search(image: Imag
 def composed(service: str, valkey: Valkey) -> tuple[list[str], dict[str, str]]:
     """What compose would run, with the server on this machine; `$$` is compose's `$`."""
     told = COMPOSE["services"][service]
-    environ = {name: str(value).replace("valkey:6379", f"127.0.0.1:{valkey.port}") for name, value in told["environment"].items()}
+    here = f"127.0.0.1:{valkey.port}"
+    environ = {name: str(value).replace("valkey:6379", here) for name, value in told["environment"].items()}
     environ["ARGOSY_NODE_ADMIN_TOKEN"] = ""
     command = [word.replace("$$", "$") for word in told["entrypoint"]]
     return command, environ
@@ -206,17 +211,19 @@ def test_a_pod_that_is_alone_starts_and_answers_a_search(image: Image, valkey: V
     assert pod["securityContext"]["readOnlyRootFilesystem"] is True
     environ = env_of(pod, valkey)
     environ["ARGOSY_REGISTRY_URL"] = environ["ARGOSY_REGISTRY_URL"].replace("/data", f"{tmp_path}/data")
-    with Container(image, tmp_path, ["argosy", *pod["args"]], environ) as container:
+    with Container(image, tmp_path, [str(image.bin / "argosy"), *pod["args"]], environ) as container:
         add_and_search(image, container.wait(), environ)
 
 
 def test_a_fleets_pods_start_and_answer_a_search(image: Image, valkey: Valkey, tmp_path: Path) -> None:
     found = pods("fleet")
-    environs = {name: {**env_of(found[name], valkey), "ARGOSY_OWNERSHIP_MEMBERS_MIN": "1", "ARGOSY_REGISTRY_NAMESPACE": "chart"} for name in ("search", "gateway")}
+    ours = {"ARGOSY_OWNERSHIP_MEMBERS_MIN": "1", "ARGOSY_REGISTRY_NAMESPACE": "chart"}      # one node of two is started
+    environs = {name: {**env_of(found[name], valkey), **ours} for name in ("search", "gateway")}
     for environ in environs.values():
         environ["ARGOSY_OWNERSHIP_STORE"] += "/2"
     containers = [
-        Container(image, tmp_path / name, ["argosy", *map(str, found[name]["args"])], environ) for name, environ in environs.items()
+        Container(image, tmp_path / name, [str(image.bin / "argosy"), *found[name]["args"]], environ)
+        for name, environ in environs.items()
     ]
     with containers[0] as search, containers[1] as gateway:
         search.wait()
@@ -237,7 +244,8 @@ def test_a_unit_starts(role: str, image: Image, valkey: Valkey, tmp_path: Path) 
     config = tmp_path / "argosy.toml"
     url = f"redis://127.0.0.1:{valkey.port}/3"
     config.write_text(f'[ownership]\nstore = "{url}"\n[registry]\nurl = "{url}"\nis_shared = true\n')
-    command = shlex.split(told["ExecStart"].replace("/opt/argosy/bin", str(image.bin)).replace("/etc/argosy/argosy.toml", str(config)))
+    started = told["ExecStart"].replace("/opt/argosy/bin", str(image.bin))
+    command = shlex.split(started.replace("/etc/argosy/argosy.toml", str(config)))
     environ = dict(word.split("=", 1) for word in told["Environment"].split())
     environ = {name: value.replace("/var/cache/argosy", f"{tmp_path}/cache") for name, value in environ.items()}
     with Container(image, tmp_path, command, {**environ, "ARGOSY_NODE_ADDRESS": ""}) as container:

@@ -18,6 +18,7 @@ BADGED_FOLDERS = {"app", "backends", "sim", "bench", "cli"}
 LICENSED = {
     "base/metrics.py": {"prometheus_client"},
     "base/logs.py": {"logging", "sys"},
+    "search/kernels/cache.py": {"os"},
     "search/kernels/compiling.py": {"pathlib"},
 }
 IMPURE = {

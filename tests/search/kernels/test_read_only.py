@@ -38,7 +38,8 @@ def test_a_search_runs_with_source_cache_and_home_read_only(layout: Path) -> Non
     python = install(layout / "prefix", with_kernels=True)
     seal(layout)
     environ = environment(layout / "home", NUMBA_CACHE_DIR=str(layout / "cache"))
-    done = run([str(python), "-m", "argosy.cli", "search", "needle", str(layout / "text")], environ, within_s=PROGRAM_S_MAX)
+    search = [str(python), "-m", "argosy.cli", "search", "needle", str(layout / "text")]
+    done = run(search, environ, within_s=PROGRAM_S_MAX)
     assert (done.returncode, done.stderr) == (0, "")
     assert "needle" in done.stdout
     done = run([str(python), "-c", ONE_KERNEL], environ, within_s=PROGRAM_S_MAX)

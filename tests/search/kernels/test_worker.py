@@ -29,6 +29,7 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_search_call(tmp_
     warm()
     (tmp_path / "a.c").write_text("/* needle */\nint main(void) { return needle(1); }\n")
     (tmp_path / "a.py").write_text("class Needle:\n    def needle(self):\n        return 1\n")
+    (tmp_path / "large.txt").write_text("needle and thread\n" * 20_000)      # its trigrams are counted
     (tmp_path / "a.ts").write_text("export class A { find(needle: string): string { return needle } }\n")
     used = run(
         """
@@ -95,7 +96,8 @@ def test_processes_that_compile_at_once_share_the_work(tmp_path: Path) -> None:
     both = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [process.communicate(timeout=PROGRAM_S_MAX)[0].split() for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert sorted(sum(outputs, [])) == ["blocks_within", "mark_documents", "mark_first_documents"]
+    compiled = [name for output in outputs for name in output]
+    assert sorted(compiled) == ["blocks_within", "mark_documents", "mark_first_documents"]
 
 
 def test_a_worker_ends_with_its_parent(tmp_path: Path) -> None:
@@ -135,11 +137,8 @@ def test_a_stopped_compilation_leaves_no_process() -> None:
         compilation.wait()              # and nobody is told of a failure
 
 
-@pytest.mark.parametrize(
-    ("is_terminal", "lines"),
-    [(True, 5), (False, 5)],
-)
-def test_how_far_it_is_is_shown(is_terminal: bool, lines: int) -> None:
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_how_far_it_is_is_shown(is_terminal: bool) -> None:
     written: list[str] = []
     display = Display(is_terminal, written.append)
     for done in range(41):
@@ -150,7 +149,8 @@ def test_how_far_it_is_is_shown(is_terminal: bool, lines: int) -> None:
         assert text.count("\n") == 1
         assert text.count("\r") == 41
     else:
-        assert text.splitlines() == [f"compiling the search kernels, first run only: {n}/40" for n in (0, 10, 20, 30, 40)]
+        shown = [line.rpartition(" ")[2] for line in text.splitlines()]
+        assert shown == ["0/40", "10/40", "20/40", "30/40", "40/40"]
 
 
 def test_a_worker_is_a_command() -> None:

@@ -91,7 +91,7 @@ class _Files:
                 log.debug("cached kernel not readable", folder=folder, error=str(error))
 
 
-class KernelCache(FunctionCache): 
+class KernelCache(FunctionCache):
     """The cache of one kernel; `stamp` changes whenever a file that it depends on does."""
 
     _impl_class = _Implementation

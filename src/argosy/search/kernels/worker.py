@@ -67,7 +67,8 @@ class Compilation:
                 done.add(name)
             if progress is not None and total:
                 progress(min(len(done), total), total)
-        if any([worker.wait() for worker in self._workers]) and not self._is_stopped:
+        codes = [worker.wait() for worker in self._workers]
+        if any(codes) and not self._is_stopped:
             raise Failed("the search kernels could not be compiled: see above")
 
     def stop(self) -> None:
@@ -103,7 +104,7 @@ class Compilation:
 
 
 class Background:
-    """The compilation of what is not needed at once, followed by loading it, so that no later query waits for either."""
+    """The compilation of what is not needed at once, and then its loading, so that no later query waits for either."""
 
     def __init__(self) -> None:
         self._compilation = Compilation(everything=True, jobs=1, background=True)
@@ -178,7 +179,8 @@ def _work(everything: bool, is_background: bool) -> None:
     from argosy.search.kernels import compiling
 
     kernels.import_all()
-    names = [*kernels.ESSENTIAL, *sorted({compiling.name_of(each) for each in compiling.not_loaded()} - {*kernels.ESSENTIAL})]
+    others = {compiling.name_of(each) for each in compiling.not_loaded()} - {*kernels.ESSENTIAL}
+    names = [*kernels.ESSENTIAL, *sorted(others)]
     missing = compiling.missing(names if everything else kernels.ESSENTIAL)
     missing = [each for each in missing if each._cache.folder is not None]
     _say(f"missing {len(missing)}")
