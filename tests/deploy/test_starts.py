@@ -63,7 +63,7 @@ class Container:
             "ARGOSY_NODE_HOST": "127.0.0.1", "ARGOSY_NODE_PORT": str(self.port),
             "ARGOSY_NODE_ADDRESS": f"127.0.0.1:{self.port}",
             "ARGOSY_NODE_DATA_DIR": str(volumes / "data"), "ARGOSY_FETCH_FOLDER": str(volumes / "mirrors"),
-            "ARGOSY_FETCH_ALLOW_PRIVATE": "true",
+            "ARGOSY_FETCH_ALLOW_LOCAL": "true",
             "ARGOSY_OWNERSHIP_WINDOW_S": "0.5", "ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S": "0",
         }  # fmt: skip
         changed = {name: value for name, value in here.items() if name in environ or name not in KEPT_IF_ABSENT}
