@@ -36,7 +36,8 @@ def load(stage: Stage) -> None:
         stage.is_compiling = done < total
 
     compile_essential(show)
-    event.register("numba:compile", Listener())         # announced only where the cache has nothing
+    # Announced only where the cache has nothing.
+    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
 
 
 def missing(error: ImportError) -> ImportError | Invalid:

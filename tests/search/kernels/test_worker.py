@@ -153,6 +153,20 @@ def test_how_far_it_is_is_shown(is_terminal: bool) -> None:
         assert shown == ["0/40", "10/40", "20/40", "30/40", "40/40"]
 
 
+def test_what_was_compiled_in_the_background_is_loaded() -> None:
+    warm()
+    assert not run("""
+        from argosy.search import kernels
+        from argosy.search.kernels import compiling
+        from argosy.search.kernels.worker import Background
+
+        kernels.import_all()
+        assert compiling.not_loaded()
+        Background()._thread.join()
+        assert not compiling.not_loaded()
+    """)
+
+
 def test_a_worker_is_a_command() -> None:
     done = subprocess.run([sys.executable, "-m", MODULE], capture_output=True, text=True, timeout=PROGRAM_S_MAX)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -108,6 +108,7 @@ class Background:
 
     def __init__(self) -> None:
         self._compilation = Compilation(everything=True, jobs=1, background=True)
+        self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="argosy-kernels", daemon=True)
         self._thread.start()
 
@@ -120,12 +121,13 @@ class Background:
             except Failed:              # said on stderr; a query that needs a kernel compiles it
                 return
         for dispatcher in compiling.not_loaded():
-            if self._compilation._is_stopped:
+            if self._is_stopping.is_set():
                 return
             if compiling.is_cached(dispatcher):
                 compiling.load([dispatcher])
 
     def stop(self) -> None:
+        self._is_stopping.set()
         self._compilation.stop()
         self._thread.join(STOP_S)
 
