@@ -228,6 +228,7 @@ def test_a_fleets_pods_start_and_answer_a_search(image: Image, valkey: Valkey, t
     with containers[0] as search, containers[1] as gateway:
         search.wait()
         add_and_search(image, gateway.wait(), environs["gateway"])
+        assert search.is_ready()
 
 
 def test_a_pod_whose_registry_is_behind_a_sentinel_keeps_leases_elsewhere() -> None:
@@ -249,4 +250,4 @@ def test_a_unit_starts(role: str, image: Image, valkey: Valkey, tmp_path: Path) 
     environ = dict(word.split("=", 1) for word in told["Environment"].split())
     environ = {name: value.replace("/var/cache/argosy", f"{tmp_path}/cache") for name, value in environ.items()}
     with Container(image, tmp_path, command, {**environ, "ARGOSY_NODE_ADDRESS": ""}) as container:
-        container.wait()
+        assert container.wait().is_ready()
