@@ -39,7 +39,6 @@ import os  # noqa: E402
 import re  # noqa: E402
 import shlex  # noqa: E402
 import shutil  # noqa: E402
-import signal  # noqa: E402
 import subprocess  # noqa: E402
 import venv  # noqa: E402
 from importlib.util import find_spec  # noqa: E402
@@ -48,7 +47,6 @@ from pathlib import Path  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 ENV = ROOT / ".venv"
 UV = "uv==0.13.7"
-COMPILERS_MAX = 4               # processes that compile kernels, one for each core up to this
 REASON_MAX = 300                # characters of an installer's complaint in our one line
 LOCKS = {"run": "requirements/run.txt", "dev": "requirements/dev.txt"}
 INTERRUPTED = 130               # the exit code of a shell for a command that Ctrl-C ended
@@ -192,34 +190,25 @@ def link_package(env: Path) -> None:
     launcher.chmod(0o755)
 
 
-def warm_kernels(env: Path) -> None:
-    """Compiles the search kernels once, so that nobody's first search has to; again when one of them was edited."""
+def compile_kernels(wanted: str, env: Path) -> None:
+    """Compiles the search kernels, so that no first search has to wait; again when one of them was edited.
+
+    For `run`, those that a first index and search need: the running process compiles the others. A developer gets all.
+    """
     folder = ROOT / "src" / "argosy" / "search"
     sources = sorted([*folder.glob("kernels/*.py"), *folder.glob("symbols/*.py")])
     state = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
-    stamp = env / ".stamp-kernels"
-    if stamp.exists() and stamp.read_text() == state:
+    stamps = {role: env / f".stamp-kernels-{role}" for role in ("run", "dev")}
+    ready = {role for role, stamp in stamps.items() if stamp.exists() and stamp.read_text() == state}
+    if ready & {wanted, "dev"}:
         return
-    sys.stderr.write("compiling the search kernels, once (about a minute)\n")
-    command = "import argosy.cli, argosy.search.service; from argosy.search.kernels import warm; warm({}, {})"
-    # What it imports is kept as bytecode, whatever the environment says: reading numba's source takes a second.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    shares = min(os.cpu_count() or 1, COMPILERS_MAX)
-    commands = [[python_of(env), "-c", command.format(share, shares)] for share in range(shares)]
-    compilers = [subprocess.Popen(each, cwd=ROOT, env=environment, preexec_fn=ignore_interrupt) for each in commands]
-    try:
-        codes = [compiler.wait() for compiler in compilers]
-    finally:
-        for compiler in compilers:
-            compiler.terminate()        # those that are still running: the wait was interrupted
-    if any(codes):
-        raise SystemExit("the search kernels could not be compiled: see above")
-    stamp.write_text(state)
-
-
-def ignore_interrupt() -> None:
-    """Ctrl-C reaches every process of the terminal; a compiler leaves it to this script, which ends the compilers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    command = [python_of(env), "-m", "argosy.search.kernels.worker", *["--all"] * (wanted == "dev")]
+    code = subprocess.run(command, cwd=ROOT).returncode     # it shows its progress
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code:
+        raise SetupError("the search kernels could not be compiled: see above")
+    stamps[wanted].write_text(state)
 
 
 @contextlib.contextmanager
@@ -247,7 +236,7 @@ def main(wanted: str, env: Path) -> None:
     try:
         with exclusive():
             install_all(wanted, env)
-            warm_kernels(env)
+            compile_kernels(wanted, env)
     except SetupError as error:
         sys.exit(f"set-up failed: {error}")
     except OSError as error:

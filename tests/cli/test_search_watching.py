@@ -61,19 +61,26 @@ def test_a_new_task_forgets_how_far_the_last_one_was() -> None:
     assert (stage.task, stage.bytes) == ("two", (0, 0))
 
 
-def test_a_kernel_that_must_be_compiled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_is_compiled_in_mid_search_is_shown() -> None:
     """They all are by now, so numba is made to announce it once more."""
-    stage, seen = Stage(), []
-
-    def compiling(name: str) -> None:
-        seen.append(stage.is_compiling)
-        with event.trigger_event("numba:compile"):
-            seen.append(stage.is_compiling)
-
-    monkeypatch.setattr(search_engine, "import_module", compiling)
+    stage = Stage()
     search_engine.load(stage)
-    assert seen[:2] == [False, True]
     assert not stage.is_compiling
+    with event.trigger_event("numba:compile"):
+        with event.trigger_event("numba:compile"):
+            pass
+        assert stage.is_compiling, "a helper is compiled within a kernel"
+    assert not stage.is_compiling
+
+
+def test_kernels_compiled_at_the_first_run_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    stage = Stage("loading", is_compiling=True, compiled=(12, 40))
+    with View(stage) as view:
+        for _ in range(int(QUIET_S / TICK_S) + 1):
+            view.draw()
+    assert "compiling search kernels, first run only: 12/40" in screen.getvalue()
 
 
 def test_a_long_wait_for_the_compiler_is_explained_once_even_if_nobody_watches(

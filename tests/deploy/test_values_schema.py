@@ -19,6 +19,7 @@ CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "argosy"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 URL = "redis://cache:6379/0"
+SENTINEL = "redis+sentinel://a:26379,b:26379/main"
 
 
 def with_values(**changes: Any) -> dict[str, Any]:
@@ -106,9 +107,15 @@ def test_the_schema_allows_the_addresses_that_the_program_knows() -> None:
     assert schemes == list(redis_url.SCHEMES)
 
 
-@pytest.mark.parametrize("url", ["redis://h", "rediss://h:1/0", "valkey://h", "valkeys://u:p@h", "redis+sentinel://a:1,b:2/main"])
+@pytest.mark.parametrize("url", ["redis://h", "rediss://h:1/0", "valkey://h", "valkeys://u:p@h"])
 def test_every_address_of_a_redis_registry_is_accepted(url: str) -> None:
     assert complaints(shared(registry__url=url)) == []
+
+
+@pytest.mark.parametrize("store", ["redis://h:6379", "etcds://a:2379,b:2379"])
+def test_a_registry_behind_a_sentinel_is_accepted_with_a_store_for_leases(store: str) -> None:
+    assert complaints(shared(registry__url=SENTINEL, ownership__store=store)) == []
+    assert complaints(shared(registry__urlSecret={"name": "s", "key": "url"}, registry__url="")) == []
 
 
 REFUSED = [
@@ -124,6 +131,8 @@ REFUSED = [
     (shared(registry__url="cache:6379"), "registry.url"),
     (shared(registry__url="http://cache"), "registry.url"),
     (shared(registry__url="redis://"), "registry.url"),
+    (shared(registry__url=SENTINEL), "ownership.store"),
+    (shared(registry__url=SENTINEL, ownership__store=SENTINEL), "ownership.store"),
     (shared(redis__enabled=True), ""),
     (with_values(redis__enabled=True), "registry.backend"),
     (shared(registry__url="", redis__enabled=True, redis__persistence__enabled=False), "redis.persistence.enabled"),

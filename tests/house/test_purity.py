@@ -19,6 +19,7 @@ LICENSED = {
     "base/extras.py": {"pathlib", "sys"},
     "base/metrics.py": {"prometheus_client"},
     "base/logs.py": {"logging", "sys"},
+    "search/kernels/cache.py": {"os"},
     "search/kernels/compiling.py": {"pathlib"},
 }
 IMPURE = {

@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from argosy.app.roles import Process, with_catalog
+from argosy.base import logs
 from argosy.base.clock import SystemClock
 from argosy.ownership.backends.cgroup import CgroupMemory
 from argosy.ownership.http import ownership_routes
@@ -20,6 +21,8 @@ from argosy.search.ports import Advertiser
 from argosy.search.service import Shelf
 from argosy.search.settings import FetchSettings, SearchSettings
 
+log = logs.get("app")
+
 # A thread that tells a large answer gives way to the event loop this soon, which has small ones to give; Python's own
 # 5 ms, several times for each question, would add up.
 SWITCH_S = 0.0005
@@ -30,7 +33,10 @@ async def search(process: Process) -> None:
     sys.setswitchinterval(SWITCH_S)
     loaded, this = process.loaded, process.this
     catalog = await with_catalog(process)
-    await asyncio.to_thread(kernels.warm)               # or the first query would load them
+    # What the first query needs is compiled or loaded before the node takes part, the rest while it does.
+    rest = await asyncio.to_thread(kernels.prepare, _log_compiling)
+    if rest is not None:
+        process.closing.callback(rest.stop)
     shelf = Shelf()
     process.closing.callback(shelf.close)
     others = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)
@@ -92,6 +98,11 @@ async def _advertiser(process: Process) -> Advertiser | None:
     from argosy.app.advertising import advertise
 
     return await advertise(process)
+
+
+def _log_compiling(done: int, total: int) -> None:
+    if done in (0, total):
+        log.info("compiling search kernels" if done == 0 else "search kernels compiled", kernels=total)
 
 
 def _holder(node: OwnershipNode, name: str) -> str | None:

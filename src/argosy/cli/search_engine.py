@@ -9,22 +9,30 @@ _ENGINE = ("argosy.search.index.build", "argosy.search.service")
 
 
 def load(stage: Stage) -> None:
-    """Loads the engine and compiles the kernels that their cache does not have; the stage is told of that, which takes
-    long. The others are loaded when they are called."""
+    """Loads the engine, and has what it needs first compiled if no cache has it: that takes long, so the stage shows
+    how far it is. Other kernels are loaded when they are called; the stage also shows if one has to be compiled."""
     from numba.core import event
 
-    from argosy.search.kernels.compiling import compile_missing
+    from argosy.search.kernels import compile_essential
 
     class Listener(event.Listener):
+        depth = 0                       # helpers are compiled within kernels
+
         def on_start(self, _: Any) -> None:
+            self.depth += 1
             stage.is_compiling = True
 
         def on_end(self, _: Any) -> None:
-            pass
+            self.depth -= 1
+            stage.is_compiling = self.depth > 0
 
-    # It is announced only where the cache has nothing.
-    with event.install_listener("numba:compile", Listener()):
-        for name in _ENGINE:
-            import_module(name)
-        compile_missing()
-    stage.is_compiling = False
+    for name in _ENGINE:
+        import_module(name)
+
+    def show(done: int, total: int) -> None:
+        stage.compiled = done, total
+        stage.is_compiling = done < total
+
+    compile_essential(show)
+    # Announced only where the cache has nothing.
+    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]

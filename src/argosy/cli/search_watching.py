@@ -26,7 +26,7 @@ T = TypeVar("T")
 TICK_S = 0.1                        # between two looks at the work
 QUIET_S = 0.3                       # what is done by then needs no bar
 INTERRUPTED = 130                   # what shells say of a command that Ctrl-C ended
-COMPILING = "preparing the search kernels, once: this takes a while…"
+COMPILING = "compiling search kernels, first run only"
 
 
 @dataclass
@@ -36,6 +36,7 @@ class Stage:
     task: str = ""                                      # what is being done
     bytes: tuple[int, int] = (0, 0)                     # done, in all; in all 0 while that is not known
     is_compiling: bool = False
+    compiled: tuple[int, int] = (0, 0)                  # kernels that are, and all that have to be
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, task: str) -> None:
@@ -99,6 +100,7 @@ class View:
         self._is_watched = sys.stderr is not None and sys.stderr.isatty()
         self._bar: Progress | None = None
         self._shown: tuple[str, bool] | None = None
+        self._is_explained = False
 
     def __enter__(self) -> "View":
         return self
@@ -111,17 +113,21 @@ class View:
         """Called every TICK_S, by one thread: when that stops, nothing is drawn any more."""
         self._ticks += 1
         done, total = self._stage.bytes
-        shown = COMPILING if self._stage.is_compiling else self._stage.task, total > 0
+        shown = self._compiling() if self._stage.is_compiling else self._stage.task, total > 0
         if not self._is_watched:
-            if shown != self._shown and self._stage.is_compiling:
+            if self._stage.is_compiling and not self._is_explained:
                 click.echo(COMPILING, err=True)
-            self._shown = shown
+                self._is_explained = True
         elif self._ticks * TICK_S >= QUIET_S:
             if self._bar is None or shown != self._shown:
                 self._bar = self._new_bar(shown[0], done, total)
                 self._shown = shown
             self._bar.update(self._bar.task_ids[0], completed=done, total=total or None)
             self._bar.refresh()
+
+    def _compiling(self) -> str:
+        done, total = self._stage.compiled
+        return f"{COMPILING}: {done}/{total}" if done < total else COMPILING
 
     def _new_bar(self, text: str, done: int, total: int) -> "Progress":
         from rich.console import Console

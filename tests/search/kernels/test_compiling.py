@@ -11,7 +11,7 @@ import pytest
 from argosy.search.index.segment import frozen
 from argosy.search.kernels import warm
 from argosy.search.kernels.checksums import TABLES, crc64
-from argosy.search.kernels.compiling import compile_missing
+from argosy.search.kernels.compiling import load_cached
 from argosy.search.kernels.spans import documents_of
 
 PROGRAM_S_MAX = 120.0                   # a hang is an error, a slow machine is none
@@ -61,31 +61,15 @@ def test_threads_that_call_a_kernel_first_load_it_once() -> None:
     """)
 
 
-def test_nothing_is_compiled_where_the_cache_has_all() -> None:
+def test_nothing_is_missing_where_the_cache_has_all_and_looking_loads_nothing() -> None:
     assert not complaint_of("""
-        from numba.core import event
-        import argosy.search.service
-        from argosy.search.kernels.compiling import compile_missing
+        import argosy.search.kernels as kernels
+        from argosy.search.kernels import compiling
         from argosy.search.kernels.scan import scan
 
-        with event.install_recorder("numba:compile") as recorder:
-            compile_missing()
-        assert not recorder.buffer
+        kernels.import_all()
+        assert not compiling.missing()
         assert not scan.overloads
-    """)
-
-
-def test_shares_are_all_of_them_and_each_once() -> None:
-    assert not complaint_of("""
-        import argosy.search.kernels.compiling as compiling
-        from argosy.search.kernels import warm
-
-        shares = [[], [], []]
-        for number, share in enumerate(shares):
-            compiling._load = share.append
-            warm(number, len(shares))
-        assert all(shares)
-        assert sorted(map(id, sum(shares, []))) == sorted(map(id, compiling._signatures))
     """)
 
 
@@ -100,7 +84,7 @@ def test_what_is_loaded_stays_loaded() -> None:
     data = frozen(np.frombuffer(b"123456789", np.uint8))
     told = crc64(data, 0, 9, TABLES)
     warm()
-    compile_missing()
+    load_cached()
     assert crc64(data, 0, 9, TABLES) == told
 
 
@@ -108,12 +92,9 @@ def test_what_is_cached_is_not_used_when_a_shared_file_has_been_edited() -> None
     assert not complaint_of("""
         import argosy.search.kernels.compiling as compiling
 
-        def is_cached(kernel):
-            return bool(kernel._cache._cache_file._load_index())
-
         from argosy.search.kernels.told_lines import tell_lines
-        assert is_cached(tell_lines)
+        assert compiling.is_cached(tell_lines)
         compiling._shared_stamp = lambda: "edited"
         from argosy.search.kernels.told_chunks import tell_chunks
-        assert not is_cached(tell_chunks)
+        assert not compiling.is_cached(tell_chunks)
     """)
