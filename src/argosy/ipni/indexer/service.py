@@ -9,7 +9,7 @@ It implements `ports.Indexer`. What is decided is decided by the pure modules be
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +71,7 @@ class IndexerService:
         reread: Callable[[], IndexerSettings] | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
+        announcing: Collection[str] = (),
     ) -> None:
         self._store = store
         self._settings = settings
@@ -100,7 +101,7 @@ class IndexerService:
         )  # fmt: skip
         self._syncing = Syncing(
             store, sources, follower, self._ledger, self._roster, self._assignments,
-            policy=self._policy, settings=settings, metrics=self._metrics, clock=self._clock,
+            policy=self._policy, settings=settings, metrics=self._metrics, clock=self._clock, announcing=announcing,
         )  # fmt: skip
         self._upkeep = Upkeep(
             store, self._ledger, self._roster, self._finder, self._syncing, self._turns, self._freezer, usage,
@@ -123,11 +124,15 @@ class IndexerService:
         reread: Callable[[], IndexerSettings] | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
+        announcing: Collection[str] = (),
     ) -> "IndexerService":
-        """Reads where it stood. Conflict if it shall unfreeze and the disk is still too full."""
+        """Reads where it stood. Conflict if it shall unfreeze and the disk is still too full.
+
+        `announcing` names publishers that announce themselves at every start; see `Contacts`.
+        """
         indexer = cls(
             store, sources, settings=settings or IndexerSettings(), usage=usage, providers_of=providers_of,
-            mirror=mirror, reread=reread, metrics=metrics, clock=clock,
+            mirror=mirror, reread=reread, metrics=metrics, clock=clock, announcing=announcing,
         )  # fmt: skip
         await indexer._load()
         return indexer
