@@ -8,15 +8,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from argosy.app.settings import NodeSettings
 from argosy.base import logs
 from argosy.base.backends import children
-from argosy.base.backends.servers import Valkey
+from argosy.base.backends.servers import HOST, Valkey, free_ports
 from argosy.base.settings import ENV_PREFIX, Loaded
 from argosy.ownership.settings import OwnershipSettings
 from argosy.search.settings import SearchSettings
@@ -27,28 +28,49 @@ LEAVE_S = 30.0          # told to stop, a node gets this long to finish
 log = logs.get("app")
 
 
+@dataclass(frozen=True)
+class Child:
+    name: str
+    address: str
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+
+@dataclass(frozen=True)
+class LocalFleet:
+    loaded: Loaded
+    children: Sequence[Child]
+
+
 @contextmanager
-def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int) -> Iterator[Loaded]:
-    """Starts the nodes, each with its part of the memory; yields the settings with which the front door finds them."""
+def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int, log_folder: Path) -> Iterator[LocalFleet]:
+    """Starts the nodes, each with its part of the memory; yields the settings with which the gateway finds them."""
     with Valkey(ends_with_us=True) as valkey:
         ownership = replace(loaded.get(OwnershipSettings), store=valkey.url, grace_s=0.0)
-        processes = [_start(loaded, valkey.url, number, nodes, budget_bytes) for number in range(1, nodes + 1)]
+        log_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        started = [
+            _start(loaded, valkey.url, number, nodes, budget_bytes, log_folder) for number in range(1, nodes + 1)
+        ]
         log.info("local fleet", nodes=nodes, store=valkey.url, budget_bytes=budget_bytes)
         try:
-            yield loaded.changed({OwnershipSettings: ownership})
+            yield LocalFleet(loaded.changed({OwnershipSettings: ownership}), started)
         finally:
-            _stop(processes)
+            _stop([child.process for child in started])
 
 
-def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: int) -> subprocess.Popen[bytes]:
+def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: int, log_folder: Path) -> Child:
     """A node with this process's settings, but for its name, its port and its part of the memory."""
     search = loaded.get(SearchSettings)
+    (port,) = free_ports(1)
     changes: dict[str, Any] = {
         "OWNERSHIP_STORE": store,
         "OWNERSHIP_GRACE_S": 0,
         "OWNERSHIP_MEMBERS_MIN": nodes,
         "NODE_ID": f"node-{number}",
-        "NODE_PORT": 0,
+        "NODE_PORT": port,
         "NODE_DATA_DIR": _data_dir(loaded),
         "SEARCH_BUDGET_BYTES": budget_bytes // nodes,
         "FETCH_ALLOW_LOCAL": "true",
@@ -60,7 +82,10 @@ def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: in
     environ = {**os.environ, **{f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}}
     command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search"]
     # In a group of its own, so that Ctrl-C reaches this process alone, which then tells the others in order.
-    return children.start(command, environ=environ, in_own_session=True)
+    name = f"node-{number}"
+    with (log_folder / f"{name}.log").open("ab") as output:
+        process = children.start(command, environ=environ, output=output, in_own_session=True)
+    return Child(name, f"{HOST}:{port}", process)
 
 
 def _data_dir(loaded: Loaded) -> str:

@@ -26,10 +26,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from argosy.app.collecting import collect_rarely
-from argosy.app.greeting import say_hello
 from argosy.app.listening import Continued, alive_route, listen, metrics_route, named, serve
-from argosy.app.running import run_until_told
+from argosy.app.running import cancel_on_signal, run_until_signal
 from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
+from argosy.app.startup import Display, LogDisplay, Status, watch_startup
 from argosy.app.stores import reach_registry, reach_store
 from argosy.base import logs
 from argosy.base.metrics import Metrics
@@ -78,6 +78,7 @@ class Process:
     metrics: Metrics
     tracer: Tracer
     closing: AsyncExitStack                     # what is opened is closed with the process
+    display: Display = field(default_factory=LogDisplay)
     routes: list[BaseRoute] = field(default_factory=list)
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
@@ -87,19 +88,32 @@ class Process:
     catalog: "CatalogClient | None" = None
     indexer: "Indexer | None" = None            # this process's own indexer of content
     desk: "Node | None" = None                  # this process's own search node, asked without a network
+    status: Status | None = None                # of the fleet's repositories, as the gateway of this process sees them
+
+    def is_ready(self) -> bool:
+        return all(ready() for ready in self.ready)
 
 
 Part = Callable[[Process], Awaitable[None]]
 
 
-def run(loaded: Loaded, roles: Sequence[Role]) -> None:
-    """Runs a process until it is told to stop; the signals' first mention drains, the second ends at once."""
+def run(loaded: Loaded, roles: Sequence[Role], *, display: Display | None = None) -> None:
+    """Runs a process until a signal: the first one drains it, the second one stops it immediately.
+
+    With a `display` it has configured the log; without, the log goes to stderr, and the process is ready when its roles
+    are, whatever becomes of the repositories.
+    """
     settings = loaded.get(LogSettings)
-    logs.configure(level=settings.level, format="json" if settings.is_json else "text")
+    if display is None:
+        logs.configure(level=settings.level, format="json" if settings.is_json else "text")
     for name in loaded.ignored:
-        log.warning("setting ignored: no such section", variable=name)
+        notice = f'environment variable {name} is not a setting of argosy: see "argosy config show"'
+        log.warning("setting ignored: no such section", variable=name, notice=notice)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run(loaded, roles))
+        try:
+            runner.run(_run(loaded, roles, display))
+        except asyncio.CancelledError:
+            pass        # a signal, before the process was up
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -111,7 +125,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
+async def _run(loaded: Loaded, roles: Sequence[Role], display: Display | None) -> None:
+    shown = display or LogDisplay()
+    cancel_on_signal(shown)
     listener = listen(loaded.get(NodeSettings))
     async with AsyncExitStack() as closing:
         closing.callback(listener.close)
@@ -119,13 +135,15 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
         store = await reach_store(loaded.get(OwnershipSettings))
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
-        process = Process(loaded, this, store, Metrics(), tracer, closing)
+        process = Process(loaded, this, store, Metrics(), tracer, closing, shown)
         closing.callback(_close, process.tasks)
         for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
         continuing = [] if tracer is NO_TRACER else [Middleware(Continued, tracer=tracer)]
         process.tasks.append(serve(process.routes, listener, continuing))
+        status = None if display is None else process.status
+        process.tasks.append(watch_startup(shown, process.is_ready, status))
         listener.listen()           # before anybody is told of the address; what comes is answered as soon as we run
         is_over = asyncio.Event()
 
@@ -135,11 +153,12 @@ async def _run(loaded: Loaded, roles: Sequence[Role]) -> None:
             is_over.set()
             await asyncio.gather(*(life.drain() for life in lives))
 
-        await run_until_told(
+        await run_until_signal(
             _all_run(lives) if lives else _lasts(is_over),
             process.tasks,
             drain=drain,
-            is_up=lambda: _greet(process),
+            on_up=lambda: _report_up(process),
+            display=shown,
         )
 
 
@@ -190,7 +209,7 @@ async def with_catalog(process: Process) -> "CatalogClient":
 
 def _ready_route(process: Process) -> Route:
     async def readyz(_: Request) -> Response:
-        is_ready = all(ready() for ready in process.ready)
+        is_ready = process.is_ready()
         return JSONResponse({"ready": is_ready, "node": process.this.id}, 200 if is_ready else 503)
 
     return Route("/readyz", readyz)
@@ -206,7 +225,8 @@ def _tracer(settings: TracingSettings, closing: AsyncExitStack) -> Tracer:
     return tracer
 
 
-def _greet(process: Process) -> None:
+def _report_up(process: Process) -> None:
     collect_rarely()
-    log.info("node up", node=process.this.id, address=process.this.address)
-    say_hello(process.this.address or "")
+    url = f"http://{process.this.address}"
+    log.info("node up", node=process.this.id, address=process.this.address, url=url)
+    process.display.set_url(url)

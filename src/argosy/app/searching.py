@@ -30,7 +30,9 @@ async def search(process: Process) -> None:
     sys.setswitchinterval(SWITCH_S)
     loaded, this = process.loaded, process.this
     catalog = await with_catalog(process)
+    process.display.set_step("loading search kernels", hint="compiling them, once on each machine")
     await asyncio.to_thread(kernels.warm)               # or the first query would load them
+    process.display.set_step("starting")
     shelf = Shelf()
     process.closing.callback(shelf.close)
     others = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)

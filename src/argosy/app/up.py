@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from argosy.app.console import open_display
 from argosy.app.local_fleet import local_fleet, share_of
 from argosy.app.roles import Role, run
-from argosy.app.settings import NodeSettings
+from argosy.app.settings import LogSettings, NodeSettings, default_data_dir
 from argosy.app.stores import reach_registry
 from argosy.base.backends.servers import free_ports
 from argosy.base.errors import Conflict, Invalid
@@ -22,7 +24,16 @@ from argosy.search.settings import FetchSettings, SearchSettings
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AGAIN_S = 10.0          # a node may be up before the indexer is: it is soon told again, and repetitions cost nothing
 
-def run_up(loaded: Loaded, addresses: Sequence[Address], *, nodes: int | None = None, port: int | None = None) -> None:
+
+def run_up(
+    loaded: Loaded,
+    addresses: Sequence[Address],
+    *,
+    nodes: int | None = None,
+    port: int | None = None,
+    is_verbose: bool = False,
+    started_at: float | None = None,
+) -> None:
     """Adds what is named to the catalog and serves all that is in it, until told to stop."""
     this, fetching = loaded.get(NodeSettings), loaded.get(FetchSettings)
     loaded = loaded.changed(
@@ -32,15 +43,19 @@ def run_up(loaded: Loaded, addresses: Sequence[Address], *, nodes: int | None = 
             FetchSettings: replace(fetching, allow_local=True),
         }
     )
-    asyncio.run(_wish(loaded, addresses))
-    loaded = with_content_index(loaded)
-    indexers = [Role.INDEXER] if loaded.get(SearchSettings).advertise else []
-    if nodes is None:
-        run(loaded, [Role.SEARCH, *indexers, Role.GATEWAY])
-        return
-    free_bytes = CgroupMemory(limit_bytes=this.memory_limit_bytes).free_bytes()
-    with local_fleet(loaded, nodes, share_of(loaded.get(SearchSettings), free_bytes)) as shared:
-        run(shared, [*indexers, Role.GATEWAY])
+    log_folder = Path(this.data_dir or default_data_dir()) / "logs"
+    with open_display(loaded.get(LogSettings), log_folder, is_verbose=is_verbose, started_at=started_at) as display:
+        asyncio.run(_wish(loaded, addresses))
+        loaded = with_content_index(loaded)
+        indexers = [Role.INDEXER] if loaded.get(SearchSettings).advertise else []
+        if nodes is None:
+            run(loaded, [Role.SEARCH, *indexers, Role.GATEWAY], display=display)
+            return
+        display.set_step(f"starting {nodes} search nodes")
+        free_bytes = CgroupMemory(limit_bytes=this.memory_limit_bytes).free_bytes()
+        with local_fleet(loaded, nodes, share_of(loaded.get(SearchSettings), free_bytes), log_folder) as fleet:
+            display.set_children(fleet.children)
+            run(fleet.loaded, [*indexers, Role.GATEWAY], display=display)
 
 
 def with_content_index(loaded: Loaded) -> Loaded:
