@@ -1,5 +1,7 @@
 """The role `gateway`: the front door over all search nodes, with its APIs and pages."""
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -79,7 +81,7 @@ async def gateway(process: Process) -> None:
         is_ready=process.is_ready,
     )
     process.routes += [*site.routes(), _scale_route(door)]
-    process.status = door.status
+    process.status = partial(door.status, is_fresh=True)
 
 
 def _with_finds(process: Process) -> Holders | None:

@@ -152,7 +152,7 @@ class IndexerService:
                 log.info("indexer unfroze", indexer=self._id)
             else:
                 self._gate.is_frozen = self._freezer.is_frozen = True
-                log.warning("indexer is frozen", indexer=self._id)
+                log.warning("indexer is frozen", indexer=self._id, notice=_frozen_notice(self._freezer.limit_percent))
         if self._settings.use_assigner and self._settings.adopt_known and not self._gate.is_frozen:
             await self._assignments.adopt(self._known_publishers())
 
@@ -356,7 +356,10 @@ class IndexerService:
         await thawing.freeze(self._store, self._ledger, self._roster, self._clock.wall())
         self._freezer.is_frozen = True
         self._metrics.set(counted.IS_FROZEN, 1)
-        log.warning("indexer froze", indexer=self._id, usage_percent=self._usage.percent())
+        log.warning(
+            "indexer froze", indexer=self._id, usage_percent=self._usage.percent(),
+            notice=_frozen_notice(self._freezer.limit_percent),
+        )  # fmt: skip
 
     # -- assignments --------------------------------------------------------------------------------------------------
 
@@ -375,6 +378,13 @@ class IndexerService:
         """Those of which something has been indexed here, as far as policy still allows them."""
         known = [course.publisher.id for course in self._ledger.courses() if course.last is not None]
         return sorted(publisher for publisher in known if self._policy.is_allowed(publisher))
+
+
+def _frozen_notice(limit_percent: float) -> str:
+    return (
+        f"the content index takes no new entries because its disk is more than {limit_percent:g} % full: free space "
+        "and set ipni.unfreeze_on_start, or raise ipni.freeze_at_percent"
+    )
 
 
 def _key_in(path: str) -> PrivateKey:
