@@ -82,8 +82,11 @@ def test_up_with_nodes_is_a_fleet_of_processes(tmp_path: Path) -> None:
     with process("up", *names, "--nodes", "2", ARGOSY_NODE_ID="front", ARGOSY_NODE_DATA_DIR=data) as started:
         address = wait_for(started, "node up", node="front")["address"]
         eventually(lambda: found(address, "sail") == 3, within_s=60, what="all three are found")
-        fleet = get(address, "/v1/fleet")
-        assert {node["node"] for node in fleet["nodes"]} == {"node-1", "node-2"}
+        eventually(
+            lambda: {node["node"] for node in get(address, "/v1/fleet")["nodes"]} == {"node-1", "node-2"},
+            within_s=30,
+            what="the fleet shows both nodes",
+        )
         started.send_signal(signal.SIGTERM)
         assert started.wait(timeout=60) == 0
 

@@ -33,6 +33,7 @@ from argosy.ipni.publish.service import Publisher
 from argosy.ipni.publish.worker import Herald
 from argosy.search.settings import SearchSettings
 
+KEY_FILE = "key"                # in search.advertise_folder, the publisher's identity
 LOOKS_MAX = 16                  # files looked up and sent at a time: each is a copy in memory, of 2 MiB by default
 
 log = logs.get("app")
@@ -42,7 +43,7 @@ async def advertise(process: Process) -> Adverts:
     """Opens the publisher that the settings describe; whoever indexes tells it."""
     settings = process.loaded.get(SearchSettings)
     folder, at = Path(settings.advertise_folder), [multiaddr.from_url(f"http://{process.this.address}")]
-    key = await asyncio.to_thread(open_key, folder / "key")
+    key = await asyncio.to_thread(open_key, folder / KEY_FILE)
     chain = await SqliteChain.open(folder / "chain.sqlite")
     process.closing.push_async_callback(chain.close)
     publisher = await Publisher.open(key, chain, addresses=at)

@@ -1,10 +1,11 @@
 """The role `gateway`: the front door over all search nodes, with its APIs and pages."""
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from argosy.app.greeting import show_progress
 from argosy.app.roles import Process, with_catalog
 from argosy.base.http import json_response
 from argosy.gateway.admission import FairAdmission, OpenDoor
@@ -79,10 +80,10 @@ async def gateway(process: Process) -> None:
         search_page=site.search_page,
         print_page=site.print_page,
         admission=admission,
-        is_ready=lambda: all(ready() for ready in process.ready),
+        is_ready=process.is_ready,
     )
     process.routes += [*site.routes(), _scale_route(door)]
-    process.tasks.append(show_progress(door.status))
+    process.status = partial(door.status, is_fresh=True)
 
 
 def _with_finds(process: Process) -> Holders | None:

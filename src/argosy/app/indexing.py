@@ -1,9 +1,12 @@
 """The role `indexer`: a node of the content index, with its finds, announcements and admin API on ports of its own."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 from starlette.types import ASGIApp
 
+from argosy.app.advertising import KEY_FILE
 from argosy.app.find_protocol import find_protocol
 from argosy.app.keyspace import index_store
 from argosy.app.roles import Process
@@ -17,12 +20,14 @@ from argosy.ipni.indexer.backends.usage import usage_of
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.model import Provider
+from argosy.ipni.publish.backends.key_file import read_key
 from argosy.ipni.settings import IndexerSettings
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.sync.settings import SyncSettings
 from argosy.ipni.web.find.hot import HotFind
 from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
 from argosy.ipni.web.settings import IndexerHttpSettings
+from argosy.search.settings import SearchSettings
 
 log = logs.get("app")
 
@@ -43,11 +48,24 @@ async def indexer(process: Process) -> None:
         mirror=mirror_of(settings),
         reread=lambda: load_settings(process.loaded.path).get(IndexerSettings),
         metrics=process.metrics,
+        announcing=await asyncio.to_thread(_local_publishers, process.loaded.get(SearchSettings)),
     )
     process.closing.push_async_callback(service.close)
     process.indexer = service
     process.tasks.append(service.run())
     await _listen(process, service)
+
+
+def _local_publishers(search: SearchSettings) -> list[str]:
+    """The ids of the search nodes that start with this process and announce to it, from their key files.
+
+    Their ports may differ from those of the last run. A node of an earlier run with more nodes is among them, too.
+    """
+    if not (search.advertise and search.announce_urls):
+        return []
+    folder = Path(search.advertise_folder)
+    paths = [folder / KEY_FILE, *folder.glob(f"*/{KEY_FILE}")]
+    return [read_key(path).peer_id for path in paths if path.is_file()]
 
 
 async def _providers_of(url: str) -> list[Provider]:

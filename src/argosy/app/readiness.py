@@ -62,9 +62,7 @@ class WorkingSetReadiness:
         self.is_complete = True
         self._completed.set()
         for name, why in sorted(self.failed.items()):
-            log.warning("repository not served", repository=name, why=why, notice=f"{name} is not served: {why}")
-        served = len(self._wishes()) - len(self.failed)
-        log.info("ready", seconds=round(self.took_s, 1), repositories=served, failed=len(self.failed))
+            log.warning("repository not served", repository=name, why=why)
         await asyncio.Event().wait()
 
     async def _look(self) -> bool:

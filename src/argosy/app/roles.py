@@ -27,10 +27,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from argosy.app.collecting import collect_rarely
-from argosy.app.greeting import say_hello
 from argosy.app.listening import Continued, alive_route, listen, metrics_route, named, node_address, serve
-from argosy.app.running import run_until_told
+from argosy.app.running import cancel_on_signal, run_until_signal
 from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
+from argosy.app.startup import Display, LogDisplay, Status, watch_startup
 from argosy.app.stores import reach_registry, reach_store
 from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base import logs
@@ -84,6 +84,7 @@ class Process:
     closing: AsyncExitStack                     # what is opened is closed with the process
     node_address: str = ""                      # what gateways and other nodes send searches to
     listeners: Mapping[str, socket.socket] = field(default_factory=dict)    # open already, by setting
+    display: Display = field(default_factory=LogDisplay)
     routes: list[BaseRoute] = field(default_factory=list)
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
@@ -94,8 +95,12 @@ class Process:
     indexer: "Indexer | None" = None            # this process's own indexer of content
     desk: "Node | None" = None                  # this process's own search node, asked without a network
     gateway: "Gateway | None" = None
+    status: Status | None = None                # of the fleet's repositories, as the gateway of this process sees them
     on_up: list[Callable[[], None]] = field(default_factory=list)   # called once the process answers requests
     error_page: ErrorPage | None = None         # shown to browsers, if this process has web pages
+
+    def is_ready(self) -> bool:
+        return all(ready() for ready in self.ready)
 
 
 Part = Callable[[Process], Awaitable[None]]
@@ -107,16 +112,22 @@ def run(
     *,
     listeners: Mapping[str, socket.socket] | None = None,
     extend: Callable[[Process], None] | None = None,
+    display: Display | None = None,
 ) -> None:
-    """Runs a process until it is told to stop; the signals' first mention drains, the second ends at once.
+    """Runs a process until a signal: the first one drains it, the second one stops it immediately.
 
     `listeners` are open already, by the setting that names their port. `extend` is called when all roles are set up,
-    and adds tasks and conditions to the process.
+    and adds tasks and conditions to the process. A `display` has configured the log; without one the log goes to
+    stderr, and the process is ready when its roles are, whatever becomes of the repositories.
     """
     settings = loaded.get(LogSettings)
-    logs.configure(level=settings.level, format="json" if settings.is_json else "text")
+    if display is None:
+        logs.configure(level=settings.level, format="json" if settings.is_json else "text")
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run(loaded, roles, listeners or {}, extend))
+        try:
+            runner.run(_run(loaded, roles, listeners or {}, extend, display))
+        except asyncio.CancelledError:
+            pass        # a signal, before the process was up
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -133,7 +144,10 @@ async def _run(
     roles: Sequence[Role],
     listeners: Mapping[str, socket.socket],
     extend: Callable[[Process], None] | None,
+    display: Display | None,
 ) -> None:
+    shown = display or LogDisplay()
+    cancel_on_signal(shown)
     listener = listeners.get("node.port") or listen(loaded.get(NodeSettings))
     async with AsyncExitStack() as closing:
         closing.callback(listener.close)
@@ -143,7 +157,7 @@ async def _run(
         tracer = _tracer(loaded.get(TracingSettings), closing)
         upgrades = Role.SEARCH not in roles or await can_upgrade()
         address = node_address(this, in_frames=upgrades)
-        process = Process(loaded, this, store, Metrics(), tracer, closing, address, listeners)
+        process = Process(loaded, this, store, Metrics(), tracer, closing, address, listeners, shown)
         closing.callback(_close, process.tasks)
         for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)
@@ -152,7 +166,8 @@ async def _run(
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
         continuing = [] if tracer is NO_TRACER else [Middleware(Continued, tracer=tracer)]
         serving = serve(process.routes, listener, continuing, upgrades=upgrades, error_page=process.error_page)
-        process.tasks.append(serving)
+        status = None if display is None else process.status
+        process.tasks += [serving, watch_startup(shown, process.is_ready, status)]
         listener.listen()           # before anybody is told of the address; what comes is answered as soon as we run
         is_over = asyncio.Event()
 
@@ -162,11 +177,12 @@ async def _run(
             is_over.set()
             await asyncio.gather(*(life.drain() for life in lives))
 
-        await run_until_told(
+        await run_until_signal(
             _all_run(lives) if lives else _lasts(is_over),
             process.tasks,
             drain=drain,
-            is_up=lambda: _greet(process),
+            on_up=lambda: _report_up(process),
+            display=shown,
         )
 
 
@@ -217,7 +233,7 @@ async def with_catalog(process: Process) -> "CatalogClient":
 
 def _ready_route(process: Process) -> Route:
     async def readyz(_: Request) -> Response:
-        is_ready = all(ready() for ready in process.ready)
+        is_ready = process.is_ready()
         return JSONResponse({"ready": is_ready, "node": process.this.id}, 200 if is_ready else 503)
 
     return Route("/readyz", readyz)
@@ -233,9 +249,10 @@ def _tracer(settings: TracingSettings, closing: AsyncExitStack) -> Tracer:
     return tracer
 
 
-def _greet(process: Process) -> None:
+def _report_up(process: Process) -> None:
     collect_rarely()
-    log.info("node up", node=process.this.id, address=process.this.address)
-    say_hello(process.this.address or "")
+    url = f"http://{process.this.address}"
+    log.info("node up", node=process.this.id, address=process.this.address, url=url)
+    process.display.set_url(url)
     for call in process.on_up:
         call()

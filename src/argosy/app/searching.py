@@ -2,8 +2,10 @@
 
 import asyncio
 import sys
+from functools import partial
 
 from argosy.app.roles import Process, with_catalog
+from argosy.app.startup import Display
 from argosy.base import logs
 from argosy.base.clock import SystemClock
 from argosy.ownership.backends.cgroup import CgroupMemory
@@ -33,10 +35,12 @@ async def search(process: Process) -> None:
     sys.setswitchinterval(SWITCH_S)
     loaded, this = process.loaded, process.this
     catalog = await with_catalog(process)
+    process.display.set_step("loading search kernels", hint="compiling them, once on each machine")
     # What the first query needs is compiled or loaded before the node takes part, the rest while it does.
-    rest = await asyncio.to_thread(kernels.prepare, _log_compiling)
+    rest = await asyncio.to_thread(kernels.prepare, partial(_show_compiling, process.display))
     if rest is not None:
         process.closing.callback(rest.stop)
+    process.display.set_step("starting")
     shelf = Shelf()
     process.closing.callback(shelf.close)
     others = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)
@@ -100,7 +104,9 @@ async def _advertiser(process: Process) -> Advertiser | None:
     return await advertise(process)
 
 
-def _log_compiling(done: int, total: int) -> None:
+def _show_compiling(display: Display, done: int, total: int) -> None:
+    """Called from the thread that waits for the compilation."""
+    display.set_step(f"compiling search kernels, once on each machine: {done} of {total}")
     if done in (0, total):
         log.info("compiling search kernels" if done == 0 else "search kernels compiled", kernels=total)
 

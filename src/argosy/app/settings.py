@@ -53,7 +53,7 @@ class NodeSettings:
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What is written to stderr."""
+    """What is logged: to stderr, and by `argosy up` in a terminal to a file in its data directory."""
 
     SECTION: ClassVar[str] = "log"
 

@@ -58,7 +58,7 @@ async def _reach(what: str, opening: Callable[[], Awaitable[T]]) -> T:
         try:
             return await opening()
         except Unavailable as why:
-            log.warning(f"{what} away", why=str(why))
+            log.warning(f"{what} away", why=str(why), notice=f"the {what} does not answer ({why}); trying again")
             raise
 
     try:

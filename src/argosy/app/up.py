@@ -13,13 +13,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from argosy.app.console import open_display
 from argosy.app.local_fleet import LocalFleet, share_of
 from argosy.app.port_choice import open_port
 from argosy.app.readiness import WorkingSetReadiness
 from argosy.app.roles import Process, Role, run
+from argosy.app.startup import Display
 from argosy.app.served_catalog import CatalogChange, add_to_catalog, set_catalog, undo
 from argosy.app.serving import bound
 from argosy.app.settings import LogSettings, NodeSettings, user_data_dir, with_state_dir
@@ -48,6 +51,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AGAIN_S = 10.0          # a node may be up before the indexer is: it announces again soon, and repetitions cost nothing
 INDEXER_PORT = "ipni_http.port"
 STOPPED = 128 + signal.SIGTERM
+LOG_DIR = "logs"        # in the state directory
 
 T = TypeVar("T")
 
@@ -63,6 +67,8 @@ class UpOptions:
     data: str | None = None             # the state directory
     name: str | None = None             # of the one repository
     resume: bool = False                # serve what the working set's catalog held before, too
+    is_verbose: bool = False            # log lines instead of progress bars
+    started_at: float | None = None     # of the monotonic clock
 
 
 def run_up(loaded: Loaded, addresses: Sequence[Address], options: UpOptions) -> None:
@@ -150,27 +156,37 @@ class _Up:
 
     def start(self) -> None:
         """Serves until told to stop."""
-        self._change = self._with_registry(self._set_catalog)
-        self._write_record()
-        if self._change.set_aside:
-            names = ", ".join(self._change.set_aside)
-            _notify(self._loaded, f"not serving what was added to this working set before ({names}): use --resume")
-        loaded = self._loaded
+        options, folder = self._options, self._working_set.directory / LOG_DIR
+        settings = self._loaded.get(LogSettings)
+        with open_display(settings, folder, is_verbose=options.is_verbose, started_at=options.started_at) as display:
+            self._change = self._with_registry(self._set_catalog)
+            self._write_record()
+            if self._change.set_aside:
+                names = ", ".join(self._change.set_aside)
+                notice = f"not serving what was added to this working set before ({names}): use --resume"
+                log.warning("repositories set aside; --resume serves them", repositories=names, notice=notice)
+            self._run(display)
+
+    def _run(self, display: Display) -> None:
+        loaded, nodes = self._loaded, self._options.nodes
         indexers = [Role.INDEXER] if loaded.get(SearchSettings).advertise else []
-        if self._options.nodes is None:
-            run(loaded, [Role.SEARCH, *indexers, Role.GATEWAY], listeners=self._listeners, extend=self._extend)
+        run_roles = partial(run, listeners=self._listeners, extend=self._extend, display=display)
+        if nodes is None:
+            run_roles(loaded, [Role.SEARCH, *indexers, Role.GATEWAY])
             return
+        display.set_step(f"starting {nodes} search nodes")
         free_bytes = CgroupMemory(limit_bytes=loaded.get(NodeSettings).memory_limit_bytes).free_bytes()
         self._fleet = LocalFleet(
             loaded,
-            self._options.nodes,
+            nodes,
             state_dir=self._working_set.directory,
             budget_bytes=share_of(loaded.get(SearchSettings), free_bytes),
             clock=SystemClock(),
             random=system_random(),
         )
         with self._fleet:
-            run(self._fleet.loaded, [*indexers, Role.GATEWAY], listeners=self._listeners, extend=self._extend)
+            display.set_children(self._fleet.children)
+            run_roles(self._fleet.loaded, [*indexers, Role.GATEWAY])
 
     def discard(self) -> None:
         """Undoes what the start has done so far."""

@@ -6,6 +6,11 @@
 An event is a fixed lower-case phrase that can be searched for; what varies goes into fields. Secrets never reach a log:
 fields are redacted as they are rendered, also when a host program renders them with a formatter of its own. In the JSON
 format every event is one line; in the text format, which is for people, a traceback follows indented.
+
+A warning or an error may carry a `notice`: one plain sentence for the person who started the process, with what to do.
+It is no part of the log line; `argosy up` shows it in the terminal, where log lines are not shown.
+
+    log.warning("node exited", node="node-2", code=1, notice="node-2 exited with code 1; restarting it in 2 s")
 """
 
 import json
@@ -24,6 +29,8 @@ Format = Literal["json", "text"]
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 DEPTH_MAX = 6       # fields within fields; deeper ones are shown as their repr
 
+HANDLER_NAME = "argosy"     # of the one handler that `configure` installs
+
 _ROOT = "argosy"
 _RESERVED = ("at", "level", "logger", "event", "traceback")
 
@@ -34,11 +41,12 @@ logging.getLogger(_ROOT).addHandler(logging.NullHandler())
 class Event:
     """An event and its fields as the message of a log record; as text it reads `lease lost unit=a epoch=3`."""
 
-    __slots__ = ("fields", "name")
+    __slots__ = ("fields", "name", "notice")
 
-    def __init__(self, name: str, fields: Mapping[str, object]) -> None:
+    def __init__(self, name: str, fields: Mapping[str, object], notice: str = "") -> None:
         self.name = name
         self.fields = fields
+        self.notice = notice
 
     def redacted(self) -> dict[str, Any]:
         return {_free(key): _redacted(key, value) for key, value in self.fields.items()}
@@ -70,19 +78,28 @@ class Log:
         if self._logger.isEnabledFor(logging.INFO):
             self._emit(logging.INFO, event, fields)
 
-    def warning(self, event: str, /, *, exc_info: bool | BaseException = False, **fields: object) -> None:
+    def warning(
+        self, event: str, /, *, exc_info: bool | BaseException = False, notice: str = "", **fields: object
+    ) -> None:
         if self._logger.isEnabledFor(logging.WARNING):
-            self._emit(logging.WARNING, event, fields, exc_info)
+            self._emit(logging.WARNING, event, fields, exc_info, notice)
 
-    def error(self, event: str, /, *, exc_info: bool | BaseException = False, **fields: object) -> None:
+    def error(
+        self, event: str, /, *, exc_info: bool | BaseException = False, notice: str = "", **fields: object
+    ) -> None:
         if self._logger.isEnabledFor(logging.ERROR):
-            self._emit(logging.ERROR, event, fields, exc_info)
+            self._emit(logging.ERROR, event, fields, exc_info, notice)
 
     def _emit(
-        self, level: int, event: str, fields: Mapping[str, object], exc_info: bool | BaseException = False
+        self,
+        level: int,
+        event: str,
+        fields: Mapping[str, object],
+        exc_info: bool | BaseException = False,
+        notice: str = "",
     ) -> None:
         # The third frame up is the caller of `info`, for hosts whose formatter shows file and line.
-        self._logger.log(level, Event(event, {**self._fields, **fields}), exc_info=exc_info, stacklevel=3)
+        self._logger.log(level, Event(event, {**self._fields, **fields}, notice), exc_info=exc_info, stacklevel=3)
 
 
 def get(name: str) -> Log:
@@ -90,8 +107,14 @@ def get(name: str) -> Log:
     return Log(logging.getLogger(f"{_ROOT}.{name}"), {})
 
 
-def configure(level: str = "info", format: Format = "text", stream: TextIO | None = None) -> None:
-    """Sends this process's logs to `stream` (stderr unless given); a second call replaces the first.
+def configure(
+    level: str = "info",
+    format: Format = "text",
+    stream: TextIO | None = None,
+    *,
+    handler: logging.Handler | None = None,
+) -> None:
+    """Sends this process's logs to `handler` or `stream` (stderr unless given); a second call replaces the first.
 
     Other libraries' warnings take the same form, so that everything the process says can be read by one reader.
     """
@@ -100,9 +123,11 @@ def configure(level: str = "info", format: Format = "text", stream: TextIO | Non
     if format not in ("json", "text"):
         raise Invalid(f"the log format is json or text; got {format!r}")
     root = logging.getLogger()
-    for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
-        root.removeHandler(handler)
-    handler = _Handler(stream)
+    for installed in [each for each in root.handlers if each.name == HANDLER_NAME]:
+        root.removeHandler(installed)
+        installed.close()
+    handler = handler or _Handler(stream)
+    handler.set_name(HANDLER_NAME)
     handler.setFormatter(_JsonLines() if format == "json" else _TextLines())
     root.addHandler(handler)
     root.setLevel(logging.WARNING)

@@ -1,5 +1,6 @@
 """`argosy up`: the whole product on this machine, in one process or as a small fleet."""
 
+import time
 from pathlib import Path
 
 import click
@@ -18,6 +19,7 @@ NODES_MAX = 64
 @click.option("--name", metavar="NAME", help="Name of the repository, if one is given.")
 @click.option("--data", metavar="DIR", help="Directory for the state, by default one that follows from the addresses.")
 @click.option("--resume", is_flag=True, help="Also serve what was added to these repositories while they were served.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the log in the terminal instead of progress bars.")
 @config_option
 def up(
     addresses: tuple[str, ...],
@@ -26,6 +28,7 @@ def up(
     name: str | None,
     data: str | None,
     resume: bool,
+    verbose: bool,
     config: Path | None,
 ) -> None:
     """Index repositories and serve them, all in one process.
@@ -34,8 +37,12 @@ def up(
     catalog that `argosy repo add` edits. Folders and working copies are indexed as they are. Any number of these run
     side by side, each with its own state and port. Stops on Ctrl-C or SIGTERM.
     """
+    started_at = time.monotonic()
     from argosy.app.up import UpOptions, run_up
     from argosy.cli.addressing import parse_sources
 
     sources = parse_sources(addresses)
-    run_up(load(config), sources, UpOptions(nodes=nodes, port=port, data=data, name=name, resume=resume))
+    options = UpOptions(
+        nodes=nodes, port=port, data=data, name=name, resume=resume, is_verbose=verbose, started_at=started_at
+    )
+    run_up(load(config), sources, options)

@@ -243,10 +243,13 @@ class Gateway:
 
     # -- the fleet --------------------------------------------------------------------------------------------------
 
-    async def status(self) -> FleetStatus:
-        """The fleet as it was at most `status_s` ago; nodes that do not answer in time are shown as silent."""
+    async def status(self, *, is_fresh: bool = False) -> FleetStatus:
+        """The fleet as it was at most `status_s` ago; nodes that do not answer in time are shown as silent.
+
+        With `is_fresh` as it is now, for this process; requests from outside must not cost a request to each node.
+        """
         self._check_ready()
-        if self._status is not None and self._clock.now() < self._status_until:
+        if not is_fresh and self._status is not None and self._clock.now() < self._status_until:
             return self._status
         return await self._statuses.share("status", self._asked_status)
 

@@ -65,6 +65,15 @@ def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> Non
     assert {f"q{number}" for number in range(1, 9)} <= set(asked)
 
 
+def test_a_publisher_that_announces_itself_is_not_polled_before_its_announcement() -> None:
+    contacts = Contacts(0.0, announcing=["publisher"])
+    failed = replace(PROVIDER, last_error="broken")
+    assert contacts.look([failed], SETTINGS, 0.0, polls_max=5).polls == [], "its address may be that of an earlier run"
+    assert contacts.look([failed], SETTINGS, 7 * DAY_S, polls_max=5).deactivations == ["provider"], "it never came back"
+    contacts.heard("publisher", 1.0)
+    assert contacts.look([failed], SETTINGS, 1.0, polls_max=5).polls == ["publisher"]
+
+
 def test_the_last_heads_are_remembered_until_they_fail() -> None:
     recent = Recent()
     heads = [cids.of(str(number).encode()) for number in range(RECENT_MAX + 1)]

@@ -48,11 +48,12 @@ class Stage:
         self.usage = SetUsage()
         self.metrics = Metrics()
         self.store = MemoryStore()
+        self.announcing: list[str] = []
 
     async def __aenter__(self) -> IndexerService:
         self._indexer = await IndexerService.open(
             self.store, ChainSources(self.chain), settings=replace(SETTINGS, tick_s=60.0, sweep_s=30.0),
-            usage=self.usage, metrics=self.metrics, clock=self.clock,
+            usage=self.usage, metrics=self.metrics, clock=self.clock, announcing=self.announcing,
         )  # fmt: skip
         self._running = asyncio.ensure_future(self._indexer.run())
         await self.clock.pass_(0)
@@ -73,6 +74,23 @@ async def test_a_silent_publisher_is_polled_and_its_news_are_taken() -> None:
         chain.add(b"2", hashes("2", 1))
         await stage.clock.pass_(DAY_S + 1)
         await indexer.idle(chain.id)
+        assert all(await has(indexer, hashes("2", 1)))
+
+
+async def test_an_interrupted_chain_goes_on_when_its_publisher_has_announced_itself_again() -> None:
+    chain = Chain()
+    chain.add(b"1", hashes("1", 1))
+    chain.fails_on.add(chain.add(b"2", hashes("2", 1)))
+    stage = Stage(chain)
+    async with stage as indexer:
+        await follow(indexer, chain)
+    chain.fails_on.clear()
+    chain.fetched.clear()
+    stage.announcing = [chain.id]
+    async with stage as indexer:
+        await stage.clock.pass_(600)
+        assert chain.fetched == [], "the address may be that of an earlier run"
+        await follow(indexer, chain)
         assert all(await has(indexer, hashes("2", 1)))
 
 

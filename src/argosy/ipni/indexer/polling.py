@@ -4,7 +4,7 @@ When a publisher was last heard of is not kept over a restart: an indexer that w
 for everybody else's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
@@ -20,10 +20,15 @@ class Findings:
 
 
 class Contacts:
-    """When each publisher was last heard of, and last asked."""
+    """When each publisher was last heard of, and last asked.
 
-    def __init__(self, started_at: float) -> None:
+    `announcing` are publishers that announce themselves at every start, as those do that start together with this
+    indexer. Each may have another address than in its last run, so it is not polled before its announcement.
+    """
+
+    def __init__(self, started_at: float, announcing: Collection[str] = ()) -> None:
         self._started_at = started_at
+        self._announcing = frozenset(announcing)
         self._heard: dict[str, float] = {}
         self._asked: dict[str, float] = {}
 
@@ -37,6 +42,10 @@ class Contacts:
     def forget(self, publisher: str) -> None:
         self._heard.pop(publisher, None)
         self._asked.pop(publisher, None)
+
+    def may_poll(self, publisher: str) -> bool:
+        """Whether the address known of the publisher can be taken for its present one."""
+        return publisher in self._heard or publisher not in self._announcing
 
     def look(
         self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int
@@ -62,7 +71,7 @@ class Contacts:
             )
             # What was announced while this indexer was away, it has not heard: each is asked once after a start.
             is_due = is_due or (publisher not in self._heard and publisher not in self._asked)
-            if (is_due or provider.last_error) and provider.publisher.addresses:
+            if (is_due or provider.last_error) and provider.publisher.addresses and self.may_poll(publisher):
                 wanted[publisher] = self._contact(publisher)
         findings.polls = nsmallest(polls_max, wanted, key=wanted.__getitem__)
         return findings

@@ -9,7 +9,7 @@ It implements `ports.Indexer`. What is decided is decided by the pure modules be
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +71,7 @@ class IndexerService:
         reread: Callable[[], IndexerSettings] | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
+        announcing: Collection[str] = (),
     ) -> None:
         self._store = store
         self._settings = settings
@@ -100,7 +101,7 @@ class IndexerService:
         )  # fmt: skip
         self._syncing = Syncing(
             store, sources, follower, self._ledger, self._roster, self._assignments,
-            policy=self._policy, settings=settings, metrics=self._metrics, clock=self._clock,
+            policy=self._policy, settings=settings, metrics=self._metrics, clock=self._clock, announcing=announcing,
         )  # fmt: skip
         self._upkeep = Upkeep(
             store, self._ledger, self._roster, self._finder, self._syncing, self._turns, self._freezer, usage,
@@ -123,11 +124,15 @@ class IndexerService:
         reread: Callable[[], IndexerSettings] | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
+        announcing: Collection[str] = (),
     ) -> "IndexerService":
-        """Reads where it stood. Conflict if it shall unfreeze and the disk is still too full."""
+        """Reads where it stood. Conflict if it shall unfreeze and the disk is still too full.
+
+        `announcing` names publishers that announce themselves at every start; see `Contacts`.
+        """
         indexer = cls(
             store, sources, settings=settings or IndexerSettings(), usage=usage, providers_of=providers_of,
-            mirror=mirror, reread=reread, metrics=metrics, clock=clock,
+            mirror=mirror, reread=reread, metrics=metrics, clock=clock, announcing=announcing,
         )  # fmt: skip
         await indexer._load()
         return indexer
@@ -147,7 +152,7 @@ class IndexerService:
                 log.info("indexer unfroze", indexer=self._id)
             else:
                 self._gate.is_frozen = self._freezer.is_frozen = True
-                log.warning("indexer is frozen", indexer=self._id)
+                log.warning("indexer is frozen", indexer=self._id, notice=_frozen_notice(self._freezer.limit_percent))
         if self._settings.use_assigner and self._settings.adopt_known and not self._gate.is_frozen:
             await self._assignments.adopt(self._known_publishers())
 
@@ -351,7 +356,10 @@ class IndexerService:
         await thawing.freeze(self._store, self._ledger, self._roster, self._clock.wall())
         self._freezer.is_frozen = True
         self._metrics.set(counted.IS_FROZEN, 1)
-        log.warning("indexer froze", indexer=self._id, usage_percent=self._usage.percent())
+        log.warning(
+            "indexer froze", indexer=self._id, usage_percent=self._usage.percent(),
+            notice=_frozen_notice(self._freezer.limit_percent),
+        )  # fmt: skip
 
     # -- assignments --------------------------------------------------------------------------------------------------
 
@@ -370,6 +378,13 @@ class IndexerService:
         """Those of which something has been indexed here, as far as policy still allows them."""
         known = [course.publisher.id for course in self._ledger.courses() if course.last is not None]
         return sorted(publisher for publisher in known if self._policy.is_allowed(publisher))
+
+
+def _frozen_notice(limit_percent: float) -> str:
+    return (
+        f"the content index takes no new entries because its disk is more than {limit_percent:g} % full: free space "
+        "and set ipni.unfreeze_on_start, or raise ipni.freeze_at_percent"
+    )
 
 
 def _key_in(path: str) -> PrivateKey:

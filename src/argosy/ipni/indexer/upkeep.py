@@ -70,7 +70,9 @@ class Upkeep:
 
     def resume(self, limit: int | None = None) -> None:
         """Goes on with chains whose wanted head has not been reached; those that were tried last come last."""
-        due = [course for course in self._ledger.courses() if course.wanted is not None]
+        contacts = self._syncs.contacts
+        courses = [course for course in self._ledger.courses() if course.wanted is not None]
+        due = [course for course in courses if contacts.may_poll(course.publisher.id)]
         first = self._resumed % len(due) if due else 0
         chosen = (due[first:] + due[:first])[:limit]
         self._resumed += len(chosen)

@@ -55,7 +55,8 @@ class CatalogClient:
             except Gone:
                 continue                                    # fell behind: list again
             except Unavailable as why:
-                log.warning("registry away", why=str(why))
+                notice = f"the catalog cannot be read ({why}); trying again"
+                log.warning("registry away", why=str(why), notice=notice)
             failures += 1
             await self._clock.sleep(FOLLOW_BACKOFF.delay(failures, self._random))
 

@@ -1,7 +1,7 @@
 """Hearing of publishers and following their chains, many at once and each one in order."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from argosy.base import logs
@@ -44,6 +44,7 @@ class Syncing:
         settings: IndexerSettings,
         metrics: Metrics,
         clock: Clock,
+        announcing: Collection[str] = (),
     ) -> None:
         self._store = store
         self._sources = sources
@@ -56,7 +57,7 @@ class Syncing:
         self._metrics = metrics
         self._clock = clock
         self.statuses = Statuses()
-        self.contacts = Contacts(clock.now())
+        self.contacts = Contacts(clock.now(), announcing)
         self._recent = Recent()
         self._pauses = Pauses(settings.bad_ads_pause_s)
         self._scans = asyncio.Semaphore(settings.scans_max)
