@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
-from tools import render_chart
 
 from tests.journeys.fleet import eventually
 from tests.servers.read_only import UNPRIVILEGED, environment, install, run, seal, unseal
 from tests.servers.valkey import Valkey, free_port
+from tools import render_chart
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())

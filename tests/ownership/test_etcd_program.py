@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import etcd
 
 from argosy.base.backends.servers import program
+from tools import etcd
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -22,10 +22,10 @@ from argosy.app.local_fleet import LocalFleet, share_of
 from argosy.app.port_choice import open_port
 from argosy.app.readiness import WorkingSetReadiness
 from argosy.app.roles import Process, Role, run
-from argosy.app.startup import Display
 from argosy.app.served_catalog import CatalogChange, add_to_catalog, set_catalog, undo
 from argosy.app.serving import bound
 from argosy.app.settings import LogSettings, NodeSettings, user_data_dir, with_state_dir
+from argosy.app.startup import Display
 from argosy.app.stores import reach_registry
 from argosy.app.working_sets import (
     CATALOG,
