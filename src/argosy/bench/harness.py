@@ -6,15 +6,12 @@ all; the value told is the median, with the least and the greatest beside it as 
 measured the result says why and is not ok; a figure is never made up.
 """
 
-import ast
 import inspect
 import statistics
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from os.path import basename, normpath
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from argosy.base.errors import ArgosyError, NotFound
@@ -174,11 +171,8 @@ def find(name: str) -> BenchFunction:
 
 
 def summary(name: str) -> str:
-    """What a bench measures, in one line; read from its source, because some benches need packages that are missing."""
-    module, _, function = BENCHES[name].partition(":")
-    spec = find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    [found] = [each for each in tree.body if isinstance(each, ast.AsyncFunctionDef) and each.name == function]
-    return (ast.get_docstring(found) or "").partition("\n")[0]
+    """What a bench measures, in one line; or the module that it needs and the installation lacks."""
+    try:
+        return (find(name).__doc__ or "").partition("\n")[0]
+    except ModuleNotFoundError as error:
+        return f"not available: module {error.name} is not installed"
