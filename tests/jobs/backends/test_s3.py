@@ -208,6 +208,8 @@ def test_half_a_pair_of_keys_is_refused() -> None:
 
 async def test_the_probe_can_be_left_out(careless: str) -> None:
     store = await ShardStore.open("s3://some-bucket", replace(with_keys(careless), s3_probe="never"))
+    with pytest.raises(Unavailable, match="a listing in bucket some-bucket with 501"):      # the first that is asked
+        await store.shards()
     await store.close()
 
 
