@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"   # not of an environment
@@ -106,4 +107,4 @@ def wait_until(condition: Callable[[], object], what: str, within_s: float = COM
     ends_at = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < ends_at, f"gave up after {within_s:g} s, waiting until {what}"
-        time.sleep(LOOK_S)
+        Event().wait(LOOK_S)
