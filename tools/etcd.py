@@ -90,7 +90,7 @@ def build(scratch: Path) -> Path:
 
 def installer(target: Path) -> list[str]:
     """uv, which made this environment, or the pip of the Python that it was made from: .venv itself has none."""
-    uv = ROOT / ".venv" / "boot" / "bin" / "uv"
+    uv = Path(sys.prefix) / "boot" / "bin" / "uv"
     if uv.is_file():
         return [str(uv), "pip", "install", "--python", sys.executable, "--target", str(target)]
     python = Path(sys.base_prefix) / "bin" / "python3"
