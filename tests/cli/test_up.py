@@ -70,8 +70,8 @@ def test_up_indexes_what_is_named_and_leaves_when_told(tmp_path: Path) -> None:
         (sources / "crew.py").write_text("def sail_again(): ...\n")
         started.send_signal(signal.SIGTERM)
         assert started.wait(timeout=30) == 0
-    # The wish is remembered: named once, it is served again, as the folder is now.
-    with process("up", ARGOSY_NODE_DATA_DIR=str(data)) as started:
+    # The same working set again: its catalog and its mirrors are there, and the folder is indexed as it is now.
+    with process("up", str(sources), ARGOSY_NODE_DATA_DIR=str(data)) as started:
         address = wait_for(started, "node up")["address"]
         eventually(lambda: found(address, "sail") == 2, within_s=30, what="the search finds both files")
 

@@ -70,7 +70,7 @@ def test_files_are_found_by_content_as_commits_come_and_repositories_go(up: Up, 
 
     up.stop(signal.SIGKILL)                                 # the chain and the index go on where they were
     three = ship.push({"mast.py": b"mast = 3\n"})
-    up.start()
+    up.start(str(ship.path), str(boat.path))
     up.until_held(b"mast = 3\n", f"ship@{three}")
     up.until_held(b"mast = 2\n")
     up.until_held(b"keel = 1\n", f"ship@{three}", f"boat@{other}")
@@ -110,4 +110,4 @@ def test_without_advertising_there_is_no_content_index_and_find_says_so(up: Up, 
     answer = up.find(str(tmp_path / "src" / "a.py"))
     assert answer.exit_code == 2
     assert "answers no finds: name a front door or an indexer with --url" in answer.stderr
-    assert not (tmp_path / "data" / "ipni").exists()
+    assert list((tmp_path / "data" / "sets").glob("*/ipni")) == []

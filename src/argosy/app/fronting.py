@@ -58,6 +58,7 @@ async def gateway(process: Process) -> None:
         metrics=process.metrics,
         tracer=process.tracer,
     )
+    process.gateway = door
     process.ready.append(door.is_ready)
     admission = await _admission(process)
     site = Site(door, admission=admission, holders=_with_finds(process))

@@ -101,7 +101,7 @@ def _serve_finds(process: Process, app: HotFind, settings: IndexerHttpSettings) 
 
 def _serve(process: Process, app: ASGIApp, host: str, port: int, setting: str, *, http: Any = "auto") -> str:
     """The URL at which the application answers from now on."""
-    listener = bound(host, port, settings=setting)
+    listener = process.listeners.get(setting) or bound(host, port, settings=setting)
     process.closing.callback(listener.close)
     listener.listen()
     process.tasks.append(serve_app(app, listener, http=http))

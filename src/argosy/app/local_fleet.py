@@ -1,109 +1,197 @@
-"""A real fleet on one machine: search nodes as processes of their own, a Valkey for their leases, one front door here.
+"""A fleet on one machine: search nodes as child processes, a Valkey for their leases, the gateway in this process.
 
-The catalog stays in this user's SQLite registry, which all of them read. The Valkey is new and empty each time, and
-known to be: nobody can hold an older lease in it, so nothing waits for one to expire.
+The catalog stays in a SQLite file that all of them read. The Valkey is new and empty each time, and known to be: nobody
+can hold an older lease in it, so nothing waits for one to expire. A node that dies is restarted with back-off; one that
+dies `DEATHS_MAX` times soon after its start stays down and is reported.
 """
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from argosy.app.settings import NodeSettings
 from argosy.base import logs
 from argosy.base.backends import children
 from argosy.base.backends.servers import HOST, Valkey, free_ports
+from argosy.base.clock import Clock, Random
+from argosy.base.retry import Backoff
 from argosy.base.settings import ENV_PREFIX, Loaded
 from argosy.ownership.settings import OwnershipSettings
-from argosy.search.settings import SearchSettings
+from argosy.registry.settings import RegistrySettings
+from argosy.search.settings import FetchSettings, SearchSettings
 
 NODES_MAX = 64
-LEAVE_S = 30.0          # told to stop, a node gets this long to finish
+LEAVE_S = 30.0                  # told to stop, the nodes get this long to finish
+LOOK_S = 0.2                    # how soon a death is noticed
+QUICK_DEATH_S = 60.0            # a node that lived longer than this has worked: its next death is its first
+DEATHS_MAX = 6                  # quick deaths in a row, then it stays down
+LOG_BYTES_MAX = 16 << 20        # a longer log is renamed to .1 when its node starts
+RESTART = Backoff(first_s=0.5, ceiling_s=30.0, attempts_max=DEATHS_MAX)
 
 log = logs.get("app")
 
 
-@dataclass(frozen=True)
+@dataclass
+class RestartPolicy:
+    """When a node that died is started again."""
+
+    deaths: int = 0
+
+    def delay(self, lived_s: float, random: Random) -> float | None:
+        """Seconds until the next attempt; None if there is none."""
+        self.deaths = self.deaths + 1 if lived_s < QUICK_DEATH_S else 1
+        return None if self.deaths >= DEATHS_MAX else RESTART.delay(self.deaths, random)
+
+
+@dataclass
 class Child:
+    """One node of the fleet; `pid` and `address` change when it is restarted."""
+
     name: str
-    address: str
-    process: subprocess.Popen[bytes]
+    log_path: Path
+    address: str = ""
+    pid: int | None = None              # None while it is down
+    is_failed: bool = False             # it stays down
+    restarts: int = 0
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    policy: RestartPolicy = field(default_factory=RestartPolicy, repr=False)
+    started_at: float = field(default=0.0, repr=False)
+    restart_at: float | None = field(default=None, repr=False)
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
 
-
-@dataclass(frozen=True)
 class LocalFleet:
-    loaded: Loaded
-    children: Sequence[Child]
+    """Starts the nodes, each with its part of the memory, restarts those that die, and stops all in the end.
 
+    To be used from the main thread, see `children.start`. `loaded` is then the settings with which the gateway finds
+    the nodes.
+    """
 
-@contextmanager
-def local_fleet(loaded: Loaded, nodes: int, budget_bytes: int, log_folder: Path) -> Iterator[LocalFleet]:
-    """Starts the nodes, each with its part of the memory; yields the settings with which the gateway finds them."""
-    with Valkey(ends_with_us=True) as valkey:
-        ownership = replace(loaded.get(OwnershipSettings), store=valkey.url, grace_s=0.0)
-        log_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        started = [
-            _start(loaded, valkey.url, number, nodes, budget_bytes, log_folder) for number in range(1, nodes + 1)
-        ]
-        log.info("local fleet", nodes=nodes, store=valkey.url, budget_bytes=budget_bytes)
+    def __init__(
+        self, loaded: Loaded, nodes: int, *, state_dir: Path, budget_bytes: int, clock: Clock, random: Random
+    ) -> None:
+        self._settings = loaded
+        self._budget_bytes = budget_bytes
+        self._state_dir = state_dir
+        self._clock = clock
+        self._random = random
+        self._valkey: Valkey | None = None
+        self.loaded = loaded
+        names = [f"node-{number}" for number in range(1, nodes + 1)]
+        self.children = tuple(Child(name, state_dir / "logs" / f"{name}.log") for name in names)
+
+    def __enter__(self) -> Self:
         try:
-            yield LocalFleet(loaded.changed({OwnershipSettings: ownership}), started)
-        finally:
-            _stop([child.process for child in started])
+            self._valkey = Valkey(ends_with_us=True)
+            ownership = replace(self._settings.get(OwnershipSettings), store=self._valkey.url, grace_s=0.0)
+            self.loaded = self._settings.changed({OwnershipSettings: ownership})
+            for child in self.children:
+                self._start(child)
+            log.info("local fleet", nodes=len(self.children), store=self._valkey.url, budget_bytes=self._budget_bytes)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    async def supervise(self) -> None:
+        """Restarts nodes that die until this task is cancelled."""
+        while True:
+            for child in self.children:
+                self.check(child)
+            await self._clock.sleep(LOOK_S)
+
+    def check(self, child: Child) -> None:
+        """Notices a death, and starts the node again when it is time."""
+        now = self._clock.now()
+        if child.process is not None and (code := child.process.poll()) is not None:
+            self._on_death(child, code, now)
+        if child.restart_at is not None and now >= child.restart_at:
+            child.restart_at = None
+            child.restarts += 1
+            self._start(child)
+            log.info("node restarted", node=child.name, pid=child.pid, address=child.address)
+
+    def _on_death(self, child: Child, code: int, now: float) -> None:
+        pid, child.process, child.pid = child.pid, None, None
+        delay = child.policy.delay(now - child.started_at, self._random)
+        if delay is None:
+            child.is_failed = True
+            log.error(
+                "node stays down", node=child.name, deaths=child.policy.deaths, log=str(child.log_path),
+                notice=f"{child.name} died {child.policy.deaths} times and stays down: see {child.log_path}",
+            )  # fmt: skip
+            return
+        child.restart_at = now + delay
+        log.warning(
+            "node died",
+            node=child.name,
+            pid=pid,
+            exit_code=code,
+            next_attempt_s=round(delay, 1),
+            log=str(child.log_path),
+            notice=f"{child.name} (pid {pid}) exited with code {code}; restarting it in {delay:.1f} s",
+        )
+
+    def _start(self, child: Child) -> None:
+        """A node with this process's settings, but for its name, its port, its state and its part of the memory."""
+        (port,) = free_ports(1)         # if another process takes it meanwhile, the node dies and gets another one
+        environ = {**os.environ, **self._environ(child, port)}
+        config = [] if self._settings.path is None else ["--config", str(self._settings.path)]
+        command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search", *config]
+        with _open_log(child.log_path) as output:
+            # In a group of its own, so that Ctrl-C reaches this process alone, which then stops the others in order.
+            child.process = children.start(command, environ=environ, output=output, in_own_session=True)
+        child.pid, child.address, child.started_at = child.process.pid, f"{HOST}:{port}", self._clock.now()
+
+    def _environ(self, child: Child, port: int) -> dict[str, str]:
+        assert self._valkey is not None, "the store starts first"
+        search, loaded = self._settings.get(SearchSettings), self._settings
+        changes: dict[str, Any] = {
+            "OWNERSHIP_STORE": self._valkey.url,
+            "OWNERSHIP_GRACE_S": 0,
+            "OWNERSHIP_MEMBERS_MIN": len(self.children),
+            "REGISTRY_URL": loaded.get(RegistrySettings).url,
+            "NODE_ID": child.name,
+            "NODE_HOST": HOST,
+            "NODE_PORT": port,
+            "NODE_ADDRESS": f"{HOST}:{port}",
+            "NODE_DATA_DIR": self._state_dir,
+            "SEARCH_BUDGET_BYTES": self._budget_bytes // len(self.children),
+            "FETCH_ALLOW_LOCAL": "true",
+            "FETCH_FOLDER": loaded.get(FetchSettings).folder,
+            "SEARCH_ADVERTISE": str(search.advertise).lower(),
+            "SEARCH_ADVERTISE_FOLDER": os.path.join(search.advertise_folder, child.name),
+            "SEARCH_ANNOUNCE_URLS": ",".join(search.announce_urls),
+            "SEARCH_ANNOUNCE_S": search.announce_s,
+        }
+        return {f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}
+
+    def _stop(self) -> None:
+        """All leave at once: with no member left in the fleet, nobody waits for a successor."""
+        running = [child.process for child in self.children if child.process is not None]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        until = self._clock.now() + LEAVE_S
+        for process in running:
+            try:
+                process.wait(max(0.0, until - self._clock.now()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._valkey is not None:
+            self._valkey.stop()
 
 
-def _start(loaded: Loaded, store: str, number: int, nodes: int, budget_bytes: int, log_folder: Path) -> Child:
-    """A node with this process's settings, but for its name, its port and its part of the memory."""
-    search = loaded.get(SearchSettings)
-    (port,) = free_ports(1)
-    changes: dict[str, Any] = {
-        "OWNERSHIP_STORE": store,
-        "OWNERSHIP_GRACE_S": 0,
-        "OWNERSHIP_MEMBERS_MIN": nodes,
-        "NODE_ID": f"node-{number}",
-        "NODE_PORT": port,
-        "NODE_DATA_DIR": _data_dir(loaded),
-        "SEARCH_BUDGET_BYTES": budget_bytes // nodes,
-        "FETCH_ALLOW_LOCAL": "true",
-        "SEARCH_ADVERTISE": str(search.advertise).lower(),
-        "SEARCH_ADVERTISE_FOLDER": os.path.join(search.advertise_folder, f"node-{number}"),
-        "SEARCH_ANNOUNCE_URLS": ",".join(search.announce_urls),
-        "SEARCH_ANNOUNCE_S": search.announce_s,
-    }
-    environ = {**os.environ, **{f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}}
-    command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search"]
-    # In a group of its own, so that Ctrl-C reaches this process alone, which then tells the others in order.
-    name = f"node-{number}"
-    with (log_folder / f"{name}.log").open("ab") as output:
-        process = children.start(command, environ=environ, output=output, in_own_session=True)
-    return Child(name, f"{HOST}:{port}", process)
-
-
-def _data_dir(loaded: Loaded) -> str:
-    from argosy.app.settings import default_data_dir
-
-    return loaded.get(NodeSettings).data_dir or default_data_dir()
-
-
-def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    """All leave at once: with no member left in the fleet, nobody waits for a successor."""
-    for process in processes:
-        process.send_signal(signal.SIGTERM)
-    for process in processes:
-        try:
-            process.wait(LEAVE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+def _open_log(path: Path) -> Any:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
+        path.replace(path.with_suffix(".log.1"))
+    return path.open("ab")
 
 
 def share_of(settings: SearchSettings, free_bytes: int) -> int:

@@ -13,7 +13,8 @@ A process may wear several; search and gateway in one process talk without a net
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -40,6 +41,7 @@ from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings
 
 if TYPE_CHECKING:
+    from argosy.gateway.service import Gateway
     from argosy.ipni.ports import Indexer
     from argosy.ownership.service import OwnershipNode
     from argosy.registry.ports import RegistryStore
@@ -79,6 +81,7 @@ class Process:
     tracer: Tracer
     closing: AsyncExitStack                     # what is opened is closed with the process
     display: Display = field(default_factory=LogDisplay)
+    listeners: Mapping[str, socket.socket] = field(default_factory=dict)    # open already, by setting
     routes: list[BaseRoute] = field(default_factory=list)
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
@@ -89,6 +92,8 @@ class Process:
     indexer: "Indexer | None" = None            # this process's own indexer of content
     desk: "Node | None" = None                  # this process's own search node, asked without a network
     status: Status | None = None                # of the fleet's repositories, as the gateway of this process sees them
+    gateway: "Gateway | None" = None
+    on_up: list[Callable[[], None]] = field(default_factory=list)   # called once the process answers requests
 
     def is_ready(self) -> bool:
         return all(ready() for ready in self.ready)
@@ -97,11 +102,20 @@ class Process:
 Part = Callable[[Process], Awaitable[None]]
 
 
-def run(loaded: Loaded, roles: Sequence[Role], *, display: Display | None = None) -> None:
+def run(
+    loaded: Loaded,
+    roles: Sequence[Role],
+    *,
+    listeners: Mapping[str, socket.socket] | None = None,
+    extend: Callable[[Process], None] | None = None,
+    display: Display | None = None,
+) -> None:
     """Runs a process until a signal: the first one drains it, the second one stops it immediately.
 
-    With a `display` it has configured the log; without, the log goes to stderr, and the process is ready when its roles
-    are, whatever becomes of the repositories.
+    `listeners` are open already, by the setting that names their port. `extend` is called when all roles are set up,
+    and adds tasks and conditions to the process. With a `display` it has configured the log, and a signal before the
+    process is up is a KeyboardInterrupt; without, the log goes to stderr, and the process is ready when its roles are,
+    whatever becomes of the repositories.
     """
     settings = loaded.get(LogSettings)
     if display is None:
@@ -111,9 +125,10 @@ def run(loaded: Loaded, roles: Sequence[Role], *, display: Display | None = None
         log.warning("setting ignored: no such section", variable=name, notice=notice)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            runner.run(_run(loaded, roles, display))
-        except asyncio.CancelledError:
-            pass        # a signal, before the process was up
+            runner.run(_run(loaded, roles, listeners or {}, extend, display))
+        except asyncio.CancelledError:      # by a signal, before the process was up
+            if display is not None:
+                raise KeyboardInterrupt from None
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -125,20 +140,28 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run(loaded: Loaded, roles: Sequence[Role], display: Display | None) -> None:
+async def _run(
+    loaded: Loaded,
+    roles: Sequence[Role],
+    listeners: Mapping[str, socket.socket],
+    extend: Callable[[Process], None] | None,
+    display: Display | None,
+) -> None:
     shown = display or LogDisplay()
     cancel_on_signal(shown)
-    listener = listen(loaded.get(NodeSettings))
+    listener = listeners.get("node.port") or listen(loaded.get(NodeSettings))
     async with AsyncExitStack() as closing:
         closing.callback(listener.close)
         this = named(loaded.get(NodeSettings), listener)
         store = await reach_store(loaded.get(OwnershipSettings))
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
-        process = Process(loaded, this, store, Metrics(), tracer, closing, shown)
+        process = Process(loaded, this, store, Metrics(), tracer, closing, shown, listeners)
         closing.callback(_close, process.tasks)
         for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
             await _part(role)(process)
+        if extend is not None:
+            extend(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
         continuing = [] if tracer is NO_TRACER else [Middleware(Continued, tracer=tracer)]
         process.tasks.append(serve(process.routes, listener, continuing))
@@ -230,3 +253,5 @@ def _report_up(process: Process) -> None:
     url = f"http://{process.this.address}"
     log.info("node up", node=process.this.id, address=process.this.address, url=url)
     process.display.set_url(url)
+    for call in process.on_up:
+        call()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from argosy.base.settings import Loaded, load, setting
+from argosy.base.settings import Loaded, declared, load, setting
 from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.v1.settings import ApiSettings
@@ -108,6 +108,25 @@ def with_data_dir(loaded: Loaded, folder: str) -> Loaded:
     """The settings with every {data} in them replaced."""
     folder = os.path.abspath(os.path.expanduser(folder))
     return loaded.changed({cls: _placed(loaded.get(cls), folder) for cls in loaded.sections()})
+
+
+def with_state_dir(loaded: Loaded, folder: str) -> Loaded:
+    """The settings with what this process alone may use in `folder`; what was configured stays where it is.
+
+    Mirrors stay with the user's data: they may be shared by any number of processes.
+    """
+    changed: dict[type, Any] = {}
+    for (_, name), spec in declared(loaded.sections()).items():
+        is_own = (spec.section, name) not in {("fetch", "folder"), *loaded.sources}
+        if is_own and isinstance(spec.default, str) and DATA in spec.default:
+            section: Any = changed.get(spec.cls) or loaded.get(spec.cls)
+            changed[spec.cls] = replace(section, **{name: spec.default.replace(DATA, folder)})
+    return loaded.changed(changed)
+
+
+def user_data_dir(loaded: Loaded) -> Path:
+    """Where the data of this user lies."""
+    return Path(os.path.abspath(os.path.expanduser(loaded.get(NodeSettings).data_dir or default_data_dir())))
 
 
 def _placed(section: Any, folder: str) -> Any:

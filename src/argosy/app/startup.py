@@ -92,6 +92,10 @@ class Display(Protocol):
         """One line that a user can act on."""
         ...
 
+    def note(self, text: str) -> None:
+        """One line that a user may want to know."""
+        ...
+
     def show_draining(self) -> None: ...
 
     def show_stopping(self) -> None: ...
@@ -124,6 +128,9 @@ class LogDisplay:
         )  # fmt: skip
 
     def warn(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None:
+        log.warning(text)
 
     def show_draining(self) -> None: ...
 

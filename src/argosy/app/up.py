@@ -1,73 +1,277 @@
-"""`argosy up`: the product on one machine, with whatever repositories its user names."""
+"""`argosy up`: the product on one machine, with the repositories that are given.
+
+A start goes from what is quick to check to what is slow: arguments, port, state directory, catalog, nodes. A start that
+fails leaves the catalog as it was, and no directory that it created.
+"""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from argosy.app.console import open_display
-from argosy.app.local_fleet import local_fleet, share_of
-from argosy.app.roles import Role, run
-from argosy.app.settings import LogSettings, NodeSettings, default_data_dir
+from argosy.app.local_fleet import LocalFleet, share_of
+from argosy.app.port_choice import open_port
+from argosy.app.readiness import WorkingSetReadiness
+from argosy.app.roles import Process, Role, run
+from argosy.app.served_catalog import CatalogChange, add_to_catalog, set_catalog, undo
+from argosy.app.serving import bound
+from argosy.app.settings import LogSettings, NodeSettings, user_data_dir, with_state_dir
+from argosy.app.startup import Display
 from argosy.app.stores import reach_registry
-from argosy.base.backends.servers import free_ports
-from argosy.base.errors import Conflict, Invalid
+from argosy.app.working_sets import (
+    CATALOG,
+    RunningUp,
+    WorkingSet,
+    list_running,
+    open_named_set,
+    open_set,
+)
+from argosy.base import logs
+from argosy.base.clock import SystemClock, system_random
+from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
 from argosy.ipni.sync.settings import SyncSettings
 from argosy.ipni.web.settings import IndexerHttpSettings
 from argosy.ownership.backends.cgroup import CgroupMemory
-from argosy.registry import catalog
+from argosy.registry.ports import RegistryStore
 from argosy.registry.settings import RegistrySettings
 from argosy.search.catalog.addresses import Address
 from argosy.search.settings import FetchSettings, SearchSettings
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-AGAIN_S = 10.0          # a node may be up before the indexer is: it is soon told again, and repetitions cost nothing
+AGAIN_S = 10.0          # a node may be up before the indexer is: it announces again soon, and repetitions cost nothing
+INDEXER_PORT = "ipni_http.port"
+STOPPED = 128 + signal.SIGTERM
+
+T = TypeVar("T")
+
+log = logs.get("app")
+
+
+@dataclass(frozen=True)
+class UpOptions:
+    """What the command line says, besides the addresses."""
+
+    nodes: int | None = None
+    port: int | None = None
+    data: str | None = None             # the state directory
+    name: str | None = None             # of the one repository
+    resume: bool = False                # serve what the working set's catalog held before, too
+    is_verbose: bool = False            # print the log instead of progress bars
 
 
 def run_up(
-    loaded: Loaded,
-    addresses: Sequence[Address],
-    *,
-    nodes: int | None = None,
-    port: int | None = None,
-    is_verbose: bool = False,
-    started_at: float | None = None,
+    loaded: Loaded, addresses: Sequence[Address], options: UpOptions, *, started_at: float | None = None
 ) -> None:
-    """Adds what is named to the catalog and serves all that is in it, until told to stop."""
-    this, fetching = loaded.get(NodeSettings), loaded.get(FetchSettings)
+    """Serves the repositories until told to stop."""
+    addresses = list({address.url: address for address in addresses}.values())
+    if options.name is not None and len(addresses) != 1:
+        raise Invalid(f"--name is for one path or URL, not for {len(addresses)}: leave it out")
+    with ExitStack() as closing:
+        up = _open(loaded, addresses, options, closing)
+        display = closing.enter_context(
+            open_display(
+                loaded.get(LogSettings), up.log_folder, is_verbose=options.is_verbose, started_at=started_at
+            )
+        )
+        try:
+            up.start(display)
+        except BaseException:
+            if not up.is_up:
+                up.discard()
+            raise
+
+
+def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, closing: ExitStack) -> "_Up":
+    """Takes the port and the state directory."""
+    previous = signal.signal(signal.SIGTERM, _exit)     # until the process listens to signals itself
+    closing.callback(signal.signal, signal.SIGTERM, previous)
+    data, given_by = user_data_dir(loaded), loaded.sources.get(("node", "port"))
+    node = loaded.get(NodeSettings)
+    if options.port is not None:
+        node, given_by = replace(node, port=options.port), "--port"
+    port = open_port(node, given_by=given_by, running=list_running(data))
+    closing.callback(port.listener.close)
+    working_set = closing.enter_context(_open_working_set(data, addresses, options))
+    node = replace(node, port=port.listener.getsockname()[1], data_dir=str(working_set.directory))
     loaded = loaded.changed(
         {
-            NodeSettings: this if port is None else replace(this, port=port),
-            # Whoever starts this may read what it reads.
-            FetchSettings: replace(fetching, allow_local=True),
+            NodeSettings: node,
+            # The user of this command may read what its process reads.
+            FetchSettings: replace(loaded.get(FetchSettings), allow_local=True),
         }
     )
-    log_folder = Path(this.data_dir or default_data_dir()) / "logs"
-    with open_display(loaded.get(LogSettings), log_folder, is_verbose=is_verbose, started_at=started_at) as display:
-        asyncio.run(_wish(loaded, addresses))
-        loaded = with_content_index(loaded)
-        indexers = [Role.INDEXER] if loaded.get(SearchSettings).advertise else []
-        if nodes is None:
-            run(loaded, [Role.SEARCH, *indexers, Role.GATEWAY], display=display)
-            return
-        display.set_step(f"starting {nodes} search nodes")
-        free_bytes = CgroupMemory(limit_bytes=this.memory_limit_bytes).free_bytes()
-        with local_fleet(loaded, nodes, share_of(loaded.get(SearchSettings), free_bytes), log_folder) as fleet:
-            display.set_children(fleet.children)
-            run(fleet.loaded, [*indexers, Role.GATEWAY], display=display)
+    loaded = _with_catalog_of(with_state_dir(loaded, str(working_set.directory)), data, addresses, options)
+    listeners = {"node.port": port.listener}
+    if advertises(loaded):
+        listeners[INDEXER_PORT] = closing.enter_context(_open_indexer_port(loaded))
+        loaded = with_content_index(loaded, listeners[INDEXER_PORT].getsockname()[1])
+    return _Up(loaded, addresses, options, listeners, working_set, data, port.note)
 
 
-def with_content_index(loaded: Loaded) -> Loaded:
-    """The settings with which nodes advertise what they hold to an indexer in this process, unless told not to."""
-    search, http, sync = loaded.get(SearchSettings), loaded.get(IndexerHttpSettings), loaded.get(SyncSettings)
-    if not search.advertise and ("search", "advertise") in loaded.sources:
+def _open_working_set(data: Path, addresses: Sequence[Address], options: UpOptions) -> WorkingSet:
+    if options.data is not None:
+        return open_named_set(Path(os.path.abspath(os.path.expanduser(options.data))))
+    if not addresses:
+        return open_set(data, ())
+    first = min(addresses, key=lambda each: each.url)
+    return open_set(data, [each.url for each in addresses], name=first.name.rpartition("/")[2])
+
+
+def _with_catalog_of(loaded: Loaded, data: Path, addresses: Sequence[Address], options: UpOptions) -> Loaded:
+    """Without addresses it is the user's default catalog, which several processes may serve."""
+    if addresses or options.data is not None or ("registry", "url") in loaded.sources:
         return loaded
-    if ("ipni_http", "port") not in loaded.sources:
-        http = replace(http, port=free_ports(1)[0])     # nobody needs to know it, and 3000 is often taken
+    registry = replace(loaded.get(RegistrySettings), url=f"sqlite:///{data / CATALOG}")
+    return loaded.changed({RegistrySettings: registry})
+
+
+class _Up:
+    """One run, from the moment that it has a port and a state directory."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        addresses: Sequence[Address],
+        options: UpOptions,
+        listeners: Mapping[str, socket.socket],
+        working_set: WorkingSet,
+        data: Path,
+        note: str,
+    ) -> None:
+        self.is_up = False
+        self.log_folder = working_set.directory / "logs"
+        self._note = note
+        self._loaded = loaded
+        self._addresses = addresses
+        self._options = options
+        self._listeners = listeners
+        self._working_set = working_set
+        self._data = data
+        self._change = CatalogChange()
+        self._fleet: LocalFleet | None = None
+
+    def start(self, display: Display) -> None:
+        """Serves until told to stop."""
+        if self._note:
+            display.note(self._note)
+        self._change = self._with_registry(self._set_catalog)
+        self._write_record()
+        if self._change.set_aside:
+            names = ", ".join(self._change.set_aside)
+            display.note(f"not serving what was added to this working set before ({names}): use --resume")
+        loaded = self._loaded
+        indexers = [Role.INDEXER] if loaded.get(SearchSettings).advertise else []
+        if self._options.nodes is None:
+            roles = [Role.SEARCH, *indexers, Role.GATEWAY]
+            run(loaded, roles, listeners=self._listeners, extend=self._extend, display=display)
+            return
+        display.set_step(f"starting {self._options.nodes} search nodes")
+        free_bytes = CgroupMemory(limit_bytes=loaded.get(NodeSettings).memory_limit_bytes).free_bytes()
+        self._fleet = LocalFleet(
+            loaded,
+            self._options.nodes,
+            state_dir=self._working_set.directory,
+            budget_bytes=share_of(loaded.get(SearchSettings), free_bytes),
+            clock=SystemClock(),
+            random=system_random(),
+        )
+        with self._fleet as fleet:
+            display.set_children(fleet.children)
+            roles = [*indexers, Role.GATEWAY]
+            run(fleet.loaded, roles, listeners=self._listeners, extend=self._extend, display=display)
+
+    def discard(self) -> None:
+        """Undoes what the start has done so far."""
+        if self._change != CatalogChange() and not self._has_own_catalog_in_new_directory():
+            self._with_registry(lambda registry: undo(registry, self._change))
+        self._working_set.discard()
+
+    def _extend(self, process: Process) -> None:
+        gateway, catalog = process.gateway, process.catalog
+        assert gateway is not None, "the role gateway sets it"
+        assert catalog is not None, "the role gateway opens it"
+        readiness = WorkingSetReadiness(gateway, lambda: catalog.wishes, SystemClock())
+        process.ready.append(lambda: readiness.is_complete)
+        process.tasks.append(readiness.run())
+        process.on_up.append(self._on_up)
+        if self._fleet is not None:
+            process.tasks.append(self._fleet.supervise())
+
+    def _on_up(self) -> None:
+        self.is_up = True
+
+    async def _set_catalog(self, registry: RegistryStore) -> CatalogChange:
+        if self._catalog_file() is None or not self._addresses:
+            return await add_to_catalog(registry, self._addresses, self._options.name)
+        folder, options = self._working_set.directory, self._options
+        return await set_catalog(registry, self._addresses, options.name, folder, resume=options.resume)
+
+    def _with_registry(self, call: Callable[[RegistryStore], Awaitable[T]]) -> T:
+        async def opened() -> T:
+            registry = await reach_registry(self._loaded.get(RegistrySettings))
+            try:
+                return await call(registry)
+            finally:
+                await registry.close()
+
+        return asyncio.run(opened())
+
+    def _catalog_file(self) -> str | None:
+        """The catalog's file, if it belongs to this user and not to the settings."""
+        if ("registry", "url") in self._loaded.sources:
+            return None
+        return self._loaded.get(RegistrySettings).url.removeprefix("sqlite:///")
+
+    def _has_own_catalog_in_new_directory(self) -> bool:
+        file = self._catalog_file()
+        return self._working_set.is_new and file == str(self._working_set.directory / CATALOG)
+
+    def _write_record(self) -> None:
+        node = self._loaded.get(NodeSettings)
+        host = f"[{node.host}]" if ":" in node.host else node.host
+        record = RunningUp(
+            pid=os.getpid(),
+            address=node.address or f"{host}:{node.port}",
+            data_dir=str(self._working_set.directory),
+            catalog=self._catalog_file(),
+            sources=tuple(address.url for address in self._addresses),
+            started_at=time.time(),
+        )
+        self._working_set.write_record(self._data, record)
+
+
+def _exit(*_: object) -> None:
+    raise SystemExit(STOPPED)
+
+
+def advertises(loaded: Loaded) -> bool:
+    """Whether nodes advertise to an indexer in this process: unless configured not to."""
+    return loaded.get(SearchSettings).advertise or ("search", "advertise") not in loaded.sources
+
+
+def _open_indexer_port(loaded: Loaded) -> socket.socket:
+    """Any free port unless one is configured: no user needs it, and 3000 is often taken."""
+    http = loaded.get(IndexerHttpSettings)
+    listener = bound(http.host, http.port if ("ipni_http", "port") in loaded.sources else 0, settings=INDEXER_PORT)
+    listener.listen()
+    return listener
+
+
+def with_content_index(loaded: Loaded, port: int) -> Loaded:
+    """The settings with which nodes advertise to an indexer in this process, at `port`."""
+    search, sync = loaded.get(SearchSettings), loaded.get(SyncSettings)
+    http = replace(loaded.get(IndexerHttpSettings), port=port)
     ingest_port = http.port if http.ingest_port is None else http.ingest_port
-    if http.port == 0 or ingest_port == 0:
-        raise Invalid("argosy up announces to its own indexer: give ipni_http.port and ipni_http.ingest_port a number")
+    if ingest_port == 0:
+        raise Invalid("argosy up announces to its own indexer: give ipni_http.ingest_port a number")
     host = f"[{http.host}]" if ":" in http.host else http.host
     here = f"http://{host}:{ingest_port}"
     announcing = replace(
@@ -76,20 +280,3 @@ def with_content_index(loaded: Loaded) -> Loaded:
     # The publishers are on this machine. Strangers that can announce here could make it read others there, too.
     reading = replace(sync, allow_private=sync.allow_private or http.host in LOOPBACK)
     return loaded.changed({SearchSettings: announcing, IndexerHttpSettings: http, SyncSettings: reading})
-
-
-async def _wish(loaded: Loaded, addresses: Sequence[Address]) -> None:
-    registry = await reach_registry(loaded.get(RegistrySettings))
-    try:
-        for address in addresses:
-            try:
-                await registry.run(catalog.add(address.name, address.url))
-            except Conflict:
-                known = await registry.run(catalog.read_by_url(address.url))
-                if known is None:       # not the same repository, but another one of that name
-                    raise Conflict(
-                        f"another repository is called {address.name!r}: "
-                        f"add this one by a name of its own, with `argosy repo add --name NAME {address.url}`"
-                    ) from None
-    finally:
-        await registry.close()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from argosy.base.settings import Loaded
     from argosy.registry.ports import RegistryStore
     from argosy.registry.rows import Repository
+    from argosy.registry.settings import RegistrySettings
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -24,10 +25,13 @@ FILE = click.Path(dir_okay=False, allow_dash=True)
 
 
 def catalog_options(command: C) -> C:
-    """Adds what names a catalog: `--registry`, `--config`, and `--json`."""
+    """Adds what names a catalog: `--registry`, `--data`, `--config`, and `--json`."""
     for add in (
         json_option,
         config_option,
+        click.option(
+            "--data", metavar="DIR", help="Data directory of an argosy up; by default of the one that is running."
+        ),
         click.option("--registry", metavar="URL", help="Where the registry is; as in the settings."),
     ):
         command = add(command)
@@ -53,6 +57,7 @@ def add(
     pin: bool,
     replicas: int,
     registry: str | None,
+    data: str | None,
     config: Path | None,
     as_json: bool,
 ) -> None:
@@ -79,7 +84,7 @@ def add(
                 refused.append(str(error))
         return rows, refused
 
-    rows, refused = ask(config, registry, wish)
+    rows, refused = ask(config, registry, data, wish)
     if as_json and rows:
         print_json([asdict(row) for row in rows])
     elif not as_json:
@@ -91,11 +96,11 @@ def add(
 
 @repo.command("list")
 @catalog_options
-def list_repositories(registry: str | None, config: Path | None, as_json: bool) -> None:
+def list_repositories(registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
     """Everything in the catalog: what is wished, and what is known since it was last indexed."""
     from argosy.registry import catalog
 
-    rows = ask(config, registry, lambda store: store.run(catalog.everything()))
+    rows = ask(config, registry, data, lambda store: store.run(catalog.everything()))
     if as_json:
         print_json([asdict(row) for row in rows])
         return
@@ -115,37 +120,38 @@ def _line(row: "Repository") -> list[object]:
 @repo.command()
 @click.argument("name")
 @catalog_options
-def pin(name: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+def pin(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
     """Never evict a repository from memory."""
     from argosy.registry import catalog
 
-    _change(name, lambda store: store.run(catalog.pin(name, True)), "pinned", registry, config, as_json)
+    _change(name, lambda store: store.run(catalog.pin(name, True)), "pinned", registry, data, config, as_json)
 
 
 @repo.command()
 @click.argument("name")
 @catalog_options
-def unpin(name: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+def unpin(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
     """Let a repository be evicted when memory is short."""
     from argosy.registry import catalog
 
-    _change(name, lambda store: store.run(catalog.pin(name, False)), "unpinned", registry, config, as_json)
+    _change(name, lambda store: store.run(catalog.pin(name, False)), "unpinned", registry, data, config, as_json)
 
 
 @repo.command()
 @click.argument("name")
 @catalog_options
-def reindex(name: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+def reindex(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
     """Ask the holders of a repository to index it anew, whether or not it has new commits."""
     from argosy.registry import catalog
 
-    _change(name, lambda store: store.run(catalog.ask_reindex(name)), "to be indexed anew", registry, config, as_json)
+    change = lambda store: store.run(catalog.ask_reindex(name))  # noqa: E731
+    _change(name, change, "to be indexed anew", registry, data, config, as_json)
 
 
 @repo.command()
 @click.argument("name")
 @catalog_options
-def drop(name: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+def drop(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
     """Take a repository out of the catalog; it vanishes from answers at once."""
     from argosy.registry import catalog
 
@@ -155,13 +161,13 @@ def drop(name: str, registry: str | None, config: Path | None, as_json: bool) ->
             raise NotFound(name)
         return known
 
-    _change(name, remove, "no longer wished for", registry, config, as_json)
+    _change(name, remove, "no longer wished for", registry, data, config, as_json)
 
 
 @repo.command("import")
 @click.argument("file", type=FILE)
 @catalog_options
-def import_repositories(file: str, registry: str | None, config: Path | None, as_json: bool) -> None:
+def import_repositories(file: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
     """Wish for everything that FILE lists; `-` is standard input.
 
     One address a line, with its branches behind it if they matter; `#` begins a comment. Or a JSON array of objects
@@ -198,7 +204,7 @@ def import_repositories(file: str, registry: str | None, config: Path | None, as
                 tell(done / len(wishes), f"importing {done} of {len(wishes)}")
         return counts
 
-    counts = ask(config, registry, wish)
+    counts = ask(config, registry, data, wish)
     if as_json:
         print_json(counts)
     else:
@@ -210,11 +216,12 @@ def _change(
     change: "Callable[[RegistryStore], Awaitable[Repository]]",
     said: str,
     registry: str | None,
+    data: str | None,
     config: Path | None,
     as_json: bool,
 ) -> None:
     try:
-        row = ask(config, registry, change)
+        row = ask(config, registry, data, change)
     except NotFound as error:
         known = "`argosy repo list` shows those it has"
         raise NotFound(f"the catalog has no repository {name!r}: {known}") from error
@@ -224,19 +231,42 @@ def _change(
         click.echo(f"{name} is {said}")
 
 
-def ask(config: Path | None, registry: str | None, question: "Callable[[RegistryStore], Awaitable[T]]") -> T:
-    """Opens the registry that the options and settings name, asks one thing, and closes it."""
-    return asyncio.run(_ask(load(config), registry, question))
-
-
-async def _ask(
-    loaded: "Loaded", registry: str | None, question: "Callable[[RegistryStore], Awaitable[T]]"
+def ask(
+    config: Path | None,
+    registry: str | None,
+    data: str | None,
+    question: "Callable[[RegistryStore], Awaitable[T]]",
 ) -> T:
-    from argosy.app.stores import reach_registry
+    """Opens the registry that the options and settings name, asks one thing, and closes it."""
+    return asyncio.run(_ask(_registry_settings(load(config), registry, data), question))
+
+
+def _registry_settings(loaded: "Loaded", registry: str | None, data: str | None) -> "RegistrySettings":
+    """The catalog that is meant: of the options, of the settings, or of the `argosy up` that is running."""
+    from argosy.app.settings import user_data_dir
+    from argosy.app.working_sets import choose_catalog
     from argosy.registry.settings import RegistrySettings
 
-    wished = loaded.get(RegistrySettings)
-    store = await reach_registry(replace(wished, url=registry or wished.url))
+    settings = loaded.get(RegistrySettings)
+    if registry is not None and data is not None:
+        raise Invalid("--registry and --data both name a catalog: give one of them")
+    if registry is not None:
+        return replace(settings, url=registry)
+    choice = choose_catalog(
+        user_data_dir(loaded),
+        settings.url,
+        is_configured=("registry", "url") in loaded.sources,
+        directory=None if data is None else Path(data).expanduser().absolute(),
+    )
+    if choice.note:
+        click.echo(f"note: {choice.note}", err=True)
+    return replace(settings, url=choice.url)
+
+
+async def _ask(settings: "RegistrySettings", question: "Callable[[RegistryStore], Awaitable[T]]") -> T:
+    from argosy.app.stores import reach_registry
+
+    store = await reach_registry(settings)
     try:
         return await question(store)
     finally:

@@ -12,22 +12,39 @@ NODES_MAX = 64
 
 @click.command()
 @click.argument("addresses", nargs=-1, metavar="[PATH|URL]…")
-@click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Search nodes as processes of their own, on a Valkey.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port of the front door; 0 takes a free one.")
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Start search nodes as child processes, on a Valkey.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option("--name", metavar="NAME", help="Name of the repository, if one is given.")
+@click.option("--data", metavar="DIR", help="Directory for the state, by default one that follows from the addresses.")
+@click.option("--resume", is_flag=True, help="Also serve what was added to these repositories while they were served.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the log in the terminal instead of progress bars.")
 @config_option
 def up(
-    addresses: tuple[str, ...], nodes: int | None, port: int | None, verbose: bool, config: Path | None
+    addresses: tuple[str, ...],
+    nodes: int | None,
+    port: int | None,
+    name: str | None,
+    data: str | None,
+    resume: bool,
+    verbose: bool,
+    config: Path | None,
 ) -> None:
     """Index repositories and serve them, all in one process.
 
-    Web pages and APIs, no server needed. What is named is added to the catalog, which is remembered in this user's
-    data directory; what was added before is served, too. Folders and working copies are indexed as they are. Stops on
-    Ctrl-C or SIGTERM.
+    Serves web pages and APIs; no server is needed. Serves the given repositories and no others; without any, the
+    catalog that `argosy repo add` edits. Folders and working copies are indexed as they are. Any number of these run
+    side by side, each with its own state and port. Stops on Ctrl-C or SIGTERM.
+
+    \b
+    Examples:
+      argosy up ~/src/tool
+      argosy up ~/src/tool https://github.com/owner/name --port 8000
+      argosy up ~/src/* --nodes 3
     """
     started_at = time.monotonic()
-    from argosy.app.up import run_up
-    from argosy.cli.addressing import typed
+    from argosy.app.up import UpOptions, run_up
+    from argosy.cli.addressing import parse_sources
 
-    named = [typed(text) for text in addresses]
-    run_up(load(config), named, nodes=nodes, port=port, is_verbose=verbose, started_at=started_at)
+    sources = parse_sources(addresses)
+    options = UpOptions(nodes=nodes, port=port, data=data, name=name, resume=resume, is_verbose=verbose)
+    run_up(load(config), sources, options, started_at=started_at)

@@ -66,6 +66,10 @@ class Routes:
         self._everything = Wanted(_grouped(self.holders.items()), tuple(self._missing.values()))
         self._narrowed: dict[int, Wanted] = {self._names.everything: self._everything}
 
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        return self._everything.missing
+
     def addresses(self) -> set[str]:
         return {address for group in self._everything.groups for address in group.addresses}
 

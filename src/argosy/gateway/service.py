@@ -102,6 +102,10 @@ class Gateway:
         """Whether this front door knows the fleet and the catalog."""
         return self._view.is_current and self._catalog.version > 0
 
+    def missing(self) -> tuple[Missing, ...]:
+        """The repositories of the catalog that no node can be asked for now."""
+        return self._current_routes().missing
+
     # -- searching --------------------------------------------------------------------------------------------------
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
