@@ -18,6 +18,7 @@ FIRST = (
     "tests/journeys/test_search_fleet",
     "tests/journeys/test_content_index",
     "tests/journeys/test_jobs_survive",
+    "tests/newcomer/",
     "tests/journeys/",
 )
 

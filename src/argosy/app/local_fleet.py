@@ -121,10 +121,8 @@ class LocalFleet:
         delay = child.policy.delay(now - child.started_at, self._random)
         if delay is None:
             child.is_failed = True
-            log.error(
-                "node stays down", node=child.name, deaths=child.policy.deaths, log=str(child.log_path),
-                notice=f"{child.name} died {child.policy.deaths} times and stays down: see {child.log_path}",
-            )  # fmt: skip
+            notice = f"{child.name} died {child.policy.deaths} times and stays down: see {child.log_path}"
+            log.error("node stays down", node=child.name, deaths=child.policy.deaths, notice=notice)
             return
         child.restart_at = now + delay
         log.warning(
@@ -134,7 +132,7 @@ class LocalFleet:
             exit_code=code,
             next_attempt_s=round(delay, 1),
             log=str(child.log_path),
-            notice=f"{child.name} (pid {pid}) exited with code {code}; restarting it in {delay:.1f} s",
+            notice=f"{child.name} (pid {pid}) died with exit code {code}; next attempt in {delay:.1f} s",
         )
 
     def _start(self, child: Child) -> None:

@@ -151,7 +151,8 @@ async def watch_startup(display: Display, is_ready: Callable[[], bool], status: 
                 break
         await asyncio.sleep(LOOK_S)
     display.show_ready(progress)
-    reported = _warn(display, progress.problems, {})
+    stalled = {each.name: "no node has room for it" for each in progress.pending}
+    reported = _warn(display, {**progress.problems, **stalled}, {})
     while True:
         await asyncio.sleep(RELOOK_S)
         later = None if status is None else await _read(status, since_ms)

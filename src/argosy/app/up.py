@@ -76,17 +76,14 @@ def run_up(
         raise Invalid(f"--name is for one path or URL, not for {len(addresses)}: leave it out")
     with ExitStack() as closing:
         up = _open(loaded, addresses, options, closing)
-        display = closing.enter_context(
-            open_display(
-                loaded.get(LogSettings), up.log_folder, is_verbose=options.is_verbose, started_at=started_at
-            )
+        reporting = open_display(
+            loaded.get(LogSettings), up.log_folder, is_verbose=options.is_verbose, started_at=started_at
         )
         try:
-            up.start(display)
-        except BaseException:
-            if not up.is_up:
+            up.start(closing.enter_context(reporting))
+        finally:
+            if not up.is_up:        # an error, or a signal
                 up.discard()
-            raise
 
 
 def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, closing: ExitStack) -> "_Up":
@@ -99,6 +96,11 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
         node, given_by = replace(node, port=options.port), "--port"
     port = open_port(node, given_by=given_by, running=list_running(data))
     closing.callback(port.listener.close)
+    listeners = {"node.port": port.listener}
+    if advertises(loaded):
+        listeners[INDEXER_PORT] = closing.enter_context(_open_indexer_port(loaded))
+        loaded = with_content_index(loaded, listeners[INDEXER_PORT].getsockname()[1])
+    # Last, so that nothing fails between its creation and the run, which discards it.
     working_set = closing.enter_context(_open_working_set(data, addresses, options))
     node = replace(node, port=port.listener.getsockname()[1], data_dir=str(working_set.directory))
     loaded = loaded.changed(
@@ -109,10 +111,6 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
         }
     )
     loaded = _with_catalog_of(with_state_dir(loaded, str(working_set.directory)), data, addresses, options)
-    listeners = {"node.port": port.listener}
-    if advertises(loaded):
-        listeners[INDEXER_PORT] = closing.enter_context(_open_indexer_port(loaded))
-        loaded = with_content_index(loaded, listeners[INDEXER_PORT].getsockname()[1])
     return _Up(loaded, addresses, options, listeners, working_set, data, port.note)
 
 
