@@ -51,7 +51,10 @@ def open_display(
     format: logs.Format = "json" if settings.is_json else "text"
     if is_verbose or not sys.stderr.isatty():
         logs.configure(settings.level, format)
-        yield LogDisplay(started_at)
+        try:
+            yield LogDisplay(started_at)
+        except KeyboardInterrupt:       # as in the terminal, this is no failure
+            pass
         return
     path = folder / LOG_FILE
     logs.configure(settings.level, format, handler=LogFile(path))
@@ -125,6 +128,10 @@ class TerminalDisplay(LogDisplay):
 
     def warn(self, text: str) -> None:
         self._print(Text.assemble(("warning:", "yellow"), f" {_one_line(text)}"))
+
+    def note(self, text: str) -> None:
+        super().note(text)
+        self._print(Text.assemble(("note:", "bold"), f" {_one_line(text)}"))
 
     def show_draining(self) -> None:
         self._begin_line()

@@ -117,8 +117,9 @@ def run(
     """Runs a process until a signal: the first one drains it, the second one stops it immediately.
 
     `listeners` are open already, by the setting that names their port. `extend` is called when all roles are set up,
-    and adds tasks and conditions to the process. A `display` has configured the log; without one the log goes to
-    stderr, and the process is ready when its roles are, whatever becomes of the repositories.
+    and adds tasks and conditions to the process. A `display` has configured the log, and a signal before the process
+    is up is a KeyboardInterrupt; without one, the log goes to stderr, and the process is ready when its roles are,
+    whatever becomes of the repositories.
     """
     settings = loaded.get(LogSettings)
     if display is None:
@@ -126,8 +127,9 @@ def run(
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
             runner.run(_run(loaded, roles, listeners or {}, extend, display))
-        except asyncio.CancelledError:
-            pass        # a signal, before the process was up
+        except asyncio.CancelledError:      # by a signal, before the process was up
+            if display is not None:
+                raise KeyboardInterrupt from None
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

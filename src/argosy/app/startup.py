@@ -92,6 +92,10 @@ class Display(Protocol):
         """One line that a user can act on."""
         ...
 
+    def note(self, text: str) -> None:
+        """One line that a user may want to know."""
+        ...
+
     def show_draining(self) -> None: ...
 
     def show_stopping(self) -> None: ...
@@ -125,6 +129,9 @@ class LogDisplay:
 
     def warn(self, text: str) -> None: ...
 
+    def note(self, text: str) -> None:
+        log.warning(text)
+
     def show_draining(self) -> None: ...
 
     def show_stopping(self) -> None: ...
@@ -144,7 +151,8 @@ async def watch_startup(display: Display, is_ready: Callable[[], bool], status: 
                 break
         await asyncio.sleep(LOOK_S)
     display.show_ready(progress)
-    reported = _warn(display, progress.problems, {})
+    stalled = {each.name: "no node has room for it" for each in progress.pending}
+    reported = _warn(display, {**progress.problems, **stalled}, {})
     while True:
         await asyncio.sleep(RELOOK_S)
         later = None if status is None else await _read(status, since_ms)

@@ -8,12 +8,10 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,7 +49,6 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AGAIN_S = 10.0          # a node may be up before the indexer is: it announces again soon, and repetitions cost nothing
 INDEXER_PORT = "ipni_http.port"
 STOPPED = 128 + signal.SIGTERM
-LOG_DIR = "logs"        # in the state directory
 
 T = TypeVar("T")
 
@@ -67,19 +64,23 @@ class UpOptions:
     data: str | None = None             # the state directory
     name: str | None = None             # of the one repository
     resume: bool = False                # serve what the working set's catalog held before, too
-    is_verbose: bool = False            # log lines instead of progress bars
-    started_at: float | None = None     # of the monotonic clock
+    is_verbose: bool = False            # print the log instead of progress bars
 
 
-def run_up(loaded: Loaded, addresses: Sequence[Address], options: UpOptions) -> None:
+def run_up(
+    loaded: Loaded, addresses: Sequence[Address], options: UpOptions, *, started_at: float | None = None
+) -> None:
     """Serves the repositories until told to stop."""
     addresses = list({address.url: address for address in addresses}.values())
     if options.name is not None and len(addresses) != 1:
         raise Invalid(f"--name is for one path or URL, not for {len(addresses)}: leave it out")
     with ExitStack() as closing:
         up = _open(loaded, addresses, options, closing)
+        reporting = open_display(
+            loaded.get(LogSettings), up.log_folder, is_verbose=options.is_verbose, started_at=started_at
+        )
         try:
-            up.start()
+            up.start(closing.enter_context(reporting))
         finally:
             if not up.is_up:        # an error, or a signal
                 up.discard()
@@ -95,8 +96,6 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
         node, given_by = replace(node, port=options.port), "--port"
     port = open_port(node, given_by=given_by, running=list_running(data))
     closing.callback(port.listener.close)
-    if port.note:
-        _notify(loaded, port.note)
     listeners = {"node.port": port.listener}
     if advertises(loaded):
         listeners[INDEXER_PORT] = closing.enter_context(_open_indexer_port(loaded))
@@ -112,7 +111,7 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
         }
     )
     loaded = _with_catalog_of(with_state_dir(loaded, str(working_set.directory)), data, addresses, options)
-    return _Up(loaded, addresses, options, listeners, working_set, data)
+    return _Up(loaded, addresses, options, listeners, working_set, data, port.note)
 
 
 def _open_working_set(data: Path, addresses: Sequence[Address], options: UpOptions) -> WorkingSet:
@@ -143,8 +142,11 @@ class _Up:
         listeners: Mapping[str, socket.socket],
         working_set: WorkingSet,
         data: Path,
+        note: str,
     ) -> None:
         self.is_up = False
+        self.log_folder = working_set.directory / "logs"
+        self._note = note
         self._loaded = loaded
         self._addresses = addresses
         self._options = options
@@ -154,39 +156,35 @@ class _Up:
         self._change = CatalogChange()
         self._fleet: LocalFleet | None = None
 
-    def start(self) -> None:
+    def start(self, display: Display) -> None:
         """Serves until told to stop."""
-        options, folder = self._options, self._working_set.directory / LOG_DIR
-        settings = self._loaded.get(LogSettings)
-        with open_display(settings, folder, is_verbose=options.is_verbose, started_at=options.started_at) as display:
-            self._change = self._with_registry(self._set_catalog)
-            self._write_record()
-            if self._change.set_aside:
-                names = ", ".join(self._change.set_aside)
-                notice = f"not serving what was added to this working set before ({names}): use --resume"
-                log.warning("repositories set aside; --resume serves them", repositories=names, notice=notice)
-            self._run(display)
-
-    def _run(self, display: Display) -> None:
-        loaded, nodes = self._loaded, self._options.nodes
+        if self._note:
+            display.note(self._note)
+        self._change = self._with_registry(self._set_catalog)
+        self._write_record()
+        if self._change.set_aside:
+            names = ", ".join(self._change.set_aside)
+            display.note(f"not serving what was added to this working set before ({names}): use --resume")
+        loaded = self._loaded
         indexers = [Role.INDEXER] if loaded.get(SearchSettings).advertise else []
-        run_roles = partial(run, listeners=self._listeners, extend=self._extend, display=display)
-        if nodes is None:
-            run_roles(loaded, [Role.SEARCH, *indexers, Role.GATEWAY])
+        if self._options.nodes is None:
+            roles = [Role.SEARCH, *indexers, Role.GATEWAY]
+            run(loaded, roles, listeners=self._listeners, extend=self._extend, display=display)
             return
-        display.set_step(f"starting {nodes} search nodes")
+        display.set_step(f"starting {self._options.nodes} search nodes")
         free_bytes = CgroupMemory(limit_bytes=loaded.get(NodeSettings).memory_limit_bytes).free_bytes()
         self._fleet = LocalFleet(
             loaded,
-            nodes,
+            self._options.nodes,
             state_dir=self._working_set.directory,
             budget_bytes=share_of(loaded.get(SearchSettings), free_bytes),
             clock=SystemClock(),
             random=system_random(),
         )
-        with self._fleet:
-            display.set_children(self._fleet.children)
-            run_roles(self._fleet.loaded, [*indexers, Role.GATEWAY])
+        with self._fleet as fleet:
+            display.set_children(fleet.children)
+            roles = [*indexers, Role.GATEWAY]
+            run(fleet.loaded, roles, listeners=self._listeners, extend=self._extend, display=display)
 
     def discard(self) -> None:
         """Undoes what the start has done so far."""
@@ -250,15 +248,6 @@ class _Up:
 
 def _exit(*_: object) -> None:
     raise SystemExit(STOPPED)
-
-
-def _notify(loaded: Loaded, text: str) -> None:
-    """One line for the user; in a log for machines it is an event."""
-    if loaded.get(LogSettings).is_json:
-        logs.configure(level=loaded.get(LogSettings).level, format="json")
-        log.warning(text)
-    else:
-        sys.stderr.write(f"note: {text}\n")
 
 
 def advertises(loaded: Loaded) -> bool:

@@ -42,7 +42,5 @@ def up(
     from argosy.cli.addressing import parse_sources
 
     sources = parse_sources(addresses)
-    options = UpOptions(
-        nodes=nodes, port=port, data=data, name=name, resume=resume, is_verbose=verbose, started_at=started_at
-    )
-    run_up(load(config), sources, options)
+    options = UpOptions(nodes=nodes, port=port, data=data, name=name, resume=resume, is_verbose=verbose)
+    run_up(load(config), sources, options, started_at=started_at)
