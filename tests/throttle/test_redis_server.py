@@ -398,6 +398,8 @@ def test_nothing_connects_before_it_is_used(scheme: str) -> None:
     sentinel = routes("redis+sentinel://nowhere.invalid,elsewhere.invalid:1/service/3", timeout_s=0.1)
     sentinel.forget()
     sentinel.close()
+    with pytest.raises(Invalid, match=r"throttle\.store"):
+        Sharing.open(FairThrottle(), ThrottleSettings())
 
 
 @pytest.mark.parametrize("url", ["redis+cluster://user:pw@[::1]:1,[::2]:2", "redis+sentinel://[::1]:1,[::2],h:3/service"])
@@ -407,5 +409,3 @@ def test_several_hosts_may_have_ipv6_addresses(url: str) -> None:
     assert shown(url) == url.replace("user:pw@", "")
     with pytest.raises(Invalid, match="is not a Redis URL"):
         routes(url.replace("[::2]", "[::2"), timeout_s=0.1)
-    with pytest.raises(Invalid, match=r"throttle\.store"):
-        Sharing.open(FairThrottle(), ThrottleSettings())
