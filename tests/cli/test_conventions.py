@@ -91,7 +91,7 @@ def test_help_of_a_command_is_what_its_option_shows(words: list[str]) -> None:
         (["repo", "lsit"], 'unknown command "lsit" of "argosy repo"; did you mean "list"?'),
         (["job", "schedule", "lits"], 'unknown command "lits" of "argosy job schedule"; did you mean "list"?'),
         (["help", "repo", "lsit"], 'unknown command "lsit" of "argosy repo"; did you mean "list"?'),
-        (["up", "--nodez", "3"], 'unknown option "--nodez"; did you mean "--nodes"?'),
+        (["up", "--nodez", "3"], 'unknown option "--nodez"; did you mean "--nodes" or "--name"?'),
         (["repo", "list", "--regsitry", "x"], 'unknown option "--regsitry"; did you mean "--registry"?'),
         (["--versoin"], 'unknown option "--versoin"; did you mean "--version"?'),
         (["repo", "drop"], "missing argument 'NAME'"),

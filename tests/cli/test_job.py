@@ -293,7 +293,7 @@ def test_whoever_breaks_off_the_waiting_knows_the_job(
 
     monkeypatch.setattr(JobsClient, "result", interrupted)
     answer = run("job", "put", "mail", "--id", "j", "--wait", "60", *options)
-    assert (answer.exit_code, answer.stdout) == (1, stdout)
+    assert (answer.exit_code, answer.stdout) == (130, stdout)
     assert answer.stderr.startswith(stderr)
     assert told(run("job", "get", "j", "--json"))["status"] == "scheduled"
 

@@ -58,7 +58,7 @@ def test_json_has_every_figure() -> None:
         (("--instances", "1,many"), "--instances is a list of whole numbers above 0"),
         (("--instances", "0"), "--instances is a list of whole numbers above 0"),
         (("--instances", "5000"), "the number of instances must be 1 to 1000"),
-        (("--scenario", "quiet"), "Invalid value for '--scenario'"),
+        (("--scenario", "quiet"), "invalid value for '--scenario'"),
     ],
 )
 def test_an_evaluation_that_cannot_be_is_refused(words: tuple[str, str], complaint: str) -> None:

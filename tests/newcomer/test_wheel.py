@@ -30,8 +30,8 @@ from tests.journeys.fleet import eventually
 UV = ROOT / ".venv" / "boot" / "bin" / "uv"
 MISSING = re.compile(r"error: .+ needs the package (\S+), which is not installed: run `(.+)`\n")
 # Commands that need more than the default install: these groups, and what is called with a Redis below.
-JOBS = ("job ", "shard ", "worker ")
-REDIS = ("node ", "lease ", "auction ", "scale ", "registry import", "registry memory", "throttle top")
+JOBS = ("job ", "shard ", "worker ", "sim jobs")
+REDIS = ("node ", "lease ", "auction ", "scale", "registry import", "registry memory", "throttle top")
 
 
 @pytest.fixture(scope="module")
