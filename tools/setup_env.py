@@ -39,6 +39,7 @@ import os  # noqa: E402
 import re  # noqa: E402
 import shlex  # noqa: E402
 import shutil  # noqa: E402
+import signal  # noqa: E402
 import subprocess  # noqa: E402
 import venv  # noqa: E402
 from importlib.util import find_spec  # noqa: E402
@@ -203,12 +204,15 @@ def compile_kernels(wanted: str, env: Path) -> None:
     if ready & {wanted, "dev"}:
         return
     command = [python_of(env), "-m", "argosy.search.kernels.worker", *["--all"] * (wanted == "dev")]
-    code = subprocess.run(command, cwd=ROOT).returncode     # it shows its progress
-    if code == INTERRUPTED:
-        raise KeyboardInterrupt
-    if code:
+    # It shows its progress. Ctrl-C reaches this process alone, which then kills it: a Python that is interrupted while
+    # it imports prints a traceback.
+    if subprocess.run(command, cwd=ROOT, preexec_fn=ignore_interrupts).returncode:
         raise SetupError("the search kernels could not be compiled: see above")
     stamps[wanted].write_text(state)
+
+
+def ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -242,7 +246,7 @@ def main(wanted: str, env: Path) -> None:
     except OSError as error:
         sys.exit(f"set-up failed: {error}")
     except KeyboardInterrupt:
-        say("set-up interrupted: run the same command again to continue")
+        say("\n" * sys.stderr.isatty() + "set-up interrupted: run the same command again to continue")
         sys.exit(INTERRUPTED)
 
 

@@ -75,6 +75,13 @@ def test_workers_do_nothing_where_all_is_cached() -> None:
     assert told == []
 
 
+def test_ctrl_c_does_not_reach_workers_not_even_while_they_import() -> None:
+    """A Python that is interrupted during its imports prints a traceback over what the user sees."""
+    with Compilation(everything=True, jobs=1) as compilation:
+        (worker,) = compilation._workers
+        assert os.getpgid(worker.pid) != os.getpgrp()
+
+
 SHARED = """
     import sys
     from argosy.search.kernels import compiling, selecting, worker

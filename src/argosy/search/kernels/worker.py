@@ -12,7 +12,6 @@ import fcntl
 import gc
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -45,8 +44,11 @@ class Compilation:
         command = [sys.executable, "-m", MODULE, "--child", *["--all"] * everything, *["--background"] * background]
         # What they import is kept as bytecode, whatever the environment says: reading numba's source takes a second.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        # Ctrl-C does not reach a process group of their own: interrupted while it imports, Python prints a traceback.
         self._workers = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, process_group=0
+            )
             for _ in range(jobs)
         ]
         self._lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
@@ -173,7 +175,6 @@ def _locked(dispatcher: Any, waits: bool) -> Iterator[bool]:
 def _work(everything: bool, is_background: bool) -> None:
     """What a worker does."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)        # Ctrl-C reaches the parent as well, which stops its workers
     if is_background:
         os.nice(BACKGROUND_NICE)
     gc.disable()                        # a tenth of the time, and the process ends before it matters
