@@ -78,7 +78,7 @@ def _paragraphs(text: str) -> list[str]:
     lines: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         is_literal = paragraph.lstrip().startswith("\b")
-        body = [line.strip() for line in paragraph.replace("\b", "").strip("\n").splitlines()]
+        body = [line.strip() for line in paragraph.replace("\b", "").strip().splitlines()]
         lines += [".PP", *((".nf", *map(_text, body), ".fi") if is_literal else (_text(" ".join(body)),))]
     return lines
 
