@@ -13,6 +13,7 @@ A process may wear several; search and gateway in one process talk without a net
 """
 
 import asyncio
+import signal
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -124,12 +125,20 @@ def run(
     settings = loaded.get(LogSettings)
     if display is None:
         logs.configure(level=settings.level, format="json" if settings.is_json else "text")
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        try:
-            runner.run(_run(loaded, roles, listeners or {}, extend, display))
-        except asyncio.CancelledError:      # by a signal, before the process was up
-            if display is not None:
-                raise KeyboardInterrupt from None
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            try:
+                runner.run(_run(loaded, roles, listeners or {}, extend, display))
+            except asyncio.CancelledError:      # by a signal, before the process was up
+                if display is not None:
+                    raise KeyboardInterrupt from None
+            finally:
+                signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+    finally:
+        # The loop's end restores the default action. A SIGTERM that arrives now, while Python ends, must not turn
+        # the exit code of a process that has drained into a failure.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
