@@ -20,7 +20,7 @@ from argosy.app.local_fleet import LocalFleet, share_of
 from argosy.app.port_choice import open_port
 from argosy.app.readiness import WorkingSetReadiness
 from argosy.app.roles import Process, Role, run
-from argosy.app.served_catalog import CatalogChange, add_to_catalog, set_catalog, undo
+from argosy.app.served_catalog import CatalogChange, add_to_catalog, forget_set_aside, set_catalog, undo
 from argosy.app.serving import bound
 from argosy.app.settings import LogSettings, NodeSettings, user_data_dir, with_state_dir
 from argosy.app.startup import Display
@@ -205,6 +205,8 @@ class _Up:
 
     def _on_up(self) -> None:
         self.is_up = True
+        if self._options.resume:
+            forget_set_aside(self._working_set.directory)
 
     async def _set_catalog(self, registry: RegistryStore) -> CatalogChange:
         if self._catalog_file() is None or not self._addresses:
