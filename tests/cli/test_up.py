@@ -177,3 +177,24 @@ def test_a_path_that_is_not_there_is_told_before_anything_starts(tmp_path: Path)
         said = started.stderr.read()
         assert started.wait(timeout=30) != 0
         assert "nowhere" in said
+
+
+LATE_SIGNAL = """
+import atexit, os, signal, sys
+
+atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+sys.argv = ["argosy", "serve", "--role", "hold", "--port", "0"]
+from argosy.cli import main
+main()
+"""
+
+
+def test_a_signal_while_a_stopped_process_exits_is_no_failure() -> None:
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("ARGOSY_")}
+    command = [sys.executable, "-c", LATE_SIGNAL]
+    with subprocess.Popen(
+        command, env={**outside, "ARGOSY_LOG_FORMAT": "json"}, stderr=subprocess.PIPE, text=True
+    ) as started:
+        wait_for(started, "ready")
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(timeout=60) == 0

@@ -1,5 +1,6 @@
 """`argosy serve`: one process of a fleet, with the roles it is given."""
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,3 +45,7 @@ def serve(
         }
     )
     run(changed, [Role(role) for role in dict.fromkeys(roles)])
+    # All is stopped. A signal during the last moments of the interpreter, as of a supervisor that finds a drained node
+    # still there, must not turn an orderly end into a failure.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
