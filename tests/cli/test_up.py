@@ -179,10 +179,15 @@ def test_a_path_that_is_not_there_is_told_before_anything_starts(tmp_path: Path)
         assert "nowhere" in said
 
 
+# Modules are deleted after the interpreter has given up the handlers of signals.
 LATE_SIGNAL = """
-import atexit, os, signal, sys
+import os, signal, sys
 
-atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+class Late:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGTERM):
+        kill(pid, number)
+
+late = Late()
 sys.argv = ["argosy", "serve", "--role", "hold", "--port", "0"]
 from argosy.cli import main
 main()
