@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -179,27 +179,12 @@ def test_a_path_that_is_not_there_is_told_before_anything_starts(tmp_path: Path)
         assert "nowhere" in said
 
 
-# Modules are deleted after the interpreter has given up the handlers of signals.
-LATE_SIGNAL = """
-import os, signal, sys
-
-class Late:
-    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGTERM):
-        kill(pid, number)
-
-late = Late()
-sys.argv = ["argosy", "serve", "--role", "hold", "--port", "0"]
-from argosy.cli import main
-main()
-"""
-
-
-def test_a_signal_while_a_stopped_process_exits_is_no_failure() -> None:
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("ARGOSY_")}
-    command = [sys.executable, "-c", LATE_SIGNAL]
-    with subprocess.Popen(
-        command, env={**outside, "ARGOSY_LOG_FORMAT": "json"}, stderr=subprocess.PIPE, text=True
-    ) as started:
+def test_signals_while_a_stopped_process_exits_are_no_failure() -> None:
+    """A drained node may still be exiting when its supervisor stops it."""
+    with process("serve", "--role", "hold") as started:
         wait_for(started, "ready")
-        started.send_signal(signal.SIGTERM)
-        assert started.wait(timeout=60) == 0
+        while started.poll() is None:
+            started.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(0.001)
+        assert started.returncode == 0
