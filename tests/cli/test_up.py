@@ -111,7 +111,7 @@ def test_up_with_nodes_starts_the_server_on_path_where_the_wheel_is_missing(tmp_
             assert started.wait(timeout=60) == 0
     with process("up", "--nodes", "1", **settings, PATH=str(tmp_path)) as started:
         assert started.stderr is not None
-        assert "no Valkey or Redis server found: run `make setup`, or install valkey-server or redis-server" in started.stderr.read()
+        assert "no Valkey or Redis server found: run `make setup`, or install valkey-server" in started.stderr.read()
         assert started.wait(timeout=60) != 0
 
 
