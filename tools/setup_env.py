@@ -39,6 +39,7 @@ import os  # noqa: E402
 import re  # noqa: E402
 import shlex  # noqa: E402
 import shutil  # noqa: E402
+import signal  # noqa: E402
 import subprocess  # noqa: E402
 import venv  # noqa: E402
 from importlib.util import find_spec  # noqa: E402
@@ -203,7 +204,17 @@ def compile_kernels(wanted: str, env: Path) -> None:
     if ready & {wanted, "dev"}:
         return
     command = [python_of(env), "-m", "argosy.search.kernels.worker", *["--all"] * (wanted == "dev")]
-    code = subprocess.run(command, cwd=ROOT).returncode     # it shows its progress
+    # Ctrl-C is blocked until the worker handles it: while Python starts, it would print a traceback.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        worker = subprocess.Popen(command, cwd=ROOT)        # it shows its progress
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        code = worker.wait()
+    except BaseException:
+        worker.kill()
+        raise
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if code:

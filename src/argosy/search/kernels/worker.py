@@ -45,10 +45,15 @@ class Compilation:
         command = [sys.executable, "-m", MODULE, "--child", *["--all"] * everything, *["--background"] * background]
         # What they import is kept as bytecode, whatever the environment says: reading numba's source takes a second.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        self._workers = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-            for _ in range(jobs)
-        ]
+        # Blocked in a worker, too, which would print a traceback at Ctrl-C until it ignores it.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._workers = [
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+                for _ in range(jobs)
+            ]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self._lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         self._is_stopped = False
 
@@ -243,6 +248,7 @@ def main() -> int:
             display.show(done, total)
 
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})     # tools/setup_env.py has blocked it
         with Compilation(everything=given.all) as compilation:
             compilation.wait(show)
     except Failed as error:
