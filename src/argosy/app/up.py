@@ -80,7 +80,13 @@ def run_up(
             loaded.get(LogSettings), up.log_folder, is_verbose=options.is_verbose, started_at=started_at
         )
         try:
-            up.start(closing.enter_context(reporting))
+            # Ctrl-C waits until the display is there to say "stopped"; otherwise its bar would stay on the screen.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                display = closing.enter_context(reporting)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            up.start(display)
         finally:
             if not up.is_up:        # an error, or a signal
                 up.discard()
