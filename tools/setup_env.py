@@ -204,15 +204,22 @@ def compile_kernels(wanted: str, env: Path) -> None:
     if ready & {wanted, "dev"}:
         return
     command = [python_of(env), "-m", "argosy.search.kernels.worker", *["--all"] * (wanted == "dev")]
-    # It shows its progress. Ctrl-C reaches this process alone, which then kills it: a Python that is interrupted while
-    # it imports prints a traceback.
-    if subprocess.run(command, cwd=ROOT, preexec_fn=ignore_interrupts).returncode:
+    # Ctrl-C is blocked until the worker handles it: while Python starts, it would print a traceback.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        worker = subprocess.Popen(command, cwd=ROOT)        # it shows its progress
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        code = worker.wait()
+    except BaseException:
+        worker.kill()
+        raise
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code:
         raise SetupError("the search kernels could not be compiled: see above")
     stamps[wanted].write_text(state)
-
-
-def ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -246,7 +253,7 @@ def main(wanted: str, env: Path) -> None:
     except OSError as error:
         sys.exit(f"set-up failed: {error}")
     except KeyboardInterrupt:
-        say("\n" * sys.stderr.isatty() + "set-up interrupted: run the same command again to continue")
+        say("set-up interrupted: run the same command again to continue")
         sys.exit(INTERRUPTED)
 
 

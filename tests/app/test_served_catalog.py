@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.app.served_catalog import SET_ASIDE, add_to_catalog, set_catalog, undo
+from argosy.app.served_catalog import SET_ASIDE, add_to_catalog, forget_set_aside, set_catalog, undo
 from argosy.app.stores import reach_registry
 from argosy.base.errors import Conflict
 from argosy.registry import catalog
@@ -49,7 +49,20 @@ async def test_what_is_not_given_is_set_aside_until_resume(tmp_path: Path) -> No
         row = await registry.run(catalog.read("tool-too"))
         assert row is not None
         assert (row.branches, row.is_pinned, row.replicas) == (("main",), True, 1)
+        forget_set_aside(tmp_path)
         assert not (tmp_path / SET_ASIDE).exists()
+
+
+async def test_a_start_with_resume_that_fails_loses_nothing_that_was_set_aside(tmp_path: Path) -> None:
+    async with open_catalog(tmp_path) as registry:
+        await set_catalog(registry, addresses("/a/tool"), None, tmp_path, resume=False)
+        await registry.run(catalog.add("other", "/b/other"))
+        await set_catalog(registry, addresses("/a/tool"), None, tmp_path, resume=False)
+        for _ in range(2):
+            change = await set_catalog(registry, addresses("/a/tool"), None, tmp_path, resume=True)
+            assert await names(registry) == {"tool": "/a/tool", "other": "/b/other"}
+            await undo(registry, change)
+            assert await names(registry) == {"tool": "/a/tool"}
 
 
 async def test_a_name_is_changed_and_a_change_is_undone(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Directories of working sets: derived from the addresses, locked, and listed while a process uses them."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -65,6 +66,32 @@ def test_a_process_is_listed_as_long_as_it_holds_its_directory(tmp_path: Path) -
     (tmp_path / "running" / "damaged.json").write_text("{")
     assert list_running(tmp_path) == []
     assert list((tmp_path / "running").iterdir()) == []
+
+
+def test_a_stale_record_on_a_read_only_file_system_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "running").mkdir()
+    (tmp_path / "running" / "left.json").write_text("{")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert list_running(tmp_path) == []
+
+
+def test_a_directory_that_cannot_be_created_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In /proc nothing can be created, and the error is the one for a folder that is missing."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", lambda *_, **__: None)
+        with pytest.raises(Invalid, match=r"cannot write to data directory '/.+/state' \(No such file"):
+            open_named_set(tmp_path / "state")
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "dangling"):
+        with pytest.raises(Invalid, match=f"{name}' is not a directory"):
+            open_named_set(tmp_path / name)
 
 
 def test_the_catalog_is_that_of_the_settings_or_of_the_one_process_that_runs(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Missing packages: which extra has them, and the command that installs them."""
 
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -81,7 +82,7 @@ def test_in_a_checkout_the_environment_is_set_up() -> None:
 def test_in_a_checkout_what_its_lock_does_not_have_is_installed_beside_it() -> None:
     command = extras.install_command("arrow")
     assert ".venv/boot/bin/uv" in command
-    assert command.endswith(f"pip install --python {sys.executable} 'pyarrow>=20'")
+    assert command.endswith(f"pip install --python {shlex.quote(sys.executable)} 'pyarrow>=20'")
 
 
 def test_a_module_that_is_installed_is_loaded() -> None:

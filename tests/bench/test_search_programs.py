@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import stat
 import sys
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from tests.bench.search_tree import FILES, write_tree
 
 
 def test_the_cpu_of_a_whole_pipeline_is_counted(tmp_path: Path) -> None:
-    busy = f"{sys.executable} -c 'sum(range(3_000_000))'"
+    busy = f"{shlex.quote(sys.executable)} -c 'sum(range(3_000_000))'"
     idle = run(["sh", "-c", ":"], cwd=tmp_path).spent
     both = run(["sh", "-c", f"{busy} | {busy}"], cwd=tmp_path).spent
     assert both.cpu_s > 10 * idle.cpu_s     # starting two interpreters is a hundred times the work
@@ -108,7 +109,9 @@ echo finished >&2
 echo shard > "$2/tree_v16.00000.zoekt"
 """
 # Answers as the real one is documented to, and keeps what it was asked.
-ZOEKT_WEBSERVER = f"""#!{sys.executable}
+# sh runs the second line, which is a string to Python: a first line cannot name an interpreter whose path has blanks.
+ZOEKT_WEBSERVER = f"""#!/bin/sh
+'''exec' {shlex.quote(sys.executable)} "$0" "$@" # '''
 import http.server, json, sys
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,11 +1,13 @@
 """`argosy config`: what a node would run with, and everything that is wrong with it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from argosy.app.settings import config_paths, default_data_dir
 from argosy.cli.root import cli
 
 
@@ -104,6 +106,24 @@ def test_the_first_settings_file_that_exists_is_read_and_shown(places: tuple[Pat
     for port, path in ((7003, places[2]), (7002, places[1]), (7001, places[0])):
         path.write_text(f"[node]\nport = {port}\n")
         assert port_and_file() == (str(port), str(path))
+
+
+def test_the_folders_of_the_user_are_absolute(
+    places: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Relative paths in XDG variables are ignored, and nothing is looked up or created in a folder called `~`."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(variable, "user")
+    assert default_data_dir() == str(tmp_path / "home" / ".local" / "share" / "argosy")
+    assert config_paths()[1] == tmp_path / "home" / ".config" / "argosy" / "config.toml"
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)      # a user ID that no password file knows
+    answer = run("show")
+    assert (answer.exit_code, answer.stderr) == (
+        2, "error: this user has no home directory: set HOME or node.data_dir (ARGOSY_NODE_DATA_DIR)\n"
+    )  # fmt: skip
+    monkeypatch.setenv("ARGOSY_NODE_DATA_DIR", str(tmp_path))
+    assert run("show").exit_code == 0
 
 
 def test_a_named_file_outranks_those_that_are_found(

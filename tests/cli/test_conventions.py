@@ -229,3 +229,22 @@ def test_the_manual_page_is_ascii_and_no_line_is_taken_for_a_request() -> None:
     requests = {line.split()[0] for line in page.splitlines() if line.startswith((".", "'"))}
     assert requests <= {'.\\"', ".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".nf", ".fi", ".RS", ".RE"}
     assert run("help", "--man").output == page == (ROOT / "docs" / "reference" / "argosy.1").read_text()
+
+
+INTERRUPTED_IMPORT = """
+import sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+from argosy.cli import main
+main()
+"""
+
+
+def test_ctrl_c_while_modules_are_imported_prints_no_traceback() -> None:
+    ended = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def test_up_with_nodes_starts_the_server_on_path_where_the_wheel_is_missing(tmp_
             assert started.wait(timeout=60) == 0
     with process("up", "--nodes", "1", **settings, PATH=str(tmp_path)) as started:
         assert started.stderr is not None
-        assert "no Valkey or Redis server found: install valkey-server or redis-server" in started.stderr.read()
+        assert "no Valkey or Redis server found: run `make setup`, or install valkey-server" in started.stderr.read()
         assert started.wait(timeout=60) != 0
 
 
@@ -177,3 +177,14 @@ def test_a_path_that_is_not_there_is_told_before_anything_starts(tmp_path: Path)
         said = started.stderr.read()
         assert started.wait(timeout=30) != 0
         assert "nowhere" in said
+
+
+def test_signals_while_a_stopped_process_exits_are_no_failure() -> None:
+    """A drained node may still be exiting when its supervisor stops it."""
+    with process("serve", "--role", "hold") as started:
+        wait_for(started, "ready")
+        while started.poll() is None:
+            started.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(0.001)
+        assert started.returncode == 0

@@ -133,6 +133,7 @@ def starts_that_fail(home: Home, taken: str) -> list[tuple[str, subprocess.Compl
     return [
         ("nowhere", home.run("up", folder, home.folder / "nowhere")),
         ("is not a folder", home.run("up", folder / "one.py")),
+        ("one.py/below", home.run("up", os.path.relpath(folder / "one.py" / "below"))),
         ("missing-word", home.run("up", folder, "missing-word")),
         ("ftp://", home.run("up", folder, "ftp://host/path")),
         ("--name", home.run("up", folder, home.folder, "--name", "ship")),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.app.serving import bound, place_of, serve_app
-from argosy.app.settings import NodeSettings, default_data_dir
+from argosy.app.settings import user_data_dir
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
@@ -123,7 +123,7 @@ def _progress(show: Show, told: Callable[[Published], None]) -> Callable[[Note |
 
 
 def _folder(loaded: Loaded) -> Path:
-    return Path(loaded.get(NodeSettings).data_dir or default_data_dir()).expanduser() / "publisher"
+    return user_data_dir(loaded) / "publisher"
 
 
 def _shown(

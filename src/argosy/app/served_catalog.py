@@ -61,9 +61,12 @@ async def set_catalog(
         _write_aside(folder / SET_ASIDE, _with_unique_names([*others, *aside], set()))
     removed = [*renamed, *(() if resume else others)]
     change = await _apply(registry, removed, list(zip(names, new, strict=True)), again)
-    if resume:
-        (folder / SET_ASIDE).unlink(missing_ok=True)
     return replace(change, set_aside=() if resume else tuple(row.repo_id for row in [*aside, *others]))
+
+
+def forget_set_aside(folder: Path) -> None:
+    """To be called once a start with `resume` has succeeded: one that fails has to leave the list for the next."""
+    (folder / SET_ASIDE).unlink(missing_ok=True)
 
 
 async def undo(registry: RegistryStore, change: CatalogChange) -> None:

@@ -125,8 +125,9 @@ def load_settings(path: Path | None) -> Loaded:
 
 def config_paths() -> tuple[Path, ...]:
     """Where a settings file is searched for if none is named; the first that exists is read, and only that one."""
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path.cwd() / LOCAL_CONFIG, Path(home) / "argosy" / "config.toml", MACHINE_CONFIG
+    home = _base_directory("XDG_CONFIG_HOME", ".config")
+    of_user = () if home is None else (home / "argosy" / "config.toml",)
+    return Path.cwd() / LOCAL_CONFIG, *of_user, MACHINE_CONFIG
 
 
 def find_config() -> Path | None:
@@ -143,8 +144,21 @@ def _check_local(loaded: Loaded, path: Path) -> None:
 
 
 def default_data_dir() -> str:
-    home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
-    return os.path.join(home, "argosy")
+    home = _base_directory("XDG_DATA_HOME", ".local/share")
+    if home is None:
+        raise Invalid("this user has no home directory: set HOME or node.data_dir (ARGOSY_NODE_DATA_DIR)")
+    return str(home / "argosy")
+
+
+def _base_directory(variable: str, in_home: str) -> Path | None:
+    """As the XDG base directory specification says: a relative path in the variable is ignored.
+
+    None for a user without a home directory, as in a container that runs with any user ID: `~` stays as it is then.
+    """
+    given, home = os.environ.get(variable, ""), os.path.expanduser("~")
+    if os.path.isabs(given):
+        return Path(given)
+    return Path(home) / in_home if os.path.isabs(home) else None
 
 
 def with_data_dir(loaded: Loaded, folder: str) -> Loaded:

@@ -20,7 +20,7 @@ from argosy.app.local_fleet import LocalFleet, share_of
 from argosy.app.port_choice import open_port
 from argosy.app.readiness import WorkingSetReadiness
 from argosy.app.roles import Process, Role, run
-from argosy.app.served_catalog import CatalogChange, add_to_catalog, set_catalog, undo
+from argosy.app.served_catalog import CatalogChange, add_to_catalog, forget_set_aside, set_catalog, undo
 from argosy.app.serving import bound
 from argosy.app.settings import LogSettings, NodeSettings, user_data_dir, with_state_dir
 from argosy.app.startup import Display
@@ -80,7 +80,13 @@ def run_up(
             loaded.get(LogSettings), up.log_folder, is_verbose=options.is_verbose, started_at=started_at
         )
         try:
-            up.start(closing.enter_context(reporting))
+            # Ctrl-C waits until the display is there to say "stopped"; otherwise its bar would stay on the screen.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                display = closing.enter_context(reporting)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            up.start(display)
         finally:
             if not up.is_up:        # an error, or a signal
                 up.discard()
@@ -205,6 +211,8 @@ class _Up:
 
     def _on_up(self) -> None:
         self.is_up = True
+        if self._options.resume:
+            forget_set_aside(self._working_set.directory)
 
     async def _set_catalog(self, registry: RegistryStore) -> CatalogChange:
         if self._catalog_file() is None or not self._addresses:

@@ -31,6 +31,7 @@ CATALOG = "registry.db"
 SQLITE = "sqlite:///"
 SIBLINGS_MAX = 100              # processes with the same addresses, side by side
 RECORDS_MAX = 1000              # of running processes that are read
+LOCK_TRIES_MAX = 100            # while other processes remove the directory that is being locked
 NAME_CHARS_MAX = 40             # of a directory's name before the hash
 HASH_CHARS = 10
 
@@ -126,7 +127,8 @@ def list_running(data: Path) -> list[RunningUp]:
         if record is not None and _is_locked(Path(record.data_dir)):
             found.append(record)
         else:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):      # on a read-only file system a stale record stays
+                path.unlink(missing_ok=True)
     return sorted(found, key=lambda each: (each.started_at, each.pid))
 
 
@@ -163,15 +165,18 @@ def _url_of(record: RunningUp) -> str:
 
 def _lock(directory: Path) -> WorkingSet | None:
     """Creates the directory if need be and locks it; None if another process has it."""
-    while True:
+    if os.path.lexists(directory) and not directory.is_dir():
+        raise Invalid(f"data directory {str(directory)!r} is not a directory: set node.data_dir or give --data")
+    for attempt in range(1, LOCK_TRIES_MAX + 1):
         try:
             existed = directory.is_dir()
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             is_new = not any(directory.iterdir())
             lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:
-            continue                    # the process that created it has just removed it
         except OSError as why:
+            # The process that created it may just have removed it; some file systems (/proc) never create one.
+            if isinstance(why, FileNotFoundError) and attempt < LOCK_TRIES_MAX:
+                continue
             raise Invalid(
                 f"cannot write to data directory {str(directory)!r} ({why.strerror}): set node.data_dir or give --data"
             ) from why
@@ -184,6 +189,7 @@ def _lock(directory: Path) -> WorkingSet | None:
             if os.path.samestat(os.fstat(lock), os.stat(directory / LOCK)):
                 return WorkingSet(directory, lock, existed=existed, is_new=is_new)
         os.close(lock)                  # the file was removed between opening and locking it
+    raise Conflict(f"data directory {str(directory)!r} is removed again and again by other processes: give --data")
 
 
 def _is_locked(directory: Path) -> bool:

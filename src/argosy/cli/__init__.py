@@ -5,8 +5,16 @@ A command's module is loaded when the command is asked for, and imports what it 
 """
 
 
+import sys
+
+INTERRUPTED = 130               # the exit code of a shell for a command that Ctrl-C ended
+
+
 def main() -> None:
     """Runs the command line of this process."""
-    from argosy.cli.root import cli
+    try:
+        from argosy.cli.root import cli
 
-    cli(prog_name="argosy")
+        cli(prog_name="argosy")
+    except KeyboardInterrupt:   # while the modules are imported; afterwards click handles it
+        sys.exit(INTERRUPTED)

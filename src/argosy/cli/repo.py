@@ -1,6 +1,7 @@
 """`argosy repo`: what should be searchable. Each command writes to the registry; the nodes follow it by themselves."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -258,7 +259,7 @@ def _registry_settings(loaded: "Loaded", registry: str | None, data: str | None)
         user_data_dir(loaded),
         settings.url,
         is_configured=("registry", "url") in loaded.sources,
-        directory=None if data is None else Path(data).expanduser().absolute(),
+        directory=None if data is None else Path(os.path.abspath(os.path.expanduser(data))),
     )
     if choice.note:
         click.echo(f"note: {choice.note}", err=True)

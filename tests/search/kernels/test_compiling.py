@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
@@ -13,6 +14,7 @@ from argosy.search.kernels import warm
 from argosy.search.kernels.checksums import TABLES, crc64
 from argosy.search.kernels.compiling import load_cached
 from argosy.search.kernels.spans import documents_of
+from tests.servers.read_only import SOURCE
 
 PROGRAM_S_MAX = 120.0                   # a hang is an error, a slow machine is none
 
@@ -98,3 +100,15 @@ def test_what_is_cached_is_not_used_when_a_shared_file_has_been_edited() -> None
         from argosy.search.kernels.told_chunks import tell_chunks
         assert not compiling.is_cached(tell_chunks)
     """)
+
+
+def test_kernels_load_where_the_locale_cannot_decode_the_path(tmp_path: Path) -> None:
+    """numba encodes the path as UTF-8, and the bytes of one that the locale cannot decode have no such encoding."""
+    (tmp_path / "Büro").symlink_to(SOURCE.parent, target_is_directory=True)
+    environ = {
+        **os.environ, "PYTHONPATH": str(tmp_path / "Büro"), "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"
+    }  # fmt: skip
+    program = "import argosy; from argosy.search.kernels import classes; print(ascii(classes.__file__))"
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "udcc3" in done.stdout

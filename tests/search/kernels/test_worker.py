@@ -75,13 +75,6 @@ def test_workers_do_nothing_where_all_is_cached() -> None:
     assert told == []
 
 
-def test_ctrl_c_does_not_reach_workers_not_even_while_they_import() -> None:
-    """A Python that is interrupted during its imports prints a traceback over what the user sees."""
-    with Compilation(everything=True, jobs=1) as compilation:
-        (worker,) = compilation._workers
-        assert os.getpgid(worker.pid) != os.getpgrp()
-
-
 SHARED = """
     import sys
     from argosy.search.kernels import compiling, selecting, worker
@@ -177,3 +170,20 @@ def test_what_was_compiled_in_the_background_is_loaded() -> None:
 def test_a_worker_is_a_command() -> None:
     done = subprocess.run([sys.executable, "-m", MODULE], capture_output=True, text=True, timeout=PROGRAM_S_MAX)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_ctrl_c_while_a_worker_starts_prints_no_traceback() -> None:
+    """The group of a terminal gets the signal, with workers that have not come as far as to ignore it."""
+    program = """
+import os, signal
+from argosy.search.kernels.worker import Compilation
+signal.signal(signal.SIGINT, lambda *_: None)
+with Compilation(everything=False, jobs=2) as compilation:
+    os.killpg(0, signal.SIGINT)
+    compilation.wait()
+print("done")
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PROGRAM_S_MAX, start_new_session=True
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")

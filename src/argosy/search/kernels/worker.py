@@ -12,6 +12,7 @@ import fcntl
 import gc
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -44,13 +45,15 @@ class Compilation:
         command = [sys.executable, "-m", MODULE, "--child", *["--all"] * everything, *["--background"] * background]
         # What they import is kept as bytecode, whatever the environment says: reading numba's source takes a second.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        # Ctrl-C does not reach a process group of their own: interrupted while it imports, Python prints a traceback.
-        self._workers = [
-            subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, process_group=0
-            )
-            for _ in range(jobs)
-        ]
+        # Blocked in a worker, too, which would print a traceback at Ctrl-C until it ignores it.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._workers = [
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+                for _ in range(jobs)
+            ]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self._lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         self._is_stopped = False
 
@@ -175,6 +178,7 @@ def _locked(dispatcher: Any, waits: bool) -> Iterator[bool]:
 def _work(everything: bool, is_background: bool) -> None:
     """What a worker does."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)        # Ctrl-C reaches the parent as well, which stops its workers
     if is_background:
         os.nice(BACKGROUND_NICE)
     gc.disable()                        # a tenth of the time, and the process ends before it matters
@@ -244,6 +248,7 @@ def main() -> int:
             display.show(done, total)
 
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})     # tools/setup_env.py has blocked it
         with Compilation(everything=given.all) as compilation:
             compilation.wait(show)
     except Failed as error:
