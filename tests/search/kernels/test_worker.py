@@ -141,7 +141,7 @@ def test_a_stopped_compilation_leaves_no_process() -> None:
 def test_how_far_it_is_is_shown(is_terminal: bool) -> None:
     written: list[str] = []
     display = Display(is_terminal, written.append)
-    for done in range(41):
+    for done in (*range(41), 40):
         display.show(done, 40)
     text = "".join(written)
     assert "40/40" in text
@@ -151,6 +151,20 @@ def test_how_far_it_is_is_shown(is_terminal: bool) -> None:
     else:
         shown = [line.rpartition(" ")[2] for line in text.splitlines()]
         assert shown == ["0/40", "10/40", "20/40", "30/40", "40/40"]
+
+
+@pytest.mark.parametrize("columns", [200, 80, 60, 30])
+def test_the_bar_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that wraps is not overwritten by the next one, so every step would leave a line behind."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    written: list[str] = []
+    display = Display(True, written.append)
+    for done in range(44):
+        display.show(done, 43, seconds=3 * done)
+    lines = "".join(written).strip().split("\r")
+    assert len(lines) == 44
+    assert max(map(len, lines)) < columns
+    assert ("[" in lines[0]) == (columns >= 80)
 
 
 def test_what_was_compiled_in_the_background_is_loaded() -> None:
