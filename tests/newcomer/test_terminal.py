@@ -118,6 +118,24 @@ def test_nodes_are_shown_with_pid_and_address_and_their_logs_are_not(tmp_path: P
         assert len(terminal.lines) <= LINES_MAX + 2
 
 
+def test_a_node_that_dies_is_reported_and_so_is_its_new_pid_and_address(tmp_path: Path, source: Path) -> None:
+    node = r"http://127\.0\.0\.1:\d+ \(pid (\d+)\)"
+    with up(tmp_path, source, "--nodes", "1") as terminal:
+        screen = terminal.wait_for(is_ready, within_s=READY_S_MAX)
+        shown = re.search(rf"node-1 +{node}", screen)
+        assert shown is not None, screen
+        os.kill(int(shown[1]), signal.SIGKILL)
+        terminal.wait_for("note: node-1 was restarted", within_s=READY_S_MAX)
+        text = terminal.wait_for(lambda text: bool(re.search(rf"restarted: {node}", text)), within_s=READY_S_MAX)
+        died = rf"warning: node-1 \(pid {shown[1]}\) was killed by SIGKILL; it is restarted in \d\.\d s"
+        assert re.search(died, text)
+        again = re.search(rf"restarted: {node}", text)
+        assert again is not None
+        assert again[1] != shown[1]
+        os.kill(int(again[1]), 0)
+        assert not LOG_LINE.search(text), text
+
+
 def test_a_narrow_terminal_shows_what_failed_and_no_torn_lines(tmp_path: Path, source: Path) -> None:
     gone = "http://127.0.0.1:9/owner/a-repository-with-a-long-name.git"
     with up(tmp_path, source, gone, columns=40) as terminal:
