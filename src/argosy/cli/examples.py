@@ -9,7 +9,8 @@ PEER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
 AD = "baguqeeraoq44kutbmlmnmmcjsaoyz7hb3h4bhmkqkexm7vxghqhz2fnlkkza"
 
 OF_A_GROUP_MAX = 4
-TYPICAL = {"job": ("job put", "job list", "job watch"), "ipni": ("ipni publish", "ipni status", "ipni providers")}         # where the first commands are not what most people need
+# Where the first commands are not what most people need.
+TYPICAL = {"job": ("job put", "job list", "job watch"), "ipni": ("ipni publish", "ipni status", "ipni providers")}
 
 OF_ARGOSY = (
     "argosy up .                                 # this directory, at http://127.0.0.1:6070",
