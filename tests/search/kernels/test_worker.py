@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from argosy.gateway.ui.help import EXAMPLES
 from argosy.search.kernels import ESSENTIAL, import_all, warm
 from argosy.search.kernels.worker import MODULE, Compilation, Display
 from tests.journeys.fleet import eventually
@@ -24,11 +25,12 @@ def run(program: str, *arguments: str, **changes: str) -> str:
     return done.stdout
 
 
-def test_the_essential_kernels_are_those_that_a_first_index_and_search_call(tmp_path: Path) -> None:
+def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_searches_call(tmp_path: Path) -> None:
     """Another one would be compiled while somebody waits; one too many makes everybody wait."""
     warm()
     (tmp_path / "a.c").write_text("/* needle */\nint main(void) { return needle(1); }\n")
-    (tmp_path / "a.py").write_text("class Needle:\n    def needle(self):\n        return 1\n")
+    (tmp_path / "a.py").write_text("class NeedleError:\n    def main(self):\n        return needle\n")
+    (tmp_path / "README").write_text("needle\n")
     (tmp_path / "large.txt").write_text("needle and thread\n" * 20_000)      # its trigrams are counted
     (tmp_path / "a.ts").write_text("export class A { find(needle: string): string { return needle } }\n")
     used = run(
@@ -38,7 +40,7 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_search_call(tmp_
         from argosy.search.backends.opening import open_source
         from argosy.search.index.build import build
         from argosy.search.kernels import compiling
-        from argosy.search.model import Options
+        from argosy.search.model import Form, Options
         from argosy.search.query import parse
         from argosy.search.service import Shelf
         from argosy.search.skipping import Policy
@@ -46,11 +48,13 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_search_call(tmp_
         kernels.import_all()
         all_names = {compiling.name_of(each) for each in compiling.not_loaded()}
         shelf = Shelf([build(open_source(sys.argv[1]), Policy())])
-        assert shelf.search_now(parse("needle").query, Options()).files
+        for query in sys.argv[2:]:
+            for form in (Form.CHUNKS, Form.LINES):
+                assert shelf.search_now(parse(query).query, Options(form=form)).files, query
         print(*sorted(all_names - {compiling.name_of(each) for each in compiling.not_loaded()}))
         """,
-        str(tmp_path),
-    )
+        str(tmp_path), "needle", "needle or e", *EXAMPLES,
+    )  # fmt: skip
     assert set(used.split()) == set(ESSENTIAL)
 
 
