@@ -116,8 +116,8 @@ class TerminalDisplay(LogDisplay):
         self._progress = progress
 
     def show_ready(self, progress: IndexProgress) -> None:
+        self._live.stop()                   # which takes sys.stdout while it draws
         super().show_ready(progress)
-        self._live.stop()
         title = Text.assemble(("argosy", "bold"), f" {__version__}, ", ("ready", "bold green"))
         self._print(title.append(f" in {self.elapsed_s:.1f} s"))
         self._print(Text())
