@@ -56,6 +56,17 @@ def test_many_repositories_have_a_bounded_number_of_bars() -> None:
     assert len(shown) == 1 + BARS_MAX
 
 
+def test_repositories_that_are_being_indexed_are_shown_before_those_that_wait() -> None:
+    waiting = [RepoView(f"a-{n}", RepoState.WARMING, Wish(f"a-{n}", "https://example.org")) for n in range(BARS_MAX)]
+    with terminal() as screen:
+        display = TerminalDisplay(Path("argosy.log"))
+        display.show_progress(IndexProgress(pending=(*waiting, pending("z"))))
+        display._console.print(display._render())
+    shown = screen.getvalue().splitlines()
+    assert shown[1].split()[0] == "z"
+    assert len(shown) == 1 + BARS_MAX
+
+
 def test_no_line_of_the_bars_is_wider_than_the_terminal() -> None:
     names = ("a", "github.com/" + "x" * 300, "船" * 80, "[bold]a[/b]", "a\x1b[2J\nb")
     for columns in (20, 40, 59, 60, 80, 200):
@@ -80,11 +91,13 @@ def test_of_the_log_only_notices_and_unexpected_errors_are_shown_and_each_once(t
             log.warning("sync failed", error="no answer")
             log.error("warming failed", why="foreseen")
             log.warning("node exited", node="node-2", notice="node-2 exited with code 1; restarting it in 2 s")
+            log.info("node restarted", node="node-2", notice="node-2 was restarted")
             log.error("sync crashed", exc_info=ValueError("bug"))
             logging.getLogger("other.library").warning("not for the user")
     shown = screen.getvalue()
     assert shown.count("warning: node-2 exited with code 1; restarting it in 2 s\n") == 1
     assert shown.count("warning: unexpected error: sync crashed; the log file has more\n") == 1
+    assert shown.count("note: node-2 was restarted\n") == 1
     assert not any(text in shown for text in ("index made", "sync failed", "warming failed", "not for the user"))
     written = (tmp_path / "argosy.log").read_text()
     assert written.count("node exited node=node-2\n") == 3

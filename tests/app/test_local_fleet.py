@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from argosy.app.local_fleet import DEATHS_MAX, QUICK_DEATH_S, RESTART, LocalFleet, RestartPolicy
+import pytest
+
+from argosy.app.local_fleet import DEATHS_MAX, QUICK_DEATH_S, RESTART, LocalFleet, RestartPolicy, describe_exit
 from argosy.app.settings import SECTIONS
 from argosy.base.settings import load
 from argosy.search.settings import SearchSettings
@@ -68,3 +70,11 @@ def test_a_node_that_cannot_start_stays_down_and_its_output_is_in_its_log(tmp_pa
         fleet.check(child)
         assert child.process is None
     assert child.log_path.read_text().count("missing.toml") == DEATHS_MAX
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(0, "ended with exit code 0"), (-9, "was killed by SIGKILL"), (-99, "was killed by signal 99")],
+)
+def test_how_a_node_ended_is_said_in_words(code: int, words: str) -> None:
+    assert describe_exit(code) == words

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argosy import __version__
-from argosy.cli.examples import EXAMPLES
+from argosy.cli.examples import EXAMPLES, OF_A_GROUP_MAX, examples_of
 from argosy.cli.manual import manual_page
 from argosy.cli.root import cli, command_tree
 
@@ -69,6 +69,15 @@ def test_an_example_with_an_option_that_does_not_exist_is_found() -> None:
 def test_help_ends_with_the_examples(path: str) -> None:
     shown = run(*path.split(), "--help").output
     assert shown.endswith("\nExamples:\n" + "".join(f"  {line}\n" for line in EXAMPLES[path]))
+
+
+@pytest.mark.parametrize("words", GROUPS)
+def test_help_of_a_group_ends_with_examples_of_its_commands(words: list[str]) -> None:
+    examples = examples_of(" ".join(words))
+    assert 1 <= len(examples) <= OF_A_GROUP_MAX
+    assert run(*words, "--help").output.endswith("\nExamples:\n" + "".join(f"  {line}\n" for line in examples))
+    for line in examples:
+        assert parse_example(line).startswith(" ".join(["argosy", *words]))
 
 
 @pytest.mark.parametrize("words", [["-V"], ["--version"], ["version"]])

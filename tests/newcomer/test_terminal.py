@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.journeys.fleet import eventually
 from tests.newcomer.terminal import CTRL_C, Terminal, open_terminal
 
 READY_S_MAX = 120.0         # 2 s on an idle machine
@@ -118,6 +120,24 @@ def test_nodes_are_shown_with_pid_and_address_and_their_logs_are_not(tmp_path: P
         assert len(terminal.lines) <= LINES_MAX + 2
 
 
+def test_a_node_that_dies_is_reported_and_so_is_its_new_pid_and_address(tmp_path: Path, source: Path) -> None:
+    node = r"http://127\.0\.0\.1:\d+ \(pid (\d+)\)"
+    with up(tmp_path, source, "--nodes", "1") as terminal:
+        screen = terminal.wait_for(is_ready, within_s=READY_S_MAX)
+        shown = re.search(rf"node-1 +{node}", screen)
+        assert shown is not None, screen
+        os.kill(int(shown[1]), signal.SIGKILL)
+        terminal.wait_for("note: node-1 was restarted", within_s=READY_S_MAX)
+        text = terminal.wait_for(lambda text: bool(re.search(rf"restarted: {node}", text)), within_s=READY_S_MAX)
+        died = rf"warning: node-1 \(pid {shown[1]}\) was killed by SIGKILL; it is restarted in \d\.\d s"
+        assert re.search(died, text)
+        again = re.search(rf"restarted: {node}", text)
+        assert again is not None
+        assert again[1] != shown[1]
+        os.kill(int(again[1]), 0)
+        assert not LOG_LINE.search(text), text
+
+
 def test_a_narrow_terminal_shows_what_failed_and_no_torn_lines(tmp_path: Path, source: Path) -> None:
     gone = "http://127.0.0.1:9/owner/a-repository-with-a-long-name.git"
     with up(tmp_path, source, gone, columns=40) as terminal:
@@ -184,3 +204,43 @@ def test_a_service_logs_its_address_and_when_it_is_ready(tmp_path: Path, source:
     log = "".join(lines)
     assert re.search(r" info +app: node up .*url=http://127\.0\.0\.1:\d+\n", log), log
     assert re.search(r" app: ready url=http://127\.0\.0\.1:\d+ seconds=\d", log), log
+
+
+ADDRESS = re.compile(r"argosy is ready: http://127\.0\.0\.1:\d+\n")
+
+
+def test_redirected_output_gets_the_address_and_the_terminal_the_rest(tmp_path: Path, source: Path) -> None:
+    """`argosy up > log`."""
+    out = tmp_path / "log"
+    redirected = f"exec {shlex.join(command(source))} > {shlex.quote(str(out))}"
+    with open_terminal(["sh", "-c", redirected], environ=environ(tmp_path), columns=COLUMNS) as terminal:
+        terminal.wait_for(is_ready, within_s=READY_S_MAX)
+        assert_quiet(terminal)
+        terminal.press(CTRL_C)
+        assert terminal.wait_for_exit() == 0
+    assert ADDRESS.fullmatch(out.read_text())
+
+
+def test_redirected_output_gets_the_address_without_a_terminal(tmp_path: Path, source: Path) -> None:
+    out, err = tmp_path / "log", tmp_path / "err"
+    with (
+        out.open("w") as one,
+        err.open("w") as other,
+        subprocess.Popen(command(source), env=environ(tmp_path), stdout=one, stderr=other) as process,
+    ):
+        eventually(lambda: bool(ADDRESS.fullmatch(out.read_text())), within_s=READY_S_MAX, what="the address")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert " app: ready " in err.read_text()
+
+
+def test_output_and_errors_in_one_file_are_the_log(tmp_path: Path, source: Path) -> None:
+    path = tmp_path / "log"
+    with (
+        path.open("w") as out,
+        subprocess.Popen(command(source), env=environ(tmp_path), stdout=out, stderr=out) as process,
+    ):
+        eventually(lambda: " app: ready " in path.read_text(), within_s=READY_S_MAX, what="it is ready")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert "argosy is ready" not in path.read_text()

@@ -116,8 +116,8 @@ class TerminalDisplay(LogDisplay):
         self._progress = progress
 
     def show_ready(self, progress: IndexProgress) -> None:
+        self._live.stop()                   # which takes sys.stdout while it draws
         super().show_ready(progress)
-        self._live.stop()
         title = Text.assemble(("argosy", "bold"), f" {__version__}, ", ("ready", "bold green"))
         self._print(title.append(f" in {self.elapsed_s:.1f} s"))
         self._print(Text())
@@ -131,6 +131,10 @@ class TerminalDisplay(LogDisplay):
 
     def note(self, text: str) -> None:
         super().note(text)
+        self.print_note(text)
+
+    def print_note(self, text: str) -> None:
+        """As `note`, for what is in the log already."""
         self._print(Text.assemble(("note:", "bold"), f" {_one_line(text)}"))
 
     def show_draining(self) -> None:
@@ -175,7 +179,8 @@ class TerminalDisplay(LogDisplay):
         lines: list[RenderableType] = [
             _cropped(f"{frame} indexing: {done} of {progress.total} repositories, {seconds:.0f} s")
         ]
-        lines += [self._bar(each, width) for each in progress.pending[: self._bars_max()]]
+        at_work_first = sorted(progress.pending, key=lambda each: each.status is None)
+        lines += [self._bar(each, width) for each in at_work_first[: self._bars_max()]]
         if self._url:
             lines.append(_cropped(f"  {self._url}"))
         return Group(*lines)
@@ -212,7 +217,7 @@ class _NoticeHandler(logging.Handler):
     """Passes on what the log has for the user; the same text only once among the last `WARNINGS_KNOWN_MAX`."""
 
     def __init__(self, display: TerminalDisplay) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)
         self._display = display
         self._known: OrderedDict[str, None] = OrderedDict()
 
@@ -226,7 +231,8 @@ class _NoticeHandler(logging.Handler):
             self._known[notice] = None
             if len(self._known) > WARNINGS_KNOWN_MAX:
                 self._known.popitem(last=False)
-            self._display.warn(redact(notice))
+            show = self._display.warn if record.levelno >= logging.WARNING else self._display.print_note
+            show(redact(notice))
 
 
 def _summary(progress: IndexProgress) -> str:

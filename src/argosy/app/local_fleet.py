@@ -115,7 +115,10 @@ class LocalFleet:
             child.restart_at = None
             child.restarts += 1
             self._start(child)
-            log.info("node restarted", node=child.name, pid=child.pid, address=child.address)
+            log.info(
+                "node restarted", node=child.name, pid=child.pid, address=child.address,
+                notice=f"{child.name} was restarted: http://{child.address} (pid {child.pid})",
+            )  # fmt: skip
 
     def _on_death(self, child: Child, code: int, now: float) -> None:
         pid, child.process, child.pid = child.pid, None, None
@@ -133,7 +136,7 @@ class LocalFleet:
             exit_code=code,
             next_attempt_s=round(delay, 1),
             log=str(child.log_path),
-            notice=f"{child.name} (pid {pid}) died with exit code {code}; next attempt in {delay:.1f} s",
+            notice=f"{child.name} (pid {pid}) {describe_exit(code)}; it is restarted in {delay:.1f} s",
         )
 
     def _start(self, child: Child) -> None:
@@ -184,6 +187,16 @@ class LocalFleet:
                 process.wait()
         if self._valkey is not None:
             self._valkey.stop()
+
+
+def describe_exit(code: int) -> str:
+    """In words; Popen reports the number of a signal as a negative code."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
 
 
 def _open_log(path: Path) -> Any:

@@ -5,8 +5,11 @@ start, or has found no node for `STALL_S`.
 """
 
 import asyncio
+import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -126,6 +129,10 @@ class LogDisplay:
             "ready", url=self._url, seconds=round(self.elapsed_s, 1),
             repositories=len(progress.ready), failed=len(progress.failed),
         )  # fmt: skip
+        if self._url and _is_stdout_redirected():
+            with suppress(OSError):         # nobody has to read it
+                sys.stdout.write(f"argosy is ready: {self._url}\n")
+                sys.stdout.flush()
 
     def warn(self, text: str) -> None: ...
 
@@ -135,6 +142,15 @@ class LogDisplay:
     def show_draining(self) -> None: ...
 
     def show_stopping(self) -> None: ...
+
+
+def _is_stdout_redirected() -> bool:
+    """Whether stdout goes to a file or a pipe that stderr does not go to, as in `argosy up > log`."""
+    try:
+        out, err = sys.stdout.fileno(), sys.stderr.fileno()
+        return not os.isatty(out) and not os.path.sameopenfile(out, err)
+    except (OSError, ValueError, AttributeError):       # closed, or not a file
+        return False
 
 
 async def watch_startup(display: Display, is_ready: Callable[[], bool], status: Status | None) -> None:

@@ -7,10 +7,10 @@ An event is a fixed lower-case phrase that can be searched for; what varies goes
 fields are redacted as they are rendered, also when a host program renders them with a formatter of its own. In the JSON
 format every event is one line; in the text format, which is for people, a traceback follows indented.
 
-A warning or an error may carry a `notice`: one plain sentence for the person who started the process, with what to do.
+An event may carry a `notice`: one plain sentence for the person who started the process, with what to do.
 It is no part of the log line; `argosy up` shows it in the terminal, where log lines are not shown.
 
-    log.warning("node exited", node="node-2", code=1, notice="node-2 exited with code 1; restarting it in 2 s")
+    log.warning("node exited", node="node-2", code=1, notice="node-2 ended with exit code 1; it is restarted in 2 s")
 """
 
 import json
@@ -74,9 +74,9 @@ class Log:
         if self._logger.isEnabledFor(logging.DEBUG):
             self._emit(logging.DEBUG, event, fields)
 
-    def info(self, event: str, /, **fields: object) -> None:
+    def info(self, event: str, /, *, notice: str = "", **fields: object) -> None:
         if self._logger.isEnabledFor(logging.INFO):
-            self._emit(logging.INFO, event, fields)
+            self._emit(logging.INFO, event, fields, notice=notice)
 
     def warning(
         self, event: str, /, *, exc_info: bool | BaseException = False, notice: str = "", **fields: object

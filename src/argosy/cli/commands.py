@@ -22,13 +22,7 @@ class Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
-        from argosy.cli.examples import EXAMPLES
-
-        path = ctx.command_path.partition(" ")[2]
-        if examples := EXAMPLES.get(path):
-            with formatter.section("Examples"):
-                for line in examples:
-                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+        _write_examples(ctx, formatter)
 
 
 class Group(click.Group):
@@ -36,6 +30,19 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        _write_examples(ctx, formatter)
+
+
+def _write_examples(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    from argosy.cli.examples import examples_of
+
+    if examples := examples_of(ctx.command_path.partition(" ")[2]):
+        with formatter.section("Examples"):
+            for line in examples:
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
 class LazyGroup(Group):

@@ -1,11 +1,22 @@
 """Examples of every command, shown at the end of its help, in the reference and on the manual page.
 
-One entry for each command that does something. A test parses every line: commands, options and their values must exist.
+One entry for each command that does something; the help of a group shows the first example of its first commands. A
+test parses every line: commands, options and their values must exist.
 """
 
 STORE = "--store redis://store:6379"
 PEER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
 AD = "baguqeeraoq44kutbmlmnmmcjsaoyz7hb3h4bhmkqkexm7vxghqhz2fnlkkza"
+
+OF_A_GROUP_MAX = 4
+# Where the first commands are not what most people need.
+TYPICAL = {"job": ("job put", "job list", "job watch"), "ipni": ("ipni publish", "ipni status", "ipni providers")}
+
+OF_ARGOSY = (
+    "argosy up .                                 # this directory, at http://127.0.0.1:6070",
+    "argosy search 'sym:Shelf lang:python' src   # without a server",
+    "argosy help repo add",
+)
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": (
@@ -110,3 +121,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "help": ("argosy help repo add", "argosy help --man | man -l -"),
     "version": ("argosy version",),
 }
+
+
+def examples_of(path: str) -> tuple[str, ...]:
+    """Of the command or group with this path, without the word `argosy`."""
+    if not path:
+        return OF_ARGOSY
+    inside = TYPICAL.get(path) or tuple(name for name in EXAMPLES if name.startswith(f"{path} "))
+    return EXAMPLES.get(path) or tuple(EXAMPLES[name][0] for name in inside[:OF_A_GROUP_MAX])

@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from argosy.gateway.ui.help import EXAMPLES
 from argosy.search.kernels import ESSENTIAL, import_all, warm
 from argosy.search.kernels.worker import MODULE, Compilation, Display
 from tests.journeys.fleet import eventually
@@ -24,11 +25,12 @@ def run(program: str, *arguments: str, **changes: str) -> str:
     return done.stdout
 
 
-def test_the_essential_kernels_are_those_that_a_first_index_and_search_call(tmp_path: Path) -> None:
+def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_searches_call(tmp_path: Path) -> None:
     """Another one would be compiled while somebody waits; one too many makes everybody wait."""
     warm()
     (tmp_path / "a.c").write_text("/* needle */\nint main(void) { return needle(1); }\n")
-    (tmp_path / "a.py").write_text("class Needle:\n    def needle(self):\n        return 1\n")
+    (tmp_path / "a.py").write_text("class NeedleError:\n    def main(self):\n        return needle\n")
+    (tmp_path / "README").write_text("needle\n")
     (tmp_path / "large.txt").write_text("needle and thread\n" * 20_000)      # its trigrams are counted
     (tmp_path / "a.ts").write_text("export class A { find(needle: string): string { return needle } }\n")
     used = run(
@@ -38,7 +40,7 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_search_call(tmp_
         from argosy.search.backends.opening import open_source
         from argosy.search.index.build import build
         from argosy.search.kernels import compiling
-        from argosy.search.model import Options
+        from argosy.search.model import Form, Options
         from argosy.search.query import parse
         from argosy.search.service import Shelf
         from argosy.search.skipping import Policy
@@ -46,11 +48,13 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_search_call(tmp_
         kernels.import_all()
         all_names = {compiling.name_of(each) for each in compiling.not_loaded()}
         shelf = Shelf([build(open_source(sys.argv[1]), Policy())])
-        assert shelf.search_now(parse("needle").query, Options()).files
+        for query in sys.argv[2:]:
+            for form in (Form.CHUNKS, Form.LINES):
+                assert shelf.search_now(parse(query).query, Options(form=form)).files, query
         print(*sorted(all_names - {compiling.name_of(each) for each in compiling.not_loaded()}))
         """,
-        str(tmp_path),
-    )
+        str(tmp_path), "needle", "needle or e", *EXAMPLES,
+    )  # fmt: skip
     assert set(used.split()) == set(ESSENTIAL)
 
 
@@ -141,7 +145,7 @@ def test_a_stopped_compilation_leaves_no_process() -> None:
 def test_how_far_it_is_is_shown(is_terminal: bool) -> None:
     written: list[str] = []
     display = Display(is_terminal, written.append)
-    for done in range(41):
+    for done in (*range(41), 40):
         display.show(done, 40)
     text = "".join(written)
     assert "40/40" in text
@@ -151,6 +155,20 @@ def test_how_far_it_is_is_shown(is_terminal: bool) -> None:
     else:
         shown = [line.rpartition(" ")[2] for line in text.splitlines()]
         assert shown == ["0/40", "10/40", "20/40", "30/40", "40/40"]
+
+
+@pytest.mark.parametrize("columns", [200, 80, 60, 30])
+def test_the_bar_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that wraps is not overwritten by the next one, so every step would leave a line behind."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    written: list[str] = []
+    display = Display(True, written.append)
+    for done in range(44):
+        display.show(done, 43, seconds=3 * done)
+    lines = "".join(written).strip().split("\r")
+    assert len(lines) == 44
+    assert max(map(len, lines)) < columns
+    assert ("[" in lines[0]) == (columns >= 80)
 
 
 def test_what_was_compiled_in_the_background_is_loaded() -> None:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from argosy.search.kernels.worker import Background
 
-# What building an index and a plain search call, those that take longest to compile first, so that several processes
+# What building an index and the searches that the pages give as examples call: words, symbols, regular expressions,
+# names and `or`, answered in chunks or lines. Those that take longest to compile come first, so that several processes
 # are done at about the same time.
 ESSENTIAL = (
-    "tell_chunks", "choose_in_all", "_blank", "scan_in_all", "_outline", "score_in_all", "_nest", "score_matches",
-    "_squeeze", "_blank_arguments", "_blank_bodies", "mark_traits", "cut_blocks", "places_in_documents", "collect_keys",
-    "best_of", "_place", "distinct_keys", "_keys_of", "_columns", "fill_postings",
+    "tell_chunks", "_blank", "choose_in_all", "_outline", "scan_in_all", "tell_lines", "intersect", "score_in_all",
+    "places_in_documents", "rows_with_all", "scan", "_blank_bodies", "_nest", "mark_traits", "score_matches",
+    "lines_around", "collect_keys", "_squeeze", "_blank_arguments", "cut_blocks", "best_of", "_place", "distinct_keys",
+    "gather", "score_names", "entries_of", "best_points", "_keys_of", "ranges_of", "documents_of", "unite", "_columns",
+    "fill_postings", "blocks_within", "mark_documents", "mark_first_documents", "without_overlaps",
 )  # fmt: skip
 
 

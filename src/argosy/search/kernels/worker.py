@@ -12,10 +12,12 @@ import fcntl
 import gc
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +27,10 @@ JOBS_MAX = 4                    # workers at once, one for each core up to this
 BACKGROUND_NICE = 15            # of a worker that nobody waits for
 STOP_S = 5.0                    # for a worker to end before it is killed
 LOCK = "compile.lock"           # beside the compiled kernels; a byte of it for each
-BAR_CHARACTERS = 30
+TICK_S = 1.0                    # a kernel takes seconds: the time is shown meanwhile
+BAR_CHARACTERS = 30             # at most, as far as the terminal is wide enough
+BAR_CHARACTERS_MIN = 8
+COLUMNS = 80                    # of a terminal that does not tell
 PLAIN_LINES = 4                 # where the output is no terminal: a line for each quarter
 MODULE = "argosy.search.kernels.worker"
 INTERRUPTED = 130
@@ -58,17 +63,23 @@ class Compilation:
         self._is_stopped = False
 
     def wait(self, progress: Progress | None = None) -> None:
-        """Returns when all workers are done. Raises Failed if one could not do its part."""
+        """Returns when all workers are done. Raises Failed if one could not do its part.
+
+        `progress` is called at each step and every `TICK_S`, once it is known how much there is to do.
+        """
         for worker in self._workers:
             threading.Thread(target=self._read, args=(worker,), daemon=True).start()
         total, done, open_outputs = 0, set[str](), len(self._workers)
         while open_outputs:
-            word, name = self._lines.get()
+            try:
+                word, name = self._lines.get(timeout=TICK_S)
+            except queue.Empty:
+                word = name = ""
             if word == "end":
                 open_outputs -= 1
             elif word == "missing":
                 total = max(total, int(name))
-            else:
+            elif word == "done":
                 done.add(name)
             if progress is not None and total:
                 progress(min(len(done), total), total)
@@ -212,16 +223,27 @@ class Display:
         self._is_terminal = is_terminal
         self._write = write
         self._quarter = -1
+        self._is_complete = False
 
-    def show(self, done: int, total: int) -> None:
+    def show(self, done: int, total: int, seconds: float = 0.0) -> None:
         if self._is_terminal:
-            bar = ("#" * (BAR_CHARACTERS * done // total)).ljust(BAR_CHARACTERS, ".")
-            self._write(f"\rcompiling the search kernels, first run only [{bar}] {done}/{total}")
-            if done == total:
-                self._write("\n")
+            self._show_bar(done, total, seconds)
         elif done * PLAIN_LINES // total > self._quarter:
             self._quarter = done * PLAIN_LINES // total
             self._write(f"compiling the search kernels, first run only: {done}/{total}\n")
+
+    def _show_bar(self, done: int, total: int, seconds: float) -> None:
+        """Never wider than the terminal: a line that wraps cannot be overwritten."""
+        if self._is_complete:
+            return
+        columns = shutil.get_terminal_size((COLUMNS, 24)).columns - 1
+        label, figures = "compiling search kernels, first run only", f" {done}/{total}, {seconds:.0f} s"
+        width = min(BAR_CHARACTERS, columns - len(label) - len(figures) - len(" []"))
+        bar = f" [{('#' * (width * done // total)).ljust(width, '.')}]" if width >= BAR_CHARACTERS_MIN else ""
+        self._write("\r" + f"{label}{bar}{figures}"[:columns].ljust(columns))
+        self._is_complete = done == total
+        if self._is_complete:
+            self._write("\n")
 
 
 def main() -> int:
@@ -238,14 +260,11 @@ def main() -> int:
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    last = (0, 0)
+    started_at = time.monotonic()
     display = Display(sys.stderr.isatty(), write)
 
     def show(done: int, total: int) -> None:
-        nonlocal last
-        if (done, total) != last:
-            last = (done, total)
-            display.show(done, total)
+        display.show(done, total, time.monotonic() - started_at)
 
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})     # tools/setup_env.py has blocked it
