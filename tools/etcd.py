@@ -74,7 +74,7 @@ def build_once() -> Path:
 
 def build(scratch: Path) -> Path:
     toolchain, program = scratch / "toolchain", scratch / "etcd"
-    run([*installer(toolchain), "-q", "--require-hashes", "-r", str(LOCK)], cwd=ROOT, timeout_s=INSTALL_S_MAX)
+    install_toolchain(toolchain)
     go = toolchain / "go"
     # One folder for everything that go writes, no C compiler, no other toolchain than this one, hashes as they are.
     environment = {
@@ -88,13 +88,22 @@ def build(scratch: Path) -> Path:
     return program
 
 
-def installer(target: Path) -> list[str]:
-    """uv, which made this environment, or the pip of the Python that it was made from: .venv itself has none."""
+def install_toolchain(target: Path) -> None:
+    """By uv, which made this environment, or else by the pip of the Python that it was made from: .venv itself has none.
+
+    pip also gets through where uv does not, for example behind a proxy whose certificate only the system knows.
+    """
     uv = Path(sys.prefix) / "boot" / "bin" / "uv"
+    python = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    arguments = ["--target", str(target), "-q", "--require-hashes", "-r", str(LOCK)]
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", *arguments]
     if uv.is_file():
-        return [str(uv), "pip", "install", "--python", sys.executable, "--target", str(target)]
-    python = Path(sys.base_prefix) / "bin" / "python3"
-    return [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--target", str(target)]
+        try:
+            run([str(uv), "pip", "install", "--python", sys.executable, *arguments], cwd=ROOT, timeout_s=INSTALL_S_MAX)
+            return
+        except RuntimeError:
+            shutil.rmtree(target, ignore_errors=True)
+    run(pip, cwd=ROOT, timeout_s=INSTALL_S_MAX)
 
 
 def run(command: list[str], *, cwd: Path, timeout_s: float, environment: dict[str, str] | None = None) -> None:

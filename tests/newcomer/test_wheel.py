@@ -27,7 +27,7 @@ from argosy.base.backends.servers import free_ports
 from tests.house.tree import ROOT
 from tests.journeys.fleet import eventually
 
-UV = ROOT / ".venv" / "boot" / "bin" / "uv"
+UV = Path(sys.prefix) / "boot" / "bin" / "uv"
 MISSING = re.compile(r"error: .+ needs the package (\S+), which is not installed: run `(.+)`\n")
 # Commands that need more than the default install: these groups, and what is called with a Redis below.
 JOBS = ("job ", "shard ", "worker ", "sim jobs")
@@ -50,11 +50,10 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
     venv.create(folder, with_pip=True, symlinks=True)
     python = folder / "bin" / "python"
     pins = ["--constraints", str(ROOT / "requirements" / "run.txt")]
-    if UV.exists():
-        install = [str(UV), "pip", "install", "-q", "--python", str(python), *pins, str(wheel)]
-    else:
-        install = [str(python), "-m", "pip", "install", "-q", str(wheel)]
-    subprocess.run(install, check=True)
+    # uv is faster; behind a proxy whose certificate only the system knows, pip gets through and uv does not.
+    quick = [str(UV), "pip", "install", "-q", "--python", str(python), *pins, str(wheel)]
+    if not UV.exists() or subprocess.run(quick, capture_output=True).returncode:
+        subprocess.run([str(python), "-m", "pip", "install", "-q", *pins, str(wheel)], check=True)
     copy_kernels(next(folder.glob("lib/python3*/site-packages")))
     yield folder
     shutil.rmtree(folder)
