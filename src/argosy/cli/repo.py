@@ -103,7 +103,9 @@ def list_repositories(registry: str | None, data: str | None, config: Path | Non
     """Everything in the catalog: what is wished, and what is known since it was last indexed."""
     from argosy.registry import catalog
 
+    # By name: what one command adds within a millisecond has no order of its own.
     rows = ask(config, registry, data, lambda store: store.run(catalog.everything()))
+    rows.sort(key=lambda row: row.repo_id)
     if as_json:
         print_json([asdict(row) for row in rows])
         return
