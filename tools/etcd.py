@@ -89,7 +89,7 @@ def build(scratch: Path) -> Path:
 
 
 def install_toolchain(target: Path) -> None:
-    """By uv, which made this environment, or else by the pip of the Python that it was made from: .venv itself has none.
+    """By uv, which made this environment, or by the pip of the Python that it was made from: .venv itself has none.
 
     pip also gets through where uv does not, for example behind a proxy whose certificate only the system knows.
     """
