@@ -14,7 +14,7 @@ PIN := "$(VENV)/boot/bin/uv" pip compile -q --universal --generate-hashes --no-h
 LOCK := $(PIN) pyproject.toml --extra all --no-emit-package argosy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test fuzz lint types bench docs lock clean
+.PHONY: help setup run test fuzz lint format types bench docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,9 +34,14 @@ test: setup  ## all tests, with a real Valkey and real etcds
 fuzz: setup  ## the decoders of the content index, fed with noise for FUZZ_SECONDS (60)
 	@$(BIN)/python -m tests.fuzz
 
-lint: setup types  ## ruff, mypy, and the import contract
+lint: setup types  ## ruff (rules and format), mypy, and the import contract
 	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check -q || { echo 'not formatted: run "make format"' >&2; exit 1; }
 	@$(BIN)/lint-imports --no-logo
+
+format: setup  ## format the code with ruff
+	@$(BIN)/ruff check -q --select I --fix
+	@$(BIN)/ruff format -q
 
 types: setup  ## mypy, strict
 	@$(BIN)/mypy

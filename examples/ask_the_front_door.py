@@ -61,4 +61,4 @@ with tempfile.TemporaryDirectory() as data:
                 if event["event"] == "end":
                     print("missing:", event["missing"] or "nothing")
         finally:
-            server.terminate()          # drains, and ends with 0
+            server.terminate()  # drains, and ends with 0

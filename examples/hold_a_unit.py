@@ -61,11 +61,11 @@ async def main() -> None:
         nodes[name] = node
         running.append(asyncio.create_task(node.run()))
 
-    print(await changes.get())                                  # the first holder
+    print(await changes.get())  # the first holder
     holder = next(node for node in nodes.values() if node.holds(UNIT))
     print(f"{holder.node_id} asks itself: do I hold it? {holder.holds(UNIT)}; epoch {holder.serving(UNIT).epoch}")
 
-    await holder.drain()                                        # it waits until the other is ready
+    await holder.drain()  # it waits until the other is ready
     print(await changes.get())
     print(await changes.get())
     for task in running:

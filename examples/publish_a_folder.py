@@ -53,7 +53,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
 
 
 async def main() -> None:
-    sources = HttpSources(SyncSettings(allow_private=True))         # the publisher is on this machine
+    sources = HttpSources(SyncSettings(allow_private=True))  # the publisher is on this machine
     indexer = await IndexerService.open(MemoryStore(), sources, usage=DiskUsage(["."]))
     publisher = await Publisher.open(PrivateKey.generate(), MemoryChain(), addresses=[CONTENT_AT])
     announcer: Announcer | None = None
@@ -67,7 +67,7 @@ async def main() -> None:
 
             announcer = Announcer([indexer_url], clock=SystemClock(), random=system_random())
             await Herald(publisher, announcer, [multiaddr.from_url(chain_url)], clock=SystemClock()).announce()
-            await indexer.idle(publisher.id)                        # it reads the chain in its own time
+            await indexer.idle(publisher.id)  # it reads the chain in its own time
 
             async with IndexerClient(find_url=indexer_url) as client:
                 for content in (THIS_FILE, b"nobody has this"):

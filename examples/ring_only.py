@@ -1,6 +1,6 @@
 """The hash ring alone: who should hold what, known to every process without asking anybody.
 
-    python examples/ring_only.py
+python examples/ring_only.py
 """
 
 # ruff: noqa: T201  (an example prints)

@@ -1,6 +1,6 @@
 """The search engine alone, in this process: a folder is indexed in memory and searched.
 
-    python examples/search_a_folder.py [FOLDER] [QUERY]
+python examples/search_a_folder.py [FOLDER] [QUERY]
 """
 
 # ruff: noqa: T201  (an example prints)

@@ -26,7 +26,7 @@ from argosy.throttle import FairThrottle
 from argosy.throttle.front import FairAdmission, by_header
 
 SECONDS = 40
-WANTED = {f"quiet-{n}": 1 for n in range(6)} | {"noisy": 12}        # requests a second
+WANTED = {f"quiet-{n}": 1 for n in range(6)} | {"noisy": 12}  # requests a second
 
 
 class Workshop:

@@ -25,11 +25,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 VERSION = "153.0.0"
 # The hashes are base64 of SHA-512, as npm tells them. The second is a font for code: the browser comes without one.
 PACKAGES = {
-    f"@sparticuz/chromium@{VERSION}":
-        "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA==",
-    "dejavu-fonts-ttf@2.37.3":
-        "f1hd7jJbeQa1VWcw+K2KrTXS50zTMaHpVC4XIKJpNcDeYR5ajMtj/iLlQDYNvLOKamUB3ARVVCf79lNwNVztSQ==",
-}  # fmt: skip
+    f"@sparticuz/chromium@{VERSION}": "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA==",  # noqa: E501
+    "dejavu-fonts-ttf@2.37.3": "f1hd7jJbeQa1VWcw+K2KrTXS50zTMaHpVC4XIKJpNcDeYR5ajMtj/iLlQDYNvLOKamUB3ARVVCf79lNwNVztSQ==",  # noqa: E501
+}
 FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -39,9 +37,9 @@ FONTS = """<?xml version="1.0"?>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
 </fontconfig>
 """
-MACHINE = "x86_64"              # what the package is built for
-FETCH_S_MAX = 240.0             # 70 MB
-UNPACK_S_MAX = 120.0            # 3 s on an idle machine
+MACHINE = "x86_64"  # what the package is built for
+FETCH_S_MAX = 240.0  # 70 MB
+UNPACK_S_MAX = 120.0  # 3 s on an idle machine
 HOME = Path(__file__).resolve().parent.parent / ".venv" / "chromium"
 # Every file beneath the first argument that ends with .br, without that ending beneath the second.
 UNPACK = """
@@ -81,7 +79,7 @@ def unpacked() -> Chromium:
         if not home.exists():
             with tempfile.TemporaryDirectory(dir=HOME) as passing:
                 _install(Path(passing), Path(passing) / "browser")
-                (Path(passing) / "browser").rename(home)        # it is there whole, or not at all
+                (Path(passing) / "browser").rename(home)  # it is there whole, or not at all
         (home / "fonts" / "fonts.conf").write_text(FONTS.format(fonts=home / "fonts"))
     return Chromium(
         home / "chromium",

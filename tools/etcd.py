@@ -18,16 +18,16 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "tools" / "etcd-modules"        # go.mod and go.sum
+SOURCE = ROOT / "tools" / "etcd-modules"  # go.mod and go.sum
 LOCK = ROOT / "requirements" / "go.txt"
 HOME = ROOT / ".venv" / "etcd"
 VARIABLE = "ARGOSY_TEST_ETCD"
-VERSION = "3.6.16"                      # as in tools/etcd-modules/go.mod
+VERSION = "3.6.16"  # as in tools/etcd-modules/go.mod
 VERSION_MIN = (3, 6)
 MODULE = "go.etcd.io/etcd/server/v3"
 VERSION_S_MAX = 30.0
-INSTALL_S_MAX = 300.0                   # 70 MB
-BUILD_S_MAX = 900.0                     # 80 MB of modules, then about 95 s of CPU
+INSTALL_S_MAX = 300.0  # 70 MB
+BUILD_S_MAX = 900.0  # 80 MB of modules, then about 95 s of CPU
 MESSAGE_CHARS_MAX = 500
 ADVICE = f"install etcd 3.6 or newer and name the program in ${VARIABLE}"
 
@@ -68,7 +68,7 @@ def build_once() -> Path:
         if not program.exists():
             sys.stderr.write(f"building etcd {VERSION} for the tests, once (one to three minutes)\n")
             with tempfile.TemporaryDirectory(dir=HOME) as scratch:
-                build(Path(scratch)).rename(program)        # it is there whole, or not at all
+                build(Path(scratch)).rename(program)  # it is there whole, or not at all
     return program
 
 
@@ -78,10 +78,17 @@ def build(scratch: Path) -> Path:
     go = toolchain / "go"
     # One folder for everything that go writes, no C compiler, no other toolchain than this one, hashes as they are.
     environment = {
-        **os.environ, "GOROOT": str(go), "GOPATH": str(scratch / "go"), "GOMODCACHE": str(scratch / "modules"),
-        "GOCACHE": str(scratch / "cache"), "GOTOOLCHAIN": "local", "GOTELEMETRY": "off", "GOWORK": "off",
-        "GOFLAGS": "-modcacherw -mod=readonly", "CGO_ENABLED": "0",
-    }  # fmt: skip
+        **os.environ,
+        "GOROOT": str(go),
+        "GOPATH": str(scratch / "go"),
+        "GOMODCACHE": str(scratch / "modules"),
+        "GOCACHE": str(scratch / "cache"),
+        "GOTOOLCHAIN": "local",
+        "GOTELEMETRY": "off",
+        "GOWORK": "off",
+        "GOFLAGS": "-modcacherw -mod=readonly",
+        "CGO_ENABLED": "0",
+    }
     shutil.copytree(SOURCE, scratch / "source")
     command = [str(go / "bin" / "go"), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(program), MODULE]
     run(command, cwd=scratch / "source", environment=environment, timeout_s=BUILD_S_MAX)

@@ -19,7 +19,7 @@ import pip, sys, venv
 if sys.version_info.releaselevel == "final" and sys.prefix == sys.base_prefix:
     print("%d.%d.%d\t%s" % (*sys.version_info[:3], sys.executable))
 """
-EVERYWHERE = "/usr/bin"         # a distribution's own Python, whatever stands before it on the PATH
+EVERYWHERE = "/usr/bin"  # a distribution's own Python, whatever stands before it on the PATH
 
 
 def list_candidates(path, pyenv_root):

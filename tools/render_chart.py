@@ -18,10 +18,13 @@ CASES = {
     "alone": [],
     "fleet": ["registry.backend=redis", "redis.enabled=true", "search.replicas=2"],
     "sentinel": [
-        "registry.backend=redis", "registry.url=redis+sentinel://a:26379\\,b:26379/main", "search.replicas=1",
-        "ownership.store=redis://leases:6379", "tokens.secretName=tokens",
+        "registry.backend=redis",
+        "registry.url=redis+sentinel://a:26379\\,b:26379/main",
+        "search.replicas=1",
+        "ownership.store=redis://leases:6379",
+        "tokens.secretName=tokens",
     ],
-}  # fmt: skip
+}
 
 
 def digest() -> str:

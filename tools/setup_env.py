@@ -14,7 +14,7 @@ Every Python from 3.6 must be able to parse this file, so that an unsupported on
 import sys
 
 OLDEST = (3, 11)
-NEWEST = (3, 14)                # pyproject.toml, README.md and .ci/run state the same range
+NEWEST = (3, 14)  # pyproject.toml, README.md and .ci/run state the same range
 
 
 def dotted(version: tuple) -> str:
@@ -30,7 +30,7 @@ def check_python(version: tuple = sys.version_info[:3]) -> None:
 
 
 if __name__ == "__main__":
-    check_python()              # before the imports below, which older versions lack
+    check_python()  # before the imports below, which older versions lack
 
 import contextlib  # noqa: E402
 import fcntl  # noqa: E402
@@ -48,9 +48,9 @@ from pathlib import Path  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 ENV = ROOT / ".venv"
 UV = "uv==0.13.7"
-REASON_MAX = 300                # characters of an installer's complaint in our one line
+REASON_MAX = 300  # characters of an installer's complaint in our one line
 LOCKS = {"run": "requirements/run.txt", "dev": "requirements/dev.txt"}
-INTERRUPTED = 130               # the exit code of a shell for a command that Ctrl-C ended
+INTERRUPTED = 130  # the exit code of a shell for a command that Ctrl-C ended
 # What pip writes when a package index cannot be reached.
 NETWORK_TROUBLE = re.compile(
     "Failed to (?:establish a new connection|resolve)[^'\"]*|[Rr]ead timed out|CERTIFICATE_VERIFY_FAILED[^'\"]*|"
@@ -207,7 +207,7 @@ def compile_kernels(wanted: str, env: Path) -> None:
     # Ctrl-C is blocked until the worker handles it: while Python starts, it would print a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        worker = subprocess.Popen(command, cwd=ROOT)        # it shows its progress
+        worker = subprocess.Popen(command, cwd=ROOT)  # it shows its progress
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:

@@ -34,7 +34,7 @@ def terminal(columns: int = 100) -> Iterator[Screen]:
         for name, value in {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm", "NO_COLOR": "1"}.items():
             patch.setenv(name, value)
         yield screen
-    logs.configure()            # closes the log file; conftest removes the handler
+    logs.configure()  # closes the log file; conftest removes the handler
 
 
 def pending(name: str) -> RepoView:

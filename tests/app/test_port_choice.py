@@ -31,7 +31,7 @@ def test_the_default_port_gives_way_to_another_argosy_and_says_so(taken: int) ->
         assert used != taken
         assert port.note == f"port {taken} is in use by another argosy; using {used}"
         with socket.create_connection(("127.0.0.1", used), timeout=5):
-            pass                            # it listens already, so nobody else can take it
+            pass  # it listens already, so nobody else can take it
 
 
 def test_it_says_when_another_program_has_the_port(taken: int) -> None:

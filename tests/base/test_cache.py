@@ -70,7 +70,7 @@ def test_a_cache_of_no_entries_holds_nothing() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 60), st.integers(1, 9), st.booleans())))
 def test_it_agrees_with_a_list_in_order_of_use(steps: list[tuple[str, int, int, bool]]) -> None:
     cache: Cache[str, int] = Cache(entries_max=3, bytes_max=100)
-    model: list[tuple[str, int, int, float]] = []               # the most recently used last
+    model: list[tuple[str, int, int, float]] = []  # the most recently used last
     for now, (key, size, life, is_read) in enumerate(steps):
         found = next((each for each in model if each[0] == key), None)
         model = [each for each in model if each[0] != key]

@@ -20,10 +20,14 @@ from argosy.base.extras import (
 
 ROOT = Path(__file__).parents[2]
 METADATA = [
-    "click>=8.4", "redis[hiredis]>=5.1; extra == 'all'", "slatedb==0.17.0; extra == \"all\"",
-    "slatedb==0.17.0; extra == 'jobs'", "grpcio>=1.60; extra == 'jobs'", "grpcio>=1.60; extra == 'etcd'",
+    "click>=8.4",
+    "redis[hiredis]>=5.1; extra == 'all'",
+    'slatedb==0.17.0; extra == "all"',
+    "slatedb==0.17.0; extra == 'jobs'",
+    "grpcio>=1.60; extra == 'jobs'",
+    "grpcio>=1.60; extra == 'etcd'",
     "redis[hiredis]>=5.1; extra == 'redis'",
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -94,11 +98,13 @@ def test_the_project_and_its_metadata_mean_the_same() -> None:
         "project": {
             "dependencies": ["click>=8.4"],
             "optional-dependencies": {
-                "jobs": ["slatedb==0.17.0", "grpcio>=1.60"], "etcd": ["grpcio>=1.60"],
-                "redis": ["redis[hiredis]>=5.1"], "all": ["argosy[redis]", "slatedb==0.17.0"],
+                "jobs": ["slatedb==0.17.0", "grpcio>=1.60"],
+                "etcd": ["grpcio>=1.60"],
+                "redis": ["redis[hiredis]>=5.1"],
+                "all": ["argosy[redis]", "slatedb==0.17.0"],
             },
         }
-    }  # fmt: skip
+    }
     assert requirements_from_project(project) == requirements_from_metadata(METADATA)
 
 

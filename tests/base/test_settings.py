@@ -119,19 +119,23 @@ def test_fields_are_checked_against_one_another() -> None:
 
 def test_a_variable_that_is_no_setting_is_ignored_with_a_warning() -> None:
     environ = {
-        "ARGOSY_CONFIG": "fleet.toml", "ARGOSY_KEEPER_MARGINS": "3", "ARGOSY_REDIS_SERVICE_HOST": "10.0.0.1",
+        "ARGOSY_CONFIG": "fleet.toml",
+        "ARGOSY_KEEPER_MARGINS": "3",
+        "ARGOSY_REDIS_SERVICE_HOST": "10.0.0.1",
         "KEEPER_TTL_S": "x",
-    }  # fmt: skip
+    }
     assert load(BOTH, environ=environ).ignored == {
         "ARGOSY_KEEPER_MARGINS": "unknown variable ARGOSY_KEEPER_MARGINS ignored; did you mean ARGOSY_KEEPER_MARGIN_S?",
         "ARGOSY_REDIS_SERVICE_HOST": "unknown variable ARGOSY_REDIS_SERVICE_HOST ignored; "
         'run "argosy config show" for all settings',
-    }  # fmt: skip
+    }
 
 
 def test_no_error_shows_a_secret() -> None:
     told = "\n".join(
-        problems(toml_text="[store]\npassword = 12345\nurl = 7", environ={"ARGOSY_STORE_POOL_MAX": "redis://:hunter2@h"})
+        problems(
+            toml_text="[store]\npassword = 12345\nurl = 7", environ={"ARGOSY_STORE_POOL_MAX": "redis://:hunter2@h"}
+        )
     )
     assert "toml:store.password: expected text; got ***" in told
     assert "redis://:***@h" in told

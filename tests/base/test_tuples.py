@@ -140,21 +140,21 @@ def test_nesting_is_bounded_both_ways() -> None:
 @pytest.mark.parametrize(
     "corrupt",
     [
-        b"\x03",                              # no such type
+        b"\x03",  # no such type
         b"\xff",
-        b"\x02abc",                           # no end
-        b"\x02abc\x00\xff",                   # an escaped zero, then no end
-        b"\x02\xff\x00",                      # not UTF-8
-        b"\x05\x02a\x00",                     # the tuple has no end
+        b"\x02abc",  # no end
+        b"\x02abc\x00\xff",  # an escaped zero, then no end
+        b"\x02\xff\x00",  # not UTF-8
+        b"\x05\x02a\x00",  # the tuple has no end
         b"\x05\x00\xff",
-        b"\x16\x01",                          # two bytes promised, one there
-        b"\x16\x00\x01",                      # needless leading byte
+        b"\x16\x01",  # two bytes promised, one there
+        b"\x16\x00\x01",  # needless leading byte
         b"\x12\xff\xfe",
-        b"\x1d",                              # the length itself is missing
-        b"\x1d\x08" + b"\x01" * 8,            # eight bytes have a short form
-        b"\x21\x00",                          # half a float
-        b"\x21\x7f" + b"\xff" * 7,            # -0.0
-        b"\x21\xff\xf8" + b"\x00" * 6,        # NaN
+        b"\x1d",  # the length itself is missing
+        b"\x1d\x08" + b"\x01" * 8,  # eight bytes have a short form
+        b"\x21\x00",  # half a float
+        b"\x21\x7f" + b"\xff" * 7,  # -0.0
+        b"\x21\xff\xf8" + b"\x00" * 6,  # NaN
     ],
 )
 def test_bytes_that_were_never_written_are_refused(corrupt: bytes) -> None:

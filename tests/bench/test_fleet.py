@@ -135,7 +135,7 @@ async def test_a_steady_rate_does_not_wait_for_answers_and_counts_from_the_insta
         asked += 1
         if asked == 10:
             everybody_asks.set()
-        await everybody_asks.wait()                 # nobody is answered before the last has asked
+        await everybody_asks.wait()  # nobody is answered before the last has asked
         return web.json_response({"missing": []})
 
     runner, address = await answering(slow)
@@ -262,4 +262,3 @@ def test_repositories_are_real_ones(tmp_path: Path) -> None:
         (tmp_path / "clone").rename(tmp_path / f"clone-{Path(str(wish['url'])).stem}")
     assert "def moor_1(" in (tmp_path / "clone-ship-001/src/ship.py").read_text()
     assert files_below(odd).items() <= files_below(tmp_path / "clone-odd").items()
-

@@ -219,9 +219,12 @@ def test_the_programs_of_rivals_need_nothing_of_ours() -> None:
     code = "import sys, argosy.bench.jobs.contenders.counting; print(*sorted(m for m in sys.modules if 'argosy' in m))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == [
-        "argosy", "argosy.bench", "argosy.bench.jobs", "argosy.bench.jobs.contenders",
+        "argosy",
+        "argosy.bench",
+        "argosy.bench.jobs",
+        "argosy.bench.jobs.contenders",
         "argosy.bench.jobs.contenders.counting",
-    ]  # fmt: skip
+    ]
 
 
 def test_fewer_waiting_jobs_are_given_less_time() -> None:

@@ -21,10 +21,14 @@ def dots(svg: str | None) -> dict[str, float]:
 
 
 def test_whoever_we_beat_by_more_is_further_to_the_right_whichever_way_is_better() -> None:
-    found = dots(picture(told(
-        {"id": "latency", "value": 2.0, "peers": {"slow": 200.0, "even": 2.0, "fast": 1.0}},
-        {"id": "rate", "value": 100.0, "better": "higher", "peers": {"tenth": 10.0}},
-    )))  # fmt: skip
+    found = dots(
+        picture(
+            told(
+                {"id": "latency", "value": 2.0, "peers": {"slow": 200.0, "even": 2.0, "fast": 1.0}},
+                {"id": "rate", "value": 100.0, "better": "higher", "peers": {"tenth": 10.0}},
+            )
+        )
+    )
     assert sorted(found, key=lambda name: found[name]) == ["fast: 0.5×", "even: 1×", "tenth: 10×", "slow: 100×"]
     decades = found["slow: 100×"] - found["tenth: 10×"], found["tenth: 10×"] - found["even: 1×"]
     assert round(decades[0]) == round(decades[1])

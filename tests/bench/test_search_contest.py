@@ -57,7 +57,7 @@ def test_cpu_is_of_one_thread_and_wall_of_all_cores() -> None:
 def test_ratios_are_of_medians_and_of_the_worst_question() -> None:
     contest = run(Fixed(OURS, 1, 1), Fixed("rg", 50, 50), rounds=3)
     contest.samples["rg", "count", "cpu", RARE[2]] = [1.5] * 3
-    assert contest.times("rg", "count", "cpu", "rare") == 25.0      # 50, 100 and 1.5 against 1, 2 and 3
+    assert contest.times("rg", "count", "cpu", "rare") == 25.0  # 50, 100 and 1.5 against 1, 2 and 3
     assert contest.least_times("rg", "count", "cpu") == (0.5, RARE[2])
     assert contest.times("csearch", "count", "cpu", "rare") is None
     assert contest.least_times("csearch", "count", "cpu") is None
@@ -91,8 +91,11 @@ def test_figures_are_told_with_peers_and_goals() -> None:
 def test_raw_values_are_kept_by_question_and_form() -> None:
     (first, *_) = run(Fixed(OURS, 1, 2), rounds=2).raw()
     assert first == {
-        "class": "rare", "query": "content:one", "form": "count", OURS: {"cpu_ms": [1.0, 1.0], "wall_ms": [1.0, 1.0]}
-    }  # fmt: skip
+        "class": "rare",
+        "query": "content:one",
+        "form": "count",
+        OURS: {"cpu_ms": [1.0, 1.0], "wall_ms": [1.0, 1.0]},
+    }
 
 
 def test_of_few_values_the_greatest_is_the_95th_percentile() -> None:

@@ -28,7 +28,7 @@ def test_the_cpu_of_a_whole_pipeline_is_counted(tmp_path: Path) -> None:
     busy = f"{shlex.quote(sys.executable)} -c 'sum(range(3_000_000))'"
     idle = run(["sh", "-c", ":"], cwd=tmp_path).spent
     both = run(["sh", "-c", f"{busy} | {busy}"], cwd=tmp_path).spent
-    assert both.cpu_s > 10 * idle.cpu_s     # starting two interpreters is a hundred times the work
+    assert both.cpu_s > 10 * idle.cpu_s  # starting two interpreters is a hundred times the work
     assert both.wall_s > 0
 
 

@@ -30,8 +30,11 @@ def test_what_a_person_would_type_means_what_is_asked(kind: Kind) -> None:
     for ask in known(kind):
         query = parse(ask.text).query
         leaves = query.children if isinstance(query, And) else (query,)
-        texts = [leaf.pattern if isinstance(leaf, Regexp) else leaf.text for leaf in leaves
-                 if isinstance(leaf, Regexp | Substring) and leaf.scope is Scope.CONTENT]  # fmt: skip
+        texts = [
+            leaf.pattern if isinstance(leaf, Regexp) else leaf.text
+            for leaf in leaves
+            if isinstance(leaf, Regexp | Substring) and leaf.scope is Scope.CONTENT
+        ]
         assert texts == list(ask.words) or {text.replace("\\", "") for text in texts} == {
             word.replace("\\", "") for word in ask.words
         }
@@ -65,8 +68,14 @@ def test_git_grep_is_told_where_and_in_which_case() -> None:
 def test_csearch_has_whole_paths_and_only_regexes() -> None:
     peer = Csearch(CORPUS, "csearch", "")
     assert peer.command(PLACED, "a->b", ("-c",)) == [
-        "csearch", "-i", "-f", r"^/corpus/fs/ext4/.*\.c$", "-c", "--", r"a\->b"
-    ]  # fmt: skip
+        "csearch",
+        "-i",
+        "-f",
+        r"^/corpus/fs/ext4/.*\.c$",
+        "-c",
+        "--",
+        r"a\->b",
+    ]
     regex = Ask("regex", (r"\w+_MAX",), is_regex=True)
     assert peer.command(regex, regex.words[0], ("-n",)) == ["csearch", "-n", "--", r"\w+_MAX"]
 

@@ -72,7 +72,17 @@ async def test_without_a_server_the_rest_is_still_measured(monkeypatch: pytest.M
 
 def test_goals_are_those_that_were_set() -> None:
     figures = (
-        run.HEALTHY_RATIO, run.CONGESTED_RATIO, run.ADMITTED_RATIO, run.WAIT_RATIO, run.TAIL_RATIO, run.CONVERGENCE,
-        run.GAP, run.UNSHARED, run.NOISY, run.NOISY_USE, run.STRICT, run.SURGE,
-    )  # fmt: skip
+        run.HEALTHY_RATIO,
+        run.CONGESTED_RATIO,
+        run.ADMITTED_RATIO,
+        run.WAIT_RATIO,
+        run.TAIL_RATIO,
+        run.CONVERGENCE,
+        run.GAP,
+        run.UNSHARED,
+        run.NOISY,
+        run.NOISY_USE,
+        run.STRICT,
+        run.SURGE,
+    )
     assert [figure.goal for figure in figures] == [1, 1, 1, 30, 3, 2.25, 0.02, 0.4, 0.66, 0.99, 0.84, 0.99]

@@ -117,11 +117,12 @@ def test_the_folders_of_the_user_are_absolute(
         monkeypatch.setenv(variable, "user")
     assert default_data_dir() == str(tmp_path / "home" / ".local" / "share" / "argosy")
     assert config_paths()[1] == tmp_path / "home" / ".config" / "argosy" / "config.toml"
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)      # a user ID that no password file knows
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # a user ID that no password file knows
     answer = run("show")
     assert (answer.exit_code, answer.stderr) == (
-        2, "error: this user has no home directory: set HOME or node.data_dir (ARGOSY_NODE_DATA_DIR)\n"
-    )  # fmt: skip
+        2,
+        "error: this user has no home directory: set HOME or node.data_dir (ARGOSY_NODE_DATA_DIR)\n",
+    )
     monkeypatch.setenv("ARGOSY_NODE_DATA_DIR", str(tmp_path))
     assert run("show").exit_code == 0
 

@@ -163,7 +163,7 @@ def shown_on_a_terminal(*words: str, **environ: str) -> bytes:
         try:
             while part := os.read(master, 65536):
                 shown += part
-        except OSError:         # how Linux says that the other end is closed
+        except OSError:  # how Linux says that the other end is closed
             pass
         process.wait(timeout=30)
     os.close(master)

@@ -19,8 +19,9 @@ def said(*words: str) -> tuple[int, str]:
 
 def test_what_is_neither_a_file_nor_a_hash_is_told(tmp_path: Path) -> None:
     assert said("nothing.py") == (
-        2, "error: there is no file 'nothing.py', and it is neither a CID nor a multihash in base58 or hexadecimal\n",
-    )  # fmt: skip
+        2,
+        "error: there is no file 'nothing.py', and it is neither a CID nor a multihash in base58 or hexadecimal\n",
+    )
     assert said(str(tmp_path)) == (2, f"error: {str(tmp_path)!r} is a folder: name files in it\n")
 
 
@@ -47,5 +48,6 @@ def test_an_error_is_told_in_json_to_machines() -> None:
 def test_a_host_alone_is_no_url() -> None:
     answer = CliRunner().invoke(find, [__file__, "--url", "127.0.0.1:3000"])
     assert (answer.exit_code, answer.stderr) == (
-        2, "error: '127.0.0.1:3000' is no URL: write http://host:port or https://host\n",
-    )  # fmt: skip
+        2,
+        "error: '127.0.0.1:3000' is no URL: write http://host:port or https://host\n",
+    )

@@ -33,9 +33,7 @@ async def populate(url: str) -> None:
             await store.open_session(Role.MEMBER, member, ttl_s=600)
             holders[node] = await store.open_session(Role.HOLDER, member, ttl_s=600)
         for node, unit, max_bids in (("n1", "alpha", 1), ("n2", "beta", 5)):
-            await store.place_bid(
-                holders[node], Unit(unit), free_bytes=1, min_bytes=1, max_bids=max_bids, window_s=600
-            )
+            await store.place_bid(holders[node], Unit(unit), free_bytes=1, min_bytes=1, max_bids=max_bids, window_s=600)
         await store.close_auction(Unit("alpha"))
     finally:
         await store.close()

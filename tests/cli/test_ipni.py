@@ -34,8 +34,9 @@ def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_no_url_is_not_asked(option: str, url: str) -> None:
     answer = run("status", option, url)
     assert (answer.exit_code, answer.stderr) == (
-        2, f"error: {url!r} is no URL: write http://host:port or https://host\n",
-    )  # fmt: skip
+        2,
+        f"error: {url!r} is no URL: write http://host:port or https://host\n",
+    )
 
 
 def test_an_address_that_is_none_is_told_here_and_not_in_the_log_of_the_indexer() -> None:
@@ -57,7 +58,7 @@ def test_what_is_gone_can_still_be_taken_back(papers: Path) -> None:
     assert withdrawn.exit_code == 0, withdrawn.stderr
     before, after = json.loads(published.stdout), json.loads(withdrawn.stdout)
     [was] = before["published"]
-    assert after["head"] != before["head"]                              # the removal
+    assert after["head"] != before["head"]  # the removal
     assert after["withdrawn"] == [
         {"path": str(papers), "context": was["context"], "files": 1, "advertisement": after["head"]}
     ]
@@ -95,8 +96,9 @@ async def test_a_gateway_is_claimed_only_where_one_is_named(
 def test_what_is_no_peer_id_is_told_with_what_one_looks_like(verb: str) -> None:
     answer = run(verb, "nope", "--url", CHAIN)
     assert (answer.exit_code, answer.stderr) == (
-        2, "error: 'nope' is no peer id: one looks like 12D3KooW… or Qm…, or as a CID bafz…\n",
-    )  # fmt: skip
+        2,
+        "error: 'nope' is no peer id: one looks like 12D3KooW… or Qm…, or as a CID bafz…\n",
+    )
 
 
 def test_ids_in_a_table_that_is_piped_are_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -328,9 +328,13 @@ def test_schedules_are_put_listed_and_forgotten(stage: Stage) -> None:
     nightly, weekly = told(invoke("list", "--json"))
     assert nightly.pop("next_at_ms") > 0
     assert nightly == {
-        "name": "nightly", "cron": "0 3 * * *", "timezone": "Europe/Rome", "task_group": "mail", "priority": 7,
+        "name": "nightly",
+        "cron": "0 3 * * *",
+        "timezone": "Europe/Rome",
+        "task_group": "mail",
+        "priority": 7,
         "is_paused": False,
-    }  # fmt: skip
+    }
     assert weekly["is_paused"]
     assert "Europe/Rome" in invoke("list").stdout
     assert invoke("delete", "nightly").stdout == "nightly is forgotten\n"

@@ -172,9 +172,7 @@ def test_migrate_says_what_it_did(url: str) -> None:
     assert "there was nothing to do" in run("migrate", "--url", url).stdout
 
 
-def test_check_migrates_nothing_and_migrate_names_its_steps(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_migrates_nothing_and_migrate_names_its_steps(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrations, "SCHEMA_VERSION", 2)
     monkeypatch.setattr(migrations, "MIGRATIONS", (migrations.Migration(2, "jobs know their tenant", ()),))
     answer = run("check", "--url", url)

@@ -38,8 +38,11 @@ def catalog(tmp_path: Path) -> Catalog:
 def test_a_wish_is_added_shown_changed_and_dropped(catalog: Catalog) -> None:
     (row,) = catalog.ask("add", A, "--branch", "main", "--branch", "next", "--pin", "--replicas", "1")
     assert (row["repo_id"], row["branches"], row["is_pinned"], row["replicas"]) == (
-        "example.org/o/a", ["main", "next"], True, 1,
-    )  # fmt: skip
+        "example.org/o/a",
+        ["main", "next"],
+        True,
+        1,
+    )
     assert not catalog.ask("unpin", "example.org/o/a")["is_pinned"]
     assert catalog.ask("pin", "example.org/o/a")["is_pinned"]
     assert catalog.ask("reindex", "example.org/o/a")["reindex_asked_at"] is not None
@@ -94,9 +97,7 @@ def test_what_is_already_there_keeps_nothing_else_out_and_both_are_told(catalog:
 def test_what_is_not_in_the_catalog_is_told(catalog: Catalog, verb: str) -> None:
     answer = catalog.run(verb, "nothing")
     assert answer.exit_code == 1
-    assert answer.stderr == (
-        "error: the catalog has no repository 'nothing': `argosy repo list` shows those it has\n"
-    )
+    assert answer.stderr == ("error: the catalog has no repository 'nothing': `argosy repo list` shows those it has\n")
 
 
 def test_a_list_is_imported_whole_and_twice_does_no_harm(catalog: Catalog) -> None:

@@ -15,7 +15,7 @@ from argosy.cli.commands import LazyGroup
 from argosy.cli.output import json_option, print_json
 from argosy.cli.root import COMMANDS, cli, command_tree
 
-HELP_CPU_S_MAX = 0.5        # it takes 0.1 s; a machine under test load is slower, and a module that slips in costs more
+HELP_CPU_S_MAX = 0.5  # it takes 0.1 s; a machine under test load is slower, and a module that slips in costs more
 
 
 def run(*words: str) -> Result:

@@ -182,7 +182,7 @@ def test_a_number_beyond_all_bounds_means_all(library: Path, option: str, form: 
 
 
 def test_a_search_that_stops_early_says_so(library: Path) -> None:
-    for number in range(12):                            # more than is looked at in one go
+    for number in range(12):  # more than is looked at in one go
         written(library, {f"many/{number:02}.txt": "word " * 350_000})
     answer = run("-c", "word", "many", "--match-limit", "1000")
     assert answer.exit_code == 0
@@ -208,7 +208,7 @@ def test_long_lines_are_clipped_and_told(library: Path) -> None:
     assert answer.stdout.endswith("…\n")
     (place,) = lines("--vimgrep", "needle")
     assert place.startswith("long.txt:1:9001:")
-    for names in ("-l", "-c"):                          # no line is shown, so none in part
+    for names in ("-l", "-c"):  # no line is shown, so none in part
         assert run(names, "needle").stderr == ""
 
 
@@ -339,7 +339,7 @@ def powerless() -> Iterator[None]:
 
 
 def test_a_file_that_cannot_be_read_is_counted_and_the_rest_is_searched() -> None:
-    with tempfile.TemporaryDirectory() as name:         # pytest's own folders are closed to others
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         root = written(Path(name), {"closed.txt": "needle", "shut.txt": "needle", "open.txt": "needle"})
         root.chmod(0o755)
         (root / "closed.txt").chmod(0)
@@ -349,7 +349,7 @@ def test_a_file_that_cannot_be_read_is_counted_and_the_rest_is_searched() -> Non
     assert (answer.exit_code, answer.stdout) == (0, f"{name}/open.txt:1:needle\n")
     warning = f"warning: 2 files could not be read, such as {name}/"
     assert answer.stderr in {f"{warning}closed.txt\n", f"{warning}shut.txt\n"}
-    assert nothing.exit_code == 2                       # it may be in one of them
+    assert nothing.exit_code == 2  # it may be in one of them
 
 
 def test_what_the_terminal_cannot_write_is_written_out(library: Path) -> None:
@@ -374,9 +374,7 @@ def test_a_missing_package_is_one_line_with_the_command_that_installs_it(module:
     code = f"import sys; sys.modules[{module!r}] = None; from argosy.cli import main; main()"
     answer = subprocess.run([sys.executable, "-c", code, "search", "x"], capture_output=True, text=True)
     assert answer.returncode == 2
-    assert answer.stderr == (
-        f"error: search needs the package {package}, which is not installed: run `make setup`\n"
-    )
+    assert answer.stderr == (f"error: search needs the package {package}, which is not installed: run `make setup`\n")
 
 
 def test_help_loads_no_engine() -> None:

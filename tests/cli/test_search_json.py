@@ -22,7 +22,7 @@ def test_names_and_lines_come_back_byte_for_byte(content: bytes, name: bytes) ->
     path = name.decode("utf-8", "surrogateescape")
     chunk = Chunk(content, Location(0, 1, 1), ())
     told = document(file_fields(FileMatch("r", path, chunks=(chunk,)), f"in/{path}"))
-    assert told.encode()                                # it can be written as UTF-8
+    assert told.encode()  # it can be written as UTF-8
     fields = json.loads(told)
     assert exact(fields, "path") == name
     assert exact(fields, "file") == b"in/" + name

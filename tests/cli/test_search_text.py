@@ -62,8 +62,14 @@ def test_under_a_heading_stand_numbers_lines_and_what_is_defined() -> None:
 def test_without_headings_the_name_stands_before_every_line_and_context_has_a_dash() -> None:
     found = FileMatch("r", "a", lines=(numbered(2, 1, 9), numbered(6, 1, 9)))
     assert without_headings(found, name_of, PLAIN, has_context=True).splitlines() == [
-        "here/a-1-1", "here/a:2:2", "here/a-3-3", "--", "here/a-5-5", "here/a:6:6", "here/a-7-7",
-    ]  # fmt: skip
+        "here/a-1-1",
+        "here/a:2:2",
+        "here/a-3-3",
+        "--",
+        "here/a-5-5",
+        "here/a:6:6",
+        "here/a-7-7",
+    ]
 
 
 def test_without_context_lines_are_left_out_silently() -> None:

@@ -114,7 +114,7 @@ def test_a_bar_shows_how_far_the_work_is_from_its_first_drawing(monkeypatch: pyt
             view.draw()
     shown = screen.getvalue()
     assert "1.0/10.0 MB" in shown
-    assert "bytes" not in shown                         # of a total that nobody has told
+    assert "bytes" not in shown  # of a total that nobody has told
 
 
 def test_a_warm_engine_is_loaded_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,8 +41,10 @@ def test_fairness_is_shown_and_drawn(tmp_path: Path) -> None:
     assert rows == ["none", "standard", "strict"]
     assert "all buckets of 16 instances are equal" in answer.output
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
-        "throttle-allocation.svg", "throttle-convergence.svg", "throttle-jain.svg",
-    ]  # fmt: skip
+        "throttle-allocation.svg",
+        "throttle-convergence.svg",
+        "throttle-jain.svg",
+    ]
 
 
 def test_json_has_every_figure() -> None:
@@ -118,7 +120,7 @@ def test_the_table_is_for_people_and_counts_are_obeyed(server: Valkey) -> None:
     assert answer.exit_code == 0, answer.stderr
     assert "1 instances · 6 buckets blamed" in answer.output
     rows = [line.split() for line in answer.output.splitlines() if line.rstrip().endswith("noisy")]
-    assert [len(row) for row in rows] == [5, 5, 2]          # two buckets of its own, and where it stands
+    assert [len(row) for row in rows] == [5, 5, 2]  # two buckets of its own, and where it stands
 
 
 def test_it_looks_again_until_it_is_ended(server: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from tests.contracts.stage import OpenStore
 from tests.servers.etcd import Etcd, NewEtcd
 from tests.servers.valkey import Valkey
 
-BACKENDS = ("memory", "valkey", "etcd", "new_etcd")       # 3.5.1 and 3.6
+BACKENDS = ("memory", "valkey", "etcd", "new_etcd")  # 3.5.1 and 3.6
 
 
-BUILD_S_MAX = 1200              # the first test on the newer etcd may have to build it, beside other tests
+BUILD_S_MAX = 1200  # the first test on the newer etcd may have to build it, beside other tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -37,7 +37,7 @@ from argosy.registry.rows import AliasKind, JobState, RolloverPolicy, RunStatus,
 from argosy.registry.table import Table
 from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TABLES, TTL_POLICIES
 
-NEVER_MS = 1 << 50              # a time that no test reaches
+NEVER_MS = 1 << 50  # a time that no test reaches
 HOUR_MS = 3_600_000
 
 names = st.sampled_from(["a", "_b:\x1f%ü"])
@@ -47,7 +47,7 @@ fences = st.integers(1, 2)
 worker = st.sampled_from(["x", "x", "x", "y"])
 versions = st.none() | st.integers(1, 3)
 texts = st.none() | st.sampled_from(["", "text", "long " * 30])
-maps = st.dictionaries(names, st.none() | st.integers(-9, 9) | st.text("ab\"\\é", max_size=80), max_size=3)
+maps = st.dictionaries(names, st.none() | st.integers(-9, 9) | st.text('ab"\\é', max_size=80), max_size=3)
 bodies = st.sampled_from([b"a" * 32, b"b" * 32])
 spans = st.sampled_from([HOUR_MS, HOUR_MS // 2])
 ends = st.sampled_from([0, NEVER_MS])
@@ -60,7 +60,7 @@ class Move:
 
     name: str
     begin: Callable[[], Transaction[Any]]
-    is_timed: bool = False                      # the answer itself is a span of time
+    is_timed: bool = False  # the answer itself is a span of time
 
     def __repr__(self) -> str:
         assert isinstance(self.begin, partial)
@@ -262,11 +262,12 @@ def timeless(answer: Any, *, is_timed: bool = False) -> Any:
         return (
             type(answer).__name__,
             {
-                item.name: _is_set(getattr(answer, item.name)) if _is_time(item.name)
+                item.name: _is_set(getattr(answer, item.name))
+                if _is_time(item.name)
                 else timeless(getattr(answer, item.name))
                 for item in fields(answer)
             },
-        )  # fmt: skip
+        )
     if isinstance(answer, Mapping):
         return {key: timeless(value) for key, value in answer.items()}
     if isinstance(answer, tuple | list):

@@ -38,9 +38,9 @@ CLOCK = SystemClock()
 AUCTIONED = Space("repos", is_auctioned=True)
 CLAIMED = Space("shards", is_auctioned=False)
 
-TTL_S = 60.0                    # outlives the test
-SHORT_TTL_S = 1.0               # ends within the test; the shortest that etcd knows
-WINDOW_S = 60.0                 # an auction that ends within the test only when it is full
+TTL_S = 60.0  # outlives the test
+SHORT_TTL_S = 1.0  # ends within the test; the shortest that etcd knows
+WINDOW_S = 60.0  # an auction that ends within the test only when it is full
 SHORT_WINDOW_S = 0.2
 PATIENCE_S = 20.0
 POLL_S = 0.02

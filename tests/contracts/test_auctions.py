@@ -28,7 +28,7 @@ UNIT = Unit("example/repo")
 OTHER = Unit("example/other")
 CLOSERS = 20
 GRACE_S = 1.0
-SLACK_S = 1.0                   # etcd counts whole seconds
+SLACK_S = 1.0  # etcd counts whole seconds
 
 
 async def bidders(store: OwnershipStore, count: int) -> list[Session]:
@@ -36,7 +36,7 @@ async def bidders(store: OwnershipStore, count: int) -> list[Session]:
 
 
 async def test_the_first_bid_starts_the_clock(open_store: OpenStore) -> None:
-    """"The first bid for a repo starts the auction clock. The auction window is 60 seconds after the first bid." """
+    """ "The first bid for a repo starts the auction clock. The auction window is 60 seconds after the first bid." """
     store = await open_store(AUCTIONED)
     first, second = await bidders(store, 2)
     receipt = await bid(store, first, UNIT, max_bids=3)
@@ -50,7 +50,7 @@ async def test_the_first_bid_starts_the_clock(open_store: OpenStore) -> None:
 
 
 async def test_a_second_bid_while_one_is_pending_is_refused(open_store: OpenStore) -> None:
-    """"Only one unaccepted bid per holder (node) is allowed at a time; attempts to bid while another bid is pending
+    """ "Only one unaccepted bid per holder (node) is allowed at a time; attempts to bid while another bid is pending
     will be rejected." """
     store = await open_store(AUCTIONED)
     session, _ = await bidders(store, 2)
@@ -61,7 +61,7 @@ async def test_a_second_bid_while_one_is_pending_is_refused(open_store: OpenStor
 
 
 async def test_concurrent_bids_of_one_node_leave_one(open_store: OpenStore) -> None:
-    """"place a single outstanding bid" """
+    """ "place a single outstanding bid" """
     store = await open_store(AUCTIONED)
     session = await holder(store, "n1")
     receipts = await asyncio.gather(*(bid(store, session, Unit(f"u{n}"), max_bids=2) for n in range(10)))
@@ -72,7 +72,7 @@ async def test_concurrent_bids_of_one_node_leave_one(open_store: OpenStore) -> N
 
 
 async def test_a_bid_below_the_minimum_is_refused_and_opens_nothing(open_store: OpenStore) -> None:
-    """"Enforce a minimum bid for a previously-indexed repo based on its historical memory footprint." """
+    """ "Enforce a minimum bid for a previously-indexed repo based on its historical memory footprint." """
     store = await open_store(AUCTIONED)
     session = await holder(store, "n1")
     receipt = await bid(store, session, UNIT, 99, min_bytes=100)
@@ -112,7 +112,7 @@ async def test_a_bid_needs_a_living_session(open_store: OpenStore) -> None:
 async def test_most_memory_wins_and_then_the_earliest(
     open_store: OpenStore, offers: tuple[int, ...], winner: str
 ) -> None:
-    """"Bids are ranked by available memory (higher is better). Ties are broken by bid time (earlier wins)." """
+    """ "Bids are ranked by available memory (higher is better). Ties are broken by bid time (earlier wins)." """
     store = await open_store(AUCTIONED)
     for session, free_bytes in zip(await bidders(store, len(offers)), offers, strict=True):
         await bid(store, session, UNIT, free_bytes, max_bids=len(offers))
@@ -126,7 +126,7 @@ async def test_most_memory_wins_and_then_the_earliest(
 
 
 async def test_the_window_ends_an_auction_that_never_fills(open_store: OpenStore) -> None:
-    """"always keep the auction wall-clock window (60s) as a hard upper bound even when `MAX_BIDS` is large or
+    """ "always keep the auction wall-clock window (60s) as a hard upper bound even when `MAX_BIDS` is large or
     misconfigured" """
     store = await open_store(AUCTIONED)
     session = await holder(store, "n1")
@@ -147,7 +147,7 @@ async def test_an_auction_that_runs_is_not_closed_early(open_store: OpenStore) -
 
 
 async def test_enough_bids_end_an_auction_at_once(open_store: OpenStore) -> None:
-    """"when a configured number of bids for a repo is reached, the auction evaluation is triggered immediately instead
+    """ "when a configured number of bids for a repo is reached, the auction evaluation is triggered immediately instead
     of waiting for the full 60s window" """
     store = await open_store(AUCTIONED)
     sessions = await bidders(store, 3)
@@ -159,7 +159,7 @@ async def test_enough_bids_end_an_auction_at_once(open_store: OpenStore) -> None
 
 
 async def test_the_threshold_is_the_number_of_members_that_are_bidding(open_store: OpenStore) -> None:
-    """"counts the number of indexers that have heartbeated within the last epoch […] Use that count as the effective
+    """ "counts the number of indexers that have heartbeated within the last epoch […] Use that count as the effective
     `max_bids`." """
     store = await open_store(AUCTIONED)
     session, other, third = await bidders(store, 3)
@@ -174,7 +174,7 @@ async def test_the_threshold_is_the_number_of_members_that_are_bidding(open_stor
 
 
 async def test_members_whose_heartbeat_stopped_are_not_counted(open_store: OpenStore) -> None:
-    """"remove old entries and count the remainder" """
+    """ "remove old entries and count the remainder" """
     store = await open_store(AUCTIONED)
     alive, *_ = await bidders(store, 3)
     for node, ttl_s in (("n0", TTL_S), ("n1", SHORT_TTL_S), ("n2", TTL_S)):
@@ -206,7 +206,7 @@ async def test_an_auction_without_members_needs_one_bid(open_store: OpenStore) -
 
 @pytest.mark.parametrize("pushed", [1, 50])
 async def test_a_new_threshold_does_not_touch_a_running_auction(open_store: OpenStore, pushed: int) -> None:
-    """"when `MAX_BIDS` decreases, nodes that already placed bids should still be honored for the current auction
+    """ "when `MAX_BIDS` decreases, nodes that already placed bids should still be honored for the current auction
     window. […] Ongoing auctions continue to completion, new auctions use the updated threshold." """
     store = await open_store(AUCTIONED)
     first, second, third = await bidders(store, 3)
@@ -252,7 +252,7 @@ async def test_an_auction_takes_as_many_bids_as_it_may_and_closes(open_store: Op
 
 
 async def test_of_many_who_close_at_once_one_does(open_store: OpenStore) -> None:
-    """"A production design should use a distributed leader/election or a Redis-based lock (SETNX with TTL) to ensure
+    """ "A production design should use a distributed leader/election or a Redis-based lock (SETNX with TTL) to ensure
     exactly-one evaluator." """
     stores = [await open_store(AUCTIONED) for _ in range(4)]
     for session in await bidders(stores[0], 3):
@@ -280,7 +280,7 @@ async def test_there_is_nothing_to_close_where_nobody_bid(open_store: OpenStore)
 
 
 async def test_if_the_best_bidder_is_gone_the_next_best_wins(open_store: OpenStore) -> None:
-    """"Consider allowing a secondary pass to try the next-best bid if the top bid fails SET NX" """
+    """ "Consider allowing a secondary pass to try the next-best bid if the top bid fails SET NX" """
     store = await open_store(AUCTIONED)
     best, second, third = await bidders(store, 3)
     for session, free_bytes in ((best, 300), (second, 200), (third, 100)):
@@ -317,7 +317,7 @@ async def test_a_namesake_does_not_inherit_a_bid(open_store: OpenStore) -> None:
 
 
 async def test_if_all_bidders_are_gone_nobody_wins_and_the_unit_is_open_again(open_store: OpenStore) -> None:
-    """"This is a benign race — the repo will be available for future auctions." """
+    """ "This is a benign race — the repo will be available for future auctions." """
     store = await open_store(AUCTIONED)
     sessions = await bidders(store, 2)
     for session in sessions:
@@ -331,7 +331,7 @@ async def test_if_all_bidders_are_gone_nobody_wins_and_the_unit_is_open_again(op
 
 
 async def test_a_closed_auction_leaves_no_pending_marks(open_store: OpenStore) -> None:
-    """"In failure scenarios it's possible a holder's pending marker remains set briefly and prevents new bids" """
+    """ "In failure scenarios it's possible a holder's pending marker remains set briefly and prevents new bids" """
     store = await open_store(AUCTIONED)
     sessions = await bidders(store, 4)
     for session in sessions:
@@ -357,7 +357,7 @@ async def test_each_auction_of_a_unit_has_an_id_of_its_own_and_an_epoch_that_gre
 
 
 async def test_one_node_holds_one_slot_of_a_unit(open_store: OpenStore) -> None:
-    """"implement N-way replication: a repo can be owned by N nodes (primary + replicas)" """
+    """ "implement N-way replication: a repo can be owned by N nodes (primary + replicas)" """
     store = await open_store(AUCTIONED)
     primary, replica = await bidders(store, 2)
     await won(store, primary, UNIT)
@@ -376,7 +376,7 @@ async def test_the_holder_of_a_replica_may_win_the_primary(open_store: OpenStore
 
 @pytest.mark.parametrize("name", ["a|1763212345", "a:b", "{a}", "'\"\\", "名前 🚢", "%s", "a b"])
 async def test_bidders_may_be_called_anything(open_store: OpenStore, name: str) -> None:
-    """"Member encoding: the Redis prototype encodes bid members as `holder|ts`." """
+    """ "Member encoding: the Redis prototype encodes bid members as `holder|ts`." """
     store = await open_store(AUCTIONED)
     odd, plain = await holder(store, name), await holder(store, "plain")
     unit = Unit(name)

@@ -29,8 +29,12 @@ CONTEXTS = st.sampled_from([b"", b"1", b"2"])
 METADATA = st.sampled_from([b"", b"\x80\x12", b"m" * 1024])
 HASHES = st.lists(st.sampled_from(UNIVERSE), max_size=12)
 ROWS = st.dictionaries(st.sampled_from([b"a", b"a/1", b"b", b"\xff"]), st.none() | st.binary(max_size=4), max_size=2)
-SMALL = ((rocks, "PIECE", 3), (rocks_reads, "PAGE_MAX", 2), (rocks_sweep, "ENTRIES_PER_PIECE_MAX", 2),
-         (rocks_sweep, "CONTEXTS_PER_PIECE_MAX", 1))  # fmt: skip
+SMALL = (
+    (rocks, "PIECE", 3),
+    (rocks_reads, "PAGE_MAX", 2),
+    (rocks_sweep, "ENTRIES_PER_PIECE_MAX", 2),
+    (rocks_sweep, "CONTEXTS_PER_PIECE_MAX", 1),
+)
 
 
 class Stores(RuleBasedStateMachine):
@@ -43,7 +47,7 @@ class Stores(RuleBasedStateMachine):
             self.patch.setattr(module, name, size)
         self.runner = asyncio.Runner()
         self.folder = Path(tempfile.mkdtemp())
-        self.contexts: dict[tuple[str, bytes], tuple[bytes, set[bytes]]] = {}      # oldest first
+        self.contexts: dict[tuple[str, bytes], tuple[bytes, set[bytes]]] = {}  # oldest first
         self.rows: dict[bytes, bytes] = {}
         self.memory: IndexStore = MemoryStore(is_double_hashed=True)
         self.rocks: IndexStore = self.run(RocksStore.open(self.folder, is_double_hashed=True))
@@ -103,9 +107,7 @@ class Stores(RuleBasedStateMachine):
 
     @rule(provider=PROVIDERS, context=CONTEXTS, start=st.sampled_from(UNIVERSE), limit=st.integers(1, 30))
     def list_multihashes(self, provider: str, context: bytes, start: bytes, limit: int) -> None:
-        listed = [
-            self.run(store.multihashes(provider, context, start=start[2:], limit=limit)) for store in self.stores
-        ]
+        listed = [self.run(store.multihashes(provider, context, start=start[2:], limit=limit)) for store in self.stores]
         assert listed[0] == listed[1]
         whole = self.run(self.rocks.multihashes(provider, context, start=b"", limit=100))
         assert sorted(whole) == sorted(self.contexts.get((provider, context), (b"", set()))[1])

@@ -11,11 +11,11 @@ from tests.contracts.stage import AUCTIONED, CLAIMED, OpenStore, eventually, hol
 UNIT = Unit("example/repo")
 RACERS = 20
 GRACE_S = 1.0
-SLACK_S = 1.0                   # etcd counts whole seconds
+SLACK_S = 1.0  # etcd counts whole seconds
 
 
 async def test_a_free_unit_is_claimed_and_a_held_one_is_not(open_store: OpenStore) -> None:
-    """"On success the node is owner for a TTL." """
+    """ "On success the node is owner for a TTL." """
     store = await open_store(CLAIMED)
     first, second = await holder(store, "n1"), await holder(store, "n2")
     lease = await store.claim(first, UNIT)
@@ -28,7 +28,7 @@ async def test_a_free_unit_is_claimed_and_a_held_one_is_not(open_store: OpenStor
 
 
 async def test_of_many_who_claim_at_once_one_gets_the_unit(open_store: OpenStore) -> None:
-    """"Split-brain: atomic CAS claims in the catalog prevent dual-ownership" """
+    """ "Split-brain: atomic CAS claims in the catalog prevent dual-ownership" """
     stores = [await open_store(CLAIMED) for _ in range(4)]
     sessions = [await holder(stores[n % 4], f"n{n}") for n in range(RACERS)]
     claims = [stores[n % 4].claim(session, UNIT) for n, session in enumerate(sessions)]
@@ -55,7 +55,7 @@ async def test_epochs_grow_with_every_lease_of_a_unit(open_store: OpenStore) -> 
 
 
 async def test_the_holder_changes_the_state_of_its_lease(open_store: OpenStore) -> None:
-    """"Node marks the repo row as ready and begins serving queries for that repo." """
+    """ "Node marks the repo row as ready and begins serving queries for that repo." """
     store = await open_store(CLAIMED)
     session = await holder(store, "n1")
     lease = await store.claim(session, UNIT)
@@ -69,7 +69,7 @@ async def test_the_holder_changes_the_state_of_its_lease(open_store: OpenStore) 
 
 
 async def test_a_stale_epoch_or_another_node_changes_nothing(open_store: OpenStore) -> None:
-    """"require owner_id checks for operations" """
+    """ "require owner_id checks for operations" """
     store = await open_store(CLAIMED)
     mine, other = await holder(store, "n1"), await holder(store, "n2")
     old = await store.claim(mine, UNIT)
@@ -96,7 +96,7 @@ async def test_a_namesake_does_not_release_what_an_earlier_run_held(open_store: 
 
 
 async def test_a_released_unit_is_free_at_once(open_store: OpenStore) -> None:
-    """"Voluntary release: node can release a claim (e.g., during graceful drain) so others can take over
+    """ "Voluntary release: node can release a claim (e.g., during graceful drain) so others can take over
     immediately." """
     store = await open_store(CLAIMED)
     first, second = await holder(store, "n1"), await holder(store, "n2")
@@ -107,7 +107,7 @@ async def test_a_released_unit_is_free_at_once(open_store: OpenStore) -> None:
 
 
 async def test_a_unit_is_handed_over_to_a_ready_successor_in_one_step(open_store: OpenStore) -> None:
-    """"Drain flow: node sets repo state to draining, finishes in-flight queries, optionally streams index to a new
+    """ "Drain flow: node sets repo state to draining, finishes in-flight queries, optionally streams index to a new
     owner (advanced), then releases claim." """
     store = await open_store(CLAIMED)
     old, new = await holder(store, "n1"), await holder(store, "n2")
@@ -141,7 +141,7 @@ async def test_only_the_holder_hands_over_and_only_to_a_sibling(open_store: Open
 
 
 async def test_an_auctioned_unit_cannot_be_claimed(open_store: OpenStore) -> None:
-    """"The only way to obtain an initial lease on a repo in the prototype is through the bidding flow." """
+    """ "The only way to obtain an initial lease on a repo in the prototype is through the bidding flow." """
     store = await open_store(AUCTIONED)
     session = await holder(store, "n1")
     with pytest.raises(Invalid, match="won at auction"):
@@ -151,7 +151,7 @@ async def test_an_auctioned_unit_cannot_be_claimed(open_store: OpenStore) -> Non
 
 @pytest.mark.parametrize("name", ["a|b", "a:b", "{a}:b", "a'b\"c\\d", "naïve 名前 🚢", "a/../b", "-1:x", " "])
 async def test_nodes_and_units_may_be_called_anything(open_store: OpenStore, name: str) -> None:
-    """"could be replaced with a robust serialization (JSON or base64) to avoid parsing issues when holder ids contain
+    """ "could be replaced with a robust serialization (JSON or base64) to avoid parsing issues when holder ids contain
     the separator" """
     store = await open_store(CLAIMED)
     session, longer = await holder(store, name), await holder(store, name + "0")

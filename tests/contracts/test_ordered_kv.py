@@ -24,7 +24,7 @@ from tests.servers.s3 import S3
 Open = Callable[[], Awaitable[OrderedKV]]
 
 QUICK = ("memory", "disk", "ledger", "slatedb-memory")
-SLOW = ("slatedb-file", "slatedb-s3")       # real disks and real sockets: fewer random examples
+SLOW = ("slatedb-file", "slatedb-s3")  # real disks and real sockets: fewer random examples
 STORES = (*QUICK, *SLOW)
 
 _names = count()
@@ -247,9 +247,7 @@ async def test_a_closed_store_is_unavailable_and_may_be_closed_again(open_store:
 # Few keys, so that puts, deletes and scans meet one another.
 some_key = st.lists(st.sampled_from([0, 0x61, 0xFF]), min_size=1, max_size=3).map(bytes)
 some_batch = st.lists(st.tuples(some_key, st.none() | st.binary(max_size=3)), max_size=8)
-some_scan = st.tuples(
-    st.just(b"") | some_key, st.none() | some_key, st.none() | st.integers(0, 5), st.booleans()
-)
+some_scan = st.tuples(st.just(b"") | some_key, st.none() | some_key, st.none() | st.integers(0, 5), st.booleans())
 
 
 some_steps = st.lists(st.one_of(some_batch, some_scan, some_key), max_size=20)

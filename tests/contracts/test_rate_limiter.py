@@ -215,25 +215,25 @@ async def test_half_a_hit_that_has_leaked_is_not_lost(limiter: RateLimiter, cloc
     clock.ms += 250
     assert (await told(limiter, leaky(1)))[2] == 1
     clock.ms += 150
-    assert (await told(limiter, leaky(0)))[2] == 3      # 1.5 + 1.5
+    assert (await told(limiter, leaky(0)))[2] == 3  # 1.5 + 1.5
 
 
 async def test_taking_all_the_whole_room_takes_the_half_too(limiter: RateLimiter, clock: HandClock) -> None:
     await told(limiter, leaky(10))
     clock.ms += 250
-    assert (await told(limiter, leaky(2)))[2] == 0      # of 2.5
+    assert (await told(limiter, leaky(2)))[2] == 0  # of 2.5
     clock.ms += 150
-    assert (await told(limiter, leaky(0)))[2] == 1      # 1.5
+    assert (await told(limiter, leaky(0)))[2] == 1  # 1.5
 
 
 async def test_half_a_hit_above_the_burst_is_not_lost(limiter: RateLimiter, clock: HandClock) -> None:
     await told(limiter, leaky(10))
     clock.ms += 950
-    assert (await told(limiter, leaky(1)))[2] == 8      # 8.5
+    assert (await told(limiter, leaky(1)))[2] == 8  # 8.5
     clock.ms += 200
-    assert (await told(limiter, leaky(9)))[2] == 1      # 10.5 - 9
+    assert (await told(limiter, leaky(9)))[2] == 1  # 10.5 - 9
     clock.ms += 150
-    assert (await told(limiter, leaky(0)))[2] == 3      # 1.5 + 1.5
+    assert (await told(limiter, leaky(0)))[2] == 3  # 1.5 + 1.5
 
 
 async def test_a_bucket_never_holds_more_than_its_burst(limiter: RateLimiter, clock: HandClock) -> None:
@@ -297,8 +297,8 @@ async def test_a_leaky_limit_of_nothing_never_leaks(limiter: RateLimiter, clock:
         (0, NOON_MS + 59_999),
         (1, NOON_MS + 3_599_999),
         (2, NOON_MS + 12 * 3_600_000 - 1),
-        (4, 1_701_388_799_999),                 # 30 November, 23:59:59.999
-        (5, 1_704_067_199_999),                 # 31 December, 23:59:59.999
+        (4, 1_701_388_799_999),  # 30 November, 23:59:59.999
+        (5, 1_704_067_199_999),  # 31 December, 23:59:59.999
     ],
 )
 async def test_a_calendar_window_ends_with_its_last_millisecond(
@@ -316,22 +316,23 @@ async def test_a_calendar_bucket_leaks_at_the_rate_of_the_whole_interval(
     limiter: RateLimiter, clock: HandClock
 ) -> None:
     asked = leaky(60, limit=60, duration=0, behavior=GREGORIAN)
-    assert await told(limiter, asked) == (UNDER, 60, 0, NOON_MS)        # a new bucket takes the 0 for a duration
+    assert await told(limiter, asked) == (UNDER, 60, 0, NOON_MS)  # a new bucket takes the 0 for a duration
     clock.ms += 5_000
     assert await told(limiter, leaky(1, limit=60, duration=0, behavior=GREGORIAN)) == (
-        UNDER, 60, 4, NOON_MS + 5_000 + 56_000
-    )  # fmt: skip
+        UNDER,
+        60,
+        4,
+        NOON_MS + 5_000 + 56_000,
+    )
 
 
-async def test_a_calendar_bucket_of_an_old_request_ends_as_much_earlier(
-    limiter: RateLimiter, clock: HandClock
-) -> None:
+async def test_a_calendar_bucket_of_an_old_request_ends_as_much_earlier(limiter: RateLimiter, clock: HandClock) -> None:
     def asked(hits: int, created_at: int = 0) -> RateLimitRequest:
         return leaky(hits, limit=60, duration=0, behavior=GREGORIAN, created_at=created_at)
 
     clock.ms = NOON_MS + 10_000
     assert (await told(limiter, asked(60, NOON_MS - 5_000)))[:3] == (UNDER, 60, 0)
-    clock.ms = NOON_MS + 20_000                         # 39.999 s are left of the minute
+    clock.ms = NOON_MS + 20_000  # 39.999 s are left of the minute
     assert (await told(limiter, asked(30, NOON_MS - 5_000)))[:3] == (OVER, 60, 0)
     clock.ms = NOON_MS + 34_999
     assert (await told(limiter, asked(0)))[:3] == (UNDER, 60, 39)
@@ -417,8 +418,12 @@ async def test_a_batch_is_answered_in_order_and_may_name_a_bucket_twice(limiter:
     answers = await limiter.check(asked)
     assert {type(answer.status) for answer in answers} == {Status}
     assert [(answer.status, answer.remaining) for answer in answers] == [
-        (UNDER, 9), (UNDER, 8), (UNDER, 6), (OVER, 10), (UNDER, 8)
-    ]  # fmt: skip
+        (UNDER, 9),
+        (UNDER, 8),
+        (UNDER, 6),
+        (OVER, 10),
+        (UNDER, 8),
+    ]
 
 
 async def test_a_batch_may_be_full_but_not_more(limiter: RateLimiter) -> None:

@@ -39,7 +39,7 @@ from argosy.registry.tables import (
 )
 from tests.contracts.registry_stage import Stage, answer, asked, written
 
-FUTURE_MS = 1 << 44             # rows that expire then outlive the test
+FUTURE_MS = 1 << 44  # rows that expire then outlive the test
 STRANGE = "_index:%3A \x00\x7f{a}*?\"'\\ ünïcode 𝄞\n"
 PLAIN: dict[Kind, Any] = {
     Kind.TEXT: STRANGE,

@@ -130,7 +130,7 @@ def played(machine: type[Twins]) -> None:
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             deadline=None,
-            phases=(Phase.explicit, Phase.reuse, Phase.generate),     # shrinking on a real server takes minutes: add it
+            phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking on a real server takes minutes: add it
             suppress_health_check=list(HealthCheck),
         ),
     )

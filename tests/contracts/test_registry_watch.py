@@ -19,7 +19,7 @@ from tests.contracts.stage import PATIENCE_S, eventually
 
 T = TypeVar("T")
 
-HISTORY_MAX = 10_000            # more changes than any backend remembers
+HISTORY_MAX = 10_000  # more changes than any backend remembers
 BATCH = 500
 
 

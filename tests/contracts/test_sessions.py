@@ -68,7 +68,7 @@ async def test_a_member_and_a_holder_session_of_one_node_are_independent(open_st
 
 
 async def test_a_renewed_session_outlives_its_first_time_to_live(open_store: OpenStore) -> None:
-    """"Heartbeat: owner renews lease periodically (interval << TTL)." """
+    """ "Heartbeat: owner renews lease periodically (interval << TTL)." """
     store = await open_store(CLAIMED)
     other = await holder(store, "idle", ttl_s=SHORT_TTL_S)
     session = await holder(store, "n1", ttl_s=SHORT_TTL_S)
@@ -95,7 +95,7 @@ async def test_renewing_tells_a_holder_what_the_store_knows_it_to_hold(open_stor
 
 
 async def test_when_a_session_expires_all_its_leases_end(open_store: OpenStore) -> None:
-    """"If lease expires the repo becomes claimable by others." """
+    """ "If lease expires the repo becomes claimable by others." """
     store, other = await open_store(CLAIMED), await open_store(CLAIMED)
     dying, heir = await holder(store, "n1", ttl_s=SHORT_TTL_S), await holder(store, "n2")
     units = [Unit(f"u{n}") for n in range(5)]
@@ -108,7 +108,7 @@ async def test_when_a_session_expires_all_its_leases_end(open_store: OpenStore) 
 
 
 async def test_an_expired_session_is_fenced_from_everything(open_store: OpenStore) -> None:
-    """"Split-brain: atomic CAS claims in the catalog prevent dual-ownership; keep TTLs small and require owner_id
+    """ "Split-brain: atomic CAS claims in the catalog prevent dual-ownership; keep TTLs small and require owner_id
     checks for operations." """
     store, auctions = await open_store(CLAIMED), await open_store(AUCTIONED)
     session = await holder(store, "n1", ttl_s=SHORT_TTL_S)

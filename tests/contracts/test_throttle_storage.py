@@ -156,7 +156,7 @@ def test_only_what_changed_need_be_sent_but_all_of_it_is(open_rows: OpenRows) ->
     push(one, CELL, 2, (3, 0.1, at), (4, 0.0, at + 1))
     changed = pull(two, CELL, mark).states
     assert changed == {3: State(0.2, at), 4: State(pytest.approx(0.1, abs=1e-5), at + 1)}
-    assert len(pull(two, CELL).states or {}) == 100         # without a mark, all is asked for
+    assert len(pull(two, CELL).states or {}) == 100  # without a mark, all is asked for
 
 
 def test_our_own_writes_do_not_move_a_row_but_others_do(open_rows: OpenRows) -> None:
@@ -223,7 +223,7 @@ def test_what_a_row_was_is_told_again_by_many_and_the_greater_stays(open_rows: O
 def test_a_restored_value_ages_before_it_is_compared(rows: Rows) -> None:
     at = now_ms()
     push(rows, CELL, 1, (5, 0.5, at))
-    written = restore(rows, CELL, (5, 0.8, at - 100_000))   # 0.29 by now
+    written = restore(rows, CELL, (5, 0.8, at - 100_000))  # 0.29 by now
     assert written.states[5] == State(0.5, at)
     written = restore(rows, CELL, (6, 0.4, at))
     assert written.states[6] == State(0.4, at)
@@ -248,7 +248,7 @@ def test_a_row_is_forgotten_three_windows_after_its_birth_however_often_it_is_wr
             assert (mark.born_us - born) / 1e6 >= 0.299
             born, learnt = mark.born_us, CLOCK.now()
             if learnt - written < 0.29:
-                break                   # it ended although it had just been written
+                break  # it ended although it had just been written
         written = began
 
 
@@ -364,7 +364,7 @@ def service(rows: Rows) -> Service:
 def test_an_update_is_committed_and_its_answer_comes_through_the_channel(service: Service) -> None:
     at = now_ms()
     service.port.update([Update(CELL.seed, [BucketDelta(0, 5, 0.25, at)])])
-    assert service.arrived() == []                          # nothing waits for the store
+    assert service.arrived() == []  # nothing waits for the store
     service.work()
     assert service.arrived() == [(0, 5, 0.25, at)]
     assert service.arrived() == []

@@ -102,7 +102,7 @@ async def test_an_auction_without_a_winner_is_told(open_store: OpenStore) -> Non
 
 
 async def test_the_end_of_a_silent_node_is_told(open_store: OpenStore) -> None:
-    """"Node crash: lease expiry allows another node to claim and reindex." """
+    """ "Node crash: lease expiry allows another node to claim and reindex." """
     store, other = await open_store(CLAIMED), await open_store(CLAIMED)
     async with watching(other) as watcher:
         await member(store, "n1", ttl_s=SHORT_TTL_S)
@@ -149,7 +149,7 @@ def timeless(fact: Fact) -> Fact:
 
 @pytest.mark.parametrize("backend", ["valkey", "etcd"], indirect=True)
 async def test_a_watch_goes_on_when_the_server_comes_back(open_store: OpenStore, backend: ServerBackend) -> None:
-    """"robust to indexer restarts" – and to the store's."""
+    """ "robust to indexer restarts" – and to the store's."""
     store, other = await open_store(CLAIMED), await open_store(CLAIMED)
     session = await holder(store, "n1")
     before = await store.claim(session, UNIT)
@@ -184,7 +184,7 @@ async def test_what_is_told_adds_up_to_what_is(open_store: OpenStore, space: Spa
 async def test_a_random_history_is_answered_as_by_the_memory_twin(
     open_store: OpenStore, space: Space, seed: int
 ) -> None:
-    """"The implementation supports both a Redis-backed mode […] and an in-memory fallback for tests." """
+    """ "The implementation supports both a Redis-backed mode […] and an in-memory fallback for tests." """
     actor = Actor(await open_store(space))
     twin = Actor(MemoryStore(space, clock=CLOCK, random=Random(seed)))
     for number, step in enumerate(plan(seed)):

@@ -15,8 +15,8 @@ from argosy.throttle.rows import rules_of
 from argosy.throttle.settings import ThrottleSettings
 from tests.servers.valkey import Valkey
 
-NEVER = RowMark()               # nothing was seen yet
-TIMEOUT_S = 10.0                # the machine may be busy; a test that waits this long has failed anyway
+NEVER = RowMark()  # nothing was seen yet
+TIMEOUT_S = 10.0  # the machine may be busy; a test that waits this long has failed anyway
 
 
 class OpenRows(Protocol):

@@ -18,7 +18,7 @@ TEMPLATES = sorted((CHART / "templates").iterdir())
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
 DRAIN_S = OwnershipSettings().drain_timeout_s
-OF_THE_COMPOSER = {"ARGOSY_ADMIN_TOKEN"}            # read by compose itself, from whoever calls it
+OF_THE_COMPOSER = {"ARGOSY_ADMIN_TOKEN"}  # read by compose itself, from whoever calls it
 
 
 def files() -> list[Path]:
@@ -59,8 +59,10 @@ def test_the_charts_versions_are_the_programs() -> None:
 
 
 def test_a_pod_that_searches_has_time_to_drain() -> None:
-    grace = r"terminationGracePeriodSeconds: .*\{\{ ?add \.Values\.search\.drainSeconds 60 ?\}\}|" \
-            r"terminationGracePeriodSeconds: \{\{ add \.Values\.search\.drainSeconds 60 \}\}"
+    grace = (
+        r"terminationGracePeriodSeconds: .*\{\{ ?add \.Values\.search\.drainSeconds 60 ?\}\}|"
+        r"terminationGracePeriodSeconds: \{\{ add \.Values\.search\.drainSeconds 60 \}\}"
+    )
     for name in ("gateway.yaml", "search.yaml"):
         assert re.search(grace, (CHART / "templates" / name).read_text()), name
     told = (CHART / "templates" / "_helpers.tpl").read_text()

@@ -60,12 +60,15 @@ class Container:
         for name in ("data", "mirrors"):
             (volumes / name).mkdir(parents=True, exist_ok=True)
         here = {
-            "ARGOSY_NODE_HOST": "127.0.0.1", "ARGOSY_NODE_PORT": str(self.port),
+            "ARGOSY_NODE_HOST": "127.0.0.1",
+            "ARGOSY_NODE_PORT": str(self.port),
             "ARGOSY_NODE_ADDRESS": f"127.0.0.1:{self.port}",
-            "ARGOSY_NODE_DATA_DIR": str(volumes / "data"), "ARGOSY_FETCH_FOLDER": str(volumes / "mirrors"),
+            "ARGOSY_NODE_DATA_DIR": str(volumes / "data"),
+            "ARGOSY_FETCH_FOLDER": str(volumes / "mirrors"),
             "ARGOSY_FETCH_ALLOW_LOCAL": "true",
-            "ARGOSY_OWNERSHIP_WINDOW_S": "0.5", "ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S": "0",
-        }  # fmt: skip
+            "ARGOSY_OWNERSHIP_WINDOW_S": "0.5",
+            "ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S": "0",
+        }
         changed = {name: value for name, value in here.items() if name in environ or name not in KEPT_IF_ABSENT}
         full = image.environment(volumes, **{**environ, **changed})
         with self.log.open("wb") as log:
@@ -98,7 +101,7 @@ class Container:
             self.process.kill()
 
 
-KEPT_IF_ABSENT = {"ARGOSY_NODE_ADDRESS"}        # compose's own command sets it
+KEPT_IF_ABSENT = {"ARGOSY_NODE_ADDRESS"}  # compose's own command sets it
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +146,10 @@ def test_the_image_starts_with_a_read_only_root_and_answers_a_search(
 ) -> None:
     shared = {
         "ARGOSY_OWNERSHIP_STORE": f"redis://127.0.0.1:{valkey.port}/1",
-        "ARGOSY_REGISTRY_URL": f"redis://127.0.0.1:{valkey.port}/1", "ARGOSY_REGISTRY_IS_SHARED": "true",
+        "ARGOSY_REGISTRY_URL": f"redis://127.0.0.1:{valkey.port}/1",
+        "ARGOSY_REGISTRY_IS_SHARED": "true",
         "ARGOSY_NODE_ADDRESS": "",
-    }  # fmt: skip
+    }
     with Container(image, tmp_path, command_of(image), shared) as container:
         add_and_search(image, container.wait(), shared)
         assert "compiled in memory" not in container.log.read_text()
@@ -217,7 +221,7 @@ def test_a_pod_that_is_alone_starts_and_answers_a_search(image: Image, valkey: V
 
 def test_a_fleets_pods_start_and_answer_a_search(image: Image, valkey: Valkey, tmp_path: Path) -> None:
     found = pods("fleet")
-    ours = {"ARGOSY_OWNERSHIP_MEMBERS_MIN": "1", "ARGOSY_REGISTRY_NAMESPACE": "chart"}      # one node of two is started
+    ours = {"ARGOSY_OWNERSHIP_MEMBERS_MIN": "1", "ARGOSY_REGISTRY_NAMESPACE": "chart"}  # one node of two is started
     environs = {name: {**env_of(found[name], valkey), **ours} for name in ("search", "gateway")}
     for environ in environs.values():
         environ["ARGOSY_OWNERSHIP_STORE"] += "/2"

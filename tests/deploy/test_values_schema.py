@@ -103,7 +103,9 @@ def test_what_works_is_accepted(values: dict[str, Any]) -> None:
 
 def test_the_schema_allows_the_addresses_that_the_program_knows() -> None:
     named = SCHEMA["definitions"]["redisUrl"]["pattern"]
-    schemes = [scheme for scheme in (*redis_url.SCHEMES, "unix", "http", "sqlite") if re.match(named, f"{scheme}://h/s")]
+    schemes = [
+        scheme for scheme in (*redis_url.SCHEMES, "unix", "http", "sqlite") if re.match(named, f"{scheme}://h/s")
+    ]
     assert schemes == list(redis_url.SCHEMES)
 
 

@@ -90,7 +90,7 @@ async def test_the_lease_is_given_on_behalf_of_the_winner(world: World) -> None:
     """The evaluator attempts an atomic SET NX of the lease key on behalf of the winning holder."""
     for session in await holders(world, 2):
         await bid(world, session, max_bids=2)
-    await world.store.close_auction(REPO)                    # by nobody in particular
+    await world.store.close_auction(REPO)  # by nobody in particular
     assert world.holder("repo") == "n0"
     (late,) = [await opened(world.store, "late")]
     assert (await bid(world, late)).outcome is BidOutcome.NOT_OPEN
@@ -296,7 +296,7 @@ async def test_a_bid_advertises_free_memory_less_what_is_not_yet_indexed(world: 
     world.wish("second", footprint_bytes=500 * MIB)
     world.start("n1", budget_bytes=1000 * MIB, warm_s=30.0)
     await world.until(lambda: world.holder("first") == "n1")
-    await world.pass_time(20.0)                              # still warming: the memory only looks free
+    await world.pass_time(20.0)  # still warming: the memory only looks free
     assert world.shelves["n1"].free_bytes() == 1000 * MIB
     assert world.holder("second") is None
 

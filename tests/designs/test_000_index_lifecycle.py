@@ -154,7 +154,7 @@ def test_the_budget_is_configurable_and_kept() -> None:
     for name in "abc":
         bench.keep(name, 30 * MIB)
     assert bench.library.memory.held_bytes == 90 * MIB
-    assert bench.library.free_bytes() == 5 * MIB             # up to the high watermark
+    assert bench.library.free_bytes() == 5 * MIB  # up to the high watermark
     evicted = of_kind(bench.keep("d", 30 * MIB), do.Release)
     assert evicted
     assert all(release.is_eviction for release in evicted)
@@ -166,7 +166,7 @@ def test_the_pinned_stay_whoever_else_must_go() -> None:
     bench = Bench(budget_bytes=100 * MIB, **SLOW)
     bench.keep("pinned", 50 * MIB, is_pinned=True)
     bench.keep("loose", 40 * MIB)
-    bench.now += 1000.0                                      # nobody has asked for either
+    bench.now += 1000.0  # nobody has asked for either
     released = of_kind(bench.keep("new", 30 * MIB), do.Release)
     assert [each.name for each in released] == ["loose"]
 
@@ -177,8 +177,8 @@ def test_a_corrupted_index_is_made_anew_from_its_source() -> None:
     bench.keep()
     check = only(bench.wait(1000.0), do.Check)
     effects = bench.tell(saw.Checked(check.number, is_sound=False))
-    assert only(effects, do.Withdraw).name == "a"            # nothing is answered from it meanwhile
-    assert not bench.fetched(effects).is_renewal             # and nothing of it is used again
+    assert only(effects, do.Withdraw).name == "a"  # nothing is answered from it meanwhile
+    assert not bench.fetched(effects).is_renewal  # and nothing of it is used again
 
 
 def test_the_metrics_are_the_documents() -> None:
@@ -240,4 +240,4 @@ def test_replicas_spare_the_reindexing() -> None:
     copied = run_fleet(replace(plan, drain=0, grow=0.0, commits=0.0))
     assert copied.is_settled
     assert copied.failover.repos > 0
-    assert copied.failover.max_s == 0.0                      # a replica answered all the while
+    assert copied.failover.max_s == 0.0  # a replica answered all the while

@@ -79,9 +79,9 @@ async def test_an_owner_renews_often(world: World) -> None:
     world.start("n1")
     await world.until(world.all_ready)
     await world.pass_time(10 * DEFAULTS.ttl_s)
-    assert world.links["n1"].calls["renew"] >= 2 * 10 * DEFAULTS.ttl_s / DEFAULTS.renew_s       # two sessions
+    assert world.links["n1"].calls["renew"] >= 2 * 10 * DEFAULTS.ttl_s / DEFAULTS.renew_s  # two sessions
     assert DEFAULTS.renew_s * 3 < DEFAULTS.ttl_s
-    assert world.facts[-1][0] < 10.0                         # the lease never changed hands
+    assert world.facts[-1][0] < 10.0  # the lease never changed hands
     await world.crash("n1")
     world.start("n2")
     await world.until(lambda: world.holder("repo") == "n2", within_s=DEFAULTS.ttl_s + 5)
@@ -140,7 +140,7 @@ async def test_the_drain_flow(world: World) -> None:
     draining = asyncio.ensure_future(node.drain())
     await world.until(lambda: node.serving(REPO).state is LeaseState.DRAINING, within_s=1.0)
     await world.pass_time(10.0)
-    assert node.holds(REPO)                                  # queries are answered while the successor warms
+    assert node.holds(REPO)  # queries are answered while the successor warms
     await draining
     assert world.ready() == {"repo": "new"}
 
@@ -207,8 +207,8 @@ async def test_primary_and_replicas(world: World) -> None:
     assert len(set(owners)) == 3
     await world.crash(owners[0] or "")
     lost_at = await world.until(lambda: world.holder("repo") is None)
-    assert world.holder("repo", 1) == owners[1]              # a ready replica all the while
-    assert await world.until(world.all_ready) - lost_at < 20.0      # less than one warming
+    assert world.holder("repo", 1) == owners[1]  # a ready replica all the while
+    assert await world.until(world.all_ready) - lost_at < 20.0  # less than one warming
     assert world.shelves[world.ready()["repo"]].warmed == ["repo"]
 
 

@@ -94,7 +94,7 @@ async def test_a_handoff_that_nobody_could_take_completes_when_somebody_can() ->
         await service.close()
         await it.add("b")
         frozen_id = it.indexers["a"].status().id
-        await it.clients["b"].handoff(p.id, frozen_id=frozen_id, frozen_url=it.url("a"))     # as far as the former got
+        await it.clients["b"].handoff(p.id, frozen_id=frozen_id, frozen_url=it.url("a"))  # as far as the former got
         replaced = await it.assigner()
         assert (await it.assigned())["b"] == sorted(
             [Assignment(p.id, frozen_id), Assignment(q.id, frozen_id)], key=lambda each: each.publisher
@@ -168,7 +168,7 @@ async def test_what_was_handed_off_stays_so_when_an_indexer_thaws() -> None:
         await it.lose("a")
         await it.add("a", store, IndexerSettings(use_assigner=True, unfreeze_on_start=True))
         await service.reload(it.configuration())
-        await it.polled(service)            # it is seen at the next poll, without a restart
+        await it.polled(service)  # it is seen at the next poll, without a restart
         assert sorted(service.picture.audience(p.id)) == sorted([it.url("a"), it.url("b")])
         twice = wrote(p, "twice")
         await it.announced(service, p)

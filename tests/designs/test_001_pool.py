@@ -3,7 +3,6 @@
 Real indexers and assigners over real HTTP; what the choice of an indexer depends on is in test_001_content_index.py.
 """
 
-
 import pytest
 
 from argosy.base.errors import Forbidden, Unauthorized
@@ -43,7 +42,7 @@ async def test_a_full_indexer_hands_over_even_a_single_source() -> None:
         await it.announced(service, p)
         it.usages["a"].value = 91.0
         new = wrote(p, "new")
-        await it.announced(service, p)          # it freezes in the middle of its work
+        await it.announced(service, p)  # it freezes in the middle of its work
         assert (await it.clients["a"].status()).is_frozen
         await it.add("b")
         await service.reload(it.configuration())
@@ -184,7 +183,7 @@ async def test_announcements_are_passed_on_to_all_who_follow_the_publisher() -> 
         wrote(p, "one")
         await it.announced(service, p)
         mark = wrote(p, "two")
-        await it.announced(service, p)          # over HTTP here: those who may not ingest it are not told
+        await it.announced(service, p)  # over HTTP here: those who may not ingest it are not told
         assert await it.finders(mark) == await it.holders(p)
 
 
@@ -361,8 +360,11 @@ def test_each_indexer_of_the_configuration_has_its_urls_and_presets() -> None:
         "IngestURL": "http://10.0.0.1:3001", "PresetPeers": ["{p.id}"]}}]}}"""
     (entry,) = parse(text, Configuration()).entries
     assert (entry.admin_url, entry.find_url, entry.ingest_url, entry.presets) == (
-        "http://10.0.0.1:3002", "http://10.0.0.1:3000", "http://10.0.0.1:3001", {p.id},
-    )  # fmt: skip
+        "http://10.0.0.1:3002",
+        "http://10.0.0.1:3000",
+        "http://10.0.0.1:3001",
+        {p.id},
+    )
 
 
 async def test_what_a_removed_indexer_had_is_ingested_from_the_beginning_by_another() -> None:

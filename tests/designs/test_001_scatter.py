@@ -67,7 +67,7 @@ async def test_all_are_asked_at_the_same_time() -> None:
         there = asyncio.Barrier(3)
 
         async def wait_for_the_others(name: str) -> None:
-            await there.wait()              # nobody answers until everybody is asked
+            await there.wait()  # nobody answers until everybody is asked
 
         it.entered = wait_for_the_others
         async with door(it) as gateway:

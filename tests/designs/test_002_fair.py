@@ -88,7 +88,7 @@ def test_push(rows: RedisRows, raw: "redis.Redis[Any]") -> None:
     sharing = Sharing(throttle, rows, PACE, instance="i1")
     blame(throttle, "a", 1)
     sharing.turn()
-    assert len(raw.keys()) == 6                             # three rows of each of two windows
+    assert len(raw.keys()) == 6  # three rows of each of two windows
 
 
 def test_pull(rows: RedisRows, server: Valkey) -> None:
@@ -139,7 +139,7 @@ def test_consistency() -> None:
         throttle = random.choice(throttles)
         throttle.report(f"client-{random.randrange(20)}", random.choice([SUCCESS, FAILURE]))
     world.advance(world.now + 5)
-    assert max(difference(throttles[0], other) for other in throttles[1:]) < 1e-9       # THR-1
+    assert max(difference(throttles[0], other) for other in throttles[1:]) < 1e-9  # THR-1
 
 
 # -- latency and performance targets ----------------------------------------------------------------------------------
@@ -163,8 +163,8 @@ def test_the_hot_path_asks_nobody() -> None:
     for _ in range(100):
         throttle.register("a")
         throttle.report("a", FAILURE)
-    assert (called, probability(throttle, "a")) == ([], 1.0)                            # THR-2
-    assert sharing.storage.standing(0).queue == 0           # nothing was even queued: the worker collects
+    assert (called, probability(throttle, "a")) == ([], 1.0)  # THR-2
+    assert sharing.storage.standing(0).queue == 0  # nothing was even queued: the worker collects
 
 
 def test_convergence_depends_on_the_polling_interval() -> None:
@@ -211,7 +211,7 @@ def test_skew_within_a_tenth_of_the_window_does_no_harm() -> None:
     world.advance(280.0)
     for throttle in throttles:
         blame(throttle, "noisy", 5)
-    world.advance(330.0)                                    # all have turned to the next window, which was warm
+    world.advance(330.0)  # all have turned to the next window, which was warm
     found = [probability(throttle, "noisy") for throttle in throttles]
     assert found == pytest.approx([found[0]] * 3, abs=0.02)
     assert found[0] > 0.3
@@ -339,7 +339,7 @@ def test_updates_are_batched() -> None:
     for number in range(400):
         blame(instance.throttle, f"client-{number % 20}", 1)
         world.advance(world.now + 0.0025)
-    assert len(world.heard[instance.name]) <= 6                        # a second's worth: 400 requests, 4 flushes
+    assert len(world.heard[instance.name]) <= 6  # a second's worth: 400 requests, 4 flushes
 
 
 def test_keys_live_three_windows(rows: RedisRows, raw: "redis.Redis[Any]") -> None:
@@ -350,7 +350,7 @@ def test_keys_live_three_windows(rows: RedisRows, raw: "redis.Redis[Any]") -> No
     assert 890_000 < first <= 900_000
     raw.pexpire("v1:1700000100000:0", 500_000)
     rows.exchange(Order(pushes=(Push(CELL, 2, ((17, 0.04, 0),)),)))
-    assert raw.pttl("v1:1700000100000:0") <= 500_000        # set once, or keys would live for five windows
+    assert raw.pttl("v1:1700000100000:0") <= 500_000  # set once, or keys would live for five windows
 
 
 def test_transient_failures_are_retried_with_backoff_and_jitter_and_then_dropped() -> None:
@@ -406,10 +406,10 @@ def race(squash: str, weight: float = 0.5) -> float:
     world.advance(3.0)
     world.delay_s = (1.0, 1.0)
     instance = world.add()
-    world.advance(world.now + 1.5)                          # its first pull was read at 1.0, and is back at 2.0
-    blame(instance.throttle, "a", 20)                       # 1) a large local delta
-    instance.storage.update(instance.throttle.collect())    # 2) queued
-    world.advance(world.now + 0.55)                         # 3), 4) and 5): fetched without it, and squashed
+    world.advance(world.now + 1.5)  # its first pull was read at 1.0, and is back at 2.0
+    blame(instance.throttle, "a", 20)  # 1) a large local delta
+    instance.storage.update(instance.throttle.collect())  # 2) queued
+    world.advance(world.now + 0.55)  # 3), 4) and 5): fetched without it, and squashed
     return probability(instance.throttle, "a")
 
 

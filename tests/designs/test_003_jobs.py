@@ -255,8 +255,11 @@ async def test_tasks_lie_in_the_order_in_which_they_are_due(world: World) -> Non
     high = [await world.put(id=name, priority=1) for name in ("d", "c")]
     places = [items for items, _ in rows(world, keys.TASK)]
     assert [place[1:5] for place in places] == [
-        (NOW, 1, high[1], 1), (NOW, 1, high[0], 1), (NOW, 9, low, 1), (NOW + 10, 0, later, 1),
-    ]  # fmt: skip
+        (NOW, 1, high[1], 1),
+        (NOW, 1, high[0], 1),
+        (NOW, 9, low, 1),
+        (NOW + 10, 0, later, 1),
+    ]
 
 
 def test_a_task_has_a_uuid_of_the_systems_making() -> None:
@@ -282,7 +285,7 @@ async def test_expired_leases_are_found_among_the_leases(world: World) -> None:
     """Expired lease detection scans this prefix and inspects `expiry_ms`."""
     await world.put(retry=RetryPolicy(retry_count=1))
     first = await world.lease_one()
-    await world.reopen()                    # what is known of leases is what that prefix holds
+    await world.reopen()  # what is known of leases is what that prefix holds
     await world.pass_time(LEASE_MS)
     assert rows(world, keys.LEASE) == []
     assert (await world.lease_one()).task.id != first.task.id
@@ -310,7 +313,7 @@ def test_the_control_planes_keys_are_ephemeral_and_one_for_each_member_and_shard
     record"""
     spelled = EtcdKeys("", "coord", Space("shards", is_auctioned=False))
     assert spelled.session(Role.MEMBER, "silo-a") == b"/coord/shards/members/silo-a"
-    assert spelled.lease(Unit("7")) == b"/coord/shards/leases/0:7"      # 0: the first copy, and of shards the only one
+    assert spelled.lease(Unit("7")) == b"/coord/shards/leases/0:7"  # 0: the first copy, and of shards the only one
     docs: dict[str, KeyDoc] = {doc.name: doc for doc in KEY_DOCS}
     assert docs["members/<node>"].kind == "on the member session's lease"
     assert docs["leases/<unit>"].kind == "on the holder session's lease"
@@ -330,7 +333,7 @@ def test_whoever_tries_for_a_shard_does_so_with_jitter() -> None:
     timing = JobsSettings().ownership(OwnershipSettings())
     assert timing.claim_jitter_s > 0
     assert timing.claim_retry_s > 0
-    assert timing.handover_wait_s > 0       # Old shard owners wait a little bit
+    assert timing.handover_wait_s > 0  # Old shard owners wait a little bit
 
 
 # -- rate limits ------------------------------------------------------------------------------------------------------

@@ -15,8 +15,12 @@ from tests.ownership.world import World, in_virtual_time
 SHARDS = [f"shard-{i}" for i in range(24)]
 TTL_S, KEEPALIVE_S, QUIESCE_S = 10.0, 2.0, 1.5
 SILO = {
-    "is_auctioned": False, "placement": "ring", "ttl_s": TTL_S, "renew_s": KEEPALIVE_S,
-    "quiesce_s": QUIESCE_S, "handover_wait_s": 1.0,
+    "is_auctioned": False,
+    "placement": "ring",
+    "ttl_s": TTL_S,
+    "renew_s": KEEPALIVE_S,
+    "quiesce_s": QUIESCE_S,
+    "handover_wait_s": 1.0,
 }
 
 
@@ -66,7 +70,7 @@ async def test_a_node_has_two_independent_leases(world: World) -> None:
     assert len({lease.token for lease in world.store.snapshot().leases}) == 1
     member = world.store._promises[Role.MEMBER, "silo-a"].session
     await world.store.end_session(member)
-    assert len(world.ready()) == len(SHARDS)                 # ownership stands without membership
+    assert len(world.ready()) == len(SHARDS)  # ownership stands without membership
 
 
 @in_virtual_time(**SILO)
@@ -97,7 +101,7 @@ async def test_when_keepalives_fail_all_shards_pause(world: World) -> None:
     mine = [shard for shard, owner in world.ready().items() if owner == "silo-a"]
     await world.until(lambda: not any(world.nodes["silo-a"].holds(Unit(shard)) for shard in mine))
     stops = {to for shard in mine for _, to, node in world.spans(shard) if node == "silo-a"}
-    assert len(stops) == 1                                   # all at the same instant
+    assert len(stops) == 1  # all at the same instant
     assert max(stops) < expires_at
 
 
@@ -124,7 +128,7 @@ async def test_a_membership_change_moves_exactly_what_the_ring_moves(world: Worl
     after = by_ring("silo-a", "silo-b", "silo-c")
     await world.until(lambda: world.ready() == after)
     released = {fact.unit.name for _, fact in world.facts[count:] if isinstance(fact, LeaseGone)}
-    assert released == {shard for shard in SHARDS if before[shard] != after[shard]}       # OWN-5
+    assert released == {shard for shard in SHARDS if before[shard] != after[shard]}  # OWN-5
 
 
 @in_virtual_time(**SILO)
@@ -173,21 +177,21 @@ async def test_new_owners_try_before_old_ones_let_go(world: World) -> None:
     changes: list[tuple[float, Fact]] = world.facts[count:]
     joined_at = next(at for at, fact in changes if isinstance(fact, MemberChanged) and fact.member.node == "silo-c")
     released_at = [at for at, fact in changes if isinstance(fact, LeaseGone)]
-    assert min(released_at) >= joined_at + 1.0               # old ones wait a little
+    assert min(released_at) >= joined_at + 1.0  # old ones wait a little
     waits = [gap for shard in SHARDS for gap in gaps(world, shard)]
     assert waits
-    assert all(0 <= wait <= 0.7 for wait in waits)           # the retry loop was running already
+    assert all(0 <= wait <= 0.7 for wait in waits)  # the retry loop was running already
 
 
 @in_virtual_time(**SILO)
 async def test_a_held_shard_is_never_overwritten(world: World) -> None:
     """If exists, backoff and retry; never overwrite."""
     await settled(world, "silo-a")
-    world.links["silo-a"].broken.add("release")              # the old owner cannot let go
+    world.links["silo-a"].broken.add("release")  # the old owner cannot let go
     world.start("silo-b")
     await world.pass_time(60.0)
     assert set(world.ready().values()) == {"silo-a"}
-    assert world.links["silo-b"].calls["claim"] == 0         # known to be held: not even asked for
+    assert world.links["silo-b"].calls["claim"] == 0  # known to be held: not even asked for
     world.links["silo-a"].broken.clear()
     await world.until(lambda: world.ready() == by_ring("silo-a", "silo-b"))
 
@@ -235,7 +239,7 @@ async def test_nodes_that_join_at_once_end_with_one_owner_each(world: World) -> 
         world.start(name, warm_s=0.1)
     nodes = ("silo-a", "silo-b", "silo-c", "silo-d")
     await world.until(lambda: world.ready() == by_ring(*nodes))
-    assert all(gap >= 0 for shard in SHARDS for gap in gaps(world, shard))              # OWN-1
+    assert all(gap >= 0 for shard in SHARDS for gap in gaps(world, shard))  # OWN-1
     epochs: dict[str, list[int]] = {}
     for _, fact in world.facts:
         if isinstance(fact, LeaseChanged) and fact.lease.state is LeaseState.WARMING:

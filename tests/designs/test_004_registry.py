@@ -96,13 +96,13 @@ async def served(server: Valkey, raw: redis.Redis) -> AsyncIterator[RegistryStor
 
 
 def test_all_fourteen_tables_are_declared() -> None:
-    """"covering all 14 tables from plan §4" """
-    declared = {table.name for table in TABLES} | {"canary_runs"}     # runs are a log, not rows
+    """ "covering all 14 tables from plan §4" """
+    declared = {table.name for table in TABLES} | {"canary_runs"}  # runs are a log, not rows
     assert set(DOCUMENTED) <= declared
 
 
 async def test_every_table_is_there_and_opening_twice_does_no_harm(tmp_path: Path) -> None:
-    """"rusqlite-backed store initializing every table idempotently" """
+    """ "rusqlite-backed store initializing every table idempotently" """
     url = f"sqlite:///{tmp_path}/registry.db"
     first = await opened(url)
     await first.run(written(*(Put(table, full(table)) for table in TABLES)))
@@ -117,7 +117,7 @@ async def test_every_table_is_there_and_opening_twice_does_no_harm(tmp_path: Pat
 
 
 async def test_many_may_initialise_at_once(url: str) -> None:
-    """"SQLite backend with idempotent schema initialization" """
+    """ "SQLite backend with idempotent schema initialization" """
     stores = await asyncio.gather(*(opened(url) for _ in range(8)))
     await asyncio.gather(*(store.run(tasks.next_uid()) for store in stores))
     assert await stores[0].run(tasks.next_uid()) == 9
@@ -126,7 +126,7 @@ async def test_many_may_initialise_at_once(url: str) -> None:
 
 
 async def test_both_stores_answer_the_same(tmp_path: Path, server: Valkey, raw: redis.Redis) -> None:
-    """"Redis-backed store mirroring the same API (TaskStore trait)" """
+    """ "Redis-backed store mirroring the same API (TaskStore trait)" """
     programs: list[Transaction[Any]] = [
         aliases.create("docs", ["docs-1"]),
         aliases.create("docs", ["docs-1"]),
@@ -154,7 +154,7 @@ async def attempted(store: RegistryStore, program: Transaction[Any]) -> object:
 
 
 async def test_the_url_chooses_the_store(tmp_path: Path, server: Valkey) -> None:
-    """"Unified TaskStore trait with runtime backend selection" """
+    """ "Unified TaskStore trait with runtime backend selection" """
     wanted = {f"sqlite:///{tmp_path}/r.db": SqliteStore, "memory://": SqliteStore, server.url: RedisRegistry}
     for url, kind in wanted.items():
         store = await opened(url)
@@ -165,7 +165,7 @@ async def test_the_url_chooses_the_store(tmp_path: Path, server: Valkey) -> None
 
 
 async def test_a_store_of_a_newer_argosy_is_refused(server: Valkey, served: RegistryStore, tmp_path: Path) -> None:
-    """"Schema versioning with schema_version row" """
+    """ "Schema versioning with schema_version row" """
     clock, random = SystemClock(), seeded_random(1)
     path = f"sqlite:///{tmp_path}/r.db"
     newer = await SqliteStore.open(path, clock=clock)
@@ -179,7 +179,7 @@ async def test_a_store_of_a_newer_argosy_is_refused(server: Valkey, served: Regi
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(moves.TASKS, moves.JOBS, moves.NAMES_AND_LEASES), max_size=25))
 def test_whatever_is_done_to_sqlite_it_answers_as_it_should(played: list[moves.Move]) -> None:
-    """"Property tests on SQLite backend" """
+    """ "Property tests on SQLite backend" """
 
     async def both() -> None:
         store, oracle = await opened("memory://"), Interpreter()
@@ -205,7 +205,7 @@ def without_order(answer: object) -> object:
 
 
 async def test_nothing_is_lost_when_a_pod_restarts(url: str) -> None:
-    """"Integration test for pod restart simulation" """
+    """ "Integration test for pod restart simulation" """
     before = await opened(url)
     await before.run(written(*(Upsert(table, full(table)) for table in TABLES)))
     await before.run(tasks.next_uid())
@@ -225,15 +225,13 @@ async def test_nothing_is_lost_when_a_pod_restarts(url: str) -> None:
 
 
 def test_the_server_is_a_real_one(server: Valkey) -> None:
-    """"Redis-backend integration tests with testcontainers" """
+    """ "Redis-backend integration tests with testcontainers" """
     with redis.Redis.from_url(server.url) as client:
         assert client.info("server")["server_name"] == "valkey"
 
 
-async def test_lists_come_from_indexes_and_nothing_is_scanned(
-    served: RegistryStore, raw: redis.Redis
-) -> None:
-    """"miroir:tasks:_index pattern for list endpoints (no SCAN)" """
+async def test_lists_come_from_indexes_and_nothing_is_scanned(served: RegistryStore, raw: redis.Redis) -> None:
+    """ "miroir:tasks:_index pattern for list endpoints (no SCAN)" """
     raw.config_resetstat()
     await keyspace(served)
     for table in TABLES:
@@ -250,7 +248,7 @@ async def test_lists_come_from_indexes_and_nothing_is_scanned(
 
 
 async def test_a_claim_returns_the_job_as_it_now_is(url: str) -> None:
-    """"Fixed job_dequeue() to properly fetch the updated job after transaction … Previously returned a stale Job
+    """ "Fixed job_dequeue() to properly fetch the updated job after transaction … Previously returned a stale Job
     object from before the UPDATE" """
     store = await opened(url)
     await store.run(jobs.enqueue("j", "t", {}))
@@ -262,7 +260,7 @@ async def test_a_claim_returns_the_job_as_it_now_is(url: str) -> None:
 
 
 async def test_a_feature_that_nobody_thought_of_needs_no_new_backend(url: str) -> None:
-    """"All future features … can consume this persistence layer without modification." """
+    """ "All future features … can consume this persistence layer without modification." """
 
     @transaction
     def rename(old: str, new: str) -> Program[LivePod | None]:
@@ -289,9 +287,7 @@ async def keyspace(store: RegistryStore) -> None:
         tasks.insert("t1", 1),
         settings_versions.advance("i1", "n1", 1),
         aliases.create("a1", ["i1"]),
-        sessions.upsert(
-            "s1", last_write_task_id=None, last_write_at=None, pinned_groups={}, min_settings_version=0
-        ),
+        sessions.upsert("s1", last_write_task_id=None, last_write_at=None, pinned_groups={}, min_settings_version=0),
         idempotency.begin("k1", b"b" * 32),
         jobs.enqueue("j1", "t", {}),
         leases.acquire("ilm", "n1"),
@@ -343,7 +339,7 @@ KEYSPACE = [
 
 
 async def test_every_line_of_the_keyspace_has_its_key(served: RegistryStore, raw: redis.Redis) -> None:
-    """"Every table in the task store maps to a Redis hash + _index secondary set for O(cardinality) list queries
+    """ "Every table in the task store maps to a Redis hash + _index secondary set for O(cardinality) list queries
     without SCAN." Small tables lie in one hash, which is its own index; see the ruling on each in the keys page."""
     await keyspace(served)
     prefix = Keys(NAMESPACE).prefix
@@ -352,20 +348,20 @@ async def test_every_line_of_the_keyspace_has_its_key(served: RegistryStore, raw
 
 
 async def test_no_raw_api_key_is_in_the_store(served: RegistryStore, raw: redis.Redis) -> None:
-    """"miroir:tenant_map:{api_key}", ruled: the hash of the key, never the key."""
+    """ "miroir:tenant_map:{api_key}", ruled: the hash of the key, never the key."""
     await keyspace(served)
     assert list(raw.hgetall(Keys(NAMESPACE).prefix + "tenant_map")) == [tenants.hash_of("key").encode()]
 
 
 async def test_sessions_end_by_themselves(served: RegistryStore, raw: redis.Redis) -> None:
-    """"Sessions: TTL-bound, naturally expires" """
+    """ "Sessions: TTL-bound, naturally expires" """
     await keyspace(served)
     left_ms = raw.pttl(Keys(NAMESPACE).prefix + "sessions:s1")
     assert 0 < left_ms <= sessions.TTL_MS
 
 
 async def test_overflow_is_bounded_per_sink(url: str) -> None:
-    """"CDC overflow: Can be up to 1 GiB per sink (configurable)" """
+    """ "CDC overflow: Can be up to 1 GiB per sink (configurable)" """
     assert changes.OVERFLOW_BYTES == 1 << 30
     store = await opened(url)
     for n in range(10):
@@ -377,7 +373,7 @@ async def test_overflow_is_bounded_per_sink(url: str) -> None:
 
 
 async def test_a_thousand_runs_of_a_canary_are_kept_if_asked_for(url: str) -> None:
-    """"10 canaries with 1000 runs each" """
+    """ "10 canaries with 1000 runs each" """
     store = await opened(url)
     await store.run(canaries.create("c1", "name", index_uid="i1", interval_s=60, query={}, assertions=[]))
     appends = (canary_runs.append("c1", RunStatus.PASS, 1, keep=1000) for _ in range(1010))
@@ -387,7 +383,7 @@ async def test_a_thousand_runs_of_a_canary_are_kept_if_asked_for(url: str) -> No
 
 
 async def test_small_tables_are_listed_whole(url: str) -> None:
-    """"20 rollover policies", "Search UI configs: 10", "100 tenants" """
+    """ "20 rollover policies", "Search UI configs: 10", "100 tenants" """
     store = await opened(url)
     for n in range(20):
         await store.run(policies.put_rollover(RolloverPolicy(f"p{n}", "w", "r", "x", {}, {}, {}, True)))

@@ -26,7 +26,7 @@ class Command:
 @dataclass(frozen=True)
 class Block:
     page: str
-    line: int               # of the opening fence
+    line: int  # of the opening fence
     language: str
     text: str
 
@@ -36,7 +36,7 @@ class Block:
     def commands(self) -> list[Command]:
         if self.language == "console":
             return self._console_commands()
-        lines = self.text.replace("\\\n", "\\\0").split("\n")       # a backslash at the end joins two lines
+        lines = self.text.replace("\\\n", "\\\0").split("\n")  # a backslash at the end joins two lines
         found, at = [], self.line + 1
         for joined in lines:
             text = joined.replace("\\\0", " ").strip()

@@ -12,7 +12,7 @@ OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 
 def check_command(text: str) -> None:
     """Raises AssertionError unless `argosy …` names a command, and options that it has."""
-    words = shlex.split(text.partition(" | ")[0], comments=True)       # another program reads its output
+    words = shlex.split(text.partition(" | ")[0], comments=True)  # another program reads its output
     while "=" in words[0]:
         words.pop(0)
     assert words.pop(0) == "argosy", text
@@ -21,7 +21,7 @@ def check_command(text: str) -> None:
     options = _options(command, context)
     for word in words:
         if isinstance(command, click.Group) and not word.startswith("-"):
-            alternatives = word.split("|")                          # `argosy serve|up`
+            alternatives = word.split("|")  # `argosy serve|up`
             found = [command.get_command(context, each) for each in alternatives]
             assert all(found), f"{text!r}: {command.name} has no command {word!r}"
             command = found[0] or command

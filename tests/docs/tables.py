@@ -84,5 +84,3 @@ def make_smaller(text: str) -> str:
     for documented, run in SMALLER:
         text = text.replace(documented, run)
     return text
-
-

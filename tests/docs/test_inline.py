@@ -13,7 +13,7 @@ from tests.house.tree import ROOT, shown, tracked
 
 IN_BACKTICKS = re.compile(r"`(argosy [a-z][^`]*)`")
 QUOTED = re.compile(r"""(?:`|\\?")(argosy [a-z][^`"\\\n]*)(?:`|\\?")""")
-LITERAL = re.compile(r"""^[a-zA-Z]*(?:\"{3}|'{3}|"|')|(?:\"{3}|'{3}|"|')$""")      # the quotes around a string
+LITERAL = re.compile(r"""^[a-zA-Z]*(?:\"{3}|'{3}|"|')|(?:\"{3}|'{3}|"|')$""")  # the quotes around a string
 SPEECH = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 SUFFIXES = (".py", ".html", ".yaml", ".toml", ".service")
 

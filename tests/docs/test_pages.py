@@ -37,14 +37,12 @@ from tests.house.tree import ROOT, shown
 from tests.journeys.fleet import eventually
 
 ANSWER_S_MAX = 60.0
-FILE_NAME = re.compile(r"# ([\w/.-]+\.(?:py|toml))\n")     # the first line of a block that is a file
+FILE_NAME = re.compile(r"# ([\w/.-]+\.(?:py|toml))\n")  # the first line of a block that is a file
 WITH_BLOCKS = [path for path in pages() if read_blocks(path)]
 
 
 @pytest.mark.parametrize("path", WITH_BLOCKS, ids=shown)
-def test_every_block_of_a_page_does_what_it_says(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_block_of_a_page_does_what_it_says(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with World(tmp_path, os.environ) as world:
         for name in [each for each in os.environ if each.startswith("ARGOSY_")]:
             monkeypatch.delenv(name)
@@ -66,7 +64,7 @@ class Page:
         self.world = world
         self.name = name
         self.blocks_run = 0
-        self._last_output = ""          # of the last command, for a block that shows it
+        self._last_output = ""  # of the last command, for a block that shows it
         for text in RUNNING_BEFORE.get(name, ()):
             world.start(Command(name, 0, text), world.substitute(text))
 
@@ -94,7 +92,7 @@ class Page:
             if stand_in is not None:
                 stand_in.check(command)
             elif LONG.match(command.text):
-                if SERVERS.match(command.text):         # the reader has one machine: what ran before has ended
+                if SERVERS.match(command.text):  # the reader has one machine: what ran before has ended
                     self.world.stop(started_before)
                 self._start(command)
             else:
@@ -104,7 +102,7 @@ class Page:
         text = make_smaller(self.world.substitute(command.text))
         publishing = [each for each in self.world.running if " ipni publish" in each.command.text]
         if " ipni publish" in text:
-            self.world.stop(publishing)                # it is stopped before the next one takes its port
+            self.world.stop(publishing)  # it is stopped before the next one takes its port
         self.world.start(command, text)
         if text.startswith("argosy serve --role indexer") and "--config" not in text:
             self._publish_something(command)
@@ -141,7 +139,7 @@ class Page:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(program)
             compile(program, str(path), "exec")
-        elif "\nworker.run_until_" in program:          # it ends with SIGTERM, as the page says
+        elif "\nworker.run_until_" in program:  # it ends with SIGTERM, as the page says
             running = self.world.start_script(Command(block.page, block.line, "python"), program)
             running.assert_alive()
         else:
@@ -192,8 +190,11 @@ def _assert_shown(where: object, output: str, wanted: str) -> None:
 async def _run_program(program: str, block: Block) -> dict[str, Any]:
     """Runs it as it stands, `await` at its top level included."""
     names: dict[str, Any] = {
-        "app": Starlette(), "serve": lambda app: None, "JobsClient": JobsClient, "compute": lambda *_: "answer",
-    }  # fmt: skip
+        "app": Starlette(),
+        "serve": lambda app: None,
+        "JobsClient": JobsClient,
+        "compute": lambda *_: "answer",
+    }
     if "node.serving(unit)" in program:
         return await _with_a_node(program, block, names)
     await _exec(program, block, names)
@@ -218,9 +219,14 @@ async def _with_a_node(program: str, block: Block, names: dict[str, Any]) -> dic
     clock, random = example["SystemClock"](), example["system_random"]()
     store = await example["open_store"]("memory://", space, clock=clock, random=random, grace_s=0)
     node = example["OwnershipNode"](
-        store, example["Wishes"](), example["Indexes"](), example["Memory"](90_000), node_id="one",
-        address="one:6070", settings=example["SETTINGS"],
-    )  # fmt: skip
+        store,
+        example["Wishes"](),
+        example["Indexes"](),
+        example["Memory"](90_000),
+        node_id="one",
+        address="one:6070",
+        settings=example["SETTINGS"],
+    )
     holds = asyncio.Event()
     node.observers.append(lambda change: holds.set())
     task = asyncio.create_task(node.run())
@@ -240,7 +246,7 @@ async def _with_a_node(program: str, block: Block, names: dict[str, Any]) -> dic
 def _check_pool(block: Block, world: World) -> None:
     text = world.substitute(block.text)
     assert json.loads(text)["IndexerPool"]
-    (world.checkout / "pool.json").write_text(text)         # the assigner of the page reads it
+    (world.checkout / "pool.json").write_text(text)  # the assigner of the page reads it
 
 
 def _check_layout(block: Block, world: World) -> None:
@@ -298,5 +304,3 @@ def test_the_placeholders_are_all_on_some_page(tmp_path: Path) -> None:
     text = "\n".join(path.read_text() for path in pages())
     with World(tmp_path, os.environ) as world:
         assert [name for name in world.placeholders() if name not in text] == []
-
-

@@ -34,7 +34,7 @@ from tests.servers.etcd import Etcd
 from tests.servers.git_http import git_server
 from tests.servers.valkey import Valkey
 
-READY_S_MAX = 90.0              # 3 to 6 s on an idle machine
+READY_S_MAX = 90.0  # 3 to 6 s on an idle machine
 STOP_S_MAX = 60.0
 COMMAND_S_MAX = 120.0
 TOKEN = "the-admin-token"
@@ -46,7 +46,7 @@ SETTINGS = {
     "ARGOSY_IPNI_SYNC_ALLOW_PRIVATE": "true",
     "TOKEN": TOKEN,
 }
-UNSUPPORTED = set("|&;<>")      # the docs have no pipes and redirections; add them here when they do
+UNSUPPORTED = set("|&;<>")  # the docs have no pipes and redirections; add them here when they do
 MAIN_GO = b"package main\n\nfunc NewClient() {}\n\nfunc main() { NewClient() } // needle\n"
 LIST = "# shipyards\nhttps://example.org/sea/oars.git main next\nhttps://github.com/owner/tool\n"
 
@@ -179,7 +179,7 @@ class World:
             "ARGOSY_IPNI_HTTP_PORT=3000": lambda: f"ARGOSY_IPNI_HTTP_PORT={self.indexer_port}",
             "http://10.0.0.1:3000": lambda: indexer,
             'host = "10.0.0.1"': lambda: f'host = "{HOST}"',
-            "http://10.0.0.2:3000": lambda: f"http://{HOST}:{self.chain_port}",      # an indexer that is down
+            "http://10.0.0.2:3000": lambda: f"http://{HOST}:{self.chain_port}",  # an indexer that is down
             "https://cid.contact": lambda: indexer,
             "https://chain.example.org": lambda: f"http://{HOST}:{self.chain_port}",
             "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x": self._publisher,
@@ -236,9 +236,13 @@ class World:
         assert program in (".venv/bin/python", "zoekt-py"), f"{command}: no rule for {program}"
         start = [sys.executable] if program == ".venv/bin/python" else [str(Path(sys.executable).with_name(program))]
         ran = subprocess.run(
-            [*start, *rest], cwd=self.checkout, env={**self.environ, **variables}, capture_output=True, text=True,
+            [*start, *rest],
+            cwd=self.checkout,
+            env={**self.environ, **variables},
+            capture_output=True,
+            text=True,
             timeout=COMMAND_S_MAX,
-        )  # fmt: skip
+        )
         return Outcome(ran.returncode, ran.stdout + ran.stderr)
 
     def _invoke(self, words: list[str], variables: Mapping[str, str]) -> Outcome:
@@ -263,7 +267,7 @@ class World:
         else:
             is_ready, stops_by = None, signal.SIGTERM
         running = self._spawn(command, [sys.executable, "-m", "argosy.cli", *rest], {**variables, **settings}, stops_by)
-        ready = is_ready or (lambda: running.log.stat().st_size > 0)      # a worker prints what it does
+        ready = is_ready or (lambda: running.log.stat().st_size > 0)  # a worker prints what it does
 
         def look() -> bool:
             running.assert_alive()

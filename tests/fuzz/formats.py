@@ -34,9 +34,9 @@ from argosy.ipni.formats.keys import PrivateKey, PublicKey
 from argosy.ipni.formats.peer_record import PeerRecord
 from argosy.ipni.model import Peer
 
-MEMORY_FACTOR_MAX = 400         # a byte of JSON or CBOR can stand for an object of its own
+MEMORY_FACTOR_MAX = 400  # a byte of JSON or CBOR can stand for an object of its own
 MEMORY_FLOOR_BYTES = 2 << 20
-MEMORY_CHECKED_EVERY = 16       # tracing makes all slower
+MEMORY_CHECKED_EVERY = 16  # tracing makes all slower
 INPUT_BYTES_MAX = 8192
 
 Check = Callable[[bytes], None]
@@ -196,7 +196,7 @@ def _announce(is_json: bool) -> Check:
     def check(data: bytes) -> None:
         made = announce.decode(data, is_json)
         encode = announce.encode_json if is_json else announce.encode
-        if made.publisher.addresses:        # a publisher without an address can be read, and not written
+        if made.publisher.addresses:  # a publisher without an address can be read, and not written
             assert announce.decode(encode(made), is_json) == made
 
     return check

@@ -58,9 +58,14 @@ class Asking:
     def scattering(self, first: Mapping[str, tuple[str, ...]], others: Collection[str] = ()) -> Scattering[str]:
         deadline = self.clock.now() + DEADLINE_S
         return Scattering(
-            Scatter(first.items(), Others(others), deadline=deadline), (), self.ask, lambda _: (),
-            chooser=Chooser(GatewaySettings(), seeded_random(1)), teller=Teller(Metrics()), clock=self.clock,
-        )  # fmt: skip
+            Scatter(first.items(), Others(others), deadline=deadline),
+            (),
+            self.ask,
+            lambda _: (),
+            chooser=Chooser(GatewaySettings(), seeded_random(1)),
+            teller=Teller(Metrics()),
+            clock=self.clock,
+        )
 
 
 def test_the_whole_is_waited_for_and_each_step_can_be() -> None:

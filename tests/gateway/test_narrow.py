@@ -103,9 +103,7 @@ queries = st.recursive(
 def test_what_is_ruled_out_is_ruled_out_by_the_node_as_well(query: Query, is_archived: bool) -> None:
     names = Names(NAMES)
     for name in NAMES:
-        known = Repository(
-            name, repository_id(name), (RepositoryBranch("main"),), flags={"archived": is_archived}
-        )
+        known = Repository(name, repository_id(name), (RepositoryBranch("main"),), flags={"archived": is_archived})
         if names.ruled_out(query) & names.numbered([name]):
             assert for_repository(query, known) == FALSE
 

@@ -85,7 +85,7 @@ def test_routes_are_made_anew_only_when_leases_or_wishes_change() -> None:
     view.apply(LeaseChanged(lease("a", "y")), 0.0)
     second = router.routes()
     assert second.holders == {"a": ("y",)}
-    view.apply(LeaseGone(Unit("a"), 9), 0.0)            # of another epoch
+    view.apply(LeaseGone(Unit("a"), 9), 0.0)  # of another epoch
     assert router.routes() is second
     view.apply(LeaseGone(Unit("a"), 1), 0.0)
     assert router.routes().holders == {}

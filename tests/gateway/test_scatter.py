@@ -127,7 +127,7 @@ def test_the_late_one_may_win_after_all() -> None:
     made = machine(Map({"a": "xy"}), x="a")
     made.handle(None, 0.1)
     assert cancelled(made.handle(Answered(0), 0.11)) == [(1, Reason.OVERTAKEN)]
-    assert made.handle(Answered(1), 0.12) == []         # it was on its way already
+    assert made.handle(Answered(1), 0.12) == []  # it was on its way already
     assert taken(made) == {0: "a"}
 
 
@@ -156,7 +156,7 @@ def test_an_answer_that_has_all_of_an_earlier_one_and_more_replaces_it() -> None
 def test_an_answer_that_overlaps_is_not_taken_and_what_only_it_has_is_asked_for_again() -> None:
     made = machine(Map({"a": "xy", "b": "xy"}), x="abc")
     assert asked(made.handle(None, 0.1)) == [("y", "ab")]
-    assert made.handle(Answered(0, lacking("a")), 0.2) == []        # y is still asked for a
+    assert made.handle(Answered(0, lacking("a")), 0.2) == []  # y is still asked for a
     assert taken(made) == {0: "bc"}
     [again] = made.handle(Answered(1), 0.3)
     assert isinstance(again, Ask)

@@ -201,7 +201,7 @@ def test_a_node_that_refuses_is_replaced_by_a_replica() -> None:
             answer = await world.gateway.search(tree("needle"), Options())
             assert comparable(answer) == comparable(oracle(NAMES, "needle"))
             assert answer.is_complete
-        assert len(world.nodes["n1"].asked) <= 3            # then its breaker opened
+        assert len(world.nodes["n1"].asked) <= 3  # then its breaker opened
 
     fleet(main, cache_entries=0)
 
@@ -306,9 +306,7 @@ def test_a_busy_node_that_falls_silent_is_left_alone_before_deadlines_pass() -> 
     async def main(world: World) -> None:
         world.give("n1", "core").is_hanging = True
         world.give("n2", *[name for name in NAMES if name != "core"])
-        waiting = [
-            asyncio.ensure_future(world.gateway.search(tree(f"needle {i}"), Options())) for i in range(8)
-        ]
+        waiting = [asyncio.ensure_future(world.gateway.search(tree(f"needle {i}"), Options())) for i in range(8)]
         await world.clock.sleep(5.5)
         began = world.clock.now()
         answer = await world.gateway.search(tree("needle"), Options())
@@ -340,7 +338,7 @@ def test_queries_that_were_called_back_do_not_count_as_under_way() -> None:
         node = world.give("n1", *NAMES)
         node.is_hanging = True
         asking = [asyncio.ensure_future(world.gateway.search(tree(f"needle {i}"), Options())) for i in range(20)]
-        await world.clock.sleep(0.2)            # nobody waits longer for a turn
+        await world.clock.sleep(0.2)  # nobody waits longer for a turn
         for each in asking:
             each.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
@@ -411,7 +409,7 @@ def test_a_query_that_is_wrong_is_refused_and_no_node_is_blamed() -> None:
             raise Invalid("too complex")
 
         for node in world.nodes.values():
-            node.search = refuse            # type: ignore[method-assign]
+            node.search = refuse  # type: ignore[method-assign]
         for _ in range(5):
             with pytest.raises(Invalid, match="too complex"):
                 await world.gateway.search(tree("needle"), Options())
@@ -439,7 +437,7 @@ def test_first_results_come_before_the_slowest_node() -> None:
 
 def test_a_stream_tells_of_each_repository_once_and_then_all() -> None:
     async def main(world: World) -> None:
-        world.give("n1", *NAMES).delay_s = 0.6              # overtaken in part, answers in the end
+        world.give("n1", *NAMES).delay_s = 0.6  # overtaken in part, answers in the end
         world.give("n2", *NAMES[:3], replica=1)
         world.give("n3", *NAMES[:1], replica=2).delay_s = 3.0
         parts = [part async for part in world.gateway.stream(tree("needle"), Options(files_max=0))]
@@ -457,7 +455,7 @@ def test_a_stream_that_is_left_early_leaves_no_question_behind() -> None:
         stream = world.gateway.stream(tree("needle"), Options())
         part = await anext(stream)
         assert {file.repository for file in part.files} == set(NAMES[::2])
-        await stream.aclose()           # type: ignore[attr-defined]
+        await stream.aclose()  # type: ignore[attr-defined]
         assert world.nodes["n1"].cancelled == 1
         assert world.metrics.value(m.IN_FLIGHT) == 0
 
@@ -578,9 +576,7 @@ def _wanted(text: str) -> set[str]:
     return {name for name in NAMES if "anvil" in name} if "r:anvil" in text else set(NAMES)
 
 
-async def _asked(
-    world: World, text: str, options: Options, streams: bool
-) -> tuple[Answer | None, tuple[Missing, ...]]:
+async def _asked(world: World, text: str, options: Options, streams: bool) -> tuple[Answer | None, tuple[Missing, ...]]:
     """The answer, if there is one, and what is missing."""
     try:
         parts = (

@@ -76,7 +76,7 @@ async def test_whoever_comes_while_abandoned_work_ends_starts_anew() -> None:
     sharing, work = Sharing[int](), Work()
     [only] = await waiting(sharing, work, 1)
     only.cancel()
-    await asyncio.sleep(0)              # it has left, and the work has been told to end
+    await asyncio.sleep(0)  # it has left, and the work has been told to end
     second = asyncio.create_task(sharing.share("key", work.run))
     work.finish.set()
     assert await second == 2

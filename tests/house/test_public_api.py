@@ -15,8 +15,16 @@ ROOMS = sorted(p.parent.name for p in SOURCE.glob("*/__init__.py") if p.parent.n
 PUBLIC_NAMES_MAX = 40
 # What no room may load until somebody asks for it: stores, servers, and what is slow to import.
 EXTRAS = [
-    "redis", "grpc", "google.protobuf", "opentelemetry", "uvicorn", "starlette", "click", "rich", "prometheus_client",
-]  # fmt: skip
+    "redis",
+    "grpc",
+    "google.protobuf",
+    "opentelemetry",
+    "uvicorn",
+    "starlette",
+    "click",
+    "rich",
+    "prometheus_client",
+]
 
 
 def public(room: str) -> list[tuple[str, Any]]:

@@ -63,7 +63,7 @@ def offences(path: Path, tree: ast.Module) -> Iterator[str]:
     for line, module in imports(tree):
         if module.split(".")[0] in IMPURE - licensed or module == "urllib.request":
             yield f"{shown(path, line)} imports {module}"
-        is_door = path.name == "__init__.py"        # a room's door shows its service, and does nothing itself
+        is_door = path.name == "__init__.py"  # a room's door shows its service, and does nothing itself
         if module.startswith("argosy.") and is_badged_name(module) and not is_door:
             yield f"{shown(path, line)} imports {module}, which wears a badge"
     for node in ast.walk(tree):

@@ -24,9 +24,7 @@ ASSERTING = ("raises", "assert", "check", "verify", "expect", "warns")
 
 def places(pattern: re.Pattern[str], files: list[tuple[Path, str]]) -> list[str]:
     return [
-        shown(path, text.count("\n", 0, match.start()) + 1)
-        for path, text in files
-        for match in pattern.finditer(text)
+        shown(path, text.count("\n", 0, match.start()) + 1) for path, text in files for match in pattern.finditer(text)
     ]
 
 

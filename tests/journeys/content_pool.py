@@ -36,11 +36,11 @@ from tests.ipni.indexer.stage import ADDRESS, METADATA, key_of
 from tests.ipni.publish.serving import serving
 
 TOKEN = "the-admin-token"
-PATIENCE_S = 90.0                   # for what takes a second or two on an idle machine
+PATIENCE_S = 90.0  # for what takes a second or two on an idle machine
 POLL_S = 0.05
 CALL_S = 30.0
-CHUNK = 20                          # multihashes
-BATCH = 500                         # multihashes asked for at once
+CHUNK = 20  # multihashes
+BATCH = 500  # multihashes asked for at once
 
 _hosts = count(1)
 
@@ -88,9 +88,14 @@ class Member:
         section = {"indexer": "ipni_http", "assigner": "assigner", "gateway": "node"}[self.role]
         port = self.url.rpartition(":")[2] or "0"
         settings = {
-            "node_port": "0", **self.settings, f"{section}_host": self.host, f"{section}_port": port,
-            "node_data_dir": str(self.folder / self.name), "node_admin_token": TOKEN, "log_format": "json",
-        }  # fmt: skip
+            "node_port": "0",
+            **self.settings,
+            f"{section}_host": self.host,
+            f"{section}_port": port,
+            "node_data_dir": str(self.folder / self.name),
+            "node_admin_token": TOKEN,
+            "log_format": "json",
+        }
         kept = {key: value for key, value in os.environ.items() if not key.startswith("ARGOSY_")}
         ours = {f"ARGOSY_{key.upper()}": value for key, value in settings.items()}
         self._log_from = self.log.stat().st_size if self.log.exists() else 0
@@ -111,8 +116,10 @@ class Member:
 
     async def up(self) -> None:
         event, key = {
-            "indexer": ("indexer up", "find"), "assigner": ("assigner up", "url"), "gateway": ("node up", "address"),
-        }[self.role]  # fmt: skip
+            "indexer": ("indexer up", "find"),
+            "assigner": ("assigner up", "url"),
+            "gateway": ("node up", "address"),
+        }[self.role]
 
         def is_up() -> bool:
             assert self.process is not None
@@ -236,9 +243,12 @@ async def press() -> AsyncIterator[Press]:
 
 # A gateway that keeps nothing and waits for everybody: what it does not find was not there.
 GATEWAY = {
-    "content_watch_s": "0.1", "content_cache_entries": "0", "content_find_s": str(CALL_S),
-    "content_patience_min_s": str(CALL_S), "content_patience_max_s": str(CALL_S),
-}  # fmt: skip
+    "content_watch_s": "0.1",
+    "content_cache_entries": "0",
+    "content_find_s": str(CALL_S),
+    "content_patience_min_s": str(CALL_S),
+    "content_patience_max_s": str(CALL_S),
+}
 
 
 class Asker:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from argosy.base.clock import SystemClock
 from tests.journeys.content_pool import BATCH, Asker, Author
 
-PAUSE_S = 0.02          # between two rounds: whoever is watched needs the processor, too
+PAUSE_S = 0.02  # between two rounds: whoever is watched needs the processor, too
 
 
 class Watch:
@@ -51,9 +51,7 @@ class OrderWatch:
         self._asker = asker
         self._urls = urls
         self._places = {
-            chapter.late: (author.name, number)
-            for author in authors
-            for number, chapter in enumerate(author.chapters)
+            chapter.late: (author.name, number) for author in authors for number, chapter in enumerate(author.chapters)
         }
         self._answers: dict[str, tuple[set[bytes], set[bytes]]] = {}
         self.disorders: list[str] = []

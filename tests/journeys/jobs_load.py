@@ -26,9 +26,12 @@ RETRY = silo.RetryPolicy(retry_count=100, initial_interval_ms=50, max_interval_m
 
 # What a client meets while nodes come and go; all else is a fault.
 PASSING = {
-    grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.CANCELLED, grpc.StatusCode.FAILED_PRECONDITION,
-}  # fmt: skip
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+}
 
 
 class Cluster:
@@ -73,7 +76,7 @@ class Load:
         self.cluster = cluster
         self.auditor = Auditor()
         self.jobs = jobs
-        self.done: set[str] = set()             # a worker's report of success was acknowledged
+        self.done: set[str] = set()  # a worker's report of success was acknowledged
         self._tenants = tenants
         self._info: silo.GetClusterInfoResponse | None = None
         self._random = random.Random(7)
@@ -105,9 +108,13 @@ class Load:
     def _job(self, number: int) -> api.NewJob:
         limits = [silo.Limit(concurrency=silo.ConcurrencyLimit(key=LIMIT_KEY, max_concurrency=LIMIT))]
         return api.NewJob(
-            tenant=self._random.choice(self._tenants), id=f"job-{number}", task_group=GROUP, payload=b"x" * 100,
-            retry_policy=RETRY, limits=limits if number % 10 == 0 else [],
-        )  # fmt: skip
+            tenant=self._random.choice(self._tenants),
+            id=f"job-{number}",
+            task_group=GROUP,
+            payload=b"x" * 100,
+            retry_policy=RETRY,
+            limits=limits if number % 10 == 0 else [],
+        )
 
     async def _enqueue(self, jobs: list[api.NewJob]) -> None:
         while jobs:
@@ -176,15 +183,13 @@ class Load:
         for task, result in zip(tasks, answer.results, strict=True):
             if not result.HasField("error"):
                 self.done.add(task.job_id)
-            elif "lease not found" not in result.error.message:      # else it was heard before, or has run out
+            elif "lease not found" not in result.error.message:  # else it was heard before, or has run out
                 left.append(task)
         return left
 
     async def _status(self, job: str, found: dict[str, int]) -> None:
         tenant = self.auditor.acknowledged[job]
-        answer = await self._try(
-            self._place(tenant)[1], "GetJob", api.GetJobRequest(tenant=tenant, id=job), api.Job
-        )
+        answer = await self._try(self._place(tenant)[1], "GetJob", api.GetJobRequest(tenant=tenant, id=job), api.Job)
         if answer is not None:
             found[job] = answer.job.status
 

@@ -25,10 +25,10 @@ from tests.search.backends.repositories import Repo
 
 TOKEN = "open sesame"
 TTL_S, WINDOW_S = 3.0, 2.0
-PATIENCE_S = 90.0                       # for what takes a few seconds on an idle machine
-ANSWER_S = 30.0                         # no answer takes longer, whatever happens
+PATIENCE_S = 90.0  # for what takes a few seconds on an idle machine
+ANSWER_S = 30.0  # no answer takes longer, whatever happens
 CLI = ("-m", "argosy.cli")
-PAUSE_S = 0.03                          # between two questions of one client
+PAUSE_S = 0.03  # between two questions of one client
 SETTINGS = {
     "ownership_ttl_s": str(TTL_S),
     "ownership_renew_s": "0.7",
@@ -42,12 +42,12 @@ SETTINGS = {
     "gateway_cache_entries": "1024",
 }
 QUERIES = (
-    "anchor",                           # in every repository
-    "harbour-0[369]",                   # in a few
+    "anchor",  # in every repository
+    "harbour-0[369]",  # in a few
     "sym:moor lang:python",
     "file:log/ storm case:yes",
-    "repo:ship-1 anchor",               # most are ruled out by their names
-    "bosun or keel -file:md",           # not all that is found is shown
+    "repo:ship-1 anchor",  # most are ruled out by their names
+    "bosun or keel -file:md",  # not all that is found is shown
     "nowhere-to-be-found",
 )
 

@@ -29,9 +29,9 @@ from argosy.search.service import Shelf
 from argosy.search.settings import FetchSettings
 from argosy.search.skipping import Policy
 
-FILES_SHOWN = {"bosun or keel -file:md": 5}     # the others are shown whole
+FILES_SHOWN = {"bosun or keel -file:md": 5}  # the others are shown whole
 WHYS = {why.value for why in Shortfall}
-State = tuple[tuple[str, int, int], ...]        # repository, place in its history, which of its indexes there
+State = tuple[tuple[str, int, int], ...]  # repository, place in its history, which of its indexes there
 
 
 class Oracle:

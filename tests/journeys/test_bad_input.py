@@ -54,7 +54,7 @@ def refused() -> Iterator[dict[str, Refused]]:
         found = {}
         for scheme in ("redis", "etcd"):
             taken = stack.enter_context(socket.socket())
-            taken.bind(("127.0.0.1", 0))        # bound and not listening: refused at once, and nobody else's
+            taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once, and nobody else's
             port = taken.getsockname()[1]
             process = started(ownership_store=f"{scheme}://user:hush@127.0.0.1:{port}")
             stack.callback(process.communicate)

@@ -68,9 +68,15 @@ class Harbour:
 def harbour(tmp_path: Path) -> Iterator[Harbour]:
     made = Harbour(tmp_path)
     log = made.run(
-        "indexer", "serve", "--role", "indexer", node_port="0", ipni_http_port="0", node_admin_token=TOKEN,
+        "indexer",
+        "serve",
+        "--role",
+        "indexer",
+        node_port="0",
+        ipni_http_port="0",
+        node_admin_token=TOKEN,
         ipni_sync_allow_private="true",
-    )  # fmt: skip
+    )
     try:
         eventually(lambda: made.told(log, "node up") is not None, within_s=PATIENCE_S, what="the indexer is up")
         up = made.told(log, "indexer up")
@@ -112,7 +118,7 @@ def test_files_are_published_found_and_withdrawn_by_their_removal(harbour: Harbo
     harbour.processes[-1].send_signal(signal.SIGINT)
     assert harbour.processes[-1].wait(PATIENCE_S) == 0
 
-    (papers / "two").write_bytes(b"three")                  # the chain goes on where it ended
+    (papers / "two").write_bytes(b"three")  # the chain goes on where it ended
     publishing(harbour, papers)
     eventually(lambda: harbour.found(b"three"), within_s=PATIENCE_S, what="the new file is found")
     eventually(lambda: not harbour.found(b"two"), within_s=PATIENCE_S, what="the old one no more")
@@ -138,7 +144,7 @@ def test_an_indexer_is_steered_by_commands(harbour: Harbour, papers: Path) -> No
     assert harbour.command("allow", STRANGER, is_json=False).stdout == f"{STRANGER} is allowed\n"
     assert harbour.asked("reload") == {"done": "the indexer has read its policy again"}
     assert harbour.asked("syncs") == []
-    assert harbour.command("assigned").exit_code == 1       # there is no assigner
+    assert harbour.command("assigned").exit_code == 1  # there is no assigner
     publishing(harbour, papers)
     eventually(lambda: harbour.found(b"one"), within_s=PATIENCE_S, what="it is found")
     [provider] = harbour.asked("providers")

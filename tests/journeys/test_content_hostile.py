@@ -18,14 +18,16 @@ from tests.ipni.sync.liar import Liar, drip, hang_up, lying, pour, reply, silenc
 from tests.journeys.content_pool import Asker, Author, Member, asking, press, processes, until
 
 MIB = 1 << 20
-GROWTH_BYTES_MAX = 160 * MIB          # a single bomb has 256
+GROWTH_BYTES_MAX = 160 * MIB  # a single bomb has 256
 DEPTH_MAX = 60
 BLOCKS_MAX = 12
 GRACE_S = 2.0
 SETTINGS = {
-    "ipni_ads_depth_max": str(DEPTH_MAX), "ipni_entries_depth_max": str(BLOCKS_MAX), "ipni_sync_grace_s": str(GRACE_S),
+    "ipni_ads_depth_max": str(DEPTH_MAX),
+    "ipni_entries_depth_max": str(BLOCKS_MAX),
+    "ipni_sync_grace_s": str(GRACE_S),
     "ipni_tick_s": "3600",
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -233,14 +235,16 @@ async def nothing_unproven_counts(it: Scene, bad: "dict[Trick | None, Villain]")
 async def test_private_addresses_are_never_connected_to(tmp_path: Path) -> None:
     """Anyone can announce any address; by default the indexer does not go where only it can."""
     async with scene(tmp_path) as it, lying() as liar:
-        for number, address in enumerate((
-            liar.address,
-            f"/dns4/localhost/tcp/{liar.port}/http",
-            f"/ip6/::ffff:127.0.0.1/tcp/{liar.port}/http",
-            "/ip4/10.0.0.1/tcp/80/http",
-            "/ip4/169.254.169.254/tcp/80/http",
-            "/ip6/::1/tcp/80/http",
-        )):  # fmt: skip
+        for number, address in enumerate(
+            (
+                liar.address,
+                f"/dns4/localhost/tcp/{liar.port}/http",
+                f"/ip6/::ffff:127.0.0.1/tcp/{liar.port}/http",
+                "/ip4/10.0.0.1/tcp/80/http",
+                "/ip4/169.254.169.254/tcp/80/http",
+                "/ip6/::1/tcp/80/http",
+            )
+        ):
             villain = Villain(None, Chain(f"private{number}"), liar)
             villain.chain.add(b"c", hashes("c", 4))
             villain.serve()

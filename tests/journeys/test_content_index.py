@@ -32,8 +32,8 @@ from tests.journeys.content_pool import (
 from tests.journeys.content_watch import OrderWatch, Watch
 
 AUTHORS = 20
-SETTLED = 2             # chapters that are whole before anything happens
-HELD = 3                # the chapter whose second chunk nobody gets until it is released
+SETTLED = 2  # chapters that are whole before anything happens
+HELD = 3  # the chapter whose second chunk nobody gets until it is released
 CHAPTERS = 6
 REPLICATION = 2
 INDEXER = {
@@ -80,9 +80,13 @@ class Pool:
     async def start_assigner(self) -> None:
         if self.assigner is None:
             self.assigner = self._made(
-                "assigner", "assigner", assigner_pool_file=str(self.pool_file), assigner_poll_s="0.3",
-                assigner_watch_s="0.2", assigner_indexer_token=TOKEN,
-            )  # fmt: skip
+                "assigner",
+                "assigner",
+                assigner_pool_file=str(self.pool_file),
+                assigner_poll_s="0.3",
+                assigner_watch_s="0.2",
+                assigner_indexer_token=TOKEN,
+            )
         else:
             self.assigner.start()
         await self.assigner.up()
@@ -265,7 +269,7 @@ async def newcomers(pool: Pool) -> None:
     """An indexer that is added by editing the pool file takes the next publishers; nothing that was there moves."""
     before = {name: await pool.assigned(name) for name in "bcd"}
     await pool.start("e")
-    pool.write_pool(*"abcde")               # which the gateway reads, too
+    pool.write_pool(*"abcde")  # which the gateway reads, too
     assert pool.assigner is not None
     url = pool.assigner.url
 

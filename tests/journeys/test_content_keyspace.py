@@ -38,8 +38,9 @@ def up(harbour: Harbour, name: str, role: str, event: str, **settings: str) -> d
 
 def command(harbour: Harbour, *arguments: str) -> Result:
     environment = {
-        "ARGOSY_KEYSPACE_LAYOUT_FILE": str(harbour.folder / "layout.json"), "ARGOSY_KEYSPACE_TOKEN": TOKEN,
-    }  # fmt: skip
+        "ARGOSY_KEYSPACE_LAYOUT_FILE": str(harbour.folder / "layout.json"),
+        "ARGOSY_KEYSPACE_TOKEN": TOKEN,
+    }
     return CliRunner().invoke(root.cli, ["ipni", "layout", *arguments], env=environment)
 
 
@@ -54,9 +55,7 @@ def test_a_query_layer_answers_for_an_indexer_and_grows(harbour: Harbour) -> Non
     (harbour.folder / "layout.json").write_text(json.dumps({"version": 1, "replicas": 1, "nodes": nodes}))
     for name in "ab":
         up(harbour, name, "keyspace", "query node up", keyspace_node=name, keyspace_port=str(ports[name]))
-    indexer = up(
-        harbour, "indexer", "indexer", "indexer up", ipni_http_port="0", ipni_sync_allow_private="true"
-    )
+    indexer = up(harbour, "indexer", "indexer", "indexer up", ipni_http_port="0", ipni_sync_allow_private="true")
     harbour.find = indexer["find"]
     publishing(harbour, papers)
     eventually(lambda: all(map(harbour.found, contents)), within_s=PATIENCE_S, what="the indexer finds all")
@@ -82,6 +81,6 @@ def test_a_query_layer_answers_for_an_indexer_and_grows(harbour: Harbour) -> Non
 def _has_moved(harbour: Harbour) -> bool:
     shown = command(harbour, "show", "--json")
     if shown.exit_code != 0:
-        return False                    # somebody has not read the new version yet
+        return False  # somebody has not read the new version yet
     entries = [each["entries"] for each in json.loads(shown.stdout)["nodes"]]
     return len(entries) == 3 and sum(entries) == FILES and all(entries)

@@ -47,8 +47,9 @@ def test_files_are_found_by_content_as_commits_come_and_repositories_go(up: Up, 
     answer = up.find(str(ship.copy.path / "mast.py"))
     cid = answer.stdout.split()[1]
     assert answer.stdout.splitlines()[:2] == [
-        f"{ship.copy.path / 'mast.py'}  {cid}", f"  ship@{one[:12]}  {up.url}/ipfs/{cid}"
-    ]  # fmt: skip
+        f"{ship.copy.path / 'mast.py'}  {cid}",
+        f"  ship@{one[:12]}  {up.url}/ipfs/{cid}",
+    ]
     assert answer.exit_code == 0
     with urlopen(f"{up.url}/ipfs/{cid}", timeout=PATIENCE_S) as file:
         assert (file.read(), file.headers["x-argosy-file"]) == (b"mast = 1\n", "ship/mast.py")
@@ -68,7 +69,7 @@ def test_files_are_found_by_content_as_commits_come_and_repositories_go(up: Up, 
     with pytest.raises(HTTPError, match="404"):
         urlopen(f"{up.url}/ipfs/{cid}", timeout=PATIENCE_S)
 
-    up.stop(signal.SIGKILL)                                 # the chain and the index go on where they were
+    up.stop(signal.SIGKILL)  # the chain and the index go on where they were
     three = ship.push({"mast.py": b"mast = 3\n"})
     up.start(str(ship.path), str(boat.path))
     up.until_held(b"mast = 3\n", f"ship@{three}")

@@ -15,7 +15,7 @@ from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey
 
 TTL_S, WINDOW_S = 3.0, 3.0
-SLACK_S = 30.0            # of a busy machine; how fast it is on a quiet one, the bench says
+SLACK_S = 30.0  # of a busy machine; how fast it is on a quiet one, the bench says
 UNITS = [f"unit-{number:03}" for number in range(100)]
 
 
@@ -57,9 +57,7 @@ def holds_nothing(observer: NodeProcess, node: NodeProcess) -> bool:
 
 
 @pytest.mark.timeout(240)
-def test_no_instant_has_two_servers_of_one_unit_whatever_dies(
-    store: Valkey | Etcd, fleet: list[NodeProcess]
-) -> None:
+def test_no_instant_has_two_servers_of_one_unit_whatever_dies(store: Valkey | Etcd, fleet: list[NodeProcess]) -> None:
     killed, stopped, *others = fleet
     observer = others[0]
     eventually(lambda: all(node.address() for node in fleet), within_s=30, what="five nodes are up")

@@ -26,9 +26,15 @@ START_S, STOP_S = 60, 30
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[str], Node]]:
     settings = {
-        "jobs_url": f"file://{tmp_path}/jobs", "jobs_shards": "2", "jobs_grpc_port": "0", "jobs_with_tenants": "true",
-        "jobs_tokens": TOKEN, "jobs_tenant_keys": f"acme={ACME_KEY}", "node_port": "0", "log_format": "json",
-    }  # fmt: skip
+        "jobs_url": f"file://{tmp_path}/jobs",
+        "jobs_shards": "2",
+        "jobs_grpc_port": "0",
+        "jobs_with_tenants": "true",
+        "jobs_tokens": TOKEN,
+        "jobs_tenant_keys": f"acme={ACME_KEY}",
+        "node_port": "0",
+        "log_format": "json",
+    }
     started: list[Node] = []
 
     def begin(name: str) -> Node:

@@ -19,13 +19,13 @@ from tests.journeys.serving_log import intervals, overlaps
 from tests.servers.etcd import Etcd
 from tests.servers.s3 import S3
 
-JOBS = int(os.environ.get("ARGOSY_TEST_JOBS", "2000"))      # the long run is the same test with more
+JOBS = int(os.environ.get("ARGOSY_TEST_JOBS", "2000"))  # the long run is the same test with more
 TENANTS = [f"tenant-{number}" for number in range(20)]
 WORKERS = 3
 TTL_S = 3.0
 SHARDS = 4
 LOOK_S = 0.1
-PACE_S = max(0.05, 16 / (JOBS / BATCH))                 # about as long as the trouble lasts
+PACE_S = max(0.05, 16 / (JOBS / BATCH))  # about as long as the trouble lasts
 
 
 @pytest.fixture
@@ -45,12 +45,21 @@ class Fleet:
         self._folder = folder
         self.nodes: dict[str, Node] = {}
         self.settings = {
-            "ownership_store": etcd.url, "jobs_url": f"{s3.url}/jobs", "jobs_shards": str(SHARDS),
-            "jobs_with_tenants": "true", "jobs_grpc_port": "0", "jobs_ttl_s": str(TTL_S), "jobs_renew_s": "0.7",
-            "jobs_lease_ms": "6000", "jobs_store_s3_endpoint": s3.endpoint, "jobs_store_s3_access_key_id": "test-id",
-            "jobs_store_s3_secret_access_key": "test-secret", "node_port": "0", "log_format": "json",
+            "ownership_store": etcd.url,
+            "jobs_url": f"{s3.url}/jobs",
+            "jobs_shards": str(SHARDS),
+            "jobs_with_tenants": "true",
+            "jobs_grpc_port": "0",
+            "jobs_ttl_s": str(TTL_S),
+            "jobs_renew_s": "0.7",
+            "jobs_lease_ms": "6000",
+            "jobs_store_s3_endpoint": s3.endpoint,
+            "jobs_store_s3_access_key_id": "test-id",
+            "jobs_store_s3_secret_access_key": "test-secret",
+            "node_port": "0",
+            "log_format": "json",
             "log_level": "debug",
-        }  # fmt: skip
+        }
 
     def start(self, *names: str) -> None:
         for name in names:
@@ -137,7 +146,7 @@ async def split(cluster: Cluster, shard_id: str) -> None:
         owner = next((each for each in info.shard_owners if each.shard_id == shard_id), None)
         if not is_promised and owner is not None and owner.grpc_addr:
             request = silo.RequestSplitRequest(shard_id=shard_id, split_point=_middle(owner))
-            with suppress(cluster.Refused):             # it has moved
+            with suppress(cluster.Refused):  # it has moved
                 await cluster.call(owner.grpc_addr, "/silo.v1.Silo/RequestSplit", request, silo.RequestSplitResponse)
                 is_promised = True
         return owner is None
@@ -177,11 +186,11 @@ async def test_no_job_is_lost_doubled_or_over_its_limit_whatever_dies(fleet: Fle
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
         await cluster.close()
-    assert 0 < before_the_last < JOBS                   # the trouble did come while jobs came in
+    assert 0 < before_the_last < JOBS  # the trouble did come while jobs came in
     assert len(statuses) == JOBS
     assert set(statuses.values()) == {silo.JOB_STATUS_SUCCEEDED}
     assert load.auditor.twice_at_once() == []
     assert max(load.auditor.most_at_once().values()) <= LIMIT
     served = intervals([node.log for node in fleet.nodes.values()])
-    assert len(served) == SHARDS + 2                    # the parent of the split, too
-    assert overlaps(served) == []                       # OWN-1
+    assert len(served) == SHARDS + 2  # the parent of the split, too
+    assert overlaps(served) == []  # OWN-1

@@ -35,10 +35,15 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         (tmp_path / f"{name}.pem").write_bytes(certificate)
         (tmp_path / f"{name}.key").write_bytes(key)
     settings = {
-        "jobs_url": f"file://{tmp_path}/jobs", "jobs_shards": "1", "jobs_grpc_port": "0", "node_port": "0",
-        "log_format": "json", "jobs_tls_cert": f"{tmp_path}/server.pem", "jobs_tls_key": f"{tmp_path}/server.key",
+        "jobs_url": f"file://{tmp_path}/jobs",
+        "jobs_shards": "1",
+        "jobs_grpc_port": "0",
+        "node_port": "0",
+        "log_format": "json",
+        "jobs_tls_cert": f"{tmp_path}/server.pem",
+        "jobs_tls_key": f"{tmp_path}/server.key",
         "jobs_tls_client_ca": f"{tmp_path}/ca.pem",
-    }  # fmt: skip
+    }
     node = Node("guarded", tmp_path, settings)
     try:
         eventually(lambda: node.address() is not None, within_s=START_S, what="the broker is up")

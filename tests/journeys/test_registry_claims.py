@@ -16,7 +16,7 @@ from tests.servers.valkey import Valkey
 PROCESSES = 20
 JOBS = 2000
 ABANDONED = 0.2
-LEASE_MS = 500                  # what is abandoned is taken up again after this
+LEASE_MS = 500  # what is abandoned is taken up again after this
 ATTEMPTS_MAX = 100
 BATCH = 50
 SECONDS_MAX = 60.0

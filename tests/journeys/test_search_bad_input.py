@@ -18,7 +18,7 @@ from tests.servers.git_http import GitServer, git_server
 from tests.servers.valkey import Valkey
 
 MIB = 1 << 20
-PUBLIC = "127.0.0.2"                    # taken for an address of the open internet; this machine has no other
+PUBLIC = "127.0.0.2"  # taken for an address of the open internet; this machine has no other
 NODE = f"""
 from argosy.search.backends import remote
 remote.RemoteFetcher.__init__.__kwdefaults__["private"] = lambda number: number != "{PUBLIC}"

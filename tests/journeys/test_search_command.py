@@ -23,8 +23,8 @@ from argosy.cli.search_watching import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "argosy.cli", "search")
-START_S_MAX = 120.0             # until something is seen: loading, or compiling, on a machine that is busy
-END_S_MAX = 10.0                # from Ctrl-C to the end: it takes milliseconds, and the work it ends would take longer
+START_S_MAX = 120.0  # until something is seen: loading, or compiling, on a machine that is busy
+END_S_MAX = 10.0  # from Ctrl-C to the end: it takes milliseconds, and the work it ends would take longer
 MANY_FILES = 20_000
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -72,10 +72,11 @@ STATS = record(
 )
 INDEXED = record(
     {
-        **dict.fromkeys(["files", "text_bytes", "memory_bytes"], COUNT), "duration_s": NUMBER,
+        **dict.fromkeys(["files", "text_bytes", "memory_bytes"], COUNT),
+        "duration_s": NUMBER,
         "by_name_only": {"type": "object", "additionalProperties": COUNT},
     }
-)  # fmt: skip
+)
 BOUND = {"enum": ["index_match_limit", "total_match_limit", "wall_time_s", "files_max", "matches_max", "cancelled"]}
 ANSWER = record(
     {
@@ -126,7 +127,7 @@ class Terminal:
             if select.select([self._ours], [], [], left_s)[0]:
                 try:
                     self._seen += os.read(self._ours, 1 << 16)
-                except OSError:                         # the other side is closed
+                except OSError:  # the other side is closed
                     assert text is None, self._seen[-2000:]
                     break
         return self._seen.decode()
@@ -177,7 +178,7 @@ def test_on_a_terminal_there_are_headings_and_colours_and_nothing_hostile(tmp_pa
     with Terminal("needle or sym:^Shelf$", "src/argosy/search", str(tmp_path), "-C", "1", "--sort", "path") as terminal:
         shown = terminal.read_until(None, START_S_MAX)
         assert terminal.process.wait(END_S_MAX) == 0
-    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")         # the cursor is hidden no more
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")  # the cursor is hidden no more
     answer = shown.replace("\r", "")[shown.replace("\r", "").index("\x1b[35m/") :]
     assert "class \x1b[31m\x1b[1mShelf\x1b[0m:" in answer
     text = COLOURS.sub("", answer)
@@ -268,7 +269,7 @@ def test_a_folder_of_very_many_files_is_searched(tmp_path: Path) -> None:
         assert [file["path"] for file in files] == sorted(f"{folder.name}/7.txt" for folder in folders)
         assert figures["indexed"]["files"] == MANY_FILES
     finally:
-        for folder in folders:                          # pytest would keep them for two more runs
+        for folder in folders:  # pytest would keep them for two more runs
             for path in folder.iterdir():
                 path.unlink()
 

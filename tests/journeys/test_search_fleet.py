@@ -18,7 +18,7 @@ from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey
 
 SHIPS = 12
-DOUBLED = {f"ship-{number:02}" for number in range(4)}         # held by two nodes
+DOUBLED = {f"ship-{number:02}" for number in range(4)}  # held by two nodes
 
 
 @pytest.fixture(params=["valkey", "etcd"])
@@ -35,7 +35,7 @@ def world(store: Valkey | Etcd, tmp_path: Path) -> Iterator[World]:
         oracle.learn(name, repo.path)
     where = {"ownership_store": store.url}
     if isinstance(store, Valkey):
-        where["registry_url"] = store.url           # else a file that all of them read
+        where["registry_url"] = store.url  # else a file that all of them read
     with ExitStack() as stack, fleet_in(tmp_path, **where) as fleet:
         fleet.start(doors=2, nodes=3)
         for name, repo in repos.items():
@@ -66,7 +66,7 @@ def kill_a_node(world: World) -> None:
     held = fleet.held_by(killed)
     killed.kill()
     fleet.nodes.remove(killed)
-    fleet.member("node-1", "search")                # as a supervisor would
+    fleet.member("node-1", "search")  # as a supervisor would
     fleet.wait_settled("after kill -9")
     world.judged_served(but=held - DOUBLED)
     world.judged_whole()

@@ -15,7 +15,7 @@ from tests.servers.valkey import Valkey
 
 SHIPS = 6
 PINNED, GROWING = "ship-01", "ship-04"
-LOAD = 0.7                              # of its budget is what the first node holds at first
+LOAD = 0.7  # of its budget is what the first node holds at first
 
 
 @pytest.fixture

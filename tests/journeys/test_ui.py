@@ -30,9 +30,9 @@ SLOW = "github.com/big/slow"
 WIDE = {"width": 1280, "height": 900}
 LIGHT_TEXT, DARK_TEXT = "rgb(27, 33, 48)", "rgb(227, 231, 238)"
 NARROW = {"width": 390, "height": 844}
-expect.set_options(timeout=20_000)      # a page comes within 0.1 s on an idle machine
+expect.set_options(timeout=20_000)  # a page comes within 0.1 s on an idle machine
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")          # one browser for all
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one browser for all
 
 
 class Visit:
@@ -92,7 +92,7 @@ async def test_a_word_is_searched_narrowed_and_opened_at_its_line(browser: Brows
         await page.get_by_role("complementary").get_by_role("link", name="Python").click()
         await expect(page.get_by_label("Search code")).to_have_value("needle lang:Python")
         await page.get_by_role("complementary").get_by_role("link", name=HARBOUR).click()
-        await expect(page.locator("article.file")).to_have_count(2)       # its two branches
+        await expect(page.locator("article.file")).to_have_count(2)  # its two branches
         await page.locator("a.path", has_text="berths.py").first.click()
         await expect(page.locator(".picked")).to_contain_text("needle")
         await expect(page.locator(".source mark")).to_have_count(2)
@@ -218,9 +218,15 @@ async def test_hostile_names_and_contents_do_nothing(browser: Browser) -> None:
 
 async def test_a_narrow_page_never_scrolls_sideways(browser: Browser) -> None:
     pages = {
-        "home": "/", "results": "/search?q=needle&ctx=3", "file": BERTHS + "?q=needle", "folder": folder_url(HARBOUR),
-        "repos": "/repos", "fleet": "/fleet", "help": "/help", "listing": "/search?q=repo:.",
-    }  # fmt: skip
+        "home": "/",
+        "results": "/search?q=needle&ctx=3",
+        "file": BERTHS + "?q=needle",
+        "folder": folder_url(HARBOUR),
+        "repos": "/repos",
+        "fleet": "/fleet",
+        "help": "/help",
+        "listing": "/search?q=repo:.",
+    }
     widths = {}
     async with visit(browser, is_narrow=True) as found:
         for name, address in pages.items():
@@ -265,10 +271,18 @@ async def test_the_program_shows_a_folder_and_stops_while_pages_are_open(browser
     port = free_port()
     outside = {name: value for name, value in os.environ.items() if not name.startswith("ARGOSY_")}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "argosy.cli", "up", str(source), "--port", str(port),
-        env={**outside, "XDG_DATA_HOME": str(tmp_path / "data")}, cwd=tmp_path,
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "argosy.cli",
+        "up",
+        str(source),
+        "--port",
+        str(port),
+        env={**outside, "XDG_DATA_HOME": str(tmp_path / "data")},
+        cwd=tmp_path,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
     try:
         page = await browser.new_page(base_url=f"http://127.0.0.1:{port}")
         async with asyncio.timeout(60):

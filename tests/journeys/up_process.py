@@ -38,9 +38,12 @@ class Up:
         self.log.write_bytes(b"")
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ARGOSY_")}
         ours = {
-            "node_data_dir": str(self.folder / "data"), "log_format": "json", "node_id": "front",
-            "search_refresh_s": "1", **settings,
-        }  # fmt: skip
+            "node_data_dir": str(self.folder / "data"),
+            "log_format": "json",
+            "node_id": "front",
+            "search_refresh_s": "1",
+            **settings,
+        }
         environ = {**kept, **{f"ARGOSY_{name.upper()}": value for name, value in ours.items()}}
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", "argosy.cli", "up", "--port", "0", *words]

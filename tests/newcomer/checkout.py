@@ -17,9 +17,9 @@ from pathlib import Path
 from threading import Event
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"   # not of an environment
+PYTHON = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"  # not of an environment
 SET_UP = (PYTHON, "tools/setup_env.py", "run")
-COMMAND_S_MAX = 240.0           # the longest is a set-up on a busy machine
+COMMAND_S_MAX = 240.0  # the longest is a set-up on a busy machine
 STOP_S_MAX = 20.0
 LOOK_S = 0.05
 # What would lead a command away from the newcomer's home, or to this test's environment.
@@ -52,18 +52,29 @@ class Checkout:
     ) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end, with its output as text."""
         return subprocess.run(
-            [str(word) for word in command], cwd=cwd or self.folder, env=self.environment(**variables),
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S_MAX, check=False,
-        )  # fmt: skip
+            [str(word) for word in command],
+            cwd=cwd or self.folder,
+            env=self.environment(**variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S_MAX,
+            check=False,
+        )
 
     @contextmanager
     def start(self, *command: str | Path, log: Path, **variables: str) -> Iterator["subprocess.Popen[bytes]"]:
         """A command in a process group of its own, as a terminal has it; what is left of it at the end is killed."""
         with log.open("wb") as output:
             started = subprocess.Popen(
-                [str(word) for word in command], cwd=self.folder, env=self.environment(**variables),
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-            )  # fmt: skip
+                [str(word) for word in command],
+                cwd=self.folder,
+                env=self.environment(**variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
         try:
             yield started
         finally:
@@ -93,7 +104,7 @@ def clone(folder: Path, home: Path) -> Checkout:
         target = folder / compiled.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(compiled, target)
-        for source in compiled.parent.parent.glob("*.py"):      # compiled code belongs to a source's time of change
+        for source in compiled.parent.parent.glob("*.py"):  # compiled code belongs to a source's time of change
             shutil.copystat(source, folder / source.relative_to(ROOT))
     return Checkout(folder, home)
 

@@ -22,7 +22,7 @@ import argosy.app  # noqa: F401
 from argosy.cli.examples import EXAMPLES
 from argosy.cli.root import cli, command_tree
 
-TIMEOUT_S = 120            # of a command; on an idle machine none takes three seconds
+TIMEOUT_S = 120  # of a command; on an idle machine none takes three seconds
 # Where the first example is a long run, a server, or about files that are not here.
 CALLS = {
     "up": "argosy up no-such-directory",
@@ -56,7 +56,7 @@ def call(words: list[str]) -> dict[str, object]:
 
 
 def run(words: list[str], files: list[Path]) -> None:
-    signal.alarm(TIMEOUT_S)     # ends the process with a code that no command has
+    signal.alarm(TIMEOUT_S)  # ends the process with a code that no command has
     code = 99
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -69,7 +69,7 @@ class Terminal:
             return True
         try:
             data = os.read(self._master, READ_BYTES)
-        except OSError:         # Linux reports the end of a pseudo-terminal as an input/output error
+        except OSError:  # Linux reports the end of a pseudo-terminal as an input/output error
             return False
         self.raw += data
         self._stream.feed(data)

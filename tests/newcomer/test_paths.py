@@ -75,7 +75,12 @@ def test_the_launcher_does_not_import_from_the_working_directory(checkout: Check
 def test_the_package_is_found_in_every_locale(checkout: Checkout, locale: str) -> None:
     """Without PEP 538 and 540, so that the locale's own encoding is in force."""
     told = checkout.run(
-        checkout.folder / ".venv" / "bin" / "python", "-P", "-c", "import argosy; print(len(argosy.__path__))",
-        LC_ALL=locale, PYTHONCOERCECLOCALE="0", PYTHONUTF8="0",
-    )  # fmt: skip
+        checkout.folder / ".venv" / "bin" / "python",
+        "-P",
+        "-c",
+        "import argosy; print(len(argosy.__path__))",
+        LC_ALL=locale,
+        PYTHONCOERCECLOCALE="0",
+        PYTHONUTF8="0",
+    )
     assert (told.stdout, told.stderr) == ("1\n", "")

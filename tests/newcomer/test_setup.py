@@ -40,9 +40,15 @@ def test_when_uv_reaches_no_index_pip_is_tried_and_one_line_ends_it(checkout: Ch
     index = f"http://127.0.0.1:{free_port()}/simple"
     assert checkout.run(PYTHON, "-m", "pip", "install", "-q", "--target", folder / "boot", uv_pin()).returncode == 0
     told = checkout.run(
-        *SET_UP, folder, PIP_INDEX_URL=index, PIP_FIND_LINKS="", PIP_RETRIES="0",
-        UV_INDEX_URL=index, UV_HTTP_RETRIES="0", UV_CACHE_DIR=str(tmp_path / "cache"),
-    )  # fmt: skip
+        *SET_UP,
+        folder,
+        PIP_INDEX_URL=index,
+        PIP_FIND_LINKS="",
+        PIP_RETRIES="0",
+        UV_INDEX_URL=index,
+        UV_HTTP_RETRIES="0",
+        UV_CACHE_DIR=str(tmp_path / "cache"),
+    )
     assert told.returncode == 1
     assert "cannot install requirements/run.txt" in one_line(told.stderr)
     assert "trying pip" in told.stderr

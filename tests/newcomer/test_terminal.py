@@ -16,8 +16,8 @@ import pytest
 from tests.journeys.fleet import eventually
 from tests.newcomer.terminal import CTRL_C, Terminal, open_terminal
 
-READY_S_MAX = 120.0         # 2 s on an idle machine
-LINES_MAX = 10              # on the screen once it is ready
+READY_S_MAX = 120.0  # 2 s on an idle machine
+LINES_MAX = 10  # on the screen once it is ready
 COLUMNS = 120
 
 LOG_LINE = re.compile(r"\d{4}-\d\d-\d\dT|\b(info|warning|error) +[a-z.]+:|[a-z_]+=[^ ]")
@@ -38,9 +38,13 @@ def environ(home: Path, **settings: str) -> dict[str, str]:
     dropped = ("ARGOSY_", "NO_COLOR", "FORCE_COLOR", "LC_", "LANG", "COLUMNS", "LINES")
     mine = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     return {
-        **mine, "HOME": str(home), "XDG_DATA_HOME": str(home / "data"), "TERM": "xterm-256color", "LANG": "C.UTF-8",
+        **mine,
+        "HOME": str(home),
+        "XDG_DATA_HOME": str(home / "data"),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
         **settings,
-    }  # fmt: skip
+    }
 
 
 def command(*words: object) -> list[str]:

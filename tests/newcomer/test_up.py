@@ -61,7 +61,7 @@ def test_what_was_added_meanwhile_is_served_again_only_with_resume(home: Home) -
     named, added = home.folder_with("named", one="sail = 1"), home.folder_with("added", one="sail = 2")
     with home.up(named, "--port", "0", "--name", "ship") as session:
         session.wait_ready()
-        adding = home.run("repo", "add", added)      # finds the catalog of the one that runs
+        adding = home.run("repo", "add", added)  # finds the catalog of the one that runs
         assert adding.returncode == 0, adding.stderr
         assert session.url in adding.stderr
         eventually(lambda: session.search("sail") == (200, 2), within_s=PATIENCE_S, what="both are served")
@@ -103,7 +103,7 @@ def test_nodes_are_ready_when_a_search_is_complete_and_come_back_when_killed(hom
 
 def test_a_repository_that_cannot_be_fetched_is_reported_and_holds_nothing_up(home: Home) -> None:
     good = home.folder_with("good", one="sail = 1")
-    with socket.socket() as closed:                 # bound and not listening: connections are refused
+    with socket.socket() as closed:  # bound and not listening: connections are refused
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/owner/tool"
         with home.up(good, url, "--port", "0") as session:

@@ -92,9 +92,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def argosy(
-    bare: Path, *words: str, environment: dict[str, str], folder: Path
-) -> subprocess.CompletedProcess[str]:
+def argosy(bare: Path, *words: str, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
     command = [bare / "bin" / "argosy", *words]
     return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
 
@@ -161,7 +159,7 @@ def test_the_command_in_the_hint_installs_what_is_missing(
     subprocess.run(said[2], shell=True, check=True, capture_output=True, env=environment)
     try:
         second = argosy(bare, *words, environment=environment, folder=folder)
-    finally:                # the environment is bare again for the other tests
+    finally:  # the environment is bare again for the other tests
         remove = [bare / "bin" / "python", "-m", "pip", "uninstall", "-q", "-y", "redis", "hiredis"]
         subprocess.run(remove, check=True, capture_output=True, env=environment)
     assert second.returncode == 1

@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 from tests.journeys.fleet import eventually
 
-PATIENCE_S = 180.0       # a start takes 6 s on an idle machine
+PATIENCE_S = 180.0  # a start takes 6 s on an idle machine
 
 
 @dataclass

@@ -16,7 +16,7 @@ T = TypeVar("T")
 ME, OTHER = "n1", "n2"
 GIB = 1 << 30
 TIMING = PromiseTiming(ttl_s=30.0, renew_s=8.0, margin_s=3.0)
-VALID_S = TIMING.ttl_s - TIMING.margin_s        # how long a promise is believed after its request left
+VALID_S = TIMING.ttl_s - TIMING.margin_s  # how long a promise is believed after its request left
 
 
 class Dice:

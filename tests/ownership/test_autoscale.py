@@ -57,11 +57,11 @@ def test_five_auctions_without_a_winner_ask_for_a_node_even_when_they_were_quick
 
 def test_starved_units_ask_for_as_many_nodes_as_they_fill() -> None:
     watch = Watch(*(UnitSpec(f"u{i}", footprint_bytes=GIB) for i in range(3)), free_bytes=GIB)
-    assert watch.signal(1000.0).desired_nodes == 2 + 5              # 3 GiB at 70 % of 1 GiB each
+    assert watch.signal(1000.0).desired_nodes == 2 + 5  # 3 GiB at 70 % of 1 GiB each
 
 
 def test_a_backlog_of_open_units_asks_for_nodes() -> None:
-    most = BACKLOG_ROUNDS_MAX * 4 * 2                               # rounds, warming_max, nodes
+    most = BACKLOG_ROUNDS_MAX * 4 * 2  # rounds, warming_max, nodes
     assert Watch(*(f"u{i}" for i in range(most))).signal().desired_nodes == 2
     signal = Watch(*(f"u{i}" for i in range(most + 1))).signal()
     assert signal.desired_nodes == 3
@@ -74,7 +74,7 @@ def test_long_waits_for_a_holder_ask_for_a_node() -> None:
     signal = watch.signal(2 * WINDOW_S + 2)
     assert signal.desired_nodes == 3
     assert signal.claim_latency_s == 2 * WINDOW_S + 1
-    watch.tell(LeaseChanged(lease("a")), now=2 * WINDOW_S + 3)      # nobody waits any more
+    watch.tell(LeaseChanged(lease("a")), now=2 * WINDOW_S + 3)  # nobody waits any more
     assert watch.signal(2 * WINDOW_S + 4).desired_nodes == 2
 
 
@@ -82,7 +82,7 @@ def test_memory_in_use_asks_for_nodes_in_proportion() -> None:
     watch = Watch(nodes=4, held_bytes=90, free_bytes=10)
     signal = watch.signal()
     assert signal.memory_used == pytest.approx(0.9)
-    assert signal.desired_nodes == 6                                # 4 · 0.9 / 0.7
+    assert signal.desired_nodes == 6  # 4 · 0.9 / 0.7
     assert signal.reasons == ("90% of the fleet's memory is in use",)
     assert Watch(nodes=4, held_bytes=85, free_bytes=15).signal().desired_nodes == 4
     assert MEMORY_HIGH == 0.85
@@ -91,7 +91,7 @@ def test_memory_in_use_asks_for_nodes_in_proportion() -> None:
 def test_the_most_pressing_reason_decides_and_all_are_told() -> None:
     watch = Watch(UnitSpec("a", footprint_bytes=60), nodes=4, held_bytes=90, free_bytes=10)
     signal = watch.signal(1000.0)
-    assert len(signal.reasons) == 2                                 # one more for the unit, two for the memory
+    assert len(signal.reasons) == 2  # one more for the unit, two for the memory
     assert signal.desired_nodes == 6
 
 
@@ -126,7 +126,7 @@ def test_the_lightest_node_is_named() -> None:
 def test_nobody_is_named_when_the_others_would_be_too_full() -> None:
     watch = Watch(nodes=2, held_bytes=30, free_bytes=70)
     watch.signal(0.0)
-    assert watch.signal(CALM_S).drain_candidate is None             # 60 of the remaining 100
+    assert watch.signal(CALM_S).drain_candidate is None  # 60 of the remaining 100
 
 
 def test_the_last_node_is_never_named() -> None:
@@ -140,7 +140,7 @@ def test_a_node_is_removable_only_when_it_is_no_member_and_holds_nothing() -> No
     watch = Watch("a")
     watch.tell(LeaseChanged(lease("a", node="n1")))
     assert watch.signal().removable_nodes == ()
-    watch.tell(MemberGone("n1"))                                    # drains
+    watch.tell(MemberGone("n1"))  # drains
     assert watch.signal().removable_nodes == ()
     watch.tell(LeaseGone(A, 1))
     assert watch.signal().removable_nodes == ("n1",)

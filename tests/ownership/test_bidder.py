@@ -75,8 +75,8 @@ def test_a_running_auction_is_joined_at_once_and_before_any_is_opened() -> None:
 def test_there_is_one_bid_at_a_time() -> None:
     bench = BidderBench("a", "b")
     bench.bid()
-    assert bench.bids(None, 2.0) == []                              # on its way
-    assert bench.bids(BidAnswered(A, PLACED), 3.0) == []            # pending
+    assert bench.bids(None, 2.0) == []  # on its way
+    assert bench.bids(BidAnswered(A, PLACED), 3.0) == []  # pending
     assert bench.bids(AuctionOpened(auction("b")), 4.0) == []
     assert bench.bids(AuctionClosed(A, 1, None), 5.0) == [B]
 
@@ -187,7 +187,7 @@ def test_an_answer_that_was_lost_leads_to_another_try_later() -> None:
     assert bench.bids(BidMissed(A), 1.0) == []
     again = bench.machine.deadline()
     assert 1.0 < again <= 1.1
-    bench.tell(None, again)                                         # the jitter begins anew
+    bench.tell(None, again)  # the jitter begins anew
     assert bench.bids(None, again + 0.2) == [A]
 
 
@@ -283,8 +283,24 @@ def test_what_failed_or_was_given_up_is_not_bid_for_until_its_time(event: Warmin
     assert bench.bids(None, 22.5) == [A]
 
 
-KINDS = ("pass", "measure", "full", "placed", "refused", "shut", "missed", "opened", "closed", "won", "gone", "spoilt",
-         "lost", "back", "snapshot", "catalog")
+KINDS = (
+    "pass",
+    "measure",
+    "full",
+    "placed",
+    "refused",
+    "shut",
+    "missed",
+    "opened",
+    "closed",
+    "won",
+    "gone",
+    "spoilt",
+    "lost",
+    "back",
+    "snapshot",
+    "catalog",
+)
 STEPS = st.lists(st.tuples(st.floats(0, 20), st.sampled_from(KINDS), st.sampled_from(["a", "b"])), max_size=40)
 
 
@@ -330,7 +346,7 @@ def test_whatever_happens_it_bids_for_one_thing_at_a_time_and_never_spins(
             bids = of_kind(effects, PlaceBid)
             assert len(bids) <= 1
             if bids:
-                assert asked is None                        # OWN-3, as far as this node can tell
+                assert asked is None  # OWN-3, as far as this node can tell
                 asked = bids[0].unit
             deadline = bench.machine.deadline()
             if deadline is None or deadline > now:

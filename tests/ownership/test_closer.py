@@ -112,7 +112,7 @@ def test_a_late_answer_does_not_make_it_forget_the_next_auction() -> None:
     bench.tell(BidAnswered(A, FULL), 1.0)
     bench.tell(AuctionClosed(A, 1, None), 1.1)
     bench.tell(AuctionOpened(auction("a", id=2)), 1.2)
-    bench.tell(ClosingAnswered(A, NO_WINNER), 1.3)                  # about the first
+    bench.tell(ClosingAnswered(A, NO_WINNER), 1.3)  # about the first
     assert bench.tell(None, 63.0) == [CloseAuction(A)]
 
 
@@ -122,7 +122,7 @@ def test_the_next_auction_that_fills_while_an_answer_is_on_its_way_is_closed_aft
     bench.tell(AuctionClosed(A, 1, None), 1.1)
     bench.tell(AuctionOpened(auction("a", id=2)), 1.2)
     assert bench.tell(BidAnswered(A, FULL), 1.25) == []
-    assert bench.machine.deadline() is None                         # nothing to do until the answer
+    assert bench.machine.deadline() is None  # nothing to do until the answer
     assert bench.tell(ClosingAnswered(A, NO_WINNER), 1.3) == [CloseAuction(A)]
 
 
@@ -142,7 +142,7 @@ def test_one_node_closes_no_faster_than_its_rate() -> None:
     instants = [at for at, _ in done]
     assert len({effect for _, effect in done}) == 10
     for start in instants:
-        assert sum(start <= at < start + 1.0 for at in instants) <= 2 + 2       # saved up, and the rate
+        assert sum(start <= at < start + 1.0 for at in instants) <= 2 + 2  # saved up, and the rate
     assert instants[-1] >= (10 - 2) / 2.0
 
 

@@ -84,7 +84,7 @@ async def test_a_user_who_may_touch_our_prefix_only_is_enough_and_a_restart_forg
     assert isinstance(await anext(facts), Snapshot)
     lease = await store.claim(session, Unit("u"))
     assert await anext(facts) == LeaseChanged(lease)
-    guarded.restart()       # etcd keeps its simple tokens in memory
+    guarded.restart()  # etcd keeps its simple tokens in memory
     gone = asyncio.create_task(cast(Any, anext(facts)))
     async with asyncio.timeout(PATIENCE_S):
         while not gone.done():
@@ -134,7 +134,7 @@ async def test_a_cluster_never_reached_that_refuses_is_not_waited_for_to_the_end
 
 
 async def test_an_endpoint_that_may_still_answer_is_given_its_time() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:      # takes connections and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
         url = f"etcd://127.0.0.1:{free_ports(1)[0]},127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unavailable, match=r"could be reached within 1\.5 s"):
             await EtcdClient.open(EtcdUrl.parse(url), connect_timeout_s=1.5)
@@ -148,14 +148,14 @@ async def test_a_program_that_starts_says_that_etcd_refuses() -> None:
         assert program.stderr is not None
         line = await asyncio.wait_for(program.stderr.readline(), PATIENCE_S)
         assert f"etcd at {url}/ refuses the connection" in line.decode()
-        assert program.returncode is None           # it tries again before it gives up
+        assert program.returncode is None  # it tries again before it gives up
     finally:
         program.kill()
         await program.communicate()
 
 
 async def test_a_dead_endpoint_is_passed_over_and_a_dying_one_is_left() -> None:
-    with Etcd() as one, Etcd() as two:      # two strangers, so each shows by its keys that it was asked
+    with Etcd() as one, Etcd() as two:  # two strangers, so each shows by its keys that it was asked
         dead = free_ports(1)[0]
         client = await connected(f"etcd://127.0.0.1:{dead},{one.endpoint},{two.endpoint}")
         await client.put(b"k", b"first")

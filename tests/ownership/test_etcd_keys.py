@@ -39,8 +39,15 @@ def test_the_urls_prefix_comes_first() -> None:
 def test_every_kind_of_key_is_documented() -> None:
     unit = Unit("u")
     spelt = {
-        KEYS.meta, KEYS.grace, KEYS.max_bids, KEYS.lease(unit), KEYS.auction(unit), KEYS.bid(unit, "n"),
-        KEYS.pending("n"), KEYS.session(Role.MEMBER, "n"), KEYS.session(Role.HOLDER, "n"),
-    }  # fmt: skip
+        KEYS.meta,
+        KEYS.grace,
+        KEYS.max_bids,
+        KEYS.lease(unit),
+        KEYS.auction(unit),
+        KEYS.bid(unit, "n"),
+        KEYS.pending("n"),
+        KEYS.session(Role.MEMBER, "n"),
+        KEYS.session(Role.HOLDER, "n"),
+    }
     assert {doc.name.split("/")[0] for doc in KEY_DOCS} == {KEYS.split(key)[0] for key in spelt}
     assert len(KEY_DOCS) == len(spelt)

@@ -22,8 +22,12 @@ def write_program(path: Path, version: str) -> Path:
 def test_a_program_that_does_not_run_is_named_with_a_remedy() -> None:
     done = subprocess.run(
         [sys.executable, "tools/etcd.py"],
-        cwd=ROOT, env={**os.environ, etcd.VARIABLE: "/no/such/program"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, etcd.VARIABLE: "/no/such/program"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("no etcd: /no/such/program does not run")
     assert "install etcd 3.6 or newer and name the program in $ARGOSY_TEST_ETCD" in done.stderr

@@ -255,7 +255,7 @@ async def test_the_next_best_wins_when_the_winner_dies_while_the_auction_is_clos
     store = await opening()
     best = await holder(store, "best")
     await bid(store, best, free_bytes=9, max_bids=2)
-    for node, free_bytes in (("next", 5), ("third", 1)):        # one more than it takes, so it stays full
+    for node, free_bytes in (("next", 5), ("third", 1)):  # one more than it takes, so it stays full
         await bid(store, await holder(store, node), free_bytes=free_bytes)
     settle = store._closing._settle
 
@@ -280,7 +280,7 @@ async def test_a_new_store_grants_nothing_until_the_grace_is_over(opening: Openi
     with pytest.raises(Throttled) as caught:
         await store.claim(session, UNIT)
     assert 0 < caught.value.retry_after_s <= 2.0
-    again = await opening(CLAIMED, grace_s=0.7)     # remembers, and starts no grace of its own
+    again = await opening(CLAIMED, grace_s=0.7)  # remembers, and starts no grace of its own
 
     async def claimed() -> bool:
         try:

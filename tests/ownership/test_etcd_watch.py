@@ -19,7 +19,7 @@ from tests.servers.etcd import Etcd
 
 SPACE = Space("shards", is_auctioned=False)
 PATIENCE_S = 20.0
-MISSED = 1500           # more than the 1000 revisions that etcd sends in one reply while a watcher catches up
+MISSED = 1500  # more than the 1000 revisions that etcd sends in one reply while a watcher catches up
 
 
 class GatedClock(SystemClock):
@@ -68,9 +68,7 @@ def etcd() -> Iterator[Etcd]:
 
 async def opened(etcd: Etcd, clock: SystemClock | None = None, namespace: str = "test") -> EtcdStore:
     clock = clock or SystemClock()
-    return await EtcdStore.open(
-        etcd.url, SPACE, clock=clock, random=system_random(), grace_s=0.0, namespace=namespace
-    )
+    return await EtcdStore.open(etcd.url, SPACE, clock=clock, random=system_random(), grace_s=0.0, namespace=namespace)
 
 
 @asynccontextmanager
@@ -135,7 +133,7 @@ async def test_a_transaction_of_many_keys_is_told_whole_after_a_crash(etcd: Etcd
         etcd.start()
         await until_up(writer)
         leases = [await writer.claim(holder, unit) for unit in units]
-        await writer.end_session(holder)        # all leases fall in one revision
+        await writer.end_session(holder)  # all leases fall in one revision
         clock.gate.set()
         await listener.hears(lambda facts: len(facts) >= 601)
         granted = [fact.lease for fact in listener.facts if isinstance(fact, LeaseChanged)]
@@ -205,7 +203,7 @@ async def test_closing_the_store_ends_its_watch_with_unavailable_not_with_cancel
     facts = cast(Any, store.watch())
     assert isinstance(await anext(facts), Snapshot)
     waiting = asyncio.create_task(anext(facts))
-    await store.sessions()      # by now the watch has had a turn
+    await store.sessions()  # by now the watch has had a turn
     await store.close()
     with pytest.raises(Unavailable, match="closed"):
         await asyncio.wait_for(waiting, PATIENCE_S)

@@ -49,7 +49,7 @@ def test_a_grant_on_the_watch_is_served_at_once() -> None:
 def test_nothing_is_held_at_the_very_instant_the_promise_ends() -> None:
     keeper = keeping(A)
     assert keeper.holds(A, VALID_S - 1e-6)
-    assert not keeper.holds(A, VALID_S)     # even before the machine is told that time has passed
+    assert not keeper.holds(A, VALID_S)  # even before the machine is told that time has passed
 
 
 def test_when_renewal_fails_all_units_pause_at_once() -> None:
@@ -64,7 +64,7 @@ def test_when_renewal_fails_all_units_pause_at_once() -> None:
 
 def test_the_keeper_wakes_to_pause() -> None:
     keeper = keeping(A)
-    keeper.handle(None, TIMING.renew_s)             # the renewal's answer never comes
+    keeper.handle(None, TIMING.renew_s)  # the renewal's answer never comes
     assert keeper.deadline() == VALID_S
     keeper.handle(None, VALID_S)
     assert keeper.deadline() is None
@@ -155,7 +155,7 @@ def test_what_is_leaving_is_never_served_again_under_its_epoch() -> None:
     keeper = keeping(A)
     assert keeper.stop_serving(A) == [ServingStopped(A, 1)]
     assert not keeper.holds(A, 1.0)
-    assert A in keeper.holdings                     # the store has not been told yet
+    assert A in keeper.holdings  # the store has not been told yet
     assert serving_changes(keeper.handle(LeaseChanged(lease(A, state=LeaseState.DRAINING)), 2.0)) == []
     assert serving_changes(keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(A, 1)})), 8.1)) == []
     assert not keeper.holds(A, 8.1)
@@ -209,7 +209,7 @@ def histories(draw: st.DrawFn) -> list[tuple[float, str, Unit, float]]:
 @given(histories())
 def test_no_unit_is_ever_served_without_a_valid_promise(history: list[tuple[float, str, Unit, float]]) -> None:
     keeper, now, epoch, runs = Keeper(TIMING, Dice()), 0.0, 0, 0
-    confirmed_at = float("-inf")                    # when the latest confirmed request of this session left
+    confirmed_at = float("-inf")  # when the latest confirmed request of this session left
     served: dict[Unit, int] = {}
     keeper.promise.want(now)
     for span, kind, unit, ago in history:
@@ -242,7 +242,7 @@ def test_no_unit_is_ever_served_without_a_valid_promise(history: list[tuple[floa
         _balance(served, keeper.handle(event, now))
         for each in (A, B):
             assert keeper.holds(each, now) == (each in served)
-            assert not keeper.holds(each, confirmed_at + VALID_S + 1e-9)    # OWN-4
+            assert not keeper.holds(each, confirmed_at + VALID_S + 1e-9)  # OWN-4
             assert each not in served or (each in keeper.holdings and not keeper.holdings[each].is_leaving)
 
 

@@ -45,7 +45,7 @@ def test_a_unit_is_let_go_once() -> None:
     bench = LeaverBench("a")
     bench.machine.let_go(A)
     assert bench.machine.let_go(A) == []
-    assert bench.machine.let_go(B) == []                        # never held
+    assert bench.machine.let_go(B) == []  # never held
 
 
 def test_a_release_without_an_answer_is_repeated_until_the_lease_is_gone() -> None:

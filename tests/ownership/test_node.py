@@ -261,11 +261,11 @@ def test_a_draining_node_is_not_woken_by_wishes_it_no_longer_has(placement: str)
     node = Node("a", "b", placement=placement)
     node.grant("b", 0.0)
     node.tell(MemoryMeasured(GIB), 0.0)
-    assert node.machine.deadline() <= 0.2                           # about to bid, or to claim
+    assert node.machine.deadline() <= 0.2  # about to bid, or to claim
     node.tell(DrainRequested(), 0.05)
     node.grant("b", 0.05, state=DRAINING)
     wakes = list(islice(_wakes(node.machine, 0.05, until=120.0), 1000))
-    assert len(wakes) < 120 * 2 + 40                                # sweeps and catalog, a few renewals
+    assert len(wakes) < 120 * 2 + 40  # sweeps and catalog, a few renewals
 
 
 def _wakes(machine: NodeMachine, now: float, *, until: float) -> Iterator[float]:
@@ -277,8 +277,25 @@ def _wakes(machine: NodeMachine, now: float, *, until: float) -> Iterator[float]
             machine.handle(SessionRenewed(renewal.session, now, None), now)
 
 
-KINDS = ("win", "ready", "drain_other", "gone", "spoil", "end", "open", "measure", "snapshot", "auction", "close",
-         "placed", "missed", "drain", "unwish", "wish", "join")
+KINDS = (
+    "win",
+    "ready",
+    "drain_other",
+    "gone",
+    "spoil",
+    "end",
+    "open",
+    "measure",
+    "snapshot",
+    "auction",
+    "close",
+    "placed",
+    "missed",
+    "drain",
+    "unwish",
+    "wish",
+    "join",
+)
 STEPS = st.lists(st.tuples(st.floats(0, 9), st.sampled_from(KINDS), st.integers(-1, 1)), max_size=30)
 
 

@@ -27,7 +27,11 @@ async def test_memory_is_a_store_of_its_own_each_time() -> None:
 
 @pytest.mark.parametrize(
     ("url", "hint"),
-    [("reddis://host", "did you mean redis://?"), ("valky://host", "did you mean valkey://?"), ("etc://host", "etcd://")],
+    [
+        ("reddis://host", "did you mean redis://?"),
+        ("valky://host", "did you mean valkey://?"),
+        ("etc://host", "etcd://"),
+    ],
 )
 async def test_an_unknown_scheme_is_refused_with_a_hint(url: str, hint: str) -> None:
     with pytest.raises(Invalid) as refusal:

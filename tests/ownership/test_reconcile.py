@@ -97,10 +97,10 @@ def test_a_unit_known_to_be_held_costs_no_call() -> None:
     bench.tell(LeaseChanged(lease("a", node=OTHER)), 0.0)
     bench.tell(MemberChanged(member(ME)), 0.0)
     assert bench.wait(0.0, until=20.0) == []
-    assert bench.machine.deadline() is not None              # and yet it keeps looking
+    assert bench.machine.deadline() is not None  # and yet it keeps looking
     bench.confirm(20.0)
     bench.tell(LeaseGone(A, 1), 20.0)
-    assert bench.claims(None, 20.2) == ["a"]                 # not a whole retry later
+    assert bench.claims(None, 20.2) == ["a"]  # not a whole retry later
 
 
 def test_a_store_that_asks_for_patience_gets_it() -> None:
@@ -128,7 +128,7 @@ def test_old_owners_wait_a_little_and_then_leave() -> None:
     assert bench.machine.due_to_leave(5.9) == []
     assert bench.machine.deadline() == 6.0
     assert set(bench.machine.due_to_leave(6.0)) == theirs
-    assert bench.machine.due_to_leave(6.0) == []             # said once
+    assert bench.machine.due_to_leave(6.0) == []  # said once
 
 
 def test_a_unit_wanted_again_in_time_stays() -> None:
@@ -146,7 +146,7 @@ def test_no_more_claims_are_under_way_than_the_bound() -> None:
     bench.tell(MemberChanged(member(ME)), 0.0)
     first = bench.claims(None, 1.0)
     assert len(first) == CLAIMS_MAX
-    assert bench.machine.deadline() is None                  # an answer wakes it, not time
+    assert bench.machine.deadline() is None  # an answer wakes it, not time
     assert len(bench.claims(ClaimAnswered(Unit(first[0]), None), 1.5)) == 1
 
 

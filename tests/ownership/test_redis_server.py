@@ -94,7 +94,7 @@ async def whole_life(store: RedisStore) -> None:
 
 
 async def test_no_command_looks_through_all_keys(opened: Opened, server: Valkey) -> None:
-    """"This avoids using `KEYS` and is efficient for moderate cluster sizes." """
+    """ "This avoids using `KEYS` and is efficient for moderate cluster sizes." """
     seen: list[str] = []
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"MONITOR\r\n")
@@ -129,7 +129,7 @@ async def test_every_key_is_declared_and_all_keys_of_a_space_share_one_hash_tag(
 
 
 async def test_a_pushed_threshold_is_published(opened: Opened, admin: Redis) -> None:
-    """"Controller updates `cluster:config:max_bids` in Redis and publishes `max_bids_changed` with the new value." """
+    """ "Controller updates `cluster:config:max_bids` in Redis and publishes `max_bids_changed` with the new value." """
     store = await opened(AUCTIONED)
     async with admin.pubsub(ignore_subscribe_messages=True) as listener:
         await listener.subscribe("{argosy:repos}:max_bids_changed")
@@ -144,7 +144,7 @@ async def test_a_pushed_threshold_is_published(opened: Opened, admin: Redis) -> 
 
 
 async def test_the_heartbeats_are_a_sorted_set_that_is_trimmed_and_counted(opened: Opened, admin: Redis) -> None:
-    """"Each indexer periodically runs: `ZADD cluster:indexers <unix_ts> <node_id>`" """
+    """ "Each indexer periodically runs: `ZADD cluster:indexers <unix_ts> <node_id>`" """
     store = await opened(AUCTIONED)
     await member(store, "alive")
     await member(store, "dying", ttl_s=0.1)
@@ -232,7 +232,7 @@ async def granted(store: RedisStore, session: Session) -> Lease | None:
 
 @pytest.mark.parametrize("server", [True], indirect=True, ids=["durable"])
 async def test_a_restart_that_remembers_brings_a_grace_and_keeps_leases(opened: Opened, server: Valkey) -> None:
-    """"Redis restart between bid and evaluation": bids, leases and sessions stand; only new grants wait."""
+    """ "Redis restart between bid and evaluation": bids, leases and sessions stand; only new grants wait."""
     store = await opened(AUCTIONED, grace_s=GRACE_S)
     first, second = await holder(store, "n1"), await holder(store, "n2")
     await bid(store, first, UNIT, max_bids=1)
@@ -397,9 +397,7 @@ async def test_a_url_that_is_none_is_refused() -> None:
         await RedisStore.open("redis://host:port/0", CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
 
 
-async def test_calls_to_a_server_that_died_are_unavailable_and_work_again_later(
-    opened: Opened, server: Valkey
-) -> None:
+async def test_calls_to_a_server_that_died_are_unavailable_and_work_again_later(opened: Opened, server: Valkey) -> None:
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     server.kill()
@@ -430,7 +428,7 @@ async def test_a_server_that_stands_still_is_unavailable_after_a_bounded_time(
 async def test_a_mark_nobody_cleared_binds_its_node_only_for_the_window_and_a_while(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """"pending markers (per-holder keys) expire after the auction window plus a small buffer" """
+    """ "pending markers (per-holder keys) expire after the auction window plus a small buffer" """
     monkeypatch.setattr(redis_backend, "PENDING_BUFFER_S", 0.2)
     store = await opened(AUCTIONED)
     session = await holder(store, "n1")

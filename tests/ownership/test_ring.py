@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from argosy.base.errors import Invalid
 from argosy.ownership.ring import VNODES_MAX, Ring, moves
 
-PINNED = ["n2", "n2", "n2", "n3", "n3", "n3", "n1", "n3", "n2", "n3", "n1", "n3"]    # of the first dozen keys
+PINNED = ["n2", "n2", "n2", "n3", "n3", "n3", "n1", "n3", "n2", "n3", "n1", "n3"]  # of the first dozen keys
 KEYS = [f"shard-{i}" for i in range(200)]
 
 names = st.text(st.characters(categories=["L", "N", "P"], codec="utf-8"), min_size=1, max_size=12)

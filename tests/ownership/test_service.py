@@ -31,11 +31,11 @@ async def test_two_nodes_share_units_by_their_memory(world: World) -> None:
     world.wish(*REPOS, footprint_bytes=100 * MIB)
     world.start("big", budget_bytes=2000 * MIB, warm_s=0.0)
     world.start("small", budget_bytes=1000 * MIB, warm_s=0.0)
-    assert await world.until(world.all_ready) < 30.0                # far less than one window: auctions fill
+    assert await world.until(world.all_ready) < 30.0  # far less than one window: auctions fill
     shares = Counter(world.ready().values())
     assert shares["big"] > shares["small"] > 0
     left = [shelf.free_bytes() for shelf in world.shelves.values()]
-    assert abs(left[0] - left[1]) <= 300 * MIB                      # both end about as full
+    assert abs(left[0] - left[1]) <= 300 * MIB  # both end about as full
     assert never_two_at_once(world, *REPOS)
 
 
@@ -209,11 +209,11 @@ async def test_a_drained_node_stops_only_when_its_successor_is_ready(world: Worl
     assert world.ready() == dict.fromkeys("abc", "new")
     for name in "abc":
         (_, stopped_at, _), (started_at, _, _) = world.spans(name)
-        assert 0 <= started_at - stopped_at < 0.1                   # the gap is one message, not one warming
+        assert 0 <= started_at - stopped_at < 0.1  # the gap is one message, not one warming
         heir = next(at for at, fact in world.facts if _is_ready_heir(fact, name))
         assert heir <= stopped_at
     assert {info.node for info in await world.store.sessions()} == {"new"}
-    assert world.shelves["new"].warmed == ["a", "b", "c"]           # once each: nothing is built twice
+    assert world.shelves["new"].warmed == ["a", "b", "c"]  # once each: nothing is built twice
 
 
 def _is_ready_heir(fact: object, name: str) -> bool:
@@ -264,7 +264,7 @@ async def test_a_node_that_never_reached_its_store_can_be_drained(world: World) 
 async def test_a_node_leaves_only_when_both_its_sessions_have_ended(world: World) -> None:
     node = world.start("n1")
     await world.until(node.is_ready)
-    world.links["n1"].failures["end_session"] = 1            # membership takes a second try, the empty holder none
+    world.links["n1"].failures["end_session"] = 1  # membership takes a second try, the empty holder none
     await node.drain()
     assert await world.store.sessions() == []
 
@@ -272,7 +272,7 @@ async def test_a_node_leaves_only_when_both_its_sessions_have_ended(world: World
 @in_virtual_time()
 async def test_an_announcement_that_took_a_second_try_does_not_undo_a_newer_one(world: World) -> None:
     node = world.start("n1")
-    world.links["n1"].failures["announce"] = 1               # "not bidding yet", just before memory is measured
+    world.links["n1"].failures["announce"] = 1  # "not bidding yet", just before memory is measured
     await world.pass_time(5.0)
     assert world.links["n1"].calls["announce"] >= 3
     assert [member.is_bidding for member in node.members()] == [True]
@@ -317,7 +317,7 @@ async def test_when_the_primary_dies_its_unit_goes_on_at_the_replica(world: Worl
     await world.crash(primary)
     lost_at = await world.until(lambda: world.holder("a") is None)
     back_at = await world.until(lambda: world.ready().get("a") == replica)
-    assert back_at - lost_at < 5.0                                  # nothing had to be warmed
+    assert back_at - lost_at < 5.0  # nothing had to be warmed
     assert world.shelves[replica].warmed == ["a"]
     assert world.shelves[replica].dropped == []
 

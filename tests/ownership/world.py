@@ -18,7 +18,7 @@ from argosy.sim.clocks import SimClock
 from argosy.sim.loop import SimLoop, run
 
 MIB = 1 << 20
-PATIENCE_S = 600.0          # of virtual time
+PATIENCE_S = 600.0  # of virtual time
 
 
 class Shelf:
@@ -70,8 +70,8 @@ class Link:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.is_cut = False
-        self.broken: set[str] = set()           # calls that fail although the link is not cut
-        self.failures: Counter[str] = Counter() # how many of the next calls fail
+        self.broken: set[str] = set()  # calls that fail although the link is not cut
+        self.failures: Counter[str] = Counter()  # how many of the next calls fail
         self.calls: Counter[str] = Counter()
 
     @property
@@ -128,9 +128,16 @@ class World:
         link = self.links[node_id] = Link(self.store)
         self.metrics[node_id] = Metrics()
         node = self.nodes[node_id] = OwnershipNode(
-            link, self.wishes, shelf, shelf,
-            node_id=node_id, address=f"http://{node_id}", settings=self.settings, clock=self.clock,
-            random=seeded_random(f"{node_id}{len(self.tasks)}"), metrics=self.metrics[node_id],
+            link,
+            self.wishes,
+            shelf,
+            shelf,
+            node_id=node_id,
+            address=f"http://{node_id}",
+            settings=self.settings,
+            clock=self.clock,
+            random=seeded_random(f"{node_id}{len(self.tasks)}"),
+            metrics=self.metrics[node_id],
         )
         node.observers.append(lambda change: self.serving.append((self.clock.now(), node_id, change)))
         self.tasks[node_id] = asyncio.ensure_future(node.run())

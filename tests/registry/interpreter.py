@@ -56,7 +56,7 @@ class State:
 
     rows: dict[str, dict[tuple[str, ...], Any]] = field(default_factory=dict)
     logs: dict[str, Log] = field(default_factory=dict)
-    counters: dict[str, tuple[int, int | None]] = field(default_factory=dict)     # value, and when it ends
+    counters: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # value, and when it ends
     changes: list[Change] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
 

@@ -24,7 +24,7 @@ def claimed(store: Interpreter, worker: str = "w1", **given: object) -> ControlJ
 
 
 def test_a_claim_returns_the_job_as_it_now_is() -> None:
-    """"Fixed job_dequeue() to properly fetch the updated job after transaction" """
+    """ "Fixed job_dequeue() to properly fetch the updated job after transaction" """
     store = Interpreter()
     queue(store, "j")
     job = claimed(store)
@@ -239,9 +239,7 @@ def test_all_jobs_are_listed_not_only_the_queue() -> None:
     assert len(store.run(jobs.listed(limit=1))) == 1
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"priority": 1001}, {"max_attempts": 0}, {"max_attempts": 101}, {"not_before": -1}]
-)
+@pytest.mark.parametrize("wrong", [{"priority": 1001}, {"max_attempts": 0}, {"max_attempts": 101}, {"not_before": -1}])
 def test_bad_input_is_refused(wrong: dict[str, object]) -> None:
     store = Interpreter()
     with pytest.raises(Invalid):

@@ -29,16 +29,31 @@ def test_what_belongs_to_no_table_is_the_rest() -> None:
 
 
 def test_the_documents_estimate_stands_beside_what_was_measured() -> None:
-    """"tasks … ~500 bytes/task", and "1000 × 50 bytes" for its index."""
+    """ "tasks … ~500 bytes/task", and "1000 × 50 bytes" for its index."""
     assert TABLES[0].estimated_bytes == 1000 * 500 + 1000 * 50
 
 
 def test_the_documents_own_lines_add_up_to_more_than_it_says() -> None:
-    """"Total: ~2.8 MB": its lines are 3.35 MB, with 1000 runs of each canary."""
-    rows = {"tasks": 1000, "node_settings_version": 50, "aliases": 50, "sessions": 100, "idempotency_cache": 500,
-            "jobs": 100, "leader_lease": 1, "canaries": 10, "canary_runs": 10_000, "cdc_cursors": 10, "tenant_map": 100,
-            "rollover_policies": 20, "search_ui_config": 10, "admin_sessions": 50, "ratelimit": 1000,
-            "search_ui_scoped_key": 10, "search_ui_scoped_key_observed": 50}  # fmt: skip
+    """ "Total: ~2.8 MB": its lines are 3.35 MB, with 1000 runs of each canary."""
+    rows = {
+        "tasks": 1000,
+        "node_settings_version": 50,
+        "aliases": 50,
+        "sessions": 100,
+        "idempotency_cache": 500,
+        "jobs": 100,
+        "leader_lease": 1,
+        "canaries": 10,
+        "canary_runs": 10_000,
+        "cdc_cursors": 10,
+        "tenant_map": 100,
+        "rollover_policies": 20,
+        "search_ui_config": 10,
+        "admin_sessions": 50,
+        "ratelimit": 1000,
+        "search_ui_scoped_key": 10,
+        "search_ui_scoped_key_observed": 50,
+    }
     assert rows.keys() == ESTIMATES.keys()
     assert sum(ESTIMATES[name].total_bytes * count for name, count in rows.items()) == pytest.approx(3.35e6, rel=0.01)
 
@@ -56,7 +71,7 @@ def test_a_total_above_its_budget_is_not_ok() -> None:
 
 
 def test_the_advice_is_to_be_woken_at_four_fifths_of_the_limit() -> None:
-    """"Alert: When memory exceeds 80% of maxmemory"."""
+    """ "Alert: When memory exceeds 80% of maxmemory"."""
     told = advice(replace(ACCOUNTING, maxmemory_bytes=200_000_000))
     assert "alert when used_memory passes 160 MB, 80% of maxmemory" in told
     assert "takes 0.2%" in told
@@ -70,8 +85,13 @@ def test_machines_are_told_the_same() -> None:
     told = as_json(ACCOUNTING)
     assert (told["total_bytes"], told["budget_bytes"], told["ok"]) == (500_000, 1_000_000, True)
     assert told["tables"][0] == {  # type: ignore[index]
-        "table": "tasks", "rows": 1000, "bytes": 340_000, "bytes_per_row": 340.0, "document_bytes": 550_000, "ok": True,
-    }  # fmt: skip
+        "table": "tasks",
+        "rows": 1000,
+        "bytes": 340_000,
+        "bytes_per_row": 340.0,
+        "document_bytes": 550_000,
+        "ok": True,
+    }
 
 
 # -- the measurement ------------------------------------------------------------------------------------------
@@ -105,7 +125,7 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_representative_registry_is_within_its_budget(found_by_runs: dict[int, Accounting]) -> None:
-    """"Redis memory accounting validated against representative load"."""
+    """ "Redis memory accounting validated against representative load"."""
     for runs, budget in memory.TOTAL_MAX_BYTES.items():
         found = found_by_runs[runs]
         assert found.total_bytes <= budget

@@ -71,7 +71,7 @@ def stored(path: Path, sql: str) -> list[Any]:
 
 async def test_rows_written_before_a_column_existed_take_its_default(tmp_path: Path) -> None:
     await with_an_old_ship(tmp_path / "r.db")
-    for _ in range(2):          # the second time there is nothing left to do
+    for _ in range(2):  # the second time there is nothing left to do
         async with opened(tmp_path / "r.db", tables=[NEW], version=1, migrations=[TO_NEW]) as store:
             found, by_flag = await store.run(asked(Get(NEW, ("argo",)), Find(NEW, "flag", ("it's ours",))))
             assert found == Ship("argo", 50, version=1)

@@ -22,7 +22,7 @@ async def test_the_program_opens_a_registry_and_claims_a_job(tmp_path: Path, mon
     await FunctionType(code, names)()
     store = names["store"]
     try:
-        assert names["job"] is None                             # nothing has been queued in a new registry
+        assert names["job"] is None  # nothing has been queued in a new registry
         await store.run(jobs.enqueue("nightly", "rebuild", {}))
         assert (await store.run(names["jobs"].claim("worker-1", lease_ms=30_000))).job_id == "nightly"
     finally:

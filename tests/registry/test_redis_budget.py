@@ -13,14 +13,14 @@ from argosy.registry.program import Commit, Transaction, Write
 from argosy.registry.representative import representative
 from tests.servers.valkey import Valkey
 
-ROW_CEILINGS = {                # bytes per row, with its share of the indexes, as MEMORY USAGE has them
+ROW_CEILINGS = {  # bytes per row, with its share of the indexes, as MEMORY USAGE has them
     "tasks": 350,
     "sessions": 350,
     "idempotency_cache": 200,
     "canary_runs": 40,
     "ratelimit": 140,
 }
-TOTAL_CEILINGS = {100: 1_000_000, 1000: 1_200_000}      # by runs per canary: what `used_memory` grows by
+TOTAL_CEILINGS = {100: 1_000_000, 1000: 1_200_000}  # by runs per canary: what `used_memory` grows by
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +51,11 @@ async def used(admin: Redis) -> int:
 
 @pytest.mark.parametrize("runs", TOTAL_CEILINGS)
 async def test_the_representative_registry_is_within_its_budget(server: Valkey, runs: int) -> None:
-    """"Redis memory accounting validated against representative load" """
+    """ "Redis memory accounting validated against representative load" """
     admin: Redis = Redis.from_url(server.url, single_connection_client=True)
     seconds, _ = await admin.time()
     writes = list(representative(seconds * 1000, runs_per_canary=runs))
-    await fill(server.url, writes)      # once for nothing, so that scripts and buffers are not counted
+    await fill(server.url, writes)  # once for nothing, so that scripts and buffers are not counted
     await admin.flushall()
     before = await used(admin)
     await fill(server.url, writes)

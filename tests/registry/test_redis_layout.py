@@ -140,8 +140,12 @@ def test_members_sort_as_keys_do() -> None:
 
 def test_names_that_would_be_ambiguous_are_spelled_out() -> None:
     assert [spelled(part) for part in ("_index", "a:b", "100%", "a_b", "plain")] == [
-        "%5Findex", "a%3Ab", "100%25", "a_b", "plain",
-    ]  # fmt: skip
+        "%5Findex",
+        "a%3Ab",
+        "100%25",
+        "a_b",
+        "plain",
+    ]
 
 
 @pytest.mark.parametrize("name", ["", "_meta", "tasks:x", "tasks", "ratelimit:adminlogin:backoff:x", "x" * 2000])
@@ -153,9 +157,17 @@ def test_logs_and_counters_stay_clear_of_the_tables(name: str) -> None:
 def test_field_names_of_stored_rows_do_not_change_unnoticed() -> None:
     """A registry that was written with other names could not be read: a change here needs a migration step."""
     assert list(field_names(TASKS).items()) == [
-        ("task_uid", "t"), ("created_at", "c"), ("status", "s"), ("node_tasks", "n"), ("node_errors", "no"),
-        ("index_uid", "i"), ("task_type", "ta"), ("error", "e"), ("started_at", "st"), ("finished_at", "f"),
-    ]  # fmt: skip
+        ("task_uid", "t"),
+        ("created_at", "c"),
+        ("status", "s"),
+        ("node_tasks", "n"),
+        ("node_errors", "no"),
+        ("index_uid", "i"),
+        ("task_type", "ta"),
+        ("error", "e"),
+        ("started_at", "st"),
+        ("finished_at", "f"),
+    ]
     for table in TABLES:
         names = field_names(table)
         assert len({*names.values(), "v"}) == len(names) + 1, table.name
@@ -191,8 +203,13 @@ async def test_long_columns_lie_apart_and_the_row_stays_a_listpack(store: RedisR
 async def test_a_row_does_not_repeat_its_key_and_has_a_field_per_column(store: RedisRegistry, admin: Redis) -> None:
     await store.run(written(Put(TASKS, task(1))))
     assert await admin.hgetall(f"{TAG}tasks:t00001") == {
-        b"v": b"1", b"t": b"1", b"c": b"1", b"s": b"succeeded", b"n.node-1": b"7", b"i": b"docs",
-    }  # fmt: skip
+        b"v": b"1",
+        b"t": b"1",
+        b"c": b"1",
+        b"s": b"succeeded",
+        b"n.node-1": b"7",
+        b"i": b"docs",
+    }
 
 
 async def test_maps_of_texts_keep_what_is_no_text(store: RedisRegistry) -> None:
@@ -332,7 +349,7 @@ async def whole_life(store: RedisRegistry, admin: Redis) -> None:
 
 
 async def test_no_command_looks_through_all_keys(store: RedisRegistry, admin: Redis, server: Valkey) -> None:
-    """"`miroir:tasks:_index` pattern for list endpoints (no SCAN)" """
+    """ "`miroir:tasks:_index` pattern for list endpoints (no SCAN)" """
     seen: set[str] = set()
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"MONITOR\r\n")
@@ -373,4 +390,3 @@ async def test_counters_are_listed_under_their_own_names(store: RedisRegistry, n
     assert items == [name]
     await store.run(written(DropCounter(name)))
     assert [kind async for kind, _ in store.dump() if kind == "counter"] == []
-

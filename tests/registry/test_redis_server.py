@@ -222,7 +222,7 @@ async def test_a_program_that_always_loses_gives_up(
 
 @durable
 async def test_what_was_acknowledged_is_there_after_a_restart(opened: Open, server: Valkey) -> None:
-    """"Integration test for pod restart simulation" """
+    """ "Integration test for pod restart simulation" """
     store = await opened(server.url)
     for n in range(20):
         await store.run(jobs.enqueue(f"j{n}", "t", {}))

@@ -293,6 +293,7 @@ async def test_updates_of_read_rows_leave_table_and_indexes_in_step(balls: list[
 
 def _changed(ball: Ball) -> Any:
     """Reads a row and writes it anew, as operations do."""
+
     def program() -> Any:
         (known,) = yield (Get(BALLS, (ball.name,)),)
         done = yield from iter(committed(Put(BALLS, replace(ball, version=known.version if known else 0))))

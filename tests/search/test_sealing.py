@@ -26,10 +26,17 @@ SEALED = Options(sealed=True)
 TEXT = "class Größe:\r\n    def needle(self):\r\n        return 'nädel needle needle'\n\nneedle"
 lines = st.sampled_from(
     [
-        "needle", "nädel needle, needle", "", "\r", "\t€ needle", "class Needle:", "    def needle(self):", "x" * 90,
+        "needle",
+        "nädel needle, needle",
+        "",
+        "\r",
+        "\t€ needle",
+        "class Needle:",
+        "    def needle(self):",
+        "x" * 90,
         "needle" * 9,
     ]
-)  # fmt: skip
+)
 
 
 def one_by_one(index: Index, query: str, options: Options) -> Sequence[FileMatch]:

@@ -69,7 +69,7 @@ def without_time(answer: Answer) -> Answer:
 def test_threads_change_nothing_but_the_time(
     indexes: list[Index], text: str, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "ALONE_BYTES", 0)      # whatever the size, the work is shared out
+    monkeypatch.setattr(service, "ALONE_BYTES", 0)  # whatever the size, the work is shared out
     answers = []
     for threads in (1, 2, 3):
         shelf = Shelf(indexes, threads=threads, clock=SetClock())
@@ -292,7 +292,7 @@ async def test_a_brief_search_needs_no_thread(indexes: list[Index], monkeypatch:
     expected = shelf.search_now(parse("needle launch").query, Options())
     monkeypatch.setattr(service.asyncio, "to_thread", None)
     assert await shelf.search(parse("needle launch").query, Options()) == expected
-    for text in ("ne.dle", "in", "needle or launch", "sym:launch"):         # nobody knows how long these take
+    for text in ("ne.dle", "in", "needle or launch", "sym:launch"):  # nobody knows how long these take
         with pytest.raises(TypeError, match="not callable"):
             await shelf.search(parse(text).query, Options())
     shelf.close()

@@ -14,9 +14,16 @@ HOST = "127.0.0.1"
 LIFE = timedelta(hours=1)
 _CRITICAL = (x509.BasicConstraints, x509.KeyUsage)
 _CA_USAGE = x509.KeyUsage(
-    key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
-    data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
-)  # fmt: skip
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:

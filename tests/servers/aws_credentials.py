@@ -24,7 +24,7 @@ class CredentialsServer(ThreadingHTTPServer):
     def __init__(self, keys: S3Keys) -> None:
         super().__init__((HOST, 0), _Handler)
         self.keys = keys
-        self.requests: list[tuple[str, str]] = []       # paths and what was shown as authorization
+        self.requests: list[tuple[str, str]] = []  # paths and what was shown as authorization
 
     @property
     def url(self) -> str:
@@ -47,9 +47,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         keys = self.server.keys
         found = {
-            "Code": "Success", "AccessKeyId": keys.access_key_id, "SecretAccessKey": keys.secret_access_key,
-            "Token": keys.session_token, "Expiration": _expiration(),
-        }  # fmt: skip
+            "Code": "Success",
+            "AccessKeyId": keys.access_key_id,
+            "SecretAccessKey": keys.secret_access_key,
+            "Token": keys.session_token,
+            "Expiration": _expiration(),
+        }
         self._answer(json.dumps(found), "application/json")
 
     def _answer(self, text: str, kind: str) -> None:

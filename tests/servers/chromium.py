@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from playwright.async_api import Browser, async_playwright
 from tools.chromium import find_chromium
 
-START_MS_MAX = 60_000       # 0.3 s on an idle machine
+START_MS_MAX = 60_000  # 0.3 s on an idle machine
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

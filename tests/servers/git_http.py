@@ -13,20 +13,20 @@ from urllib.parse import urlsplit
 
 from tests.search.backends.repositories import Repo
 
-HUNG_S_MAX = 60.0                   # a request that is left hanging ends with the server, or after this
+HUNG_S_MAX = 60.0  # a request that is left hanging ends with the server, or after this
 
 
 @dataclass
 class Moods:
     """How the server behaves; paths are the first step of the URL, as in `/app.git/info/refs`."""
 
-    passwords: dict[str, str] = field(default_factory=dict)     # path: the only user:password let in
-    redirects: dict[str, str] = field(default_factory=dict)     # path: the address that takes its place
-    statuses: dict[str, int] = field(default_factory=dict)      # path: the status of every answer
-    cut_bytes: int = 0                                          # answers to POST end after so many
-    echoes: bool = False                                        # tells what it was sent, in an error
-    hangs: bool = False                                         # takes requests and never answers
-    asked: list[tuple[str, str, str]] = field(default_factory=list)     # method, path and authorization of each request
+    passwords: dict[str, str] = field(default_factory=dict)  # path: the only user:password let in
+    redirects: dict[str, str] = field(default_factory=dict)  # path: the address that takes its place
+    statuses: dict[str, int] = field(default_factory=dict)  # path: the status of every answer
+    cut_bytes: int = 0  # answers to POST end after so many
+    echoes: bool = False  # tells what it was sent, in an error
+    hangs: bool = False  # takes requests and never answers
+    asked: list[tuple[str, str, str]] = field(default_factory=list)  # method, path and authorization of each request
     was_asked: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
 

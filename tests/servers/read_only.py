@@ -45,7 +45,7 @@ def install(prefix: Path, *, with_kernels: bool) -> Path:
     (site / "dependencies.pth").write_text(f"{ours}\n")
     # The environment's own link to the source tree comes after, and the copy is found first.
     launcher = prefix / "bin" / "argosy"
-    launcher.write_text(f"#!/bin/sh\nexec {prefix}/bin/python -m argosy.cli \"$@\"\n")
+    launcher.write_text(f'#!/bin/sh\nexec {prefix}/bin/python -m argosy.cli "$@"\n')
     launcher.chmod(0o755)
     return prefix / "bin" / "python"
 

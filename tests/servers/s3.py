@@ -50,7 +50,7 @@ class S3(Server):
 class GuardedS3(S3):
     """It checks signatures and rights; one role may do everything, and `assume_role` gives its credentials."""
 
-    OPEN_CALLS = 4      # without keys: the bucket is created, then the role, its policy, its credentials
+    OPEN_CALLS = 4  # without keys: the bucket is created, then the role, its policy, its credentials
 
     def assume_role(self) -> S3Keys:
         iam, sts = self._client("iam"), self._client("sts")

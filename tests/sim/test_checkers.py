@@ -87,7 +87,7 @@ def test_serving_one_after_the_other_is_lawful(serving: ServingStage) -> None:
     serving.now = 5.0
     serving.checker.tapped(Served("a", "renew", (session("a"),), frozenset()))
     serving.checker.changed("a", serving.clock, ServingExtended(14.0))
-    serving.now = 15.0      # its word is over, though it never said so: it may stand still
+    serving.now = 15.0  # its word is over, though it never said so: it may stand still
     serving.checker.saw(LeaseGone(U, 1))
     serving.grant("b", 2)
     serving.start("b", 2, 24.0)
@@ -123,7 +123,7 @@ def test_a_slow_clock_serves_too_long_and_breaks_own_4(serving: ServingStage) ->
 def test_a_word_given_for_longer_than_the_session_stands_breaks_own_4(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.now = 3.0
-    serving.start("a", 1, 3.0 + TTL_S)      # counted from the reply's arrival
+    serving.start("a", 1, 3.0 + TTL_S)  # counted from the reply's arrival
     assert serving.found() == ["OWN-4"]
 
 
@@ -321,7 +321,7 @@ def test_units_that_go_where_the_ring_wishes_are_lawful() -> None:
         checker.saw(LeaseChanged(lease(owner, 1, Unit(name))))
     stage.now = 15.0
     checker.saw(MemberGone("c"))
-    stage.now = 30.0     # 15 s after the change, a message of the time before may still arrive
+    stage.now = 30.0  # 15 s after the change, a message of the time before may still arrive
     name = next(name for name in NAMES if ring.owner(name) == "c")
     checker.saw(LeaseChanged(lease("c", 2, Unit(name))))
     assert stage.found() == []
@@ -441,7 +441,7 @@ def test_a_node_may_not_answer_from_what_it_knows_to_be_damaged_until_it_is_made
 
 def test_memory_may_be_exceeded_by_the_last_index_and_by_no_other() -> None:
     watched = Watched()
-    watched.put("v", 95)                                     # 105 of 100: now somebody must go
+    watched.put("v", 95)  # 105 of 100: now somebody must go
     assert watched.findings.violations == []
     watched.put("w", 1, given_up=("v",))
     assert watched.findings.violations == []

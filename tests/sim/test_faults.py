@@ -40,7 +40,15 @@ def test_every_fault_is_over_at_the_horizon() -> None:
 def test_all_kinds_of_faults_are_drawn_in_order_of_time() -> None:
     schedule = draw(4, 200)
     assert {type(fault).__name__ for fault in schedule} == {
-        "ClockSkew", "Crash", "Drain", "Join", "Lag", "Outage", "Partition", "Pause", "SlowLink",
-    }  # fmt: skip
+        "ClockSkew",
+        "Crash",
+        "Drain",
+        "Join",
+        "Lag",
+        "Outage",
+        "Partition",
+        "Pause",
+        "SlowLink",
+    }
     assert [fault.at for fault in schedule] == sorted(fault.at for fault in schedule)
     assert sum(isinstance(fault, Join) for fault in schedule) == 1

@@ -15,7 +15,7 @@ import pytest
 import argosy
 
 MUTANTS = sorted((Path(__file__).parent / "mutants").glob("*.patch"))
-SEEDS_MAX = 150             # most are caught by the first few; a patch may say with which to begin
+SEEDS_MAX = 150  # most are caught by the first few; a patch may say with which to begin
 
 HUNT = """
 import sys
@@ -77,6 +77,16 @@ def test_a_planted_bug_is_caught(patch: Path, tmp_path: Path) -> None:
 
 def test_there_is_a_mutant_for_every_invariant() -> None:
     assert {_expected(patch) for patch in MUTANTS} >= {
-        "OWN-1", "OWN-2", "OWN-3", "OWN-4", "OWN-5", "OWN-6", "NODE-1", "NODE-2", "LIVE",
-        "JOB-1", "JOB-2", "JOB-3",
-    }  # fmt: skip
+        "OWN-1",
+        "OWN-2",
+        "OWN-3",
+        "OWN-4",
+        "OWN-5",
+        "OWN-6",
+        "NODE-1",
+        "NODE-2",
+        "LIVE",
+        "JOB-1",
+        "JOB-2",
+        "JOB-3",
+    }

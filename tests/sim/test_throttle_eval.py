@@ -24,8 +24,12 @@ def report() -> EvalReport:
 def test_every_way_is_told_once(report: EvalReport) -> None:
     assert [each.setup for each in report.evaluations] == list(setups([1, 4]))
     assert [setup.name for setup in setups([1, 4])] == [
-        "none", "standard", "strict", "standard, 4 alone", "standard, 4 sharing",
-    ]  # fmt: skip
+        "none",
+        "standard",
+        "strict",
+        "standard, 4 alone",
+        "standard, 4 sharing",
+    ]
 
 
 def test_the_throttle_is_fairer_than_none_and_sharing_fairer_than_not(report: EvalReport) -> None:
@@ -67,7 +71,7 @@ def test_instances_agree_within_a_flush_and_a_poll() -> None:
     found = converge(8, settings=ThrottleSettings(flush_s=0.25, poll_s=1.0))
     assert found.equal_after_s is not None
     assert found.equal_after_s <= 0.25 * 1.1 + 1.0 * 1.1 + 0.1
-    assert found.spreads[0][1] > 0.01                       # they were not equal to begin with
+    assert found.spreads[0][1] > 0.01  # they were not equal to begin with
 
 
 def test_pictures_are_drawn_within_their_frames(report: EvalReport) -> None:

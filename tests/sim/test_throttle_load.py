@@ -89,7 +89,7 @@ def test_who_is_turned_away_takes_nothing_and_nothing_is_learnt_of_it() -> None:
     found = play(wanted, requests, doorman)
     assert doorman.learnt == [("a", True), ("a", False)]
     assert (found.served, found.failed, found.throttled, found.requests) == (1, 1, 1, 3)
-    assert found.ratios == (1.0, 0.0)           # capacity 2 and burst: each is entitled to one
+    assert found.ratios == (1.0, 0.0)  # capacity 2 and burst: each is entitled to one
     assert (found.entitlement_jain, found.worst_ratio, found.utilisation) == (0.5, 0.0, 0.5)
 
 

@@ -13,14 +13,20 @@ from argosy.sim.world import World
 
 MIB = 1 << 20
 TTL_S, WINDOW_S = 4.0, 3.0
-READY_S = 12.0              # by then a new world, whose store first waits for its grace, is settled
+READY_S = 12.0  # by then a new world, whose store first waits for its grace, is settled
 
 
 def plan(*faults: Fault, placement: str = "auction", units: int = 6) -> WorldPlan:
     settings = OwnershipSettings(
-        space="things", placement=placement, ttl_s=TTL_S, renew_s=1.0, window_s=WINDOW_S, drain_timeout_s=10.0,
-        claim_jitter_s=0.1, catalog_s=2.0,
-    )  # fmt: skip
+        space="things",
+        placement=placement,
+        ttl_s=TTL_S,
+        renew_s=1.0,
+        window_s=WINDOW_S,
+        drain_timeout_s=10.0,
+        claim_jitter_s=0.1,
+        catalog_s=2.0,
+    )
     sizes = {f"u{i}": 10 * MIB for i in range(units)}
     specs = tuple(UnitSpec(name) for name in sizes)
     return WorldPlan(

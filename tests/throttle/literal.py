@@ -19,7 +19,7 @@ class LiteralStore:
 
     def __init__(self) -> None:
         self.rows: dict[Place, tuple[float, int]] = {}
-        self.extremes = (0.0, 0.0)          # the least and the greatest that was ever stored
+        self.extremes = (0.0, 0.0)  # the least and the greatest that was ever stored
 
     def increment(self, place: Place, delta: float, at_ms: int) -> None:
         prob, stored_ms = self.rows.get(place, (0.0, 0))

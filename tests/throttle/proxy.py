@@ -47,7 +47,7 @@ class Proxy:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass                # the other side was first
+                pass  # the other side was first
             connection.close()
 
     def _accept(self) -> None:
@@ -58,7 +58,7 @@ class Proxy:
                     client = self._tls.wrap_socket(client, server_side=True)
                 server = socket.create_connection((HOST, self.target))
             except OSError:
-                continue            # closed, or nobody there: the client finds out by itself
+                continue  # closed, or nobody there: the client finds out by itself
             self._open += (client, server)
             threading.Thread(target=self._pump, args=(client, server, True), daemon=True).start()
             threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
@@ -71,4 +71,4 @@ class Proxy:
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
-            pass                    # either end is gone
+            pass  # either end is gone

@@ -10,7 +10,7 @@ from argosy.throttle.blue import Bucket, Window, clamp, decay, least, move, move
 from argosy.throttle.levels import levels_of
 from argosy.throttle.model import Config
 
-PER_MS = 1e-5                   # 0.01 per second
+PER_MS = 1e-5  # 0.01 per second
 NOW = 1_700_000_000_000
 
 times = st.integers(0, 2 * NOW)
@@ -124,7 +124,7 @@ def test_no_sequence_of_steps_leaves_the_bounds(moves: list[tuple[float, int]], 
     for step, now_ms in moves:
         move([one], step, now_ms, per_ms)
         newest = max(newest, now_ms)
-        assert 0 <= one.probability <= 1                    # THR-1
+        assert 0 <= one.probability <= 1  # THR-1
         assert one.at_ms == newest
 
 

@@ -182,7 +182,7 @@ def test_changes_the_answer_cannot_contain_are_told_along_with_it() -> None:
     stage.push(0.04, at_ms=1000)
     stage.exchange.request(SEED)
     order = stage.order()
-    stage.push(0.02, at_ms=61_000)                          # after the order had gone
+    stage.push(0.02, at_ms=61_000)  # after the order had gone
     stage.reply(order, states={1: State(0.5, 1000)})
     (response,) = stage.exchange.take()
     (bucket,) = response.updates
@@ -196,8 +196,8 @@ def test_changes_under_way_again_are_told_too() -> None:
     stage.exchange.request(SEED)
     stage.reply(stage.order(), states={1: State(0.5, 1000)})
     stage.push(0.04)
-    stage.order()                                           # under way
-    stage.push(0.02)                                        # and waiting
+    stage.order()  # under way
+    stage.push(0.02)  # and waiting
     (response,) = stage.exchange.take()
     assert response.updates[0].pending == pytest.approx(0.06)
 
@@ -319,7 +319,7 @@ def test_while_the_store_is_away_nothing_is_kept_for_it() -> None:
         stage.push(col=col)
     assert stage.exchange.standing(stage.now).queue == 0
     assert stage.exchange.figures.dropped == 101
-    assert stage.order() == Order()                         # a mere question
+    assert stage.order() == Order()  # a mere question
 
 
 def test_questions_become_rarer_up_to_a_bound() -> None:
@@ -353,7 +353,7 @@ def test_after_an_outage_every_row_is_restored_first() -> None:
     """What was learnt meanwhile is not in it, and an answer without it would undo it."""
     stage = Stage()
     stage.give_up()
-    stage.reply(stage.order())                              # the store is back, but nothing was read yet
+    stage.reply(stage.order())  # the store is back, but nothing was read yet
     stage.push()
     stage.reply(stage.order())
     assert stage.exchange.take() == []
@@ -430,7 +430,7 @@ def test_a_lost_row_is_restored_before_it_is_believed_again() -> None:
     stage.reply(order, RowMark(2, 2), {1: State(0.8, 1)})
     stage.exchange.request(SEED)
     order = stage.order()
-    assert order.pulls[0].seen == RowMark()                 # what others restored is to be read
+    assert order.pulls[0].seen == RowMark()  # what others restored is to be read
     stage.reply(order, RowMark(2, 3), {1: State(0.9, 1)})
     assert stage.exchange.take()[0].updates[0].prob == 0.9
 
@@ -485,7 +485,7 @@ def test_writers_of_a_row_are_peers() -> None:
         (10_000.0 + OFFSET_STEP_MS, 0.001, 0),
         (15_000.4, 0.001, 5000),
         (5_000.0, 0.001, -5000),
-        (10_400.0, 1.0, 0),                                 # less than half the round trip
+        (10_400.0, 1.0, 0),  # less than half the round trip
         (10_600.0, 1.0, 600),
         (None, 0.001, 0),
     ],

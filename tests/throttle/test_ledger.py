@@ -46,7 +46,7 @@ def test_when_full_nothing_of_an_update_is_taken() -> None:
     with pytest.raises(QueueFull, match="2 buckets wait"):
         made.add([update((0, 1, 0.5, 0), (0, 3, 0.1, 0))])
     assert made.row(Cell(7, 0))[1] == (0.1, 0)
-    made.add([update((0, 1, 0.5, 0))])                      # a bucket that waits already takes no room
+    made.add([update((0, 1, 0.5, 0))])  # a bucket that waits already takes no room
     assert made.row(Cell(7, 0))[1] == (pytest.approx(0.6), 0)
 
 

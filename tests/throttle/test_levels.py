@@ -76,9 +76,7 @@ def test_another_window_has_other_buckets(config: Config) -> None:
 @pytest.mark.parametrize("hashing", ["slices", "double"])
 def test_who_does_not_know_the_secret_finds_other_buckets(hashing: str) -> None:
     clients = [b"client-%d" % n for n in range(200)]
-    found = [
-        levels_of(Config(hashing=hashing, secret=secret), SEED) for secret in (None, b"one", b"two", b"x" * 65)
-    ]
+    found = [levels_of(Config(hashing=hashing, secret=secret), SEED) for secret in (None, b"one", b"two", b"x" * 65)]
     for one, two in combinations(found, 2):
         assert sum(one(client) == two(client) for client in clients) == 0
 
@@ -89,7 +87,7 @@ def test_a_secret_that_no_text_could_be_is_one_all_the_same() -> None:
 
 @pytest.mark.parametrize(("config", "meet_max"), [(Config(buckets=100), 20), (Config(buckets=100, secret=b"s"), 20)])
 def test_clients_that_meet_on_two_levels_part_on_the_third(config: Config, meet_max: int) -> None:
-    assert meetings(config) <= meet_max                     # 8 are to be expected of two million pairs
+    assert meetings(config) <= meet_max  # 8 are to be expected of two million pairs
 
 
 def test_with_double_hashing_they_do_not_part() -> None:

@@ -29,7 +29,7 @@ from tests.throttle.proxy import Proxy
 
 CLOCK = SystemClock()
 PATIENCE_S = 60.0
-FOREVER = Config(decay_per_s=0.0, window_s=86_400 * 20)     # neither time nor rotation forgives within a test
+FOREVER = Config(decay_per_s=0.0, window_s=86_400 * 20)  # neither time nor rotation forgives within a test
 
 
 @pytest.fixture
@@ -107,12 +107,12 @@ def test_a_server_that_is_killed_and_comes_back_empty(server: Valkey) -> None:
         server.kill()
         until(lambda: one.is_away and two.is_away, one, two)
         assert one.probability("noisy") == pytest.approx(0.8)
-        assert one.throttle.stats().gain == 2               # it stands for both
+        assert one.throttle.stats().gain == 2  # it stands for both
         one.serve()
         server.start()
         until(lambda: not one.is_away and not two.is_away, one, two)
         with fronts(pace(server.url)) as (newcomer,):
-            until(newcomer.knows("noisy", 0.8), one)        # the server was told what it had forgotten
+            until(newcomer.knows("noisy", 0.8), one)  # the server was told what it had forgotten
         two.blame("noisy", 2)
         until(lambda: abs(one.probability("noisy") - 0.88) < 1e-9, one)
         assert one.metrics.value(m.STORE_ERRORS) > 0
@@ -126,7 +126,7 @@ def test_a_server_that_forgets_without_going_away(server: Valkey) -> None:
         client.flushall()
         until(lambda: one.metrics.value(m.ROWS_LOST) > 0, one)
         assert two.probability("noisy") == pytest.approx(0.8)
-        client.script_flush()                               # the scripts are told again, too
+        client.script_flush()  # the scripts are told again, too
         with fronts(pace(server.url)) as (newcomer,):
             until(newcomer.knows("noisy", 0.8), one)
         assert not one.is_away
@@ -160,7 +160,7 @@ def test_a_server_that_is_slow_is_waited_for_by_nobody(server: Valkey) -> None:
 def test_a_server_slower_than_the_timeout_is_away_and_counts_nothing_twice(server: Valkey) -> None:
     with Proxy(server.port) as proxy, fronts(pace(proxy.url), pace(server.url)) as (slow, quick):
         until(lambda: slow.sharing.storage.standing(0).has_heard)
-        proxy.delay_s = 0.5                                 # what is sent arrives, but its answer is too late
+        proxy.delay_s = 0.5  # what is sent arrives, but its answer is too late
         slow.blame("noisy", 10)
         until(lambda: slow.is_away, slow)
         proxy.delay_s = 0.0
@@ -176,7 +176,7 @@ def test_a_failover_to_a_replica(server: Valkey) -> None:
             one.blame("noisy", 20)
             until(two.knows("noisy", 0.8))
             until(lambda: bool(replica.keys()))
-            name.switch(second.port)                        # still a replica: writes are refused
+            name.switch(second.port)  # still a replica: writes are refused
             one.blame("noisy", 2)
             until(lambda: one.metrics.value(m.STORE_ERRORS) > 0, one)
             server.kill()
@@ -198,7 +198,7 @@ def test_a_failover_that_sentinels_see_to(server: Valkey) -> None:
         until(lambda: bool(replica.keys()))
         server.kill()
         until(lambda: one.is_away and two.is_away, one, two)
-        assert one.probability("noisy") >= 0.8 - 1e-9       # nobody has forgotten anything meanwhile
+        assert one.probability("noisy") >= 0.8 - 1e-9  # nobody has forgotten anything meanwhile
         until(lambda: not one.is_away and not two.is_away, one, two)
         assert replica.execute_command("ROLE")[0] == b"master"
         two.blame("noisy", 1)
@@ -230,7 +230,7 @@ async def test_the_same_as_a_task(server: Valkey) -> None:
     one, two = Front(pace(server.url)), Front(pace(server.url))
     async with one.sharing:
         one.blame("noisy", 20)
-    async with two.sharing:                                 # the first has left nothing unsaid
+    async with two.sharing:  # the first has left nothing unsaid
         assert two.probability("noisy") == pytest.approx(0.8)
         with pytest.raises(Conflict, match="begun"):
             two.sharing.start()
@@ -246,7 +246,7 @@ def test_a_cluster_and_one_of_its_nodes_killed() -> None:
             one.blame("noisy", 20)
             until(two.knows("noisy", 0.8))
             holding = [node for node in nodes if keys_of(node)]
-            assert len(holding) > 1                         # rows spread over the nodes
+            assert len(holding) > 1  # rows spread over the nodes
             holding[-1].kill()
             until(lambda: one.is_away, one)
             assert one.probability("noisy") == pytest.approx(0.8)
@@ -358,7 +358,7 @@ def test_a_user_with_no_more_rights_than_needed_is_enough(server: Valkey) -> Non
 
 
 def test_the_wire_can_be_encrypted(server: Valkey) -> None:
-    with Etcd(scheme="https", options=("--auto-tls",)) as etcd:         # the one here that can make a certificate
+    with Etcd(scheme="https", options=("--auto-tls",)) as etcd:  # the one here that can make a certificate
         (certificate,) = etcd.folder.rglob("cert.pem")
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(certificate, certificate.with_name("key.pem"))
@@ -402,7 +402,9 @@ def test_nothing_connects_before_it_is_used(scheme: str) -> None:
         Sharing.open(FairThrottle(), ThrottleSettings())
 
 
-@pytest.mark.parametrize("url", ["redis+cluster://user:pw@[::1]:1,[::2]:2", "redis+sentinel://[::1]:1,[::2],h:3/service"])
+@pytest.mark.parametrize(
+    "url", ["redis+cluster://user:pw@[::1]:1,[::2]:2", "redis+sentinel://[::1]:1,[::2],h:3/service"]
+)
 def test_several_hosts_may_have_ipv6_addresses(url: str) -> None:
     way = routes(url, timeout_s=0.1)
     way.close()

@@ -52,7 +52,7 @@ def test_any_order_gives_the_same_sum(changes: list[tuple[float, int]], random: 
 def test_whatever_is_pushed_the_state_is_a_probability(changes: list[tuple[float, int]]) -> None:
     state = after(*changes)
     assert state is not None
-    assert 0 <= state.prob <= 1                             # THR-1
+    assert 0 <= state.prob <= 1  # THR-1
     assert state.at_ms <= NOW + SKEW_MS_MAX
 
 
@@ -76,7 +76,7 @@ def test_restoring_in_any_order_and_twice_is_restoring_once(told: list[tuple[flo
 
 
 def test_restoring_keeps_the_greater_as_of_one_instant() -> None:
-    stored = State(0.5, NOW - 100_000)                      # 0.18 by now
+    stored = State(0.5, NOW - 100_000)  # 0.18 by now
     assert restored(stored, 0.2, NOW, now_ms=NOW, per_ms=PER_MS) == State(0.2, NOW)
     assert restored(stored, 0.1, NOW, now_ms=NOW, per_ms=PER_MS).prob == pytest.approx(0.5 * math.exp(-1))
     assert restored(None, 0.3, NOW + 10**9, now_ms=NOW, per_ms=PER_MS) == State(0.3, NOW + SKEW_MS_MAX)

@@ -129,7 +129,7 @@ def test_time_forgives() -> None:
     blame(made, "a", 25)
     clock.wall_s += 100
     assert made.explain("a").probability == pytest.approx(math.exp(-1))
-    assert made.explain("a").probability == pytest.approx(math.exp(-1))         # looking has changed nothing
+    assert made.explain("a").probability == pytest.approx(math.exp(-1))  # looking has changed nothing
 
 
 def test_one_bucket_without_blame_clears_a_client() -> None:
@@ -193,7 +193,9 @@ def test_a_dear_failure_weighs_more() -> None:
 def test_a_client_of_weight_two_is_blamed_half_as_fast() -> None:
     clock = HandClock()
     made = FairThrottle(
-        clock=clock, random=Dice(0.5), weight_of=lambda client: 2.0 if client == "paying" else 1.0  # type: ignore[arg-type]
+        clock=clock,
+        random=Dice(0.5),
+        weight_of=lambda client: 2.0 if client == "paying" else 1.0,  # type: ignore[arg-type]
     )
     blame(made, "paying", 10)
     blame(made, "other", 10)
@@ -420,7 +422,7 @@ def test_what_others_have_learnt_is_taken_over() -> None:
     made.share()
     assert made.absorb(fetched(made, 0.6)) == 3
     assert made.explain("a").probability == pytest.approx(0.6)
-    assert made.collect() == []                             # what was fetched is not ours to tell
+    assert made.collect() == []  # what was fetched is not ours to tell
 
 
 def test_our_own_changes_on_their_way_are_put_on_top() -> None:
@@ -469,7 +471,7 @@ def test_whatever_is_fetched_probabilities_stay_probabilities(prob: float, pendi
     made.share()
     blame(made, "a", 5)
     made.absorb(fetched(made, prob, ms_later=ms_later, pending=pending))
-    assert 0 <= made.explain("a").probability <= 1          # THR-1
+    assert 0 <= made.explain("a").probability <= 1  # THR-1
 
 
 def test_places_and_windows_that_are_not_ours_are_passed_over() -> None:

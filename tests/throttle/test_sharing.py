@@ -14,8 +14,8 @@ from argosy.throttle.settings import ThrottleSettings
 from tests.throttle.world import WAY_S, World, buckets, difference
 
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
-EQUAL = 1e-9                    # what remains is the order of additions
-SETTLED_S = 3.0                 # a flush, a poll and some way
+EQUAL = 1e-9  # what remains is the order of additions
+SETTLED_S = 3.0  # a flush, a poll and some way
 
 
 class Act(NamedTuple):
@@ -85,7 +85,7 @@ def test_with_rebase_one_instance_decides_as_if_it_shared_nothing(
 def test_with_overwrite_a_late_write_is_undone_for_a_while() -> None:
     """The race that the document describes, which is why overwriting is not the default."""
     dips = {name: lowest(name) for name in ("overwrite", "rebase")}
-    assert dips["rebase"] == pytest.approx(0.8 * exp(-0.04), abs=0.01)          # time alone has forgiven
+    assert dips["rebase"] == pytest.approx(0.8 * exp(-0.04), abs=0.01)  # time alone has forgiven
     assert dips["overwrite"] == pytest.approx(0.4, abs=0.02)
 
 
@@ -94,7 +94,7 @@ def lowest(squash: str) -> float:
     world = World(delay_s=0.5, settings=ThrottleSettings(flush_s=0.1, poll_s=0.1, squash=squash))
     throttle = world.add().throttle
     blame(throttle, "a", 10)
-    world.advance(0.3)                                      # the first batch is under way
+    world.advance(0.3)  # the first batch is under way
     blame(throttle, "a", 10)
     found = []
     while world.now < 4:
@@ -113,7 +113,7 @@ def test_instances_converge_once_nobody_writes(script: list[Act], delay_s: float
     throttles = [world.add().throttle for _ in range(3)]
     play(world, throttles, script)
     world.advance(world.now + SETTLED_S + 6 * delay_s)
-    assert max(difference(throttles[0], other) for other in throttles[1:]) <= EQUAL         # THR-1
+    assert max(difference(throttles[0], other) for other in throttles[1:]) <= EQUAL  # THR-1
     assert set(buckets(throttles[0])) == set(buckets(throttles[2]))
 
 
@@ -168,11 +168,11 @@ def test_whatever_happens_probabilities_stay_probabilities_and_all_is_well_after
         share = len(script) // max(len(faults), 1) + 1
         play(world, throttles, script[number * share : (number + 1) * share])
         for throttle in throttles:
-            assert all(0 <= prob <= 1 for prob, _ in buckets(throttle).values())            # THR-1
+            assert all(0 <= prob <= 1 for prob, _ in buckets(throttle).values())  # THR-1
     world.is_store_away = world.loses_replies = instances[0].is_cut_off = False
     instances[0].clock.skew_s = 0.0
     world.advance(world.now + 20)
-    assert difference(*throttles) <= 0.01 + EQUAL           # what is below that is not restored
+    assert difference(*throttles) <= 0.01 + EQUAL  # what is below that is not restored
     assert not any(instance.storage.standing(world.now).is_away for instance in instances)
 
 
@@ -263,7 +263,7 @@ def test_a_new_instance_pulls_what_the_others_know_before_anything_else() -> Non
     blame(old, "noisy", 20)
     world.advance(5.0)
     new = world.add()
-    world.advance(world.now + 2 * WAY_S)                    # one exchange, there and back
+    world.advance(world.now + 2 * WAY_S)  # one exchange, there and back
     assert isinstance(world.heard[new.name][0], Replied)
     assert probability(new.throttle, "noisy") == pytest.approx(probability(old, "noisy"))
 
@@ -282,8 +282,8 @@ def test_a_store_that_lost_its_data_is_told_again_and_nobody_is_pardoned() -> No
     while world.now < 15.0:
         world.advance(world.now + 0.1)
         least = min(least, *(probability(throttle, "noisy") for throttle in throttles))
-        blame(throttles[0], "other", 1)                     # so that the rows come to life again at once
-    assert least == pytest.approx(0.84 * exp(-0.01 * world.now), abs=0.01)     # time alone has forgiven
+        blame(throttles[0], "other", 1)  # so that the rows come to life again at once
+    assert least == pytest.approx(0.84 * exp(-0.01 * world.now), abs=0.01)  # time alone has forgiven
     assert world.instances[0].storage.figures.losses > 0
     newcomer = world.add().throttle
     world.advance(20.0)

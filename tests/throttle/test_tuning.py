@@ -108,6 +108,6 @@ def test_strict_forgives_at_rotation_only() -> None:
 def test_who_is_told_to_wait_is_told_until_its_chances_are_even() -> None:
     assert retry_after_s(0.5, 0.01) == RETRY_AFTER_S_MIN
     assert 0.8 * math.exp(-0.1 * retry_after_s(0.8, 0.1)) == pytest.approx(0.5)
-    assert retry_after_s(1.0, 0.01) == RETRY_AFTER_S_MAX        # 69 s, were there no bound
+    assert retry_after_s(1.0, 0.01) == RETRY_AFTER_S_MAX  # 69 s, were there no bound
     assert retry_after_s(0.9, 0.0) == RETRY_AFTER_S_MAX
     assert retry_after_s(0.51, 10.0) == RETRY_AFTER_S_MIN

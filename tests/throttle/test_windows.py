@@ -10,7 +10,7 @@ from argosy.throttle.model import ClientId, Config
 from argosy.throttle.windows import CLIENT_ID_REMEMBERED_MAX, Windows
 
 W = 300_000
-START = 1_700_000_100_000       # a multiple of the window
+START = 1_700_000_100_000  # a multiple of the window
 
 
 def windows(now_ms: int = START, config: Config | None = None, weight: float | None = None) -> Windows:
@@ -85,7 +85,7 @@ def test_after_a_turn_everybody_is_looked_up_anew() -> None:
 def test_text_and_its_bytes_are_the_same_client() -> None:
     made = windows()
     assert made.entry("größe")[0] == made.entry("größe".encode())[0]
-    assert len(made.entry("\udcff")[0]) == 3            # what a header that is no UTF-8 is decoded to
+    assert len(made.entry("\udcff")[0]) == 3  # what a header that is no UTF-8 is decoded to
 
 
 @pytest.mark.parametrize("clients_max", [2, 3, 10, 64])

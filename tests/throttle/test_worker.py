@@ -66,7 +66,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def test_a_thread_shares_and_leaves_nothing_unsaid(stage: Stage) -> None:
-    before = set(threading.enumerate())         # some may be of earlier tests, and on their way out
+    before = set(threading.enumerate())  # some may be of earlier tests, and on their way out
     with stage.sharing:
         assert len(set(threading.enumerate()) - before) == 1
         stage.throttle.report("a", Outcome.FAILURE)
@@ -148,6 +148,6 @@ def test_figures_are_told(stage: Stage) -> None:
 
 def test_without_anybody_who_answers_the_start_does_not_wait_long(stage: Stage) -> None:
     stage.rows.why = Unavailable("nobody there")
-    with stage.sharing:                                     # one attempt, and it is given up for now
+    with stage.sharing:  # one attempt, and it is given up for now
         assert stage.sharing.storage.standing(CLOCK.now()).is_away
         assert not stage.throttle.register("a").throttled

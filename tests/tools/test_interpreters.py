@@ -32,11 +32,11 @@ def test_pythons_are_found_on_the_path_and_among_the_versions_of_pyenv(tmp_path:
 @pytest.mark.parametrize(
     "line",
     [
-        "printf '3.10.13\\t/old'",                              # too old
-        "printf '3.99.0\\t/new'",                               # too new
-        "exit 127",                                             # a shim without a version
-        "true",                                                 # a pre-release, or an environment: the probe is silent
-        "printf '3.12.1\\t/bin/python'; exit 1",                # it has no pip
+        "printf '3.10.13\\t/old'",  # too old
+        "printf '3.99.0\\t/new'",  # too new
+        "exit 127",  # a shim without a version
+        "true",  # a pre-release, or an environment: the probe is silent
+        "printf '3.12.1\\t/bin/python'; exit 1",  # it has no pip
     ],
 )
 def test_a_program_that_is_no_usable_python_does_not_count(tmp_path: Path, line: str) -> None:
@@ -45,8 +45,9 @@ def test_a_program_that_is_no_usable_python_does_not_count(tmp_path: Path, line:
 
 def test_a_usable_python_tells_its_version_and_place(tmp_path: Path) -> None:
     assert interpreters.probe(program(tmp_path / "python3", "printf '3.12.1\\t/opt/a b/python3\\n'")) == (
-        (3, 12, 1), "/opt/a b/python3",
-    )  # fmt: skip
+        (3, 12, 1),
+        "/opt/a b/python3",
+    )
     assert interpreters.probe(str(tmp_path / "absent")) is None
 
 
@@ -73,9 +74,13 @@ def test_ci_stops_at_the_first_python_whose_tests_fail(tmp_path: Path) -> None:
     def run(fails: str) -> tuple[int, list[str]]:
         path = f"{tmp_path}/bin:{os.environ['PATH']}"
         ran = subprocess.run(
-            ["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path, "FAILS": fails},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            ["bash", tmp_path / ".ci" / "run"],
+            env={**os.environ, "PATH": path, "FAILS": fails},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return ran.returncode, [line for line in ran.stdout.splitlines() if line.startswith("make ")]
 
     lint = "make lint PYTHON=/a b/python3 VENV=.venv-3.11.2"

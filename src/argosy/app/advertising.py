@@ -33,8 +33,8 @@ from argosy.ipni.publish.service import Publisher
 from argosy.ipni.publish.worker import Herald
 from argosy.search.settings import SearchSettings
 
-KEY_FILE = "key"                # in search.advertise_folder, the publisher's identity
-LOOKS_MAX = 16                  # files looked up and sent at a time: each is a copy in memory, of 2 MiB by default
+KEY_FILE = "key"  # in search.advertise_folder, the publisher's identity
+LOOKS_MAX = 16  # files looked up and sent at a time: each is a copy in memory, of 2 MiB by default
 
 log = logs.get("app")
 

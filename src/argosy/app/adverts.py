@@ -28,10 +28,10 @@ from argosy.ipni.publish.service import Publisher
 from argosy.search.digests import DIGEST_BYTES, Found, Holding, Stopped, holding_of
 from argosy.search.index.index import Index
 
-SETTLE_S = 120.0                # after a start, what was indexed before should be indexed again by then
+SETTLE_S = 120.0  # after a start, what was indexed before should be indexed again by then
 RETRY = Backoff(first_s=1.0, ceiling_s=60.0)
 COMMIT_CHARS = 11
-DIGEST_CHARS = 8                # together with the commit and a point: what a context has room for
+DIGEST_CHARS = 8  # together with the commit and a point: what a context has room for
 
 _MULTIHASH_HEAD = wrap(SHA2_256, bytes(DIGEST_BYTES))[:-DIGEST_BYTES]
 
@@ -57,9 +57,9 @@ class Adverts:
         self._random = random
         self._metrics = metrics
         self._settle_s = settle_s
-        self._waiting: dict[str, Index | None] = {}     # by repository; None: it was dropped
+        self._waiting: dict[str, Index | None] = {}  # by repository; None: it was dropped
         self._news = asyncio.Event()
-        self._turn = asyncio.Lock()                     # one change of the chain at a time, from its first look on
+        self._turn = asyncio.Lock()  # one change of the chain at a time, from its first look on
         self._holdings: dict[str, Holding] = {}
         self._failures = 0
         self._is_over = False
@@ -68,7 +68,7 @@ class Adverts:
         self._heard(index.repository.name, index)
 
     def dropped(self, name: str) -> None:
-        self._holdings.pop(name, None)                  # its memory is wanted now
+        self._holdings.pop(name, None)  # its memory is wanted now
         self._heard(name, None)
 
     def _heard(self, name: str, index: Index | None) -> None:
@@ -103,7 +103,7 @@ class Adverts:
             del self._waiting[name]
             change = partial(self._withdraw, name) if index is None else partial(self._advertise, name, index)
             if not await self._did(name, change):
-                self._waiting.setdefault(name, index)       # after the others, unless there is newer word
+                self._waiting.setdefault(name, index)  # after the others, unless there is newer word
             self._count()
 
     async def _settle(self) -> None:
@@ -118,7 +118,7 @@ class Adverts:
             async with self._turn:
                 await change()
         except Stopped:
-            return True                                 # there is newer word
+            return True  # there is newer word
         except Exception as why:
             self._failures += 1
             self._metrics.inc(counted.ADVERTS, outcome="failed")

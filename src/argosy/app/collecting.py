@@ -7,8 +7,8 @@ search is thorough; here that was a tenth of all CPU time under load.
 
 import gc
 
-YOUNG_MAX = 20_000          # new objects that hold others, after which the youngest are looked through
-ROUNDS = (10, 10)           # so many of those before the older ones are, and again
+YOUNG_MAX = 20_000  # new objects that hold others, after which the youngest are looked through
+ROUNDS = (10, 10)  # so many of those before the older ones are, and again
 
 
 def collect_rarely() -> None:

@@ -30,13 +30,13 @@ from argosy.base import logs
 from argosy.base.redact import redact
 from argosy.gateway.model import RepoView
 
-BARS_MAX = 12               # repositories with a bar of their own
+BARS_MAX = 12  # repositories with a bar of their own
 CHILDREN_SHOWN_MAX = 8
-WARNINGS_KNOWN_MAX = 256    # a warning that is among the last so many is not repeated
+WARNINGS_KNOWN_MAX = 256  # a warning that is among the last so many is not repeated
 BAR_COLUMNS = 24
-NARROW_COLUMNS = 60         # below this width the bars are shorter and without a word beside them
+NARROW_COLUMNS = 60  # below this width the bars are shorter and without a word beside them
 REFRESHES_PER_S = 8
-HINT_AFTER_S = 3.0          # a step that takes longer is explained
+HINT_AFTER_S = 3.0  # a step that takes longer is explained
 LOG_FILE = "argosy.log"
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -53,7 +53,7 @@ def open_display(
         logs.configure(settings.level, format)
         try:
             yield LogDisplay(started_at)
-        except KeyboardInterrupt:       # as in the terminal, this is no failure
+        except KeyboardInterrupt:  # as in the terminal, this is no failure
             pass
         return
     path = folder / LOG_FILE
@@ -116,7 +116,7 @@ class TerminalDisplay(LogDisplay):
         self._progress = progress
 
     def show_ready(self, progress: IndexProgress) -> None:
-        self._live.stop()                   # which takes sys.stdout while it draws
+        self._live.stop()  # which takes sys.stdout while it draws
         super().show_ready(progress)
         title = Text.assemble(("argosy", "bold"), f" {__version__}, ", ("ready", "bold green"))
         self._print(title.append(f" in {self.elapsed_s:.1f} s"))
@@ -246,7 +246,7 @@ def _summary(progress: IndexProgress) -> str:
 
 def _shorten_home(path: Path) -> str:
     home = os.path.expanduser("~")
-    return f"~{str(path)[len(home):]}" if str(path).startswith(f"{home}{os.sep}") else str(path)
+    return f"~{str(path)[len(home) :]}" if str(path).startswith(f"{home}{os.sep}") else str(path)
 
 
 def _cropped(line: str) -> Text:

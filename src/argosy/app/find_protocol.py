@@ -23,7 +23,7 @@ _FINDS = (
     b"GET /nowhere HTTP/1.1\r\nhost: check\r\n\r\n",
     _FIND + b"connection: close\r\n\r\n",
 )
-_BY_ASGI = 4                # of these requests, those that the protocol itself leaves to ASGI
+_BY_ASGI = 4  # of these requests, those that the protocol itself leaves to ASGI
 
 log = logs.get("app")
 
@@ -33,7 +33,7 @@ async def find_protocol(app: HotFind) -> Any:
     try:
         async with asyncio.timeout(CHECK_S_MAX):
             await _check_finds()
-    except Exception as error:      # whatever has changed: the public path does not depend on it
+    except Exception as error:  # whatever has changed: the public path does not depend on it
         log.warning("uvicorn private api changed, answering finds by asgi", reason=describe(error))
         return "auto"
     from argosy.ipni.web.find.driver import FindConnection

@@ -48,7 +48,8 @@ class IndexedHolders:
         [found] = await self._indexer.find([wrap(SHA2_256, digest)])
         labels = [(label_of(result.metadata), result.provider.id) for result in found]
         return [
-            Holder(provider) if label is None
+            Holder(provider)
+            if label is None
             else Holder(label.name, label.version, folder_url(label.name) if self._is_known(label.name) else "")
             for label, provider in labels
-        ]  # fmt: skip
+        ]

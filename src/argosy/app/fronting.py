@@ -119,4 +119,3 @@ async def _admission(process: Process) -> Admission:
     if settings.store is not None:
         await process.closing.enter_async_context(Sharing.open(throttle, settings, metrics=process.metrics))
     return FairAdmission(throttle)
-

@@ -107,7 +107,7 @@ def http_protocol(routes: Iterable[BaseRoute]) -> Any:
             self._heard += data
             for line, route in upgrading.items():
                 if line.startswith(self._heard):
-                    return                          # more is to come
+                    return  # more is to come
                 if self._heard.startswith(line):
                     self._hand_to(route.upgraded(self._connections))
                     return

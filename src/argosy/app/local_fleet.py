@@ -25,11 +25,11 @@ from argosy.registry.settings import RegistrySettings
 from argosy.search.settings import FetchSettings, SearchSettings
 
 NODES_MAX = 64
-LEAVE_S = 30.0                  # told to stop, the nodes get this long to finish
-LOOK_S = 0.2                    # how soon a death is noticed
-QUICK_DEATH_S = 60.0            # a node that lived longer than this has worked: its next death is its first
-DEATHS_MAX = 6                  # quick deaths in a row, then it stays down
-LOG_BYTES_MAX = 16 << 20        # a longer log is renamed to .1 when its node starts
+LEAVE_S = 30.0  # told to stop, the nodes get this long to finish
+LOOK_S = 0.2  # how soon a death is noticed
+QUICK_DEATH_S = 60.0  # a node that lived longer than this has worked: its next death is its first
+DEATHS_MAX = 6  # quick deaths in a row, then it stays down
+LOG_BYTES_MAX = 16 << 20  # a longer log is renamed to .1 when its node starts
 RESTART = Backoff(first_s=0.5, ceiling_s=30.0, attempts_max=DEATHS_MAX)
 
 log = logs.get("app")
@@ -54,8 +54,8 @@ class Child:
     name: str
     log_path: Path
     address: str = ""
-    pid: int | None = None              # None while it is down
-    is_failed: bool = False             # it stays down
+    pid: int | None = None  # None while it is down
+    is_failed: bool = False  # it stays down
     restarts: int = 0
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     policy: RestartPolicy = field(default_factory=RestartPolicy, repr=False)
@@ -116,9 +116,12 @@ class LocalFleet:
             child.restarts += 1
             self._start(child)
             log.info(
-                "node restarted", node=child.name, pid=child.pid, address=child.address,
+                "node restarted",
+                node=child.name,
+                pid=child.pid,
+                address=child.address,
                 notice=f"{child.name} was restarted: http://{child.address} (pid {child.pid})",
-            )  # fmt: skip
+            )
 
     def _on_death(self, child: Child, code: int, now: float) -> None:
         pid, child.process, child.pid = child.pid, None, None
@@ -141,7 +144,7 @@ class LocalFleet:
 
     def _start(self, child: Child) -> None:
         """A node with this process's settings, but for its name, its port, its state and its part of the memory."""
-        (port,) = free_ports(1)         # if another process takes it meanwhile, the node dies and gets another one
+        (port,) = free_ports(1)  # if another process takes it meanwhile, the node dies and gets another one
         environ = {**os.environ, **self._environ(child, port)}
         config = [] if self._settings.path is None else ["--config", str(self._settings.path)]
         command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search", *config]

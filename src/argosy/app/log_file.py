@@ -8,7 +8,7 @@ from pathlib import Path
 from argosy.base.errors import Invalid
 
 FILE_BYTES_MAX = 10 * 1024 * 1024
-OLDER_FILES_MAX = 2                 # argosy.log.1 and argosy.log.2
+OLDER_FILES_MAX = 2  # argosy.log.1 and argosy.log.2
 
 
 class LogFile(RotatingFileHandler):
@@ -29,5 +29,5 @@ class LogFile(RotatingFileHandler):
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(self.baseFilename, flags, 0o600)
-        os.fchmod(descriptor, 0o600)        # of a file that was there before, too
+        os.fchmod(descriptor, 0o600)  # of a file that was there before, too
         return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)

@@ -13,13 +13,13 @@ from argosy.app.settings import NodeSettings
 from argosy.app.working_sets import RunningUp
 from argosy.base.errors import Invalid
 
-PORT_TRIES_MAX = 50             # ports after the default one; then any free one is taken
+PORT_TRIES_MAX = 50  # ports after the default one; then any free one is taken
 
 
 @dataclass(frozen=True)
 class OpenPort:
     listener: socket.socket
-    note: str = ""              # what the user should know
+    note: str = ""  # what the user should know
 
 
 def open_port(node: NodeSettings, *, given_by: str | None, running: Sequence[RunningUp] = ()) -> OpenPort:

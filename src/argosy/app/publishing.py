@@ -134,28 +134,35 @@ def _shown(
         "head": None if chain.head is None else str(chain.head),
         "published": [
             {
-                "path": str(each.path), "context": each.context.hex(), "files": each.files, "bytes": each.size_bytes,
+                "path": str(each.path),
+                "context": each.context.hex(),
+                "files": each.files,
+                "bytes": each.size_bytes,
                 "advertisement": None if each.advert is None else str(each.advert),
             }
-            for each in changes if isinstance(each, Published)
+            for each in changes
+            if isinstance(each, Published)
         ],
         "withdrawn": [
             {
-                "path": str(each.path), "context": each.context.hex(), "files": each.files,
+                "path": str(each.path),
+                "context": each.context.hex(),
+                "files": each.files,
                 "advertisement": None if each.advert is None else str(each.advert),
             }
-            for each in changes if isinstance(each, Withdrawn)
+            for each in changes
+            if isinstance(each, Withdrawn)
         ],
         "announced": [
             {"url": each.url, "error": None if each.error is None else str(each.error)} for each in announced
         ],
         "serving": serving,
-    }  # fmt: skip
+    }
 
 
 def _multiaddr(address: str) -> str:
     """A URL or a multiaddr, as a multiaddr."""
     if address.startswith("/"):
-        multiaddr.to_bytes(address)         # Invalid if it is none
+        multiaddr.to_bytes(address)  # Invalid if it is none
         return address
     return multiaddr.from_url(address)

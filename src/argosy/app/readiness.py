@@ -17,8 +17,8 @@ from argosy.search.model import Answer, Missing, Options, Shortfall
 from argosy.search.query import parse
 from argosy.search.query.tree import Query
 
-LOOK_S = 0.05                   # a look costs nothing until all is held
-STALL_S = 60.0                  # no node takes what is left, and none is at work: there is no room for it
+LOOK_S = 0.05  # a look costs nothing until all is held
+STALL_S = 60.0  # no node takes what is left, and none is at work: there is no room for it
 
 PROBE = Options(files_max=1)
 

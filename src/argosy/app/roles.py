@@ -82,23 +82,23 @@ class Process:
     store: OwnershipStore
     metrics: Metrics
     tracer: Tracer
-    closing: AsyncExitStack                     # what is opened is closed with the process
-    node_address: str = ""                      # what gateways and other nodes send searches to
-    listeners: Mapping[str, socket.socket] = field(default_factory=dict)    # open already, by setting
+    closing: AsyncExitStack  # what is opened is closed with the process
+    node_address: str = ""  # what gateways and other nodes send searches to
+    listeners: Mapping[str, socket.socket] = field(default_factory=dict)  # open already, by setting
     display: Display = field(default_factory=LogDisplay)
     routes: list[BaseRoute] = field(default_factory=list)
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
-    node: "OwnershipNode | None" = None         # whose end is the process's end
-    lives: list["Life"] = field(default_factory=list)   # beside the node: the process ends when all of them have
+    node: "OwnershipNode | None" = None  # whose end is the process's end
+    lives: list["Life"] = field(default_factory=list)  # beside the node: the process ends when all of them have
     registry: "RegistryStore | None" = None
     catalog: "CatalogClient | None" = None
-    indexer: "Indexer | None" = None            # this process's own indexer of content
-    desk: "Node | None" = None                  # this process's own search node, asked without a network
+    indexer: "Indexer | None" = None  # this process's own indexer of content
+    desk: "Node | None" = None  # this process's own search node, asked without a network
     gateway: "Gateway | None" = None
-    status: Status | None = None                # of the fleet's repositories, as the gateway of this process sees them
-    on_up: list[Callable[[], None]] = field(default_factory=list)   # called once the process answers requests
-    error_page: ErrorPage | None = None         # shown to browsers, if this process has web pages
+    status: Status | None = None  # of the fleet's repositories, as the gateway of this process sees them
+    on_up: list[Callable[[], None]] = field(default_factory=list)  # called once the process answers requests
+    error_page: ErrorPage | None = None  # shown to browsers, if this process has web pages
 
     def is_ready(self) -> bool:
         return all(ready() for ready in self.ready)
@@ -129,7 +129,7 @@ def run(
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
                 runner.run(_run(loaded, roles, listeners or {}, extend, display))
-            except asyncio.CancelledError:      # by a signal, before the process was up
+            except asyncio.CancelledError:  # by a signal, before the process was up
                 if display is not None:
                     raise KeyboardInterrupt from None
             finally:
@@ -170,7 +170,7 @@ async def _run(
         address = node_address(this, in_frames=upgrades)
         process = Process(loaded, this, store, Metrics(), tracer, closing, address, listeners, shown)
         closing.callback(_close, process.tasks)
-        for role in sorted(roles, key=list(Role).index):        # what is asked stands before who asks
+        for role in sorted(roles, key=list(Role).index):  # what is asked stands before who asks
             await _part(role)(process)
         if extend is not None:
             extend(process)
@@ -179,7 +179,7 @@ async def _run(
         serving = serve(process.routes, listener, continuing, upgrades=upgrades, error_page=process.error_page)
         status = None if display is None else process.status
         process.tasks += [serving, watch_startup(shown, process.is_ready, status)]
-        listener.listen()           # before anybody is told of the address; what comes is answered as soon as we run
+        listener.listen()  # before anybody is told of the address; what comes is answered as soon as we run
         is_over = asyncio.Event()
 
         lives = [life for life in (process.node, *process.lives) if life is not None]

@@ -10,7 +10,7 @@ from typing import Any
 from argosy.app.startup import Display
 from argosy.base import logs
 
-INTERRUPTED = 130       # exit code of a process that SIGINT ended, as shells report it
+INTERRUPTED = 130  # exit code of a process that SIGINT ended, as shells report it
 
 log = logs.get("app")
 

@@ -28,7 +28,7 @@ class CatalogChange:
 
     added: tuple[str, ...] = ()
     removed: tuple[Repository, ...] = ()
-    set_aside: tuple[str, ...] = ()         # names of those among `removed` that `--resume` adds again
+    set_aside: tuple[str, ...] = ()  # names of those among `removed` that `--resume` adds again
 
 
 async def add_to_catalog(registry: RegistryStore, addresses: Sequence[Address], name: str | None) -> CatalogChange:

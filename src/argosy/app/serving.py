@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from argosy.base import logs
 from argosy.base.errors import Invalid
 
-SHUTDOWN_S = 2          # requests in flight get this long when the process ends
+SHUTDOWN_S = 2  # requests in flight get this long when the process ends
 START_POLL_S = 0.01
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -73,7 +73,7 @@ def keeps_signals() -> bool:
 
     serving = Probe(uvicorn.Config(_no_app, log_config=None, lifespan="off")).serve(sockets=[])
     try:
-        serving.send(None)          # its first step, in which the signals are taken
+        serving.send(None)  # its first step, in which the signals are taken
     except Entered:
         return True
     except BaseException as error:  # whatever has changed: the public path does not depend on it
@@ -91,10 +91,10 @@ async def _serve_restoring_signals(server: uvicorn.Server, listener: socket.sock
     ours = {number: signal.getsignal(number) for number in SIGNALS}
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     try:
-        while not server.started and not serving.done():        # noqa: ASYNC110 - uvicorn has no event for it
+        while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(START_POLL_S)
         for number, handler in ours.items():
-            if handler is not None:         # None: not installed from Python, so that it cannot be put back
+            if handler is not None:  # None: not installed from Python, so that it cannot be put back
                 signal.signal(number, handler)
         await serving
     finally:

@@ -23,8 +23,8 @@ from argosy.search.settings import FetchSettings, SearchSettings
 from argosy.throttle.limits.settings import LimitSettings
 from argosy.throttle.settings import ThrottleSettings
 
-DATA = "{data}"         # stands for node.data_dir in other settings
-LOCAL_CONFIG = "argosy.toml"                        # in the current directory
+DATA = "{data}"  # stands for node.data_dir in other settings
+LOCAL_CONFIG = "argosy.toml"  # in the current directory
 MACHINE_CONFIG = Path("/etc/argosy/config.toml")
 # Settings that run programs. The current directory may be a clone of foreign code, so its file may not name them
 # unless it was given with --config.
@@ -71,7 +71,9 @@ class TracingSettings:
 
     SECTION: ClassVar[str] = "tracing"
 
-    endpoint: str | None = setting(None, doc="OTLP/HTTP address of a collector, such as http://127.0.0.1:4318/v1/traces")
+    endpoint: str | None = setting(
+        None, doc="OTLP/HTTP address of a collector, such as http://127.0.0.1:4318/v1/traces"
+    )
     service_name: str = setting("argosy", doc="the name spans carry")
 
 

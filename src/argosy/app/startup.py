@@ -17,9 +17,9 @@ from argosy.base import logs
 from argosy.base.errors import ArgosyError
 from argosy.gateway.model import FleetStatus, RepoState, RepoView
 
-LOOK_S = 0.25           # between two looks at the repositories until the process is ready
-RELOOK_S = 10.0         # and afterwards, for repositories that fail later
-STALL_S = 60.0          # a repository that no node has taken for so long does not hold up the others
+LOOK_S = 0.25  # between two looks at the repositories until the process is ready
+RELOOK_S = 10.0  # and afterwards, for repositories that fail later
+STALL_S = 60.0  # a repository that no node has taken for so long does not hold up the others
 
 Status = Callable[[], Awaitable[FleetStatus]]
 
@@ -126,11 +126,14 @@ class LogDisplay:
 
     def show_ready(self, progress: IndexProgress) -> None:
         log.info(
-            "ready", url=self._url, seconds=round(self.elapsed_s, 1),
-            repositories=len(progress.ready), failed=len(progress.failed),
-        )  # fmt: skip
+            "ready",
+            url=self._url,
+            seconds=round(self.elapsed_s, 1),
+            repositories=len(progress.ready),
+            failed=len(progress.failed),
+        )
         if self._url and _is_stdout_redirected():
-            with suppress(OSError):         # nobody has to read it
+            with suppress(OSError):  # nobody has to read it
                 sys.stdout.write(f"argosy is ready: {self._url}\n")
                 sys.stdout.flush()
 
@@ -149,7 +152,7 @@ def _is_stdout_redirected() -> bool:
     try:
         out, err = sys.stdout.fileno(), sys.stderr.fileno()
         return not os.isatty(out) and not os.path.sameopenfile(out, err)
-    except (OSError, ValueError, AttributeError):       # closed, or not a file
+    except (OSError, ValueError, AttributeError):  # closed, or not a file
         return False
 
 

@@ -47,9 +47,7 @@ async def reach_registry(settings: RegistrySettings) -> RegistryStore:
         _make_folder_of(settings.url.removeprefix(_FILE))
     return await _reach(
         "registry",
-        lambda: open_registry(
-            settings.url, clock=SystemClock(), random=system_random(), namespace=settings.namespace
-        ),
+        lambda: open_registry(settings.url, clock=SystemClock(), random=system_random(), namespace=settings.namespace),
     )
 
 

@@ -46,7 +46,7 @@ from argosy.search.catalog.addresses import Address
 from argosy.search.settings import FetchSettings, SearchSettings
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-AGAIN_S = 10.0          # a node may be up before the indexer is: it announces again soon, and repetitions cost nothing
+AGAIN_S = 10.0  # a node may be up before the indexer is: it announces again soon, and repetitions cost nothing
 INDEXER_PORT = "ipni_http.port"
 STOPPED = 128 + signal.SIGTERM
 
@@ -61,10 +61,10 @@ class UpOptions:
 
     nodes: int | None = None
     port: int | None = None
-    data: str | None = None             # the state directory
-    name: str | None = None             # of the one repository
-    resume: bool = False                # serve what the working set's catalog held before, too
-    is_verbose: bool = False            # print the log instead of progress bars
+    data: str | None = None  # the state directory
+    name: str | None = None  # of the one repository
+    resume: bool = False  # serve what the working set's catalog held before, too
+    is_verbose: bool = False  # print the log instead of progress bars
 
 
 def run_up(
@@ -88,13 +88,13 @@ def run_up(
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             up.start(display)
         finally:
-            if not up.is_up:        # an error, or a signal
+            if not up.is_up:  # an error, or a signal
                 up.discard()
 
 
 def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, closing: ExitStack) -> "_Up":
     """Takes the port and the state directory."""
-    previous = signal.signal(signal.SIGTERM, _exit)     # until the process listens to signals itself
+    previous = signal.signal(signal.SIGTERM, _exit)  # until the process listens to signals itself
     closing.callback(signal.signal, signal.SIGTERM, previous)
     data, given_by = user_data_dir(loaded), loaded.sources.get(("node", "port"))
     node = loaded.get(NodeSettings)

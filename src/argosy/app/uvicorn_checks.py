@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from argosy.app.listening import http_protocol
 from argosy.base import logs
 
-CHECK_S_MAX = 10.0          # it takes milliseconds; a protocol that never answers must not block the start
+CHECK_S_MAX = 10.0  # it takes milliseconds; a protocol that never answers must not block the start
 ANSWER_BYTES_MAX = 1 << 16
 UPGRADED = b"upgraded"
 

@@ -29,10 +29,10 @@ LOCK = "lock"
 RECORD = "running.json"
 CATALOG = "registry.db"
 SQLITE = "sqlite:///"
-SIBLINGS_MAX = 100              # processes with the same addresses, side by side
-RECORDS_MAX = 1000              # of running processes that are read
-LOCK_TRIES_MAX = 100            # while other processes remove the directory that is being locked
-NAME_CHARS_MAX = 40             # of a directory's name before the hash
+SIBLINGS_MAX = 100  # processes with the same addresses, side by side
+RECORDS_MAX = 1000  # of running processes that are read
+LOCK_TRIES_MAX = 100  # while other processes remove the directory that is being locked
+NAME_CHARS_MAX = 40  # of a directory's name before the hash
 HASH_CHARS = 10
 
 
@@ -40,11 +40,11 @@ class RunningUp(msgspec.Struct, frozen=True):
     """What a running `argosy up` tells other commands of this user."""
 
     pid: int
-    address: str                    # host:port
+    address: str  # host:port
     data_dir: str
-    catalog: str | None             # the SQLite file of its catalog; None if its settings name a registry
-    sources: tuple[str, ...]        # what it was given: paths and URLs without passwords
-    started_at: float               # seconds since 1970
+    catalog: str | None  # the SQLite file of its catalog; None if its settings name a registry
+    sources: tuple[str, ...]  # what it was given: paths and URLs without passwords
+    started_at: float  # seconds since 1970
 
     @property
     def summary(self) -> str:
@@ -57,7 +57,7 @@ class WorkingSet:
 
     def __init__(self, directory: Path, lock: int, *, existed: bool, is_new: bool) -> None:
         self.directory = directory
-        self.is_new = is_new            # nothing was in it
+        self.is_new = is_new  # nothing was in it
         self._existed = existed
         self._lock = lock
         self._index: Path | None = None
@@ -127,15 +127,15 @@ def list_running(data: Path) -> list[RunningUp]:
         if record is not None and _is_locked(Path(record.data_dir)):
             found.append(record)
         else:
-            with contextlib.suppress(OSError):      # on a read-only file system a stale record stays
+            with contextlib.suppress(OSError):  # on a read-only file system a stale record stays
                 path.unlink(missing_ok=True)
     return sorted(found, key=lambda each: (each.started_at, each.pid))
 
 
 @dataclass(frozen=True)
 class CatalogChoice:
-    url: str                        # of the registry
-    note: str = ""                  # what the user should know
+    url: str  # of the registry
+    note: str = ""  # what the user should know
 
 
 def choose_catalog(data: Path, configured: str, *, is_configured: bool, directory: Path | None) -> CatalogChoice:
@@ -188,7 +188,7 @@ def _lock(directory: Path) -> WorkingSet | None:
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), os.stat(directory / LOCK)):
                 return WorkingSet(directory, lock, existed=existed, is_new=is_new)
-        os.close(lock)                  # the file was removed between opening and locking it
+        os.close(lock)  # the file was removed between opening and locking it
     raise Conflict(f"data directory {str(directory)!r} is removed again and again by other processes: give --data")
 
 

@@ -74,7 +74,7 @@ class Driver(Generic[E, F]):
         deadline = self._machine.deadline()
         if self._inbox or self._failure is not None:
             self._woken.clear()
-            await asyncio.sleep(0)      # let effects and callers run between two bursts of facts
+            await asyncio.sleep(0)  # let effects and callers run between two bursts of facts
             return
         self._woken.clear()
         if deadline is None:
@@ -99,7 +99,7 @@ class Driver(Generic[E, F]):
                 self.tell(event)
         except asyncio.CancelledError:
             raise
-        except BaseException as bug:      # not swallowed: `run` raises it
+        except BaseException as bug:  # not swallowed: `run` raises it
             if self._failure is None:
                 self._failure = bug
             self._woken.set()

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from argosy.base.errors import Invalid
 
 NAME = "argosy"
-DEFAULT = ""                    # stands for the packages that every installation has
+DEFAULT = ""  # stands for the packages that every installation has
 ALL = "all"
 # Distributions whose modules have another name.
 DISTRIBUTIONS = {
@@ -26,7 +26,7 @@ DISTRIBUTIONS = {
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
     "grpc_reflection": "grpcio-reflection",
-    "hiredis": "redis",         # comes with redis[hiredis]
+    "hiredis": "redis",  # comes with redis[hiredis]
     "opentelemetry": "opentelemetry-sdk",
     "prometheus_client": "prometheus-client",
     "re2": "google-re2",
@@ -34,7 +34,7 @@ DISTRIBUTIONS = {
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 
-Requirements: TypeAlias = dict[str, list[str]]      # by extra; DEFAULT has those of every installation
+Requirements: TypeAlias = dict[str, list[str]]  # by extra; DEFAULT has those of every installation
 
 
 def load_module(module: str, *, extra: str, purpose: str) -> Any:
@@ -55,7 +55,7 @@ def missing_package(
     """
     name = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or name in ("", NAME):
-        return error            # a broken installation
+        return error  # a broken installation
     package = DISTRIBUTIONS.get(name, name)
     having = {
         key: wanted for key, wanted in read_requirements().items() if key != ALL and package in map(name_of, wanted)

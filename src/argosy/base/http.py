@@ -29,10 +29,10 @@ from argosy.base.errors import (
 from argosy.base.redact import redact
 
 Handler: TypeAlias = Callable[[Request, Exception], Any]
-ErrorPage: TypeAlias = Callable[[int, str, Mapping[str, str]], Response]     # of a status, a message and headers
+ErrorPage: TypeAlias = Callable[[int, str, Mapping[str, str]], Response]  # of a status, a message and headers
 
-SHOWN_CHARS_MAX = 200   # of a path, in an error
-RETRY_AFTER_S = 2       # advice of an Unavailable that knows nothing better
+SHOWN_CHARS_MAX = 200  # of a path, in an error
+RETRY_AFTER_S = 2  # advice of an Unavailable that knows nothing better
 
 
 def json_response(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

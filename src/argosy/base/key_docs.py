@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class KeyDoc:
     """One kind of key, as the generated page shows it."""
 
-    name: str       # parts in <> stand for one key each
+    name: str  # parts in <> stand for one key each
     kind: str
     content: str
     why: str

@@ -18,7 +18,7 @@ from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
 from argosy.base.errors import Invalid, Unavailable
 
-KEY_BYTES_MAX = 65_535              # SlateDB keeps a key's length in two bytes
+KEY_BYTES_MAX = 65_535  # SlateDB keeps a key's length in two bytes
 BATCH_OPS_MAX = 100_000
 BATCH_BYTES_MAX = 64 * 1024 * 1024  # a batch is held in memory whole, by the caller and by the store
 GET_MANY_MAX = 100_000

@@ -27,9 +27,9 @@ from argosy.base.redact import MASK, is_secret_name, redact
 Format = Literal["json", "text"]
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-DEPTH_MAX = 6       # fields within fields; deeper ones are shown as their repr
+DEPTH_MAX = 6  # fields within fields; deeper ones are shown as their repr
 
-HANDLER_NAME = "argosy"     # of the one handler that `configure` installs
+HANDLER_NAME = "argosy"  # of the one handler that `configure` installs
 
 _ROOT = "argosy"
 _RESERVED = ("at", "level", "logger", "event", "traceback")
@@ -143,15 +143,20 @@ class _Handler(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._is_stderr:
-            self.stream = sys.stderr        # while bars are drawn something stands in for it that writes above them
+            self.stream = sys.stderr  # while bars are drawn something stands in for it that writes above them
         super().emit(record)
 
 
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         event = _event(record)
-        line = {"at": _at(record), "level": record.levelname.lower(), "logger": _name(record),
-                "event": redact(event.name), **event.redacted()}
+        line = {
+            "at": _at(record),
+            "level": record.levelname.lower(),
+            "logger": _name(record),
+            "event": redact(event.name),
+            **event.redacted(),
+        }
         if record.exc_info:
             line["traceback"] = redact(self.formatException(record.exc_info))
         return _json(line)
@@ -206,13 +211,13 @@ def _redacted(key: str, value: object, depth: int = 0) -> Any:
 def _repr(value: object) -> str:
     try:
         return repr(value)
-    except Exception:       # a log line must not fail for the sake of the thing it describes
+    except Exception:  # a log line must not fail for the sake of the thing it describes
         return f"<{type(value).__name__} without a repr>"
 
 
 def _word(value: object) -> str:
     """A field's value in a text line: bare if it is one plain word, else as JSON."""
-    if isinstance(value, str) and value.isprintable() and value and not set(value) & set(" \"="):
+    if isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "='):
         return value
     return _json(value)
 

@@ -27,7 +27,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _NAME = re.compile(r"argosy_[a-z0-9_]+")
 _LABEL = re.compile(r"[a-z][a-z0-9_]*")
-_LABELS_TAKEN = ("by", "le")       # `inc(by=)`, and the label that Prometheus gives to a bucket
+_LABELS_TAKEN = ("by", "le")  # `inc(by=)`, and the label that Prometheus gives to a bucket
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ from argosy.base.values import Kind, Value, kind_of
 T = TypeVar("T")
 
 ENV_PREFIX = "ARGOSY_"
-CONFIG_VARIABLE = "ARGOSY_CONFIG"       # names the file; every other variable is a setting
+CONFIG_VARIABLE = "ARGOSY_CONFIG"  # names the file; every other variable is a setting
 
 SUGGESTIONS_MAX = 3
-SIMILARITY_MIN = 0.8            # of difflib; below it a suggestion is more often wrong than right
+SIMILARITY_MIN = 0.8  # of difflib; below it a suggestion is more often wrong than right
 
-_Key: TypeAlias = tuple[str, str]       # section and name
+_Key: TypeAlias = tuple[str, str]  # section and name
 
 
 def setting(
@@ -84,9 +84,9 @@ class Loaded:
         path: Path | None = None,
     ) -> None:
         self._by_class = by_class
-        self.path = path            # the file they came from, to be read again
+        self.path = path  # the file they came from, to be read again
         self.sources = sources
-        self.ignored = ignored      # ARGOSY_ variables that are no settings, each with the warning about it
+        self.ignored = ignored  # ARGOSY_ variables that are no settings, each with the warning about it
 
     def get(self, cls: type[T]) -> T:
         assert cls in self._by_class, f"{cls.__name__} was not among the sections that were loaded"
@@ -230,7 +230,7 @@ class _Loading:
         values = {name: value for (section, name), value in self._found.items() if section == cls.SECTION}
         try:
             built = cls(**values)
-        except Invalid as wrong:        # from a `__post_init__`
+        except Invalid as wrong:  # from a `__post_init__`
             self.problems.append(f"{cls.SECTION}: {redact(str(wrong))}")
             return None
         complaints: Iterable[str] = built.check() if hasattr(built, "check") else ()

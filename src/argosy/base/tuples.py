@@ -17,14 +17,14 @@ from argosy.base.errors import Invalid
 
 Item: TypeAlias = "bool | int | float | bytes | str | tuple[Item, ...] | None"
 
-INT_BYTES_MAX = 255        # the length of a long int is itself one byte
-DEPTH_MAX = 32             # tuples within tuples; keys are shallow, and corrupt bytes must not exhaust the stack
+INT_BYTES_MAX = 255  # the length of a long int is itself one byte
+DEPTH_MAX = 32  # tuples within tuples; keys are shallow, and corrupt bytes must not exhaust the stack
 
 _NULL, _BYTES, _STR, _NESTED = 0x00, 0x01, 0x02, 0x05
 _INT_LONG_NEGATIVE, _INT_ZERO, _INT_LONG_POSITIVE = 0x0B, 0x14, 0x1D
-_INT_SHORT_BYTES_MAX = 8   # up to here the length is part of the type code
+_INT_SHORT_BYTES_MAX = 8  # up to here the length is part of the type code
 _FLOAT, _FALSE, _TRUE = 0x21, 0x26, 0x27
-_ESCAPE = 0xFF             # follows a zero byte that is content, not an end; greater than every type code
+_ESCAPE = 0xFF  # follows a zero byte that is content, not an end; greater than every type code
 
 _DOUBLE = struct.Struct(">d")
 
@@ -125,7 +125,7 @@ def _float_bytes(number: float) -> bytes:
 
 def _utf8(text: str) -> bytes:
     try:
-        return text.encode()        # UTF-8 sorts by code point, as str does
+        return text.encode()  # UTF-8 sorts by code point, as str does
     except UnicodeEncodeError:
         raise Invalid(f"text in a key must be valid Unicode; got {text!r}") from None
 
@@ -157,7 +157,7 @@ def _decode_text(key: bytes, at: int) -> tuple[bytes, int]:
         at = key.find(b"\x00", at)
         if at < 0:
             raise IndexError
-        if key[at + 1:at + 2] != b"\xff":
+        if key[at + 1 : at + 2] != b"\xff":
             return key[start:at].replace(b"\x00\xff", b"\x00"), at + 1
         at += 2
 
@@ -166,7 +166,7 @@ def _decode_nested(key: bytes, at: int, depth: int) -> tuple[tuple[Item, ...], i
     if depth > DEPTH_MAX:
         raise Invalid(f"tuple key nests deeper than {DEPTH_MAX}")
     items: list[Item] = []
-    while key[at] != _NULL or key[at + 1:at + 2] == b"\xff":
+    while key[at] != _NULL or key[at + 1 : at + 2] == b"\xff":
         if key[at] == _NULL:
             items.append(None)
             at += 2
@@ -209,4 +209,4 @@ def _text(content: bytes) -> str:
 def _take(key: bytes, at: int, size: int) -> bytes:
     if at + size > len(key):
         raise IndexError
-    return key[at:at + size]
+    return key[at : at + size]

@@ -16,7 +16,7 @@ def split_url(text: str) -> SplitResult:
     """The parts of a URL, as urllib's `urlsplit` returns them, and never an error. Read only `netloc` as the host: the
     properties `hostname` and `port` of the result expect a single one."""
     match = _PARTS.fullmatch(text.strip())
-    assert match is not None    # every part may be empty, and the path takes what is left
+    assert match is not None  # every part may be empty, and the path takes what is left
     scheme, netloc, path, query, fragment = match.groups(default="")
     return SplitResult(scheme.lower(), netloc, path, query, fragment)
 

@@ -17,8 +17,14 @@ Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
 _NOUNS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", tuple: "a list of texts"}
 _BASES: dict[Any, type] = {int: int, float: float, bool: bool, str: str, tuple[str, ...]: tuple}
 _BOOLS = {
-    "true": True, "yes": True, "on": True, "1": True,
-    "false": False, "no": False, "off": False, "0": False,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
 }
 
 
@@ -87,11 +93,11 @@ class Kind:
             case bool() if self.base is bool:
                 return raw
             case bool():
-                pass                                # Python counts it among the ints; here it is none
+                pass  # Python counts it among the ints; here it is none
             case int() if self.base is int:
                 return raw
             case int() | float() if self.base is float and math.isfinite(raw):
-                return float(raw)                   # infinity and NaN would slip through the limits
+                return float(raw)  # infinity and NaN would slip through the limits
             case str() if self.base is str:
                 return raw
             case list() | tuple() if self.base is tuple and all(isinstance(part, str) for part in raw):

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from argosy.base.errors import ArgosyError, NotFound
 
 Better: TypeAlias = Literal["lower", "higher"]
-Values: TypeAlias = Mapping[str, float]                             # by the id of the figure
+Values: TypeAlias = Mapping[str, float]  # by the id of the figure
 Run: TypeAlias = Callable[[], "Values | float | Awaitable[Values] | Awaitable[float]"]
 BenchFunction: TypeAlias = "Callable[[Bench], Coroutine[None, None, None]]"
 

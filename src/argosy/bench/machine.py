@@ -40,7 +40,7 @@ def cpu_s(pid: int) -> float:
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         try:
             total_ns += int(path.read_text().split()[0])
-        except OSError:         # the thread ended as we looked
+        except OSError:  # the thread ended as we looked
             continue
     return total_ns / 1e9
 

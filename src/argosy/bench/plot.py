@@ -13,7 +13,7 @@ from argosy.bench.report import ratio
 from argosy.sim.svg import COLOURS, FAINT, FONT, INK, sheet
 
 WIDTH = 820
-LABELS = 230                            # room for the names of the figures
+LABELS = 230  # room for the names of the figures
 RIGHT, TOP, ROW, BOTTOM = 60, 112, 22, 44
 DOT = 5.5
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from argosy.bench.harness import Bench, Result
 
-DIGITS = 4          # figures move by several per cent between runs; more digits would pretend
+DIGITS = 4  # figures move by several per cent between runs; more digits would pretend
 
 
 def as_json(name: str, machine: dict[str, Any], commit: str, results: Sequence[Result]) -> dict[str, Any]:

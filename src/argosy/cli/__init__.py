@@ -4,10 +4,9 @@ A command's module is loaded when the command is asked for, and imports what it 
 `argosy --help` and shell completion answer at once.
 """
 
-
 import sys
 
-INTERRUPTED = 130               # the exit code of a shell for a command that Ctrl-C ended
+INTERRUPTED = 130  # the exit code of a shell for a command that Ctrl-C ended
 
 
 def main() -> None:
@@ -16,5 +15,5 @@ def main() -> None:
         from argosy.cli.root import cli
 
         cli(prog_name="argosy")
-    except KeyboardInterrupt:   # while the modules are imported; afterwards click handles it
+    except KeyboardInterrupt:  # while the modules are imported; afterwards click handles it
         sys.exit(INTERRUPTED)

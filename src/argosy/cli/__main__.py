@@ -2,5 +2,5 @@
 
 from argosy.cli import main
 
-if __name__ == "__main__":      # worker processes import this file again
+if __name__ == "__main__":  # worker processes import this file again
     main()

@@ -55,6 +55,6 @@ def _check_readable(address: Address) -> None:
 def _is_relative_path(text: str) -> bool:
     """A word that can be no URL: no scheme, no host with a dot before a slash, no colon; or one that begins here."""
     head = text.partition("/")[0]
-    if head and os.path.lexists(head):      # `notes.txt/x`, where notes.txt is a file or a folder here
+    if head and os.path.lexists(head):  # `notes.txt/x`, where notes.txt is a file or a folder here
         return True
     return bool(text.strip()) and ":" not in text and not text.startswith("-") and ("/" not in text or "." not in head)

@@ -18,7 +18,7 @@ from argosy.cli.output import json_option, print_json, print_table, status
 if TYPE_CHECKING:
     from argosy.bench.harness import Bench
 
-RESULTS = Path("bench/results")         # beneath where one stands, which is the repository when a result is to be kept
+RESULTS = Path("bench/results")  # beneath where one stands, which is the repository when a result is to be kept
 ON_A_CORPUS = {"search"}
 
 

@@ -14,7 +14,7 @@ from click.exceptions import NoSuchCommand
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.cli.errors import EXIT_INTERRUPTED, exit_code_of, print_error
 
-Table = Mapping[str, tuple[str, str]]       # command: where it is defined, and its line in the help of the group
+Table = Mapping[str, tuple[str, str]]  # command: where it is defined, and its line in the help of the group
 
 
 class Command(click.Command):
@@ -67,7 +67,7 @@ class LazyGroup(Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except NoSuchCommand as error:      # click does not know the commands that are not loaded
+        except NoSuchCommand as error:  # click does not know the commands that are not loaded
             raise NoSuchCommand(error.command_name, possibilities=self.table, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -102,7 +102,7 @@ class LazyGroup(Group):
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.Abort:
             sys.exit(EXIT_INTERRUPTED)
-        except click.ClickException as error:       # before a command was found
+        except click.ClickException as error:  # before a command was found
             print_error(error)
             sys.exit(exit_code_of(error))
         sys.exit(code if isinstance(code, int) else 0)

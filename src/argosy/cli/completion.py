@@ -5,7 +5,7 @@ from click.shell_completion import CompletionItem
 
 from argosy.cli.commands import Command
 
-COMPLETE_VARIABLE = "_ARGOSY_COMPLETE"      # what the script sets when it calls us; click spells it so
+COMPLETE_VARIABLE = "_ARGOSY_COMPLETE"  # what the script sets when it calls us; click spells it so
 
 
 def complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

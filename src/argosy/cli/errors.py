@@ -29,8 +29,10 @@ def print_error(error: ArgosyError | click.ClickException, ctx: click.Context | 
         return
     message = redact(format_usage_error(error) if isinstance(error, click.ClickException) else str(error))
     if ctx is not None and wants_json(ctx):
-        kind, status = (Invalid.__name__, Invalid.status) if isinstance(error, click.ClickException) else (
-            type(error).__name__, error.status
+        kind, status = (
+            (Invalid.__name__, Invalid.status)
+            if isinstance(error, click.ClickException)
+            else (type(error).__name__, error.status)
         )
         click.echo(json.dumps({"error": {"kind": kind, "status": status, "message": message}}), err=True)
         return

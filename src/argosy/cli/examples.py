@@ -69,7 +69,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "job get": ("argosy job get 01J2Z9 --attempts",),
     "job list": ("argosy job list --status failed", "argosy job list --metadata customer=ada --limit 20"),
     "job put": (
-        "argosy job put greet '{\"name\": \"ada\"}' --wait 60",
+        'argosy job put greet \'{"name": "ada"}\' --wait 60',
         "argosy job put resize --lines < payloads.jsonl",
         "argosy job put report --unique-key nightly --retries 5 --delay 600",
     ),

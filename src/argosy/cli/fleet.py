@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
-LOOK_S = 0.2                # how often a node that is to leave is looked for
+LOOK_S = 0.2  # how often a node that is to leave is looked for
 
 
 def store_options(command: C) -> C:
@@ -79,9 +79,7 @@ async def _nodes(store: "OwnershipStore") -> list[dict[str, Any]]:
 @click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait until it has left.")
 @store_options
 @json_option
-def drain(
-    name: str, wait_s: float, store: str | None, space: str | None, config: Path | None, as_json: bool
-) -> None:
+def drain(name: str, wait_s: float, store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
     """Tell a node to leave: it hands on what it holds, and its process ends.
 
     The node's admin token is taken from the settings (node.admin_token).

@@ -34,9 +34,12 @@ def status(reach: Reach, as_json: bool) -> None:
     async def asked(client: "IndexerClient") -> dict[str, Any]:
         told, figures = await client.status(), await client.figures()
         return {
-            "id": told.id, "is_frozen": told.is_frozen, "usage_percent": told.usage_percent,
-            "entries": figures.entries, "disk_bytes": figures.disk_bytes,
-        }  # fmt: skip
+            "id": told.id,
+            "is_frozen": told.is_frozen,
+            "usage_percent": told.usage_percent,
+            "entries": figures.entries,
+            "disk_bytes": figures.disk_bytes,
+        }
 
     told = reach.ask(asked)
     if as_json:
@@ -102,7 +105,7 @@ def sync(reach: Reach, publisher: str, address: str | None, depth: int, resync: 
     from argosy.ipni.formats import multiaddr
 
     if address is not None:
-        multiaddr.to_bytes(address)         # Invalid if it is none: the indexer would only say so in its log
+        multiaddr.to_bytes(address)  # Invalid if it is none: the indexer would only say so in its log
     reach.ask(lambda client: client.sync(publisher, address, depth=depth, is_resync=resync))
     _say(as_json, publisher, "is being read")
 
@@ -147,7 +150,7 @@ def _steering(name: str, said: str, doc: str, does: "Callable[[IndexerClient, st
     def steer(reach: Reach, peer: str, as_json: bool) -> None:
         from argosy.ipni.formats.peer import parse_peer
 
-        named = parse_peer(peer)            # Invalid if it is none, before anybody is asked
+        named = parse_peer(peer)  # Invalid if it is none, before anybody is asked
         reach.ask(lambda client: does(client, named))
         _say(as_json, peer, said)
 

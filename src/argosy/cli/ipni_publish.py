@@ -38,7 +38,7 @@ def publish(paths: tuple[Path, ...], config: Path | None, as_json: bool, **wishe
     """
     from argosy.app.publishing import Wish, publish_and_serve
 
-    if not wished["withdraw"]:              # what is taken back may be gone already
+    if not wished["withdraw"]:  # what is taken back may be gone already
         _check_that_they_exist(paths)
     elif not paths:
         raise Invalid("--withdraw takes back what was published of paths: name them")

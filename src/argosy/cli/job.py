@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from argosy.jobs.sdk import JobInfo, JobsClient, NewJob
 
 STATUSES = ("scheduled", "running", "succeeded", "failed", "cancelled")
-LOOK_S = 0.25                           # how often a job that is watched is looked at
-LINES_MAX = 1_000_000                   # payloads of one `put --lines`
+LOOK_S = 0.25  # how often a job that is watched is looked at
+LINES_MAX = 1_000_000  # payloads of one `put --lines`
 FOUND_MAX = 1_000
 RETRIES_MAX = 1_000_000
 
@@ -112,9 +112,7 @@ def get(reach: Reach, id: str, with_attempts: bool, as_json: bool) -> None:
     """Show one job."""
     from argosy.jobs.web.showing import shown_job
 
-    info = reach.ask(
-        lambda client: client.get(id, with_attempts=with_attempts), doing="looking", may_create=False
-    )
+    info = reach.ask(lambda client: client.get(id, with_attempts=with_attempts), doing="looking", may_create=False)
     shown = shown_job(info, with_attempts=with_attempts)
     if as_json:
         print_json(shown)
@@ -169,9 +167,7 @@ def list_jobs(
 def result(reach: Reach, id: str, wait_s: float, as_json: bool) -> None:
     """Print a job's result as JSON; a job that failed, was cancelled or is not done yet is an error."""
 
-    found = reach.ask(
-        lambda client: client.result(id, timeout_s=wait_s), doing=f"waiting for {id}", may_create=False
-    )
+    found = reach.ask(lambda client: client.result(id, timeout_s=wait_s), doing=f"waiting for {id}", may_create=False)
     value = plain(found)
     if as_json:
         print_json({"id": id, "result": value})

@@ -56,13 +56,20 @@ def list_schedules(reach: Reach, as_json: bool) -> None:
     """List schedules, and when each comes round next."""
     found = reach.ask(lambda client: client.schedules(), doing="looking", may_create=False)
     if as_json:
-        print_json([
-            {
-                "name": each.name, "cron": each.cron, "timezone": each.timezone, "task_group": each.job.task_group,
-                "priority": each.job.priority, "next_at_ms": each.next_at, "is_paused": each.is_paused,
-            }
-            for each in found
-        ])  # fmt: skip
+        print_json(
+            [
+                {
+                    "name": each.name,
+                    "cron": each.cron,
+                    "timezone": each.timezone,
+                    "task_group": each.job.task_group,
+                    "priority": each.job.priority,
+                    "next_at_ms": each.next_at,
+                    "is_paused": each.is_paused,
+                }
+                for each in found
+            ]
+        )
         return
     rows = []
     for each in found:

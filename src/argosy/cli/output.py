@@ -11,7 +11,7 @@ import click
 C = TypeVar("C", bound=Callable[..., Any])
 
 _JSON = "argosy.cli.json"
-PIPE_WIDTH = 1 << 20    # columns of a table that does not go to a terminal: a row is a line, so that ids can be grepped
+PIPE_WIDTH = 1 << 20  # columns of a table that does not go to a terminal: a row is a line, so that ids can be grepped
 
 
 def json_option(command: C) -> C:

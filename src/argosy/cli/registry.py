@@ -28,7 +28,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
 FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
-STDIN_KEPT_BYTES = 16 << 20         # of what comes through a pipe; more goes to a file
+STDIN_KEPT_BYTES = 16 << 20  # of what comes through a pipe; more goes to a file
 
 
 def registry_options(command: C) -> C:

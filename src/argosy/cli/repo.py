@@ -83,7 +83,7 @@ def add(
                     name or address.name, address.url, branches=branches, is_pinned=pin, replicas=replicas
                 )
                 rows.append(await store.run(wished))
-            except Conflict as error:       # the others are added all the same, and told
+            except Conflict as error:  # the others are added all the same, and told
                 refused.append(str(error))
         return rows, refused
 

@@ -50,10 +50,10 @@ def search(**given: Any) -> None:
         leave()
     except BrokenPipeError:
         _drop_output()
-        code = FOUND                # somebody had read enough of it
+        code = FOUND  # somebody had read enough of it
     except ArgosyError as error:
         code = _failed(error, flags)
-    except Exception:               # a defect of ours: told in full, and not by the code for "nothing was found"
+    except Exception:  # a defect of ours: told in full, and not by the code for "nothing was found"
         traceback.print_exc()
         code = FAILED
     click.get_current_context().exit(code)
@@ -78,7 +78,7 @@ class _Result:
 
 def _answered(flags: Flags) -> int:
     look = flags.look()
-    if sys.stdout is None:          # how Python is told that it was closed
+    if sys.stdout is None:  # how Python is told that it was closed
         raise Unavailable("the answer could not be written (stdout is closed): check where it goes")
     try:
         query = parsed(flags)
@@ -91,7 +91,7 @@ def _answered(flags: Flags) -> int:
             printer.files(result.answer, result.survey)
         else:
             printer.repositories(result.repositories)
-        sys.stdout.flush()          # before anything is said beside it
+        sys.stdout.flush()  # before anything is said beside it
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -158,5 +158,5 @@ def _say(lines: Iterable[str]) -> None:
 
 def _drop_output() -> None:
     """What is still to be written goes nowhere; else the interpreter would try once more at its end, and complain."""
-    with suppress(OSError, ValueError):     # a stream that is no file has nothing to redirect
+    with suppress(OSError, ValueError):  # a stream that is no file has nothing to redirect
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,7 +16,7 @@ def load(stage: Stage) -> None:
     from argosy.search.kernels import compile_essential
 
     class Listener(event.Listener):
-        depth = 0                       # helpers are compiled within kernels
+        depth = 0  # helpers are compiled within kernels
 
         def on_start(self, _: Any) -> None:
             self.depth += 1

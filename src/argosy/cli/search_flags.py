@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from argosy.search.query import Parsed
     from argosy.search.query.tree import Query
 
-FILES_MAX = 50                      # shown unless more are asked for; names and counts are shown of all
-MATCH_LIMIT = 100_000               # in one repository: a query that finds more is answered by its best so far
+FILES_MAX = 50  # shown unless more are asked for; names and counts are shown of all
+MATCH_LIMIT = 100_000  # in one repository: a query that finds more is answered by its best so far
 TIME_S = 20.0
-COUNT_MAX = 1_000_000_000           # of anything: more than there is, and what kernels can count with
+COUNT_MAX = 1_000_000_000  # of anything: more than there is, and what kernels can count with
 
 C = TypeVar("C", bound=Callable[..., Any])
 _COUNT = click.IntRange(min=0)
@@ -127,7 +127,7 @@ def options(flags: Flags, query: "Parsed", look: Look) -> "Options":
     return Options(
         files_max=min(shown, COUNT_MAX),
         matches_max=0 if flags.is_for_all else min(flags.max_matches, COUNT_MAX),
-        file_matches_max=1 if flags.is_for_all else 0,          # the count of all is told with the file
+        file_matches_max=1 if flags.is_for_all else 0,  # the count of all is told with the file
         index_match_limit=min(flags.match_limit, COUNT_MAX),
         wall_time_s=flags.max_time,
         context_lines=min(flags.context, COUNT_MAX) if look is Look.TEXT else 0,

@@ -31,7 +31,7 @@ def answer_fields(answer: "Answer") -> dict[str, Any]:
 def file_fields(file: "FileMatch", name: str) -> dict[str, Any]:
     """A file that matched; `file` is its name as a person would write it from where they are."""
     fields: dict[str, Any] = plain(file)
-    del fields["sealed"]                # is for between a node and a front door; files here are open
+    del fields["sealed"]  # is for between a node and a front door; files here are open
     return _exact("file", name) | fields
 
 
@@ -47,7 +47,7 @@ def _told(value: Any) -> Any:
         return {key: told for name, inner in value.items() for key, told in _field(name, inner).items()}
     if isinstance(value, list | tuple):
         return [_told(inner) for inner in value]
-    if isinstance(value, str):          # in a list there is no room for a twin
+    if isinstance(value, str):  # in a list there is no room for a twin
         return value.encode("utf-8", "surrogateescape").decode(errors="replace")
     return value
 

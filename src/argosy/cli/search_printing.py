@@ -14,7 +14,7 @@ from argosy.cli.search_text import counted, named, vimgrep, with_headings, witho
 if TYPE_CHECKING:
     from argosy.search.model import Answer, FileMatch, Repository
 
-PARTS = ("chunks", "lines")         # of a file match, which names and counts leave out
+PARTS = ("chunks", "lines")  # of a file match, which names and counts leave out
 
 
 class Printer:

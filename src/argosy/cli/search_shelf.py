@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from argosy.search.model import FileMatch, Repository
     from argosy.search.skipping import Policy
 
-PATHS_MAX = 10_000                  # folders and repositories; each takes a few megabytes however small it is
+PATHS_MAX = 10_000  # folders and repositories; each takes a few megabytes however small it is
 HERE = "."
 
 Opened: TypeAlias = "list[tuple[str, Source, Policy]]"

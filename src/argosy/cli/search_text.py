@@ -9,7 +9,7 @@ from argosy.cli.search_screen import Paint, safe_name, safe_text
 if TYPE_CHECKING:
     from argosy.search.model import FileMatch, Fragment, Line, SymbolInfo
 
-VIMGREP_BYTES_MAX = 2_000           # of the line beside its place; an editor shows the start of it
+VIMGREP_BYTES_MAX = 2_000  # of the line beside its place; an editor shows the start of it
 ELLIPSIS = "…"
 
 # The file's name as a person would write it from where they are.
@@ -25,7 +25,7 @@ class Row:
     line: "Line | None" = None
 
 
-GAP = Row(0, b"")                   # lines are left out here
+GAP = Row(0, b"")  # lines are left out here
 
 
 def rows(lines: "Sequence[Line]") -> Iterator[Row]:
@@ -128,9 +128,7 @@ def _content(row: Row, paint: Paint) -> str:
     return f"{text}{paint.aside(ELLIPSIS)}" if line.is_clipped else text
 
 
-def _painted(
-    content: bytes, fragments: "Sequence[Fragment]", paint: Paint, other: Callable[[str], str]
-) -> str:
+def _painted(content: bytes, fragments: "Sequence[Fragment]", paint: Paint, other: Callable[[str], str]) -> str:
     """Matches in their colour, the rest in another. A match that was clipped away is not there."""
     shown, at = [], 0
     for fragment in fragments:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TICK_S = 0.1                        # between two looks at the work
-QUIET_S = 0.3                       # what is done by then needs no bar
-INTERRUPTED = 130                   # what shells say of a command that Ctrl-C ended
+TICK_S = 0.1  # between two looks at the work
+QUIET_S = 0.3  # what is done by then needs no bar
+INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
 COMPILING = "compiling search kernels, first run only"
 
 
@@ -33,10 +33,10 @@ COMPILING = "compiling search kernels, first run only"
 class Stage:
     """How far the work is: the worker writes, the watcher reads. Fields are replaced whole, so no lock is needed."""
 
-    task: str = ""                                      # what is being done
-    bytes: tuple[int, int] = (0, 0)                     # done, in all; in all 0 while that is not known
+    task: str = ""  # what is being done
+    bytes: tuple[int, int] = (0, 0)  # done, in all; in all 0 while that is not known
     is_compiling: bool = False
-    compiled: tuple[int, int] = (0, 0)                  # kernels that are, and all that have to be
+    compiled: tuple[int, int] = (0, 0)  # kernels that are, and all that have to be
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, task: str) -> None:
@@ -87,7 +87,7 @@ def leave() -> NoReturn:
 def _settle(outcome: "Future[T]", work: Callable[[Stage], T], stage: Stage) -> None:
     try:
         outcome.set_result(work(stage))
-    except BaseException as error:      # it is raised where it can be told
+    except BaseException as error:  # it is raised where it can be told
         outcome.set_exception(error)
 
 
@@ -138,6 +138,6 @@ class View:
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         columns += [BarColumn(), DownloadColumn(), TransferSpeedColumn()] if total else []
         bar = Progress(*columns, console=Console(file=sys.stderr), transient=True, auto_refresh=False)
-        bar.add_task(safe_name(text), completed=done, total=total or None)      # drawn as soon as it starts
+        bar.add_task(safe_name(text), completed=done, total=total or None)  # drawn as soon as it starts
         bar.start()
         return bar

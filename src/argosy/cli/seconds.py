@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-SECONDS_MAX = 10 * 365 * 86_400             # ten years: more is a slip
+SECONDS_MAX = 10 * 365 * 86_400  # ten years: more is a slip
 
 
 class Seconds(click.FloatRange):

@@ -34,7 +34,9 @@ def serve(
 
     loaded = load(config)
     node, ownership, remembered = (
-        loaded.get(NodeSettings), loaded.get(OwnershipSettings), loaded.get(RegistrySettings)
+        loaded.get(NodeSettings),
+        loaded.get(OwnershipSettings),
+        loaded.get(RegistrySettings),
     )
     changed = loaded.changed(
         {

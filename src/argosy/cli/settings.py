@@ -18,9 +18,11 @@ def config_option(command: C) -> C:
     """Adds `--config FILE`."""
     kind = click.Path(dir_okay=False, path_type=Path)
     return click.option(
-        "--config", type=kind, envvar=CONFIG_VARIABLE,
+        "--config",
+        type=kind,
+        envvar=CONFIG_VARIABLE,
         help="Settings file (TOML); by default the one that `argosy config show` names. ARGOSY_… outranks it.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def load(config: Path | None) -> "Loaded":

@@ -70,7 +70,7 @@ async def _split_within(client: "JobsClient", shard_id: str, point: str, wait_s:
             while begun is None:
                 try:
                     begun = await client.split(shard_id, point)
-                except (Conflict, NotOwner, Unavailable) as why:        # it is on its way to a node, or under way
+                except (Conflict, NotOwner, Unavailable) as why:  # it is on its way to a node, or under way
                     refused = why
                     begun = await _under_way(client, shard_id)
                     if begun is not None and point not in ("", begun.point):
@@ -97,7 +97,7 @@ async def _until_done(client: "JobsClient", begun: "SplitStatus") -> "SplitStatu
     """The halves are known by where they meet: if the shard has moved meanwhile, they have other ids than were told."""
     while True:
         places: list[ShardPlace] = []
-        with suppress(Unavailable):             # the node that was asked may leave; the next look asks another
+        with suppress(Unavailable):  # the node that was asked may leave; the next look asks another
             places = [place for place in await client.shards() if place.node]
         left = next((place.id for place in places if place.range_end == begun.point), "")
         right = next((place.id for place in places if place.range_start == begun.point), "")

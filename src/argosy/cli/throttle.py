@@ -48,7 +48,7 @@ def evaluate(
 
     chosen, counts = [scenario(name) for name in names or SCENARIOS], _counts(instances)
     if out is not None:
-        _make(out)                      # now, because what cannot be drawn should not be reckoned for minutes
+        _make(out)  # now, because what cannot be drawn should not be reckoned for minutes
     with progress("eval") as told:
         report = run(chosen, seeds=seeds, instances=counts, jobs=jobs or os.cpu_count() or 1, progress=told)
     if out is not None:

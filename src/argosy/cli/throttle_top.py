@@ -22,7 +22,7 @@ from argosy.throttle.rows import rules_of
 if TYPE_CHECKING:
     from rich.console import Group
 
-INSTANCE = "top"                # a name of its own; it never writes, so no row ever contains it
+INSTANCE = "top"  # a name of its own; it never writes, so no row ever contains it
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class HotBucket:
     bucket: int
     probability: float
     updated_s_ago: float
-    clients: tuple[str, ...]    # of those that were asked for
+    clients: tuple[str, ...]  # of those that were asked for
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Look:
 
     window_seed: int
     rotates_in_s: float
-    writers: int                # instances that have told something of this window
-    blamed: int                 # buckets with a probability above zero
+    writers: int  # instances that have told something of this window
+    blamed: int  # buckets with a probability above zero
     hottest: tuple[HotBucket, ...]
     clients: tuple[ClientStanding, ...]
 
@@ -74,7 +74,7 @@ class Watch:
         if self._seed is None:
             self._seed = self._seed_at(self._pulled(0)[1])
         rows, now_ms = self._pulled(self._seed)
-        if self._seed_at(now_ms) != self._seed:             # it has turned since the last look
+        if self._seed_at(now_ms) != self._seed:  # it has turned since the last look
             self._seed = self._seed_at(now_ms)
             rows, now_ms = self._pulled(self._seed)
         standing = {
@@ -148,7 +148,7 @@ def show(watch: Watch, *, interval_s: float, is_once: bool) -> None:
                 watch.wait(interval_s)
                 live.update(_table(watch.look()), refresh=True)
         except KeyboardInterrupt:
-            click.echo("", nl=False)            # the usual way to end it, and no failure
+            click.echo("", nl=False)  # the usual way to end it, and no failure
 
 
 def _table(look: Look) -> "Group":

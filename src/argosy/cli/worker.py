@@ -67,7 +67,7 @@ def found(target: str) -> list[Any]:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise                       # the module is there, and lacks something itself
+            raise  # the module is there, and lacks something itself
         raise NotFound(f"there is no module {module_name!r} here: is the name right, and the folder?") from None
     finally:
         sys.path.remove(os.getcwd())
@@ -75,7 +75,7 @@ def found(target: str) -> list[Any]:
     from argosy.jobs.sdk.handlers import marked
 
     if not marked(things):
-        raise Invalid(f"{target} has no handlers: mark functions with @job(\"group\") of argosy.jobs.sdk")
+        raise Invalid(f'{target} has no handlers: mark functions with @job("group") of argosy.jobs.sdk')
     return things
 
 

@@ -16,7 +16,7 @@ from argosy.base.retry import Backoff
 class BreakerState(Enum):
     CLOSED = "closed"
     OPEN = "open"
-    HALF_OPEN = "half open"         # one question is on its way to find out
+    HALF_OPEN = "half open"  # one question is on its way to find out
 
 
 class Breaker:
@@ -24,12 +24,12 @@ class Breaker:
 
     def __init__(self, failures_max: int, backoff: Backoff, random: Random) -> None:
         self.state = BreakerState.CLOSED
-        self.retry_at = 0.0                             # while open
+        self.retry_at = 0.0  # while open
         self._failures_max = failures_max
         self._backoff = backoff
         self._random = random
-        self._failures = 0                              # in a row
-        self._openings = 0                              # in a row
+        self._failures = 0  # in a row
+        self._openings = 0  # in a row
 
     def admits(self, now: float) -> bool:
         if self.state is BreakerState.OPEN:

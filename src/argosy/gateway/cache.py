@@ -11,7 +11,7 @@ from argosy.base.cache import Cache
 from argosy.gateway.route import Version
 from argosy.search.model import Answer, FileMatch, Line, Reached
 
-FILE_BYTES = 700                # of the objects around a file's texts, about
+FILE_BYTES = 700  # of the objects around a file's texts, about
 RANGE_BYTES = 350
 _BY_CHANCE = {Reached.WALL_TIME, Reached.CANCELLED}
 

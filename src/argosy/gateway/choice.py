@@ -14,14 +14,14 @@ from argosy.base.retry import Backoff
 from argosy.gateway.breaker import Breaker, BreakerState
 from argosy.gateway.settings import GatewaySettings
 
-LATENCIES_KEPT = 64             # per node
-LATENCIES_MIN = 10              # fewer say nothing about how late is late
-LATE_UNKNOWN_S = 0.5            # late, of a node that is not known yet
+LATENCIES_KEPT = 64  # per node
+LATENCIES_MIN = 10  # fewer say nothing about how late is late
+LATE_UNKNOWN_S = 0.5  # late, of a node that is not known yet
 LATE_SHARE = 0.95
-NEWEST_WEIGHT = 0.3             # of the latest latency in the average
-HALF_LIFE_S = 10.0              # an average nobody renews is worth half after this
-STALLED_QUESTIONS = 8           # with fewer under way a node may just be busy with a hard one
-HEDGES_SAVED_MAX = 10.0         # second questions that may be asked in a burst
+NEWEST_WEIGHT = 0.3  # of the latest latency in the average
+HALF_LIFE_S = 10.0  # an average nobody renews is worth half after this
+STALLED_QUESTIONS = 8  # with fewer under way a node may just be busy with a hard one
+HEDGES_SAVED_MAX = 10.0  # second questions that may be asked in a burst
 
 
 class Record:
@@ -32,7 +32,7 @@ class Record:
         self.in_flight = 0
         self._average_s = 0.0
         self._average_at = -inf
-        self._heard_at = -inf                           # of the last answer, or of the question that ended a silence
+        self._heard_at = -inf  # of the last answer, or of the question that ended a silence
         self._latencies: deque[float] = deque(maxlen=LATENCIES_KEPT)
         self._late_s = LATE_UNKNOWN_S
         self._until_review = LATENCIES_MIN

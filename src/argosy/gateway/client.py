@@ -21,8 +21,8 @@ from argosy.search.model import Missing, Shortfall
 
 T = TypeVar("T")
 
-BLAMED_AFTER_S = 1.0            # who is given less time than that and does not answer need not be broken
-WAIT_S_MIN = 1e-6               # keeps a clock that runs a little differently from the loop's from turning on the spot
+BLAMED_AFTER_S = 1.0  # who is given less time than that and does not answer need not be broken
+WAIT_S_MIN = 1e-6  # keeps a clock that runs a little differently from the loop's from turning on the spot
 
 
 class Scattering(Generic[T]):
@@ -55,9 +55,9 @@ class Scattering(Generic[T]):
         self._called_back: list[asyncio.Future[T]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._due = inf                                         # when the timer goes off, by our clock
-        self._woken: asyncio.Future[None] | None = None         # while somebody waits
-        self._is_stepping = False                               # and wants to know of everything
+        self._due = inf  # when the timer goes off, by our clock
+        self._woken: asyncio.Future[None] | None = None  # while somebody waits
+        self._is_stepping = False  # and wants to know of everything
         self._has_news = False
         self._error: Exception | None = None
 
@@ -143,11 +143,11 @@ class Scattering(Generic[T]):
         if id is None:
             self._timer, self._due = None, inf
         elif id not in self._under_way:
-            return                          # nobody waits for it any more
+            return  # nobody waits for it any more
         try:
             self._feed(None if id is None else self._event(id))
         except Exception as error:
-            self._error = error             # for whoever waits
+            self._error = error  # for whoever waits
         self._has_news = True
         is_due = self._is_stepping or self._error is not None or self.machine.is_over
         if is_due and self._woken is not None and not self._woken.done():
@@ -198,7 +198,7 @@ class Scattering(Generic[T]):
             return Failed(id, Shortfall.UNOWNED, str(error))
         if isinstance(error, Throttled):
             return Failed(id, Shortfall.FAILED, _told(question.address, error))
-        raise error                         # the question itself is wrong, or the program is
+        raise error  # the question itself is wrong, or the program is
 
     def _tell(self, address: str, outcome: str, took_s: float | None = None) -> None:
         self._teller.question(address, outcome, took_s, state=self._chooser.breaker(address).state)

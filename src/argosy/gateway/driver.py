@@ -21,10 +21,10 @@ from argosy.search.model import Missing, Shortfall
 
 T = TypeVar("T")
 
-WALL_S_MIN = 0.01               # a node is given at least this long, however late it is asked
+WALL_S_MIN = 0.01  # a node is given at least this long, however late it is asked
 BUSY_RETRY_S = 1.0
 
-Call = Callable[[Node, tuple[str, ...], float], Awaitable[T]]       # a node, repositories, and how long it may take
+Call = Callable[[Node, tuple[str, ...], float], Awaitable[T]]  # a node, repositories, and how long it may take
 
 
 class LiveHolders:

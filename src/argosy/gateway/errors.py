@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from argosy.base.errors import Unavailable
 from argosy.search.model import Missing, Shortfall
 
-EXAMPLES_MAX = 3                # repositories that a message names
+EXAMPLES_MAX = 3  # repositories that a message names
 RETRY_AFTER_S = {
     Shortfall.TIMED_OUT: 1.0,
     Shortfall.FAILED: 2.0,
-    Shortfall.UNOWNED: 5.0,     # an auction has to end first
-    Shortfall.WARMING: 5.0,     # something is fetched and indexed
+    Shortfall.UNOWNED: 5.0,  # an auction has to end first
+    Shortfall.WARMING: 5.0,  # something is fetched and indexed
 }
 
 

@@ -78,9 +78,7 @@ def _ranked(answers: Sequence[Answer], files_max: int) -> list[FileMatch]:
     return files[:files_max] if files_max else files
 
 
-def _shown(
-    files: list[FileMatch], found: int, options: Options, reached: set[Reached]
-) -> tuple[FileMatch, ...]:
+def _shown(files: list[FileMatch], found: int, options: Options, reached: set[Reached]) -> tuple[FileMatch, ...]:
     """The files with as many of their matches as may be shown; `found` files matched in all."""
     if not options.matches_max:
         if options.file_matches_max and any(file.match_count > options.file_matches_max for file in files):

@@ -11,10 +11,10 @@ class RepoState(Enum):
     """One word for how a repository is doing."""
 
     READY = "ready"
-    DRAINING = "draining"           # answers, and moves to another node
-    WARMING = "warming"             # held; being fetched, received or indexed
-    UNOWNED = "unowned"             # nobody holds it yet
-    FAILED = "failed"               # nobody holds it, and the last try failed
+    DRAINING = "draining"  # answers, and moves to another node
+    WARMING = "warming"  # held; being fetched, received or indexed
+    UNOWNED = "unowned"  # nobody holds it yet
+    FAILED = "failed"  # nobody holds it, and the last try failed
 
 
 class Seat(msgspec.Struct, frozen=True):
@@ -33,9 +33,9 @@ class RepoView(msgspec.Struct, frozen=True):
     name: str
     state: RepoState
     wish: Wish
-    seats: tuple[Seat, ...] = ()                        # the primary first
-    status: RepoStatus | None = None                    # of the best seat, if its node answered
-    reason: str = ""                                    # why it is not ready, or not up to date
+    seats: tuple[Seat, ...] = ()  # the primary first
+    status: RepoStatus | None = None  # of the best seat, if its node answered
+    reason: str = ""  # why it is not ready, or not up to date
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class NodeView(msgspec.Struct, frozen=True):
 
     node: str
     address: str
-    is_member: bool                                     # takes part in bidding
+    is_member: bool  # takes part in bidding
     leases: int
     status: NodeStatus | None = None
     problem: str = ""
@@ -65,4 +65,4 @@ class FleetStatus(msgspec.Struct, frozen=True):
     repositories: tuple[RepoView, ...] = ()
     auctions: tuple[AuctionView, ...] = ()
     desired_nodes: int = 0
-    reasons: tuple[str, ...] = ()                       # why so many
+    reasons: tuple[str, ...] = ()  # why so many

@@ -28,7 +28,7 @@ from argosy.search.query.tree import (
 )
 from argosy.search.regex import Pattern
 
-PATTERNS_KEPT_MAX = 256         # what they match is known until the catalog changes
+PATTERNS_KEPT_MAX = 256  # what they match is known until the catalog changes
 
 
 class Names:
@@ -81,7 +81,7 @@ class Names:
             case Boost(child, _):
                 return self._verdict(child)
             case Type(_, child):
-                return 0, self._verdict(child)[1]       # of a repository without files not even `type:repo` holds
+                return 0, self._verdict(child)[1]  # of a repository without files not even `type:repo` holds
             case _:
                 return 0, 0
 

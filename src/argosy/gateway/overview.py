@@ -9,7 +9,7 @@ from argosy.ownership.model import Lease, LeaseState
 from argosy.ownership.view import FleetView
 from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus, Wish
 
-Told = Mapping[str, NodeStatus | str]       # by address: a node's state, or why it could not be asked
+Told = Mapping[str, NodeStatus | str]  # by address: a node's state, or why it could not be asked
 
 _STATES = {
     LeaseState.READY: RepoState.READY,
@@ -79,9 +79,7 @@ def _nodes(view: FleetView, told: Told, left_alone: Collection[str]) -> tuple[No
 
 
 def _repository(wish: Wish, held: list[Lease], known: Mapping[tuple[str, str], RepoStatus]) -> RepoView:
-    seats = tuple(
-        Seat(lease.node, lease.address, lease.unit.replica, lease.epoch, lease.state.value) for lease in held
-    )
+    seats = tuple(Seat(lease.node, lease.address, lease.unit.replica, lease.epoch, lease.state.value) for lease in held)
     state, best = _state(wish, held)
     status = known.get((best.address, wish.name)) if best is not None else None
     return RepoView(wish.name, state, wish, seats, status, _reason(state, wish, status))
@@ -98,7 +96,7 @@ def _state(wish: Wish, held: list[Lease]) -> tuple[RepoState, Lease | None]:
 
 def _reason(state: RepoState, wish: Wish, status: RepoStatus | None) -> str:
     if status is not None and status.reason:
-        return status.reason                            # also of what answers, and could not be brought up to date
+        return status.reason  # also of what answers, and could not be brought up to date
     if state in (RepoState.READY, RepoState.DRAINING):
         return ""
     if wish.last_error:

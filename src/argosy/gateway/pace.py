@@ -14,11 +14,11 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-LEAST = 4                       # under way, whatever they take
-WINDOW = 40                     # queries whose mean is looked at together
-TOLERANCE = 1.5                 # times what a query takes by itself: not yet slower
-SLOWDOWN = 0.6                  # the most that is taken away at once
-LEARNING = 0.3                  # weight of the newest mean in what a query takes by itself
+LEAST = 4  # under way, whatever they take
+WINDOW = 40  # queries whose mean is looked at together
+TOLERANCE = 1.5  # times what a query takes by itself: not yet slower
+SLOWDOWN = 0.6  # the most that is taken away at once
+LEARNING = 0.3  # weight of the newest mean in what a query takes by itself
 
 
 class Pace:
@@ -28,7 +28,7 @@ class Pace:
         self._most = float(most)
         self._least = float(min(LEAST, most))
         self._limit = min(2.0 * LEAST, self._most)
-        self._calm_s: float | None = None           # the mean of queries that nobody else slows down
+        self._calm_s: float | None = None  # the mean of queries that nobody else slows down
         self._sum_s = 0.0
         self._seen = 0
         self._was_full = False
@@ -54,7 +54,7 @@ class Pace:
         self._calm_s = min(self._calm_s, mean_s)
         if mean_s > TOLERANCE * self._calm_s:
             self._limit *= max(SLOWDOWN, TOLERANCE * self._calm_s / mean_s)
-        elif self._was_full:                        # else nobody knows whether more would be slower
+        elif self._was_full:  # else nobody knows whether more would be slower
             self._limit += sqrt(self._limit) / 2
         self._limit = max(self._least, min(self._limit, self._most))
 

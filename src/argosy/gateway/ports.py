@@ -32,9 +32,7 @@ class FrontDoor(Protocol):
         """`only` restricts to repositories of these names."""
         ...
 
-    def stream(
-        self, query: Query, options: Options, *, only: Collection[str] | None = None
-    ) -> AsyncIterator[Answer]:
+    def stream(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> AsyncIterator[Answer]:
         """Parts as nodes answer; the last one is the whole merged answer."""
         ...
 

@@ -16,9 +16,9 @@ from argosy.search.fleet.model import Wish
 from argosy.search.model import Missing, Shortfall
 from argosy.search.query.tree import Query
 
-NARROWED_KEPT_MAX = 128          # selections of repositories that are remembered until something changes
+NARROWED_KEPT_MAX = 128  # selections of repositories that are remembered until something changes
 
-Version = tuple[int, int]                               # of the leases and of the catalog
+Version = tuple[int, int]  # of the leases and of the catalog
 
 
 class Wishes(Protocol):
@@ -44,8 +44,8 @@ class Wanted:
     """What one query is about."""
 
     groups: tuple[Group, ...]
-    missing: tuple[Missing, ...]                        # nobody can be asked for these
-    excluded: int = 0                                   # the query rules these out by their names
+    missing: tuple[Missing, ...]  # nobody can be asked for these
+    excluded: int = 0  # the query rules these out by their names
 
 
 class Routes:
@@ -53,7 +53,7 @@ class Routes:
 
     def __init__(self, version: Version, leases: Iterable[Lease], wishes: Mapping[str, Wish]) -> None:
         self.version = version
-        self.holders: dict[str, tuple[str, ...]] = {}   # of those that can be asked for: the primary's address first
+        self.holders: dict[str, tuple[str, ...]] = {}  # of those that can be asked for: the primary's address first
         self._names = Names(wishes)
         self._missing: dict[str, Missing] = {}
         by_name = _by_name(leases, wishes)

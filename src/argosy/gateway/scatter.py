@@ -21,10 +21,10 @@ import msgspec
 from argosy.base.machine import earliest
 from argosy.search.model import Missing, Shortfall
 
-HOLDERS_TRIED_MAX = 3           # for one repository: further ones would not save a query that has failed so often
-LOOK_AGAIN_S = 0.25             # for another holder, after a late one had none, or enough was asked twice already
-OVERDUE_S = 1.0                 # a node that is silent for so long is taken for broken: not to ask another is no saving
-HANDOVER_S = 1.0                # news of a lease that changed hands takes milliseconds; no query waits longer for it
+HOLDERS_TRIED_MAX = 3  # for one repository: further ones would not save a query that has failed so often
+LOOK_AGAIN_S = 0.25  # for another holder, after a late one had none, or enough was asked twice already
+OVERDUE_S = 1.0  # a node that is silent for so long is taken for broken: not to ask another is no saving
+HANDOVER_S = 1.0  # news of a lease that changed hands takes milliseconds; no query waits longer for it
 HANDOVER_LOOK_S = 0.01
 
 
@@ -53,7 +53,7 @@ class Question(msgspec.Struct, frozen=True):
 
 class Answered(msgspec.Struct, frozen=True):
     question: int
-    missing: tuple[Missing, ...] = ()       # what the node could not answer for
+    missing: tuple[Missing, ...] = ()  # what the node could not answer for
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class Scatter:
 
     def __init__(self, first: Iterable[tuple[str, tuple[str, ...]]], holders: Holders, *, deadline: float) -> None:
         """`first`: the addresses to ask, each with the repositories to ask for; no repository is named twice."""
-        self.taken: dict[int, frozenset[str]] = {}      # questions whose answers count, and what they answer for
+        self.taken: dict[int, frozenset[str]] = {}  # questions whose answers count, and what they answer for
         self.missing: dict[str, Missing] = {}
         self.hedges = 0
         self._first = tuple(first)
@@ -104,9 +104,9 @@ class Scatter:
         self._live: dict[int, Question] = {}
         self._hedge_at: dict[int, float] = {}
         self._asked_at: dict[int, float] = {}
-        self._tried: dict[str, list[str]] = {}          # only of repositories that were asked for more than once
-        self._changing: dict[str, tuple[Missing, float]] = {}   # in nobody's hands, and until when that is waited for
-        self._look_at: float | None = None              # who has them now
+        self._tried: dict[str, list[str]] = {}  # only of repositories that were asked for more than once
+        self._changing: dict[str, tuple[Missing, float]] = {}  # in nobody's hands, and until when that is waited for
+        self._look_at: float | None = None  # who has them now
         self._next_id = 0
 
     @property
@@ -226,7 +226,7 @@ class Scatter:
         fresh = has & self._open
         if not fresh:
             return []
-        if len(fresh) < len(has):                       # else nobody has told of any of them
+        if len(fresh) < len(has):  # else nobody has told of any of them
             known = [id for id, names in self.taken.items() if not names.isdisjoint(has)]
             if not all(self.taken[id] <= has for id in known):
                 return [self._ask(question.address, sorted(fresh), now)]
@@ -235,7 +235,7 @@ class Scatter:
         self.taken[question.id] = has
         self._open -= has
         if not self._tried:
-            return []                                   # nothing was asked twice, so nobody else was asked for these
+            return []  # nothing was asked twice, so nobody else was asked for these
         for name in has & self._changing.keys():
             del self._changing[name]
         return self._call_back()
@@ -253,7 +253,7 @@ class Scatter:
         for question in self._live.values():
             for name in self._open.intersection(question.names):
                 self.missing[name] = Missing(name, Shortfall.TIMED_OUT, f"{question.address} did not answer in time")
-        assert self._open <= self.missing.keys()        # GW-1
+        assert self._open <= self.missing.keys()  # GW-1
         self._open.clear()
         live, self._live, self._hedge_at, self._asked_at = self._live, {}, {}, {}
         return [Cancel(id, Reason.TIMED_OUT) for id in live]

@@ -44,7 +44,7 @@ from argosy.search.query.tree import Query
 
 T = TypeVar("T")
 
-GATHERINGS_MAX = 3              # of one search, while repositories are taken out of the catalog
+GATHERINGS_MAX = 3  # of one search, while repositories are taken out of the catalog
 
 
 class _Search(NamedTuple):

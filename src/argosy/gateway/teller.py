@@ -21,11 +21,11 @@ class Teller:
         self.log = logs.get("gateway")
         self._metrics = metrics
         self._open: set[str] = set()
-        self._queries: dict[str, _Tell] = {}                    # by outcome
+        self._queries: dict[str, _Tell] = {}  # by outcome
         self._sources: dict[str, _Tell] = {}
-        self._questions: dict[tuple[str, str], _Tell] = {}      # by address and outcome
-        self._node_seconds: dict[str, _Tell] = {}               # by address
-        self._kept_bytes = -1                                   # as last told
+        self._questions: dict[tuple[str, str], _Tell] = {}  # by address and outcome
+        self._node_seconds: dict[str, _Tell] = {}  # by address
+        self._kept_bytes = -1  # as last told
 
     @cached_property
     def _query_seconds(self) -> "_Tell":

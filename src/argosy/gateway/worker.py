@@ -26,13 +26,13 @@ class Sharing(Generic[T]):
             work = self._works[key] = _Work(start())
             work.task.add_done_callback(lambda _: self._ended(key, work))
         waiter: asyncio.Future[T] = work.task.get_loop().create_future()
-        work.waiting.append(waiter)             # and not the task, which must outlive any one of those who wait for it
+        work.waiting.append(waiter)  # and not the task, which must outlive any one of those who wait for it
         try:
             return await waiter
         except asyncio.CancelledError:
             work.waiting.remove(waiter)
             if not work.waiting and not work.task.done():
-                self._forget(key, work)         # whoever comes now starts anew
+                self._forget(key, work)  # whoever comes now starts anew
                 work.task.cancel()
                 await asyncio.gather(work.task, return_exceptions=True)
             raise

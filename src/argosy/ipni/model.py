@@ -62,13 +62,13 @@ class Provider:
     id: str
     addresses: tuple[str, ...] = ()
     publisher: Peer | None = None
-    last_ad: Cid | None = None              # the newest advertisement that was applied in full
+    last_ad: Cid | None = None  # the newest advertisement that was applied in full
     last_ad_at: float = 0.0
-    lag: int = 0                            # advertisements known and not yet applied
+    lag: int = 0  # advertisements known and not yet applied
     extended: ExtendedProviders = field(default_factory=ExtendedProviders)
-    frozen_at: Cid | None = None            # the last advertisement applied in full before the indexer froze
+    frozen_at: Cid | None = None  # the last advertisement applied in full before the indexer froze
     frozen_at_time: float = 0.0
-    is_inactive: bool = False               # hidden from finds: not heard of for long
+    is_inactive: bool = False  # hidden from finds: not heard of for long
     last_error: str = ""
     last_error_at: float = 0.0
 
@@ -101,6 +101,6 @@ class IndexerStatus:
 
 @dataclass(frozen=True)
 class StoreFigures:
-    entries: int                # (multihash, value) pairs, as well as the engine can tell
+    entries: int  # (multihash, value) pairs, as well as the engine can tell
     values: int
     disk_bytes: int

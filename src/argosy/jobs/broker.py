@@ -10,7 +10,7 @@ from typing import Protocol
 from argosy.jobs.model import LeasedRefresh, LeasedTask
 from argosy.jobs.ports import ShardCalls
 
-SPLIT_COMPLETE = "SplitComplete"            # the last phase
+SPLIT_COMPLETE = "SplitComplete"  # the last phase
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class ShardPlace:
     """A shard, the half-open range of tenant hashes it has, and who serves it; "" where nobody does."""
 
     id: str
-    range_start: str = ""                   # 16 lower-case hexadecimal digits; "" is open
+    range_start: str = ""  # 16 lower-case hexadecimal digits; "" is open
     range_end: str = ""
     node: str = ""
-    address: str = ""                       # host:port for gRPC
+    address: str = ""  # host:port for gRPC
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Topology:
 
     shards: tuple[ShardPlace, ...]
     members: tuple[Member, ...]
-    node: str                               # this one
+    node: str  # this one
     address: str
 
 

@@ -13,18 +13,18 @@ from typing import TypeAlias
 
 import msgspec
 
-NO_TENANT = "-"                         # the tenant of a broker that knows no tenants
+NO_TENANT = "-"  # the tenant of a broker that knows no tenants
 TENANT_CHARS_MAX = 64
 GROUP_CHARS_MAX = 64
 JOB_ID_CHARS_MAX = 256
-PRIORITY_MAX = 99                       # 0 goes first
+PRIORITY_MAX = 99  # 0 goes first
 PRIORITY_DEFAULT = 50
 METADATA_PAIRS_MAX = 16
 METADATA_KEY_CHARS_MAX = 63
 METADATA_VALUE_BYTES_MAX = 65_534
-PAYLOAD_BYTES_MAX = 16 << 20            # a value of SlateDB; larger things belong into an object store of their own
-LIMITS_MAX = 32                         # of one job
-LEASE_MS = 10_000                       # a worker's hold, unless it heartbeats
+PAYLOAD_BYTES_MAX = 16 << 20  # a value of SlateDB; larger things belong into an object store of their own
+LIMITS_MAX = 32  # of one job
+LEASE_MS = 10_000  # a worker's hold, unless it heartbeats
 
 
 class JobStatus(IntEnum):
@@ -105,18 +105,18 @@ class NewJob(msgspec.Struct, frozen=True):
     task_group: str
     payload: bytes = b""
     tenant: str = NO_TENANT
-    id: str = ""                                        # "" lets the broker make one
+    id: str = ""  # "" lets the broker make one
     priority: int = PRIORITY_DEFAULT
-    start_at_ms: int = 0                                # 0 or earlier: now
+    start_at_ms: int = 0  # 0 or earlier: now
     retry: RetryPolicy | None = None
     limits: tuple[Limit, ...] = ()
     metadata: Mapping[str, str] = {}
     # Beyond the original:
-    unique_key: str = ""                                # one unfinished or recent job per key …
-    unique_for_ms: int = 0                              # … for this long from its enqueueing
-    after: tuple[str, ...] = ()                         # jobs of this tenant that must have succeeded first
-    keep_ms: int = 0                                    # how long it is kept when it is done; 0: the broker's setting
-    trace: str = ""                                     # W3C traceparent of whoever enqueued it
+    unique_key: str = ""  # one unfinished or recent job per key …
+    unique_for_ms: int = 0  # … for this long from its enqueueing
+    after: tuple[str, ...] = ()  # jobs of this tenant that must have succeeded first
+    keep_ms: int = 0  # how long it is kept when it is done; 0: the broker's setting
+    trace: str = ""  # W3C traceparent of whoever enqueued it
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True):
@@ -136,7 +136,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     after: tuple[str, ...] = ()
     keep_ms: int = 0
     trace: str = ""
-    schedule: str = ""                                  # the cron schedule it came from
+    schedule: str = ""  # the cron schedule it came from
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
@@ -144,13 +144,13 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
     status: JobStatus
     changed_at: int
-    attempt: int = 0                                    # the latest; counts for the job's whole life
-    relative_attempt: int = 0                           # counts from the latest restart; what retries go by
-    next_start_at: int = 0                              # while SCHEDULED
-    cancelled_at: int = 0                               # the cancel mark; a RUNNING job may carry it
-    waiting_for: tuple[str, ...] = ()                   # jobs it runs after that are not done yet
-    progress: bytes = b""                               # what its worker last told
-    is_dead: bool = False                               # FAILED with no retries left: in the dead-letter view
+    attempt: int = 0  # the latest; counts for the job's whole life
+    relative_attempt: int = 0  # counts from the latest restart; what retries go by
+    next_start_at: int = 0  # while SCHEDULED
+    cancelled_at: int = 0  # the cancel mark; a RUNNING job may carry it
+    waiting_for: tuple[str, ...] = ()  # jobs it runs after that are not done yet
+    progress: bytes = b""  # what its worker last told
+    is_dead: bool = False  # FAILED with no retries left: in the dead-letter view
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
@@ -184,7 +184,7 @@ class RequestTicket(msgspec.Struct, frozen=True, array_like=True, tag=2):
     job: str
     attempt: int
     relative_attempt: int
-    rest: tuple[Limit, ...]                             # the part of the chain still to pass
+    rest: tuple[Limit, ...]  # the part of the chain still to pass
     held: tuple[str, ...] = ()
 
 
@@ -230,7 +230,7 @@ class TaskLease(msgspec.Struct, frozen=True, array_like=True):
     task_group: str
     started_at: int
     expires_at: int
-    lease_ms: int = 0                   # that the worker was told of, and goes by; 0 in old rows
+    lease_ms: int = 0  # that the worker was told of, and goes by; 0 in old rows
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
@@ -303,13 +303,13 @@ class JobView(msgspec.Struct, frozen=True):
 
     job: Job
     state: State
-    attempts: tuple[Attempt, ...] = ()                  # oldest first, if they were asked for
+    attempts: tuple[Attempt, ...] = ()  # oldest first, if they were asked for
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
     """What a worker is told when it says that it still works."""
 
-    cancelled_at: int = 0                               # not 0: stop
+    cancelled_at: int = 0  # not 0: stop
 
 
 class Success(msgspec.Struct, frozen=True):
@@ -331,7 +331,7 @@ class GivenBack(msgspec.Struct, frozen=True):
 
 Outcome: TypeAlias = Success | Failure | Cancelled | GivenBack
 
-WORKER_STOPPED = "WORKER_STOPPED"       # the code of an attempt that was given back
-WORKER_CRASHED = "WORKER_CRASHED"       # the code of an attempt whose lease ran out
-RATE_LIMITED = "RATE_LIMITED"           # of a job that gave up waiting for its rate
-AFTER_FAILED = "AFTER_FAILED"           # of a job that was to run after one that did not succeed
+WORKER_STOPPED = "WORKER_STOPPED"  # the code of an attempt that was given back
+WORKER_CRASHED = "WORKER_CRASHED"  # the code of an attempt whose lease ran out
+RATE_LIMITED = "RATE_LIMITED"  # of a job that gave up waiting for its rate
+AFTER_FAILED = "AFTER_FAILED"  # of a job that was to run after one that did not succeed

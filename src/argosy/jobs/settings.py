@@ -12,7 +12,7 @@ from argosy.ownership.settings import OwnershipSettings
 if TYPE_CHECKING:
     from argosy.jobs.shard.options import ShardOptions
 
-SPACE = "shards"            # of ownership: the units are shards
+SPACE = "shards"  # of ownership: the units are shards
 EMBEDDED = "embedded"
 DAY_MS = 86_400_000
 
@@ -28,9 +28,7 @@ class JobsSettings:
         doc="where jobs are kept: file:///FOLDER, s3://BUCKET/PREFIX, memory:// (gone with the process); "
         "all nodes of a cluster name the same place",
     )
-    shards: int = setting(
-        8, min=1, max=SHARDS_MAX, doc="shards of a cluster that begins; later they are only split"
-    )
+    shards: int = setting(8, min=1, max=SHARDS_MAX, doc="shards of a cluster that begins; later they are only split")
     with_tenants: bool = setting(False, doc="callers name their tenant with every request; otherwise they must not")
     lease_ms: int = setting(
         LEASE_MS, min=100, max=DAY_MS, doc="a worker that is silent for this long is taken for crashed"

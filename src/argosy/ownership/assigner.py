@@ -23,10 +23,10 @@ class IndexerState:
     """What one indexer of the pool has said. `id` is its peer id, the name by which others' `continued` mean it."""
 
     id: str
-    is_known: bool = True           # it has answered since this assigner started; until then all below is empty
+    is_known: bool = True  # it has answered since this assigner started; until then all below is empty
     is_frozen: bool = False
     assigned: frozenset[str] = frozenset()
-    preferred: frozenset[str] = frozenset()     # publishers whose data it has from before it joined the pool
+    preferred: frozenset[str] = frozenset()  # publishers whose data it has from before it joined the pool
     # Publisher to the frozen indexer it was taken over from: the proof that a handoff is done.
     continued: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -44,7 +44,7 @@ class PoolPolicy:
     replication: int = 1
     preset_replication: int = 1
     presets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    is_open: bool = True                        # every publisher is handled but `exceptions`; closed: none but them
+    is_open: bool = True  # every publisher is handled but `exceptions`; closed: none but them
     exceptions: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

@@ -11,13 +11,13 @@ from argosy.ownership.model import Unit
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
-MEMORY_HIGH = 0.85          # fleet-wide share of memory in use above which nodes are added
-MEMORY_TARGET = 0.70        # the share to come to after adding
-MEMORY_LOW = 0.50           # the share the remaining nodes may reach when one is taken away
-LATENCY_WINDOWS_MAX = 2.0   # mean wait from open to held, in auction windows
-BACKLOG_ROUNDS_MAX = 4      # open units, as rounds of everything the fleet can make ready at once
-REMOVABLE_MAX = 100         # drained nodes that are remembered; by then somebody has taken the first ones away
-CALM_S = 600.0              # how long nothing may be asked for before a node is named for draining
+MEMORY_HIGH = 0.85  # fleet-wide share of memory in use above which nodes are added
+MEMORY_TARGET = 0.70  # the share to come to after adding
+MEMORY_LOW = 0.50  # the share the remaining nodes may reach when one is taken away
+LATENCY_WINDOWS_MAX = 2.0  # mean wait from open to held, in auction windows
+BACKLOG_ROUNDS_MAX = 4  # open units, as rounds of everything the fleet can make ready at once
+REMOVABLE_MAX = 100  # drained nodes that are remembered; by then somebody has taken the first ones away
+CALM_S = 600.0  # how long nothing may be asked for before a node is named for draining
 
 
 @dataclass(frozen=True)

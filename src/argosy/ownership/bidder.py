@@ -44,23 +44,23 @@ class Bidder:
         self._member = member
         self._random = random
         self._free_bytes: int | None = None
-        self._asking: Unit | None = None                # a bid is on its way to the store
-        self._is_asked_over = False                     # and an auction of that unit has ended since it left
-        self._pending: Unit | None = None               # a bid waits for its auction's end (OWN-3)
+        self._asking: Unit | None = None  # a bid is on its way to the store
+        self._is_asked_over = False  # and an auction of that unit has ended since it left
+        self._pending: Unit | None = None  # a bid waits for its auction's end (OWN-3)
         self._forget_at: float | None = None
-        self._opens_at: float | None = None             # jitter before opening an auction
-        self._held_off_until: float | None = None       # back-off after trouble with the store
+        self._opens_at: float | None = None  # jitter before opening an auction
+        self._held_off_until: float | None = None  # back-off after trouble with the store
         self._failures = 0
         self._trouble = Backoff(first_s=0.1, ceiling_s=max(0.1, min(10.0, settings.window_s)))
         # Longer than one auction, which the others then win without this node.
         self._spoilt = Backoff(first_s=settings.window_s * 3, ceiling_s=settings.window_s * 24)
-        self._spoilt_count: dict[str, int] = {}         # unit name -> failures to make it ready, in a row
-        self._avoided: dict[str, float] = {}            # unit name -> not before
-        self._is_complete = settings.members_min <= 1   # the fleet has once been as large as it should be at least
-        self._alone_until: float | None = None          # waits this long for the fleet to be complete
-        self._figures = (0, 0)                          # held and free bytes, as last measured
+        self._spoilt_count: dict[str, int] = {}  # unit name -> failures to make it ready, in a row
+        self._avoided: dict[str, float] = {}  # unit name -> not before
+        self._is_complete = settings.members_min <= 1  # the fleet has once been as large as it should be at least
+        self._alone_until: float | None = None  # waits this long for the fleet to be complete
+        self._figures = (0, 0)  # held and free bytes, as last measured
         self._announced_figures = (0, 0)
-        self._announced: object = None                  # the member session, and what was said under it
+        self._announced: object = None  # the member session, and what was said under it
 
     def deadline(self) -> float | None:
         avoided_until = min(self._avoided.values(), default=None)
@@ -79,7 +79,7 @@ class Bidder:
             case AuctionClosed(unit, _, _):
                 self._auction_closed(unit, now)
             case Snapshot():
-                self._is_asked_over = True      # it may have ended in the gap that the snapshot bridges
+                self._is_asked_over = True  # it may have ended in the gap that the snapshot bridges
                 if self._pending not in self._view.auctions:
                     self._forget_pending()
             case SessionEnded(session) if session.role is Role.HOLDER:
@@ -200,7 +200,7 @@ class Bidder:
                     self._pending = unit
                     self._forget_at = now + self._settings.window_s + PENDING_BUFFER_S
             case BidOutcome.ALREADY_PENDING:
-                self._hold_off(now)     # a bid whose answer was lost still stands: wait for that auction's end
+                self._hold_off(now)  # a bid whose answer was lost still stands: wait for that auction's end
             case BidOutcome.NOT_OPEN | BidOutcome.BELOW_MINIMUM:
                 self._avoided[unit.name] = now + self._trouble.delay(1, self._random)
 

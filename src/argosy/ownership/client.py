@@ -18,7 +18,7 @@ from argosy.ownership.ports import MemoryProbe, OwnershipStore
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.teller import Teller
 
-CALL_TIMEOUT_S = 10.0           # for one call to the store, unless a renewal is due earlier
+CALL_TIMEOUT_S = 10.0  # for one call to the store, unless a renewal is due earlier
 
 
 class StoreClient:
@@ -147,7 +147,7 @@ class StoreClient:
                         lease = await self._store.hand_over(session, unit, epoch, to)
                         return [saw.LetGoAnswered(unit, epoch, is_done=lease is not None)]
         except Fenced:
-            return ()       # no longer ours: the watch or the next renewal tells
+            return ()  # no longer ours: the watch or the next renewal tells
         except Unavailable:
             is_state = isinstance(effect, do.SetState)
             return [saw.StateMissed(unit, epoch) if is_state else saw.LetGoAnswered(unit, epoch, is_done=False)]

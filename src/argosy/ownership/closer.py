@@ -20,9 +20,9 @@ from argosy.ownership.model import BidOutcome, CloseOutcome, Unit
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
-CLOSING_SPREAD = 0.02       # of the window: how far apart the nodes' attempts lie
-BURST_S = 1.0               # how much unused rate a node may save up
-TOKEN = 1 - 1e-9            # what one attempt needs: refilling by fractions must not fall short of it by rounding
+CLOSING_SPREAD = 0.02  # of the window: how far apart the nodes' attempts lie
+BURST_S = 1.0  # how much unused rate a node may save up
+TOKEN = 1 - 1e-9  # what one attempt needs: refilling by fractions must not fall short of it by rounding
 
 
 class Closer:
@@ -95,5 +95,3 @@ class Closer:
         if self._filled_at is not None:
             self._tokens = min(self._burst, self._tokens + max(0.0, now - self._filled_at) * self._rate)
         self._filled_at = now
-
-

@@ -34,7 +34,7 @@ class Announce:
 class PlaceBid:
     session: Session
     unit: Unit
-    reserved_bytes: int             # won and not yet in memory: taken off what is measured as free
+    reserved_bytes: int  # won and not yet in memory: taken off what is measured as free
     min_bytes: int
     max_bids: int | None
 

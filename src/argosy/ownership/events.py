@@ -63,9 +63,7 @@ class MaxBidsChanged:
     max_bids: int | None
 
 
-Fact = (
-    Snapshot | LeaseChanged | LeaseGone | MemberChanged | MemberGone | AuctionOpened | AuctionClosed | MaxBidsChanged
-)
+Fact = Snapshot | LeaseChanged | LeaseGone | MemberChanged | MemberGone | AuctionOpened | AuctionClosed | MaxBidsChanged
 
 
 # What a node's own effects led to. `Missed` means that the store could not be reached: the call may have taken effect.
@@ -74,7 +72,7 @@ Fact = (
 @dataclass(frozen=True)
 class SessionOpened:
     session: Session
-    sent_at: float              # local time before the request left: the store's promise cannot have begun earlier
+    sent_at: float  # local time before the request left: the store's promise cannot have begun earlier
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class ClosingMissed:
 @dataclass(frozen=True)
 class ClaimAnswered:
     unit: Unit
-    retry_after_s: float | None         # None: granted, or held by another; the watch tells which
+    retry_after_s: float | None  # None: granted, or held by another; the watch tells which
 
 
 @dataclass(frozen=True)

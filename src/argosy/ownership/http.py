@@ -42,7 +42,7 @@ def ownership_routes(node: OwnershipNode, *, admin_token: str | None) -> list[Ro
     async def drain(request: Request) -> Response:
         check_admin(request, admin_token)
         answer = json_response({"draining": node.node_id}, 202)
-        answer.background = BackgroundTask(node.drain)      # the answer leaves before the node does
+        answer.background = BackgroundTask(node.drain)  # the answer leaves before the node does
         return answer
 
     return [

@@ -21,8 +21,8 @@ class Holding:
     """A unit this node has the lease of."""
 
     lease: Lease
-    since: float                    # local time when the grant became known
-    is_leaving: bool = False        # being released or handed over: never to be served again under this epoch
+    since: float  # local time when the grant became known
+    is_leaving: bool = False  # being released or handed over: never to be served again under this epoch
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Keeper:
     def __init__(self, timing: PromiseTiming, random: Random) -> None:
         self.promise = Promise(Role.HOLDER, timing, random)
         self.holdings: dict[Unit, Holding] = {}
-        self.warming: dict[Unit, Lease] = {}        # held and not yet able to answer
-        self.news: list[Gained | Lost] = []         # since the last step; the node takes them away
-        self._session: Session | None = None        # whose leases the holdings are
-        self._serving: dict[Unit, int] = {}         # unit -> epoch, in the order in which serving began
-        self._serving_names: Counter[str] = Counter()   # slots of each that are served
-        self._waiting: dict[Unit, int] = {}         # to be served as soon as the promise is valid
+        self.warming: dict[Unit, Lease] = {}  # held and not yet able to answer
+        self.news: list[Gained | Lost] = []  # since the last step; the node takes them away
+        self._session: Session | None = None  # whose leases the holdings are
+        self._serving: dict[Unit, int] = {}  # unit -> epoch, in the order in which serving began
+        self._serving_names: Counter[str] = Counter()  # slots of each that are served
+        self._waiting: dict[Unit, int] = {}  # to be served as soon as the promise is valid
         self._told_until = float("-inf")
-        self.pauses = 0                             # how often all units stopped at once
+        self.pauses = 0  # how often all units stopped at once
 
     def holds(self, unit: Unit, now: float) -> bool:
         """The local question. True only while no other node can have been given the unit (OWN-1, OWN-4)."""

@@ -18,16 +18,14 @@ from argosy.ownership.view import FleetView
 class Leaver:
     """A machine that gets rid of units, one by one or all of them."""
 
-    def __init__(
-        self, settings: OwnershipSettings, node: str, view: FleetView, keeper: Keeper, random: Random
-    ) -> None:
+    def __init__(self, settings: OwnershipSettings, node: str, view: FleetView, keeper: Keeper, random: Random) -> None:
         self._node = node
         self._view = view
         self._keeper = keeper
         self._random = random
         self._drain_timeout_s = settings.drain_timeout_s
         self._drain_until: float | None = None
-        self._again_at: dict[Unit, float] = {}          # releases to repeat
+        self._again_at: dict[Unit, float] = {}  # releases to repeat
         self._failures: dict[Unit, int] = {}
         self._backoff = Backoff(first_s=0.1, ceiling_s=settings.renew_s)
 

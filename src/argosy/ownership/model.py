@@ -14,13 +14,13 @@ from typing import Self
 
 from argosy.base.errors import Invalid
 
-UNIT_NAME_MAX = 1024        # characters; long enough for a clone URL with a branch
-NODE_ID_MAX = 200           # characters; a host name with a suffix
-BIDS_MAX = 100              # bids one auction takes before it closes; an etcd transaction carries 128 operations
+UNIT_NAME_MAX = 1024  # characters; long enough for a clone URL with a branch
+NODE_ID_MAX = 200  # characters; a host name with a suffix
+BIDS_MAX = 100  # bids one auction takes before it closes; an etcd transaction carries 128 operations
 
-PRIMARY = 0                 # the slot that answers for a unit; replicas are 1, 2, …
-SUCCESSOR = -1              # the slot of the node that will take over from a draining primary
-REPLICAS_MAX = 8            # replica slots of one unit; stores look at all siblings when they grant one
+PRIMARY = 0  # the slot that answers for a unit; replicas are 1, 2, …
+SUCCESSOR = -1  # the slot of the node that will take over from a draining primary
+REPLICAS_MAX = 8  # replica slots of one unit; stores look at all siblings when they grant one
 
 
 def checked_name(what: str, text: str, length_max: int) -> str:
@@ -74,8 +74,8 @@ class Space:
 class Role(StrEnum):
     """What a session promises."""
 
-    MEMBER = "member"       # count me in: ring, bidding
-    HOLDER = "holder"       # my leases stand
+    MEMBER = "member"  # count me in: ring, bidding
+    HOLDER = "holder"  # my leases stand
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Member:
     is_bidding: bool = True
     started_at: float = 0.0
     capabilities: tuple[str, ...] = ()
-    held_bytes: int = 0             # memory its units take, as of its last announcement
-    free_bytes: int = 0             # memory it could still give
+    held_bytes: int = 0  # memory its units take, as of its last announcement
+    free_bytes: int = 0  # memory it could still give
 
     def __post_init__(self) -> None:
         checked_name("a node id", self.node, NODE_ID_MAX)
@@ -118,9 +118,9 @@ class Member:
 class LeaseState(StrEnum):
     """How far the holder is with a unit."""
 
-    WARMING = "warming"     # held, not yet able to answer
-    READY = "ready"         # answers
-    DRAINING = "draining"   # answers, and looks for a successor
+    WARMING = "warming"  # held, not yet able to answer
+    READY = "ready"  # answers
+    DRAINING = "draining"  # answers, and looks for a successor
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,9 @@ class UnitSpec:
     """What is wished for a unit: desire, kept by whoever keeps the catalog."""
 
     name: str
-    footprint_bytes: int | None = None      # memory it took when last held; None while unknown
-    max_bids: int | None = None             # overrides the fleet's threshold
-    replicas: int = 0                       # slots beside the primary
+    footprint_bytes: int | None = None  # memory it took when last held; None while unknown
+    max_bids: int | None = None  # overrides the fleet's threshold
+    replicas: int = 0  # slots beside the primary
 
     def __post_init__(self) -> None:
         checked_name("a unit's name", self.name, UNIT_NAME_MAX)
@@ -185,16 +185,16 @@ class BidOutcome(StrEnum):
     """What became of a bid."""
 
     PLACED = "placed"
-    ALREADY_PENDING = "already_pending"     # OWN-3: this node still waits for another auction's end
-    BELOW_MINIMUM = "below_minimum"         # it could not hold the unit anyway
-    NOT_OPEN = "not_open"                   # somebody holds the unit, or this node holds a sibling slot
+    ALREADY_PENDING = "already_pending"  # OWN-3: this node still waits for another auction's end
+    BELOW_MINIMUM = "below_minimum"  # it could not hold the unit anyway
+    NOT_OPEN = "not_open"  # somebody holds the unit, or this node holds a sibling slot
 
 
 @dataclass(frozen=True)
 class BidReceipt:
     outcome: BidOutcome
-    has_opened: bool = False                # this was the first bid: it started the clock
-    is_full: bool = False                   # max_bids reached: close now
+    has_opened: bool = False  # this was the first bid: it started the clock
+    is_full: bool = False  # max_bids reached: close now
     max_bids: int = 0
 
 
@@ -203,7 +203,7 @@ class CloseOutcome(StrEnum):
 
     WON = "won"
     NO_WINNER = "no_winner"
-    NOT_DUE = "not_due"                     # the window runs and the bids are not all in, or the store is too young
+    NOT_DUE = "not_due"  # the window runs and the bids are not all in, or the store is too young
     ALREADY_CLOSED = "already_closed"
 
 
@@ -214,4 +214,4 @@ class Closing:
     bids: int = 0
     is_short_circuit: bool = False
     open_for_s: float = 0.0
-    wait_s: float = 0.0                     # for NOT_DUE: how much longer, as far as the store knows
+    wait_s: float = 0.0  # for NOT_DUE: how much longer, as far as the store knows

@@ -47,10 +47,10 @@ class NodeMachine:
         self._bidder = Bidder(settings, self.view, self.keeper, self.member, random)
         self._closer = Closer(settings, self.view, random)
         self._reconciler = Reconciler(settings, node, self.view, self.keeper, self.member, random)
-        self._warm_again_at: dict[Unit, float] = {}     # made ready, but the store could not be told
+        self._warm_again_at: dict[Unit, float] = {}  # made ready, but the store could not be told
         self._failures: dict[Unit, int] = {}
         self._backoff = Backoff(first_s=0.1, ceiling_s=settings.renew_s)
-        self._sweep_at: float | None = None             # None: as soon as possible
+        self._sweep_at: float | None = None  # None: as soon as possible
         self._catalog_at: float | None = None
         self._quiesce_until: float | None = None
         self._has_left = False
@@ -200,5 +200,3 @@ class NodeMachine:
     def _holds_at(self, unit: Unit, epoch: int) -> bool:
         holding = self.keeper.holdings.get(unit)
         return holding is not None and holding.lease.epoch == epoch
-
-

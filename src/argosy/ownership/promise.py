@@ -44,7 +44,7 @@ class Promise:
         # A store that is away is asked again soon at first: there are only so many tries before the margin.
         self._backoff = Backoff(first_s=timing.renew_s / 16, ceiling_s=timing.renew_s / 2)
         self._valid_until = float("-inf")
-        self._next_at: float | None = None              # None while a request is under way, or when closed
+        self._next_at: float | None = None  # None while a request is under way, or when closed
         self._is_wanted = False
         self._failures = 0
         self._refused_since: float | None = None

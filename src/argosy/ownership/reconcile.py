@@ -26,7 +26,7 @@ from argosy.ownership.ring import Ring
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
-CLAIMS_MAX = 16             # claims of one node under way at a time
+CLAIMS_MAX = 16  # claims of one node under way at a time
 
 
 class Reconciler:
@@ -56,7 +56,7 @@ class Reconciler:
         self._tries: dict[Unit, int] = {}
         self._next_try: dict[Unit, float] = {}
         self._leave_at: dict[Unit, float] = {}
-        self._spoilt_until: dict[Unit, float] = {}      # could not be made ready: not before
+        self._spoilt_until: dict[Unit, float] = {}  # could not be made ready: not before
         self._backoff = Backoff(first_s=min(0.05, settings.claim_retry_s), ceiling_s=settings.claim_retry_s)
 
     def deadline(self) -> float | None:
@@ -113,7 +113,7 @@ class Reconciler:
     def _plan_leaving(self, wished: dict[Unit, None], now: float) -> None:
         for unit, holding in self._keeper.holdings.items():
             if unit in wished:
-                self._leave_at.pop(unit, None)      # wanted again in time: nothing has happened
+                self._leave_at.pop(unit, None)  # wanted again in time: nothing has happened
             elif unit not in self._leave_at and not holding.is_leaving:
                 self._leave_at[unit] = now + self._settings.handover_wait_s
         for unit in [unit for unit in self._leave_at if unit not in self._keeper.holdings]:

@@ -18,7 +18,7 @@ from argosy.ownership.model import NODE_ID_MAX, checked_name
 #   of 8 keys per node   1.30 1.75    1.57 2.12    1.92 2.75
 # Four times as many points halve the first line's excess; only more keys mend the second.
 VNODES = 160
-VNODES_MAX = 10_000         # points of one node; a ring of 100 such nodes takes about two seconds to build
+VNODES_MAX = 10_000  # points of one node; a ring of 100 such nodes takes about two seconds to build
 
 
 class Ring:
@@ -94,6 +94,6 @@ def moves(old: Ring, new: Ring, keys: Iterable[str]) -> dict[str, tuple[str | No
     for key in keys:
         before, after = old.owner(key), new.owner(key)
         if before != after:
-            assert before not in new.nodes or after not in old.nodes, key    # OWN-5
+            assert before not in new.nodes or after not in old.nodes, key  # OWN-5
             moved[key] = (before, after)
     return moved

@@ -55,7 +55,7 @@ class Onlooker:
 
     def __init__(self, store: OwnershipStore, *, clock: Clock | None = None, random: Random | None = None) -> None:
         self.view = FleetView()
-        self.observers: list[Callable[[], None]] = []       # called after every fact
+        self.observers: list[Callable[[], None]] = []  # called after every fact
         self._store = store
         self._clock = clock or SystemClock()
         self._random = random or system_random()
@@ -113,7 +113,7 @@ class OwnershipNode:
         self._driver: Driver[saw.Event, do.Effect] = Driver(self._machine, self._perform, clock=self._clock)
         self._autoscaler = Autoscaler(settings)
         self._has_left = asyncio.Event()
-        self._endings = 0               # sessions being ended
+        self._endings = 0  # sessions being ended
         self._is_holder_ended = False
         self.observers: list[Callable[[do.ServingChange], None]] = []
 

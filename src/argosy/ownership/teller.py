@@ -57,9 +57,7 @@ class Teller:
             return
         space, lease = self._space, closing.lease
         self._metrics.inc(m.AUCTIONS_NO_WINNER if lease is None else m.AUCTIONS_WON, space=space)
-        self._metrics.inc(
-            m.AUCTIONS_SHORT_CIRCUITED if closing.is_short_circuit else m.AUCTIONS_TIMED_OUT, space=space
-        )
+        self._metrics.inc(m.AUCTIONS_SHORT_CIRCUITED if closing.is_short_circuit else m.AUCTIONS_TIMED_OUT, space=space)
         self._metrics.inc(m.BIDS_RECEIVED, by=closing.bids, space=space)
         self._metrics.observe(m.BID_WINDOW_MS, closing.open_for_s * 1000, space=space)
         winner = None if lease is None else lease.node

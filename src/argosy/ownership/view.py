@@ -25,7 +25,7 @@ from argosy.ownership.events import (
 )
 from argosy.ownership.model import PRIMARY, SUCCESSOR, Auction, Lease, LeaseState, Member, Unit, UnitSpec
 
-CLAIMS_REMEMBERED = 200     # the latest waits from open to held, for the autoscale signal
+CLAIMS_REMEMBERED = 200  # the latest waits from open to held, for the autoscale signal
 
 
 class FleetView:
@@ -36,18 +36,18 @@ class FleetView:
         self._has_replicas = has_replicas
         self.is_current = False
         self.leases: dict[Unit, Lease] = {}
-        self.leases_version = 0                         # grows with every change: routes are made per version
+        self.leases_version = 0  # grows with every change: routes are made per version
         self.members: dict[str, Member] = {}
-        self.members_version = 0                        # grows when a node comes or goes: a ring is built per version
+        self.members_version = 0  # grows when a node comes or goes: a ring is built per version
         self.auctions: dict[Unit, Auction] = {}
-        self.closes_at: dict[Unit, float] = {}          # local time
+        self.closes_at: dict[Unit, float] = {}  # local time
         self.pushed_max_bids: int | None = None
         self.specs: dict[str, UnitSpec] = {}
         self.specs_version = 0
         self.open_since: dict[Unit, float] = {}
-        self.fruitless: dict[Unit, int] = {}            # auctions in a row that found no winner
+        self.fruitless: dict[Unit, int] = {}  # auctions in a row that found no winner
         self.claimed_after_s: deque[float] = deque(maxlen=CLAIMS_REMEMBERED)
-        self.waited_s: dict[Unit, float] = {}           # how long each leased unit had been open, where that was seen
+        self.waited_s: dict[Unit, float] = {}  # how long each leased unit had been open, where that was seen
         self._open: SortedKeyList[Unit] = SortedKeyList(key=self._order)
 
     def apply(self, event: Event | None, now: float) -> None:
@@ -145,7 +145,7 @@ class FleetView:
     def _wish(self, specs: Iterable[UnitSpec], now: float) -> None:
         wished = {spec.name: spec if self._has_replicas else replace(spec, replicas=0) for spec in specs}
         if wished != self.specs:
-            self._open.clear()                          # its order depends on the specs
+            self._open.clear()  # its order depends on the specs
             self.specs = wished
             self.specs_version += 1
             since, self.open_since = self.open_since, {}

@@ -14,7 +14,7 @@ from argosy.registry.tables import ADMIN_SESSIONS, REVOKED_CHANNEL
 
 TTL_MS = 3_600_000
 TTL_MS_MAX = 30 * 86_400_000
-USER_AGENT_CHARS_MAX = 256      # a browser may send any length: the rest is cut off
+USER_AGENT_CHARS_MAX = 256  # a browser may send any length: the rest is cut off
 SOURCE_IP_CHARS_MAX = 64
 
 

@@ -14,8 +14,8 @@ from argosy.registry.records import check_version, checked_key, known, stored
 from argosy.registry.rows import Alias, AliasKind
 from argosy.registry.tables import ALIASES
 
-HISTORY_MAX = 10                # earlier states an alias remembers
-TARGETS_MAX = 256               # indexes behind one multi alias
+HISTORY_MAX = 10  # earlier states an alias remembers
+TARGETS_MAX = 256  # indexes behind one multi alias
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AliasState:
 
     uids: tuple[str, ...]
     version: int
-    flipped_at: int                             # when it made way
+    flipped_at: int  # when it made way
 
 
 @transaction

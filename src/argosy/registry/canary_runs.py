@@ -16,10 +16,10 @@ from argosy.registry.records import checked_limit, known
 from argosy.registry.rows import RunStatus
 from argosy.registry.tables import CANARIES, CANARY_RUNS_LOG, named
 
-KEEP = 100                      # runs of one canary
+KEEP = 100  # runs of one canary
 KEEP_MAX = 1000
-RUN_BYTES_MAX = 16_384          # a failed run carries what it saw instead; more than a page of that helps nobody
-_STATUSES = tuple(RunStatus)    # a run stores the place: new ones go to the end
+RUN_BYTES_MAX = 16_384  # a failed run carries what it saw instead; more than a page of that helps nobody
+_STATUSES = tuple(RunStatus)  # a run stores the place: new ones go to the end
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class CanaryRun:
     ran_at: int
     status: RunStatus
     latency_ms: int
-    failed: Mapping[str, Any] | None = None     # assertion -> what was seen instead
+    failed: Mapping[str, Any] | None = None  # assertion -> what was seen instead
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,16 @@ from argosy.registry.records import checked_key, checked_limit, stored
 from argosy.registry.rows import CdcCursor
 from argosy.registry.tables import CDC_CURSORS, CDC_OVERFLOW_LOG, CDC_SEQUENCE, named
 
-OVERFLOW_BYTES = 1 << 30        # of one sink
-EVENT_BYTES_MAX = 1 << 20       # of one event
-POP_MAX = 1000                  # events taken at once
+OVERFLOW_BYTES = 1 << 30  # of one sink
+EVENT_BYTES_MAX = 1 << 20  # of one event
+POP_MAX = 1000  # events taken at once
 
 
 @dataclass(frozen=True)
 class OverflowStats:
     events: int
     size_bytes: int
-    dropped: int                                # events lost since the sink began
+    dropped: int  # events lost since the sink began
 
 
 @transaction

@@ -9,10 +9,10 @@ from math import isfinite
 
 from argosy.base.errors import Invalid
 
-KEY_PART_BYTES_MAX = 1024           # of one part of a key, in UTF-8
-PAYLOAD_BYTES_MAX = 16 << 20        # of one entry of a log
-EXACT_MAX = 1 << 53                 # integers beyond it are not exact in every store
-DEPTH_MAX = 32                      # of maps and lists within each other
+KEY_PART_BYTES_MAX = 1024  # of one part of a key, in UTF-8
+PAYLOAD_BYTES_MAX = 16 << 20  # of one entry of a log
+EXACT_MAX = 1 << 53  # integers beyond it are not exact in every store
+DEPTH_MAX = 32  # of maps and lists within each other
 _NUMBER_BYTES = 8
 
 Check = Callable[[object], int]

@@ -29,7 +29,7 @@ from argosy.registry.table import Kind, Table
 from argosy.registry.tables import TABLES
 
 FORMAT_VERSION = 1
-LINE_BYTES_MAX = 8 << 20            # a row has at most 1 MiB of values; JSON may escape a byte by six
+LINE_BYTES_MAX = 8 << 20  # a row has at most 1 MiB of values; JSON may escape a byte by six
 LOG, COUNTER = "log", "counter"
 
 Item: TypeAlias = tuple[str, dict[str, Any]]

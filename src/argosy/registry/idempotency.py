@@ -15,21 +15,21 @@ from argosy.registry.tables import IDEMPOTENCY_CACHE
 
 TTL_MS = 86_400_000
 TTL_MS_MAX = 30 * 86_400_000
-KEY_CHARS_MAX = 255             # as other services allow
+KEY_CHARS_MAX = 255  # as other services allow
 _SHA256_BYTES = 32
 
 
 class Verdict(StrEnum):
-    NEW = "new"                 # nobody had the key: act, then finish
-    PENDING = "pending"         # another request with the key is acting just now
-    REPLAY = "replay"           # it has been done: answer with its task
-    MISMATCH = "mismatch"       # the key was used for another body
+    NEW = "new"  # nobody had the key: act, then finish
+    PENDING = "pending"  # another request with the key is acting just now
+    REPLAY = "replay"  # it has been done: answer with its task
+    MISMATCH = "mismatch"  # the key was used for another body
 
 
 @dataclass(frozen=True)
 class Begun:
     verdict: Verdict
-    task_id: str | None = None                  # of a replay
+    task_id: str | None = None  # of a replay
 
 
 @transaction

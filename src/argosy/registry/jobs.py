@@ -28,15 +28,15 @@ from argosy.registry.rows import ControlJob, JobState
 from argosy.registry.table import changed
 from argosy.registry.tables import JOBS
 
-LEASE_MS = 30_000               # with a heartbeat every 10 s
+LEASE_MS = 30_000  # with a heartbeat every 10 s
 LEASE_MS_MAX = 86_400_000
 PRIORITY_MAX = 1000
 ATTEMPTS = 3
 ATTEMPTS_MAX = 100
-CANDIDATES = 1                  # jobs a claim looks at first; it looks further only if none of them is for it
+CANDIDATES = 1  # jobs a claim looks at first; it looks further only if none of them is for it
 CHUNKS_MAX = 1000
-PRUNE_MAX = 500                 # rows one pruning step deletes
-_ARRIVAL = 1 << 42              # room for milliseconds below the priority, for the next century
+PRUNE_MAX = 500  # rows one pruning step deletes
+_ARRIVAL = 1 << 42  # room for milliseconds below the priority, for the next century
 
 
 def due(priority: int, created_at: int) -> int:
@@ -160,9 +160,7 @@ def cancel(job_id: str) -> Program[ControlJob]:
 
 
 @transaction
-def split(
-    parent_id: str, worker: str, fence: int, chunks: Sequence[Mapping[str, Any]]
-) -> Program[list[ControlJob]]:
+def split(parent_id: str, worker: str, fence: int, chunks: Sequence[Mapping[str, Any]]) -> Program[list[ControlJob]]:
     """Queues the parts of a claimed job, and writes into the parent that it has been split: all at once, and once."""
     if not 1 <= len(chunks) <= CHUNKS_MAX:
         raise Invalid(f"a job is split into 1 to {CHUNKS_MAX} chunks, not {len(chunks)}")

@@ -12,7 +12,7 @@ from argosy.registry.records import checked_key, checked_span, stored
 from argosy.registry.rows import LeaderLease
 from argosy.registry.tables import LEADER_LEASE
 
-TTL_MS = 10_000                 # renewed every 3 s; a leader that cannot renew for 7 s stops by itself
+TTL_MS = 10_000  # renewed every 3 s; a leader that cannot renew for 7 s stops by itself
 TTL_MS_MAX = 3_600_000
 
 

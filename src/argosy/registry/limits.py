@@ -26,20 +26,20 @@ from argosy.registry.tables import ADMIN_LOGIN_RATE, BEACONS, LOGIN_BACKOFF, SEA
 
 WINDOW_MS = 60_000
 WINDOW_MS_MAX = 86_400_000
-SEARCH_UI_HITS = 60             # of one address in a window
+SEARCH_UI_HITS = 60  # of one address in a window
 ADMIN_LOGIN_HITS = 10
-FREE_FAILURES = 4               # the fifth in a row locks
+FREE_FAILURES = 4  # the fifth in a row locks
 LOCK_MS = 600_000
 LOCK_MS_MAX = 86_400_000
-FAILURES_KEPT_MS = 86_400_000   # after the lock, or after the last failure
+FAILURES_KEPT_MS = 86_400_000  # after the lock, or after the last failure
 BEACON_MS = 86_400_000
 
 
 @dataclass(frozen=True)
 class Decision:
     is_allowed: bool
-    count: int                                  # hits in this window, with this one; 0 if it was not counted
-    retry_after_ms: int                         # 0 if it is allowed
+    count: int  # hits in this window, with this one; 0 if it was not counted
+    retry_after_ms: int  # 0 if it is allowed
 
 
 @transaction
@@ -105,7 +105,7 @@ def lock_ms(failures: int) -> int:
     """How long so many failures in a row lock an address: nothing, then 10 minutes, doubling up to a day."""
     if failures <= FREE_FAILURES:
         return 0
-    doublings = min(failures - FREE_FAILURES - 1, 16)       # more would only make a large number larger
+    doublings = min(failures - FREE_FAILURES - 1, 16)  # more would only make a large number larger
     return min(LOCK_MS << doublings, LOCK_MS_MAX)
 
 

@@ -7,9 +7,9 @@ and the structures that hold them. So its figures stand here for comparison only
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ALERT_PART = 0.8                    # of maxmemory: what the document advises to be woken at
-MAXMEMORY_MIN_BYTES = 100_000_000   # for a small fleet; canaries, sinks and retention only grow
-INDEX_ENTRY = 50                    # what the document adds for a row that is listed
+ALERT_PART = 0.8  # of maxmemory: what the document advises to be woken at
+MAXMEMORY_MIN_BYTES = 100_000_000  # for a small fleet; canaries, sinks and retention only grow
+INDEX_ENTRY = 50  # what the document adds for a row that is listed
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ ESTIMATES: Mapping[str, Estimate] = {
     "search_ui_scoped_key": Estimate(50),
     "search_ui_scoped_key_observed": Estimate(100),
 }
-TOTAL_MAX_BYTES = {100: 1_000_000, 1000: 1_200_000}        # by runs kept of each canary
+TOTAL_MAX_BYTES = {100: 1_000_000, 1000: 1_200_000}  # by runs kept of each canary
 
 
 @dataclass(frozen=True, order=True)
@@ -79,7 +79,7 @@ class Accounting:
     runs: int
     tables: tuple[TableMemory, ...]
     total_bytes: int
-    maxmemory_bytes: int                # 0: no limit is set
+    maxmemory_bytes: int  # 0: no limit is set
 
     @property
     def around_bytes(self) -> int:

@@ -21,10 +21,10 @@ from argosy.registry.exchange import (
 )
 from argosy.registry.ports import RegistryStore
 
-STEP = 500              # items between two words about progress
+STEP = 500  # items between two words about progress
 
-Counts: TypeAlias = Counter[str]                # items by table, and of logs and counters
-Say: TypeAlias = Callable[[int], None]          # is told how many items are done
+Counts: TypeAlias = Counter[str]  # items by table, and of logs and counters
+Say: TypeAlias = Callable[[int], None]  # is told how many items are done
 
 
 class Movable(RegistryStore, Protocol):
@@ -89,7 +89,7 @@ async def look_over(store: RegistryStore, say: Say) -> tuple[Counts, list[str]]:
         async for item in store.dump():
             _count(counts, item, say)
             troubles += check_item(item)
-    except (ValueError, LookupError, TypeError) as error:       # what decoding raises at a damaged row
+    except (ValueError, LookupError, TypeError) as error:  # what decoding raises at a damaged row
         troubles.append(f"nothing can be read after {counts.total()} items: {type(error).__name__}: {error}")
     return counts, troubles
 

@@ -47,9 +47,7 @@ def start(
 
 
 @transaction
-def advance(
-    operation_id: str, fence: int, phase: str, state: Mapping[str, Any] | None = None
-) -> Program[Operation]:
+def advance(operation_id: str, fence: int, phase: str, state: Mapping[str, Any] | None = None) -> Program[Operation]:
     """Commits a phase (or, in the same phase, progress); without a state, the last one stays."""
     if not phase:
         raise Invalid("a phase has a name")

@@ -17,7 +17,7 @@ from argosy.registry.table import R, Table
 from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TTL_POLICIES
 
 SWEEP_INTERVAL_S_MAX = 30 * 86_400
-DELETES_MAX = 1_000_000         # documents of one sweep
+DELETES_MAX = 1_000_000  # documents of one sweep
 
 
 @transaction

@@ -25,8 +25,8 @@ from argosy.registry.table import R, Table
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FIND_MAX = 1000             # rows one question may return
-ATTEMPTS_MAX = 64           # runs of one program that loses every race, before it is Unavailable
+FIND_MAX = 1000  # rows one question may return
+ATTEMPTS_MAX = 64  # runs of one program that loses every race, before it is Unavailable
 
 
 # -- questions ----------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class LogState:
     entries: tuple[bytes, ...]
     length: int
     size_bytes: int
-    dropped: int            # entries that had to go since the log began
+    dropped: int  # entries that had to go since the log began
 
 
 # -- writes -------------------------------------------------------------------------------------------------
@@ -182,10 +182,10 @@ class Commit:
 class Committed:
     """What a commit led to, one entry per write of its kind, in order."""
 
-    revision: int                                       # of the registry after it: grows with every row written
-    versions: tuple[int, ...] = ()                      # of each Put and Upsert
-    taken: tuple[tuple[bytes, ...], ...] = ()           # of each TakeOldest, oldest first
-    counts: tuple[tuple[int, int], ...] = ()            # of each CountUp: value, and milliseconds left (0: for ever)
+    revision: int  # of the registry after it: grows with every row written
+    versions: tuple[int, ...] = ()  # of each Put and Upsert
+    taken: tuple[tuple[bytes, ...], ...] = ()  # of each TakeOldest, oldest first
+    counts: tuple[tuple[int, int], ...] = ()  # of each CountUp: value, and milliseconds left (0: for ever)
 
 
 Step: TypeAlias = tuple[Question, ...] | Commit

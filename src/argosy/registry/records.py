@@ -12,7 +12,7 @@ from argosy.registry.checking import check_key_part
 from argosy.registry.program import FIND_MAX, Delete, Find, Program, Put, ask, commit, find, get, transaction
 from argosy.registry.table import R, Table, changed
 
-BATCH_MAX = 500                 # rows one step writes or deletes
+BATCH_MAX = 500  # rows one step writes or deletes
 
 
 @transaction

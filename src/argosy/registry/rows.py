@@ -62,10 +62,10 @@ class ControlTask:
     """One public id for what a fan-out started on many nodes. Table `tasks`."""
 
     task_id: str
-    task_uid: int                               # grows with each task: newest-first paging needs no clock
+    task_uid: int  # grows with each task: newest-first paging needs no clock
     created_at: int
     status: TaskStatus
-    node_tasks: Mapping[str, str] = field(default_factory=dict)     # node -> its own task
+    node_tasks: Mapping[str, str] = field(default_factory=dict)  # node -> its own task
     node_errors: Mapping[str, str] = field(default_factory=dict)
     index_uid: str | None = None
     task_type: str | None = None
@@ -92,10 +92,10 @@ class Alias:
 
     name: str
     kind: AliasKind
-    current_uid: str | None                     # of a single alias
-    target_uids: tuple[str, ...]                # of a multi alias
+    current_uid: str | None  # of a single alias
+    target_uids: tuple[str, ...]  # of a multi alias
     created_at: int
-    history: tuple[str, ...] = ()               # earlier states as JSON, newest last
+    history: tuple[str, ...] = ()  # earlier states as JSON, newest last
     version: int = 0
 
 
@@ -106,7 +106,7 @@ class Session:
     session_id: str
     last_write_task_id: str | None
     last_write_at: int | None
-    pinned_groups: Mapping[str, int]            # index -> group
+    pinned_groups: Mapping[str, int]  # index -> group
     min_settings_version: int
     expires_at: int
     version: int = 0
@@ -130,7 +130,7 @@ class ControlJob:
     type: str
     params: Mapping[str, Any]
     state: JobState
-    due: int                                    # order of the queue: priority first, then arrival
+    due: int  # order of the queue: priority first, then arrival
     created_at: int
     priority: int = 0
     not_before: int = 0
@@ -168,7 +168,7 @@ class Canary:
     index_uid: str
     interval_s: int
     query: Mapping[str, Any]
-    assertions: tuple[str, ...]                 # each a JSON object
+    assertions: tuple[str, ...]  # each a JSON object
     is_enabled: bool
     created_at: int
     version: int = 0
@@ -187,10 +187,10 @@ class CdcCursor:
 class Tenant:
     """Which group serves an API key, of which only the hash is known. Table `tenant_map`."""
 
-    api_key_hash: str                           # sha-256, in hexadecimal
+    api_key_hash: str  # sha-256, in hexadecimal
     tenant_id: str
     group_id: int | None
-    added_at: int = 0                           # the order of the list
+    added_at: int = 0  # the order of the list
     version: int = 0
 
 
@@ -243,11 +243,11 @@ class Repository:
     footprint_bytes: int | None = None
     last_commit: str | None = None
     last_indexed_at: int | None = None
-    failures: int = 0                       # in a row, since it was last indexed
+    failures: int = 0  # in a row, since it was last indexed
     last_error: str | None = None
     last_failed_at: int | None = None
-    reindex_asked_at: int | None = None     # an index older than this is to be made anew
-    pushed_at: int | None = None            # its origin said that it has news
+    reindex_asked_at: int | None = None  # an index older than this is to be made anew
+    pushed_at: int | None = None  # its origin said that it has news
     added_at: int = 0
     version: int = 0
 
@@ -267,7 +267,7 @@ class Operation:
     fence: int = 0
     state: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    busy_scope: str | None = None               # the scope until the operation ends: one at a time
+    busy_scope: str | None = None  # the scope until the operation ends: one at a time
     version: int = 0
 
 

@@ -13,11 +13,11 @@ from argosy.registry.records import checked_key, checked_span, stored, with_vers
 from argosy.registry.rows import Session
 from argosy.registry.tables import SESSIONS
 
-TTL_MS = 900_000                # a session lasts this long after its last use
+TTL_MS = 900_000  # a session lasts this long after its last use
 TTL_MS_MAX = 7 * 86_400_000
 SESSIONS_MAX = 100_000
-EVICTED_MAX = 16                # sessions that make way for one
-PINS_MAX = 256                  # indexes one session has written to
+EVICTED_MAX = 16  # sessions that make way for one
+PINS_MAX = 256  # indexes one session has written to
 
 
 @transaction

@@ -10,7 +10,7 @@ from argosy.registry.records import BATCH_MAX, checked_key, with_version
 from argosy.registry.rows import NodeSettingsVersion
 from argosy.registry.tables import NODE_SETTINGS_VERSION
 
-FLEET = "*"                     # the index whose nodes are indexes; no index may be called so
+FLEET = "*"  # the index whose nodes are indexes; no index may be called so
 
 
 @transaction
@@ -38,9 +38,7 @@ def bump(index_uid: str) -> Program[int]:
     _check(index_uid)
     clock, row = yield from ask(Now(), _get(FLEET, index_uid))
     agreed, version = (0, 0) if row is None else (row.settings_version, row.version)
-    yield from commit(
-        Put(NODE_SETTINGS_VERSION, NodeSettingsVersion(FLEET, index_uid, agreed + 1, clock, version))
-    )
+    yield from commit(Put(NODE_SETTINGS_VERSION, NodeSettingsVersion(FLEET, index_uid, agreed + 1, clock, version)))
     return agreed + 1
 
 

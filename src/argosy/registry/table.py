@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, Union, get_args, g
 from argosy.base.errors import Invalid
 from argosy.registry import checking
 
-ROW_BYTES_MAX = 1 << 20             # of all values of one row: larger things belong in files or object stores
+ROW_BYTES_MAX = 1 << 20  # of all values of one row: larger things belong in files or object stores
 
 
 class Row(Protocol):
@@ -32,10 +32,10 @@ R = TypeVar("R", bound=Row)
 class Layout(StrEnum):
     """How a table lies in Redis. SQLite has one table with one column each, whatever the layout."""
 
-    ROW = "row"             # a hash per row and an index: rows that are updated one by one
-    PACKED = "packed"       # one hash for the whole table: few rows that are listed together
-    FAMILY = "family"       # one hash per first part of the key: rows that are asked for by family
-    VALUE = "value"         # one packed value per row that expires by itself and is never listed
+    ROW = "row"  # a hash per row and an index: rows that are updated one by one
+    PACKED = "packed"  # one hash for the whole table: few rows that are listed together
+    FAMILY = "family"  # one hash per first part of the key: rows that are asked for by family
+    VALUE = "value"  # one packed value per row that expires by itself and is never listed
 
 
 class Kind(StrEnum):
@@ -45,8 +45,8 @@ class Kind(StrEnum):
     INTEGER = "integer"
     BOOLEAN = "boolean"
     BYTES = "bytes"
-    LIST = "list"           # of texts
-    MAP = "map"             # of texts to anything JSON knows
+    LIST = "list"  # of texts
+    MAP = "map"  # of texts to anything JSON knows
 
 
 _KINDS: dict[Any, Kind] = {str: Kind.TEXT, int: Kind.INTEGER, bool: Kind.BOOLEAN, bytes: Kind.BYTES}
@@ -57,7 +57,7 @@ class Column:
     name: str
     kind: Kind
     is_nullable: bool
-    states: tuple[str, ...] = ()    # the only texts it takes, if it is a state
+    states: tuple[str, ...] = ()  # the only texts it takes, if it is a state
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Table(Generic[R]):
     layout: Layout
     why: str
     indexes: tuple[Index, ...] = ()
-    expires: str | None = None              # a column: rows past it are gone
+    expires: str | None = None  # a column: rows past it are gone
     columns: tuple[Column, ...] = field(init=False)
     _checks: tuple[tuple[checking.Check, bool], ...] = field(init=False, repr=False, compare=False)
     _values_of: Callable[[R], tuple[Any, ...]] = field(init=False, repr=False, compare=False)

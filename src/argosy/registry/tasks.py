@@ -26,10 +26,10 @@ from argosy.registry.records import BATCH_MAX, checked_key, checked_limit, known
 from argosy.registry.rows import ControlTask, TaskStatus
 from argosy.registry.tables import TASK_SEQUENCE, TASKS
 
-LIMIT_MAX = 1000                # tasks of one page
-UIDS_MAX = 100                  # numbers one filter may name
-INDEXES_MAX = 16                # indexes one filter may name
-SCAN_MAX = 5000                 # tasks one page looks at; a page that ends early says where to go on
+LIMIT_MAX = 1000  # tasks of one page
+UIDS_MAX = 100  # numbers one filter may name
+INDEXES_MAX = 16  # indexes one filter may name
+SCAN_MAX = 5000  # tasks one page looks at; a page that ends early says where to go on
 _SCAN = 500
 _ENDED = tuple(status for status in TaskStatus if status.is_terminal)
 
@@ -65,7 +65,7 @@ class TaskFilter:
 @dataclass(frozen=True)
 class TaskPage:
     tasks: tuple[ControlTask, ...]
-    next_uid: int | None                        # where the next page starts; None at the end
+    next_uid: int | None  # where the next page starts; None at the end
 
 
 def aggregate(statuses: Collection[TaskStatus]) -> TaskStatus:

@@ -24,7 +24,7 @@ class Digests:
     """Of one segment: a row for each document, meaningless where its content is not indexed."""
 
     segment: Segment
-    rows: U8                            # (documents, 32)
+    rows: U8  # (documents, 32)
 
 
 @dataclass(frozen=True, slots=True)

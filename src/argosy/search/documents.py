@@ -7,13 +7,13 @@ from typing import Protocol, TypeAlias
 
 from argosy.search.model import Repository
 
-DOCUMENT_BYTES_MAX = 128 << 20          # no rule lets a larger file in: its blocks must fit one segment
+DOCUMENT_BYTES_MAX = 128 << 20  # no rule lets a larger file in: its blocks must fit one segment
 
 
 class EntryKind(Enum):
     FILE = "file"
-    SYMLINK = "symlink"                 # never followed; its name can be found
-    SUBMODULE = "submodule"             # another repository's place
+    SYMLINK = "symlink"  # never followed; its name can be found
+    SUBMODULE = "submodule"  # another repository's place
 
 
 class SkipReason(Enum):
@@ -44,10 +44,10 @@ class Category(IntFlag):
 class Entry:
     """One path with one content; on several branches if the content is the same there."""
 
-    path: bytes                         # as git has it: '/' separated, no NUL
-    blob_id: bytes                      # names the content: equal ids, equal bytes
+    path: bytes  # as git has it: '/' separated, no NUL
+    blob_id: bytes  # names the content: equal ids, equal bytes
     size_bytes: int
-    branches: int = 1                   # bit i: it is on the i-th branch of the repository
+    branches: int = 1  # bit i: it is on the i-th branch of the repository
     kind: EntryKind = EntryKind.FILE
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from argosy.base.errors import Invalid
 from argosy.search.regex.scanner import Scanner
 
-GLOB_BYTES_MAX = 1024                   # the longest path git can check out is 4,096
-GLOBS_MAX = 4096                        # in one list
-_GLOBS_PER_PATTERN = 256                # beyond that an automaton grows faster than it saves
-_CHOICES_MAX = 64                       # braces in one glob
+GLOB_BYTES_MAX = 1024  # the longest path git can check out is 4,096
+GLOBS_MAX = 4096  # in one list
+_GLOBS_PER_PATTERN = 256  # beyond that an automaton grows faster than it saves
+_CHOICES_MAX = 64  # braces in one glob
 _SLASH = ord("/")
 _POSIX_SETS = {
     b"alpha": b"A-Za-z", b"digit": b"0-9", b"alnum": b"A-Za-z0-9", b"upper": b"A-Z", b"lower": b"a-z",

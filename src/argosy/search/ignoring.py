@@ -12,7 +12,7 @@ from argosy.base.errors import Invalid
 from argosy.search.globs import GLOBS_MAX, AnyOf, translated
 
 IGNORE_FILES = (b".argosyignore", b".sourcegraph/ignore")
-IGNORE_BYTES_MAX = 1 << 20              # of an ignore file; what stands beyond is not read
+IGNORE_BYTES_MAX = 1 << 20  # of an ignore file; what stands beyond is not read
 _GLOB_CHARACTERS = frozenset(b".][*?")
 
 
@@ -124,7 +124,7 @@ def _git_rule(line: bytes) -> _Rule | None:
     if not is_tied:
         plain = b"**/" + plain
     elif plain.endswith(b"/**"):
-        plain += b"/*"                  # everything inside, but not the folder itself
+        plain += b"/*"  # everything inside, but not the folder itself
     try:
         pattern = translated(plain, with_braces=False)
     except Invalid:

@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-BRANCHES_MAX = 64               # one bit each in a document's branch mask
+BRANCHES_MAX = 64  # one bit each in a document's branch mask
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -27,43 +27,43 @@ class Repository(msgspec.Struct, frozen=True):
     id: int = 0
     branches: tuple[Branch, ...] = ()
     url: str = ""
-    source: str = ""                                    # where it was read from
+    source: str = ""  # where it was read from
     file_url_template: str = ""
     commit_url_template: str = ""
     line_fragment_template: str = ""
-    flags: Mapping[str, bool] = {}                      # archived, fork, public
+    flags: Mapping[str, bool] = {}  # archived, fork, public
     metadata: Mapping[str, str] = {}
     aliases: tuple[str, ...] = ()
-    rank: int = 0                                       # 0 to 65535; a tie between files goes to the higher
+    rank: int = 0  # 0 to 65535; a tie between files goes to the higher
     latest_commit_s: float = 0.0
 
 
 class Form(Enum):
     """How matches are told."""
 
-    CHUNKS = "chunks"           # runs of whole lines with the ranges inside them
-    LINES = "lines"             # one record per line; a match over several lines is split
-    COUNT = "count"             # no files, only how many there are
+    CHUNKS = "chunks"  # runs of whole lines with the ranges inside them
+    LINES = "lines"  # one record per line; a match over several lines is split
+    COUNT = "count"  # no files, only how many there are
 
 
 class Options(msgspec.Struct, frozen=True):
     """The bounds of one search, and how its answer should look. Zero means no bound, except where it is said."""
 
-    files_max: int = 50                                 # files shown
-    matches_max: int = 0                                # matches shown, over all files
-    file_matches_max: int = 0                           # matches shown of one file
-    index_match_limit: int = 100_000                    # stop looking through one repository after so many matches
-    total_match_limit: int = 0                          # start no further repository after so many
-    wall_time_s: float = 20.0                           # then answer with what was found
+    files_max: int = 50  # files shown
+    matches_max: int = 0  # matches shown, over all files
+    file_matches_max: int = 0  # matches shown of one file
+    index_match_limit: int = 100_000  # stop looking through one repository after so many matches
+    total_match_limit: int = 0  # start no further repository after so many
+    wall_time_s: float = 20.0  # then answer with what was found
     context_lines: int = 0
     form: Form = Form.CHUNKS
-    with_content: bool = False                          # the whole file in every file match
+    with_content: bool = False  # the whole file in every file match
     use_bm25: bool = False
-    line_bytes_max: int = 2_000                         # longer lines are clipped around their matches, and marked
-    estimate_only: bool = False                         # only say how many files would be considered
-    explain_scores: bool = False                        # say of every match and file why it is worth what it is
-    with_checksum: bool = False                         # the CRC-64/ISO of the content in every file match
-    sealed: bool = False                                # chunks may come sealed: whoever shows a file opens it
+    line_bytes_max: int = 2_000  # longer lines are clipped around their matches, and marked
+    estimate_only: bool = False  # only say how many files would be considered
+    explain_scores: bool = False  # say of every match and file why it is worth what it is
+    with_checksum: bool = False  # the CRC-64/ISO of the content in every file match
+    sealed: bool = False  # chunks may come sealed: whoever shows a file opens it
 
 
 # What an answer is made of is made by the ten thousand and has no way back to itself: the collector need not look at
@@ -92,9 +92,9 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """Whole lines (or the file's name) with matches in them. `is_clipped`: `content` leaves out parts of long lines."""
 
     content: bytes
-    start: Location                                     # of the content
+    start: Location  # of the content
     ranges: tuple[Range, ...]
-    symbols: tuple[SymbolInfo | None, ...] = ()         # parallel to ranges, or empty
+    symbols: tuple[SymbolInfo | None, ...] = ()  # parallel to ranges, or empty
     is_file_name: bool = False
     is_clipped: bool = False
     best_line: int = 0
@@ -114,9 +114,9 @@ class Fragment(msgspec.Struct, frozen=True, gc=False):
 class Line(msgspec.Struct, frozen=True, gc=False):
     """One line with matches; number 0 is the file's name."""
 
-    content: bytes                                      # without its newline
+    content: bytes  # without its newline
     start: int
-    end: int                                            # past the newline
+    end: int  # past the newline
     number: int
     fragments: tuple[Fragment, ...]
     before: tuple[bytes, ...] = ()
@@ -136,35 +136,35 @@ class FileMatch(msgspec.Struct, frozen=True, gc=False):
     branches: tuple[str, ...] = ()
     version: str = ""
     score: float = 0.0
-    match_count: int = 0                                # all of them, shown or not
+    match_count: int = 0  # all of them, shown or not
     chunks: tuple[Chunk, ...] = ()
     lines: tuple[Line, ...] = ()
     content: bytes | None = None
-    checksum: bytes = b""                               # if it was asked for
+    checksum: bytes = b""  # if it was asked for
     repository_id: int = 0
     repository_rank: int = 0
-    skipped: str = ""                                   # why the content was not indexed, if it was not
+    skipped: str = ""  # why the content was not indexed, if it was not
     explanation: str = ""
-    sealed: bytes = b""                                 # the chunks, not opened yet (`sealing.py`)
+    sealed: bytes = b""  # the chunks, not opened yet (`sealing.py`)
 
 
 class Stats(msgspec.Struct, frozen=True):
     """What a search cost and found. Sums over indexes, except the duration."""
 
-    files: int = 0                                      # that matched
+    files: int = 0  # that matched
     matches: int = 0
-    files_considered: int = 0                           # candidates by the index
-    files_loaded: int = 0                               # whose text was looked at
-    files_skipped: int = 0                              # left unseen when a bound was met
-    content_bytes: int = 0                              # text looked at
-    index_bytes: int = 0                                # postings of the trigrams looked up
+    files_considered: int = 0  # candidates by the index
+    files_loaded: int = 0  # whose text was looked at
+    files_skipped: int = 0  # left unseen when a bound was met
+    content_bytes: int = 0  # text looked at
+    index_bytes: int = 0  # postings of the trigrams looked up
     indexes_searched: int = 0
-    indexes_skipped: int = 0                            # a bound was met before they were reached
-    indexes_excluded: int = 0                           # the query itself rules them out
-    regexps_considered: int = 0                         # files a regular expression was asked about
+    indexes_skipped: int = 0  # a bound was met before they were reached
+    indexes_excluded: int = 0  # the query itself rules them out
+    regexps_considered: int = 0  # files a regular expression was asked about
     ngram_lookups: int = 0
-    duration_s: float = 0.0                             # from the beginning of the work
-    wait_s: float = 0.0                                 # for a thread, before that
+    duration_s: float = 0.0  # from the beginning of the work
+    wait_s: float = 0.0  # for a thread, before that
 
 
 class Reached(Enum):
@@ -181,10 +181,10 @@ class Reached(Enum):
 class Shortfall(Enum):
     """Why a repository that was asked for is not in an answer."""
 
-    UNOWNED = "unowned"         # no node holds it just now
-    WARMING = "warming"         # its holder fetches or indexes it
-    TIMED_OUT = "timed out"     # its holder did not answer in time
-    FAILED = "failed"           # its holder could not be reached, or answered with an error
+    UNOWNED = "unowned"  # no node holds it just now
+    WARMING = "warming"  # its holder fetches or indexes it
+    TIMED_OUT = "timed out"  # its holder did not answer in time
+    FAILED = "failed"  # its holder could not be reached, or answered with an error
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -200,9 +200,9 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
     files: tuple[FileMatch, ...] = ()
     stats: Stats = Stats()
-    reached: tuple[Reached, ...] = ()                   # bounds that were met on the way
-    missing: tuple[Missing, ...] = ()                   # repositories that nobody could look at; by name
-    repositories: Mapping[str, Repository] = {}         # those the files are from; only a fleet tells them
+    reached: tuple[Reached, ...] = ()  # bounds that were met on the way
+    missing: tuple[Missing, ...] = ()  # repositories that nobody could look at; by name
+    repositories: Mapping[str, Repository] = {}  # those the files are from; only a fleet tells them
 
     @property
     def is_complete(self) -> bool:

@@ -23,10 +23,10 @@ from argosy.search.query.tree import And, Query, Substring
 
 _T = TypeVar("_T")
 
-ALONE_BYTES = 8 << 20           # less text than this is faster looked at than shared out: about 1 ms
-BRIEF_S = 0.006                 # of CPU: after so long on the event loop a search goes on in a thread
-HELD_UP_S_MAX = 0.024           # of CPU: after that it is dropped in mid-piece, and begun anew in a thread
-BRIEF_CHARACTERS_MIN = 3        # fewer are in nearly every file
+ALONE_BYTES = 8 << 20  # less text than this is faster looked at than shared out: about 1 ms
+BRIEF_S = 0.006  # of CPU: after so long on the event loop a search goes on in a thread
+HELD_UP_S_MAX = 0.024  # of CPU: after that it is dropped in mid-piece, and begun anew in a thread
+BRIEF_CHARACTERS_MIN = 3  # fewer are in nearly every file
 
 
 class Shelf:
@@ -42,7 +42,7 @@ class Shelf:
     ) -> None:
         """`cpu_s` tells the CPU time of the thread that asks."""
         self._indexes: dict[str, Index] = {}
-        self._roll = Roll(())                           # what a search takes hold of when it begins
+        self._roll = Roll(())  # what a search takes hold of when it begins
         self._changing = threading.Lock()
         self._clock = clock or SystemClock()
         self._threads = threads or os.cpu_count() or 1

@@ -12,9 +12,9 @@ from argosy.base.errors import Invalid
 from argosy.search.documents import DOCUMENT_BYTES_MAX, Entry, EntryKind, SkipReason
 from argosy.search.globs import Choice
 
-SIZE_BYTES_MAX = 2 << 20                # what people write is smaller
-TRIGRAMS_MAX = 20_000                   # prose and code of 2 MiB stay far below; base64 and tables of numbers do not
-BINARY_LOOK_BYTES = 8_000               # where git looks for a NUL, and where binaries have one
+SIZE_BYTES_MAX = 2 << 20  # what people write is smaller
+TRIGRAMS_MAX = 20_000  # prose and code of 2 MiB stay far below; base64 and tables of numbers do not
+BINARY_LOOK_BYTES = 8_000  # where git looks for a NUL, and where binaries have one
 
 
 @dataclass(frozen=True, slots=True)

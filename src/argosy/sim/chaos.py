@@ -27,23 +27,23 @@ from argosy.sim.world import World
 MIB = 1 << 20
 
 TTL_S, RENEW_S, WINDOW_S = 4.0, 1.0, 3.0
-RETRY_S = 0.5                       # where there are no auctions, a build that failed is tried again after a window
-HORIZON_S = 8 * TTL_S               # the last fault is over by then
-LATE_S_MAX = 2 * TTL_S              # a request may take effect this long after it was sent
-PATIENT_BIDS = 9                    # more than there ever are nodes: such an auction lasts until its window's end
+RETRY_S = 0.5  # where there are no auctions, a build that failed is tried again after a window
+HORIZON_S = 8 * TTL_S  # the last fault is over by then
+LATE_S_MAX = 2 * TTL_S  # a request may take effect this long after it was sent
+PATIENT_BIDS = 9  # more than there ever are nodes: such an auction lasts until its window's end
 # After the last fault: the last late message, the expiry of whatever it did, a store's grace, and a little for builds.
 # On top come the auctions that wait for their windows' ends, one after another.
 CALM_S = LATE_S_MAX + 2 * TTL_S + 5.0
 PROBE_MEAN_S = 0.25
 INDEX_BYTES_PER_S = 100 * MIB
-ROOMY_BYTES = 2_000 * MIB           # of a node
-ROOMY_MIB = (1, 80)                 # of an index
+ROOMY_BYTES = 2_000 * MIB  # of a node
+ROOMY_MIB = (1, 80)  # of an index
 TIGHT_MIB = (20, 40)
-GROWTH_MAX = 3.0                    # in a tight world, by all that people add until it is calm
-TIGHT = 2.2                         # of the largest index: it may outgrow every node
-REPEAT_EVERY = 10                   # seeds of which one is run twice
+GROWTH_MAX = 3.0  # in a tight world, by all that people add until it is calm
+TIGHT = 2.2  # of the largest index: it may outgrow every node
+REPEAT_EVERY = 10  # seeds of which one is run twice
 SEEDS_MAX = 1_000_000
-CHUNK = 4                           # seeds a worker takes at a time
+CHUNK = 4  # seeds a worker takes at a time
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Outcome:
     violations: tuple[Violation, ...]
     fingerprint: str
     settled_after_s: float | None
-    story: tuple[str, ...] = ()     # the end of the trace, if something was wrong
+    story: tuple[str, ...] = ()  # the end of the trace, if something was wrong
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ChaosReport:
     repeated: int
     violations: tuple[SeedViolations, ...]
     slowest_settling_s: float | None
-    fingerprint: str                # of all seeds' traces
+    fingerprint: str  # of all seeds' traces
 
     @property
     def is_clean(self) -> bool:
@@ -134,9 +134,15 @@ def draw_world(seed: int) -> WorldPlan:
 def _draw_library(random: Random, budget_bytes: int, *, is_tight: bool) -> LibraryPlan:
     """Repositories that people work on, with periods so short that a world sees many of them."""
     search = SearchSettings(
-        builds_max=2, fetches_max=3, looks_max=2, refresh_s=3.0, check_s=4.0, retry_first_s=0.5, retry_ceiling_s=2.0,
+        builds_max=2,
+        fetches_max=3,
+        looks_max=2,
+        refresh_s=3.0,
+        check_s=4.0,
+        retry_first_s=0.5,
+        retry_ceiling_s=2.0,
         evict_by=random.choice(["lru", "cost"]),
-    )  # fmt: skip
+    )
     return LibraryPlan(
         budget_bytes=budget_bytes,
         index_bytes_per_s=INDEX_BYTES_PER_S,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from argosy.base.errors import Invalid
 
-DRIFT_MAX = 0.005           # half a percent: ten times what a bad quartz does, and the most that leases must bear
+DRIFT_MAX = 0.005  # half a percent: ten times what a bad quartz does, and the most that leases must bear
 WALL_AT_START = 1_700_000_000.0
 
 

@@ -20,19 +20,19 @@ from argosy.sim.tally import Tally
 from argosy.sim.world import World
 
 SPACE = "repos"
-SIZE_SPREAD = 1.0               # sigma of the logarithm: one index in forty is more than seven times the median
-STEP_S = 0.5                    # how often the fleet is looked at
-SCALE_STEP_S = 10.0             # how often the autoscale signal is read
-PATIENCE = 10                   # TTLs and windows without progress after which a fleet will never be settled
-REST_S = 30.0                   # between one trial's end and a death
-LEAVE_AFTER_S = 5.0             # between one trial's end and a drain
-RENEW_SHARE = 8.0 / 30.0        # of the TTL, as the default settings have it
-RAMP_SHARE = 0.6                # of the progress bar: until everything is ready for the first time
-COMMITS_WITHIN_S = 30.0         # all of them
-DRAIN_S_MAX = 600.0             # longer than a node waits for its successors
-ASK_S = 0.5                     # between two questions
-ASKED_REPOS = 20                # in one question; half of them the node's own
-FULL = 0.8                      # of the fleet's memory: indexes do not grow beyond that
+SIZE_SPREAD = 1.0  # sigma of the logarithm: one index in forty is more than seven times the median
+STEP_S = 0.5  # how often the fleet is looked at
+SCALE_STEP_S = 10.0  # how often the autoscale signal is read
+PATIENCE = 10  # TTLs and windows without progress after which a fleet will never be settled
+REST_S = 30.0  # between one trial's end and a death
+LEAVE_AFTER_S = 5.0  # between one trial's end and a drain
+RENEW_SHARE = 8.0 / 30.0  # of the TTL, as the default settings have it
+RAMP_SHARE = 0.6  # of the progress bar: until everything is ready for the first time
+COMMITS_WITHIN_S = 30.0  # all of them
+DRAIN_S_MAX = 600.0  # longer than a node waits for its successors
+ASK_S = 0.5  # between two questions
+ASKED_REPOS = 20  # in one question; half of them the node's own
+FULL = 0.8  # of the fleet's memory: indexes do not grow beyond that
 
 Progress = Callable[[float, str], None]
 
@@ -57,8 +57,8 @@ def world_plan(plan: FleetPlan) -> WorldPlan:
         renew_s=plan.ttl_s * RENEW_SHARE,
         window_s=plan.window_s,
         max_bids=str(plan.max_bids or "live"),
-        catalog_s=30.0,         # changes are heard of at once
-        grace_s=0.0,            # this store was there before the fleet, and forgets nothing
+        catalog_s=30.0,  # changes are heard of at once
+        grace_s=0.0,  # this store was there before the fleet, and forgets nothing
     )
     specs = tuple(UnitSpec(name, footprint_bytes=size, replicas=plan.replicas) for name, size in sizes.items())
     node_bytes = int(sum(sizes.values()) * (1 + plan.replicas) * plan.headroom / plan.nodes)
@@ -85,7 +85,7 @@ class _Fleet:
         self._loop = loop
         self._plan = plan
         self._progress = progress
-        self._part_done = 0.0                   # a bar does not go back when a node is lost; its text tells
+        self._part_done = 0.0  # a bar does not go back when a node is lost; its text tells
         self._world = World(loop, world_plan(plan))
         self._tally = Tally(plan.repos, loop.time)
         self._scale: list[tuple[float, int, int]] = []

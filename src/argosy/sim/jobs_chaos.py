@@ -15,11 +15,11 @@ from argosy.sim.loop import SimLoop, run
 from argosy.sim.plan import SpacePlan, WorldPlan
 
 TTL_S, RENEW_S = 4.0, 1.0
-LEASE_MS = 3_000                    # short beside the faults, so that leases end while nodes are away
-HORIZON_S = 40.0                    # the last fault is over by then
+LEASE_MS = 3_000  # short beside the faults, so that leases end while nodes are away
+HORIZON_S = 40.0  # the last fault is over by then
 LATE_S_MAX = 2 * TTL_S
 CALM_S = LATE_S_MAX + 2 * TTL_S + 20.0
-FINAL_S = 120.0                     # then for all jobs that still wait, run or are tried again
+FINAL_S = 120.0  # then for all jobs that still wait, run or are tried again
 
 
 def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
@@ -28,9 +28,17 @@ def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
     nodes = tuple(f"n{i}" for i in range(1, random.randrange(2, 5) + 1))
     newcomers = tuple(f"x{i}" for i in range(random.randrange(0, 2)))
     settings = JobsSettings(
-        shards=random.randrange(1, 4), with_tenants=True, keep_ms=0, lease_ms=LEASE_MS, ttl_s=TTL_S, renew_s=RENEW_S,
-        handover_wait_s=0.3, quiesce_s=0.3, reopen_s=0.5, map_s=1.0,
-    )  # fmt: skip
+        shards=random.randrange(1, 4),
+        with_tenants=True,
+        keep_ms=0,
+        lease_ms=LEASE_MS,
+        ttl_s=TTL_S,
+        renew_s=RENEW_S,
+        handover_wait_s=0.3,
+        quiesce_s=0.3,
+        reopen_s=0.5,
+        map_s=1.0,
+    )
     shared = OwnershipSettings(claim_retry_s=0.5, claim_jitter_s=0.1, drain_timeout_s=1.5 * TTL_S, sweep_s=1.0)
     faults = draw_schedule(random, nodes, newcomers, faults=random.randrange(4, 11), horizon_s=HORIZON_S, ttl_s=TTL_S)
     world = WorldPlan(
@@ -56,9 +64,12 @@ def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
         for _ in range(random.randrange(0, 3))
     )
     load = LoadPlan(
-        jobs=random.randrange(30, 60), tenants=random.randrange(2, 7), workers=random.randrange(4, 9),
-        mean_s=0.5, longest_s=random.choice([1.0, 3.0, 8.0]),
-    )  # fmt: skip
+        jobs=random.randrange(30, 60),
+        tenants=random.randrange(2, 7),
+        workers=random.randrange(4, 9),
+        mean_s=0.5,
+        longest_s=random.choice([1.0, 3.0, 8.0]),
+    )
     return JobsPlan(world, settings, HEIGHTS, splits, disks), load
 
 

@@ -33,10 +33,10 @@ from argosy.sim.jobs_world import JobsWorld
 T = TypeVar("T")
 
 GROUP = "g"
-CALL_S_MAX = 2.0                # for one answer
+CALL_S_MAX = 2.0  # for one answer
 POLL_WAIT_S = 1.0
-TASKS_MAX = 2                   # of one poll
-PAUSE_S = (0.05, 0.3)           # between two tries
+TASKS_MAX = 2  # of one poll
+PAUSE_S = (0.05, 0.3)  # between two tries
 RETRY = RetryPolicy(retry_count=100, initial_interval_ms=100, max_interval_ms=1000)
 RATE = RateLimit("sends", "all", 10, 1_000)
 HEIGHTS = {"one": 1, "two": 2}
@@ -51,11 +51,11 @@ class LoadPlan:
     jobs: int
     tenants: int
     workers: int
-    mean_s: float                       # between two jobs of a client
-    longest_s: float                    # a job runs at most
-    failing: float = 0.1                # chances: that an attempt fails,
-    crashing: float = 0.03              # that its worker does,
-    cancelling: float = 0.05            # and that its client changes its mind
+    mean_s: float  # between two jobs of a client
+    longest_s: float  # a job runs at most
+    failing: float = 0.1  # chances: that an attempt fails,
+    crashing: float = 0.03  # that its worker does,
+    cancelling: float = 0.05  # and that its client changes its mind
 
 
 class NoAnswer(Exception):
@@ -100,7 +100,7 @@ class JobsLoad:
         try:
             await self._at_shard_of(job[0], lambda shard: shard.cancel(*job))
         except Conflict:
-            pass            # it is done, or our earlier try was heard
+            pass  # it is done, or our earlier try was heard
         except NotFound:
             self._world.checker.not_found(job)
 
@@ -167,7 +167,7 @@ class JobsLoad:
         limit = next((each.key for each in task.job.limits if isinstance(each, ConcurrencyLimit)), None)
         run = Run(job, task.task.id, worker, until, None if limit is None else (job[0], limit))
         if until <= self._world.now():
-            return                          # the answer came too late to be of use
+            return  # the answer came too late to be of use
         self._world.trace.add(f"{worker} runs {'/'.join(job)} as {run.task}")
         self._world.checker.began(run)
         outcome = await self._outcome(run)
@@ -189,7 +189,7 @@ class JobsLoad:
                 if await self._heartbeat(run):
                     return Cancelled()
             except (Conflict, NotFound):
-                return None                 # the broker gave it up; it may be another's by now
+                return None  # the broker gave it up; it may be another's by now
             if self._world.now() >= run.until:
                 return None
         return Failure("X") if self._random.random() < self._plan.failing else Success(b"ok")
@@ -227,5 +227,3 @@ class JobsLoad:
             return answer
 
         return await self._at_shard_of(run.job[0], tell) is None
-
-

@@ -26,9 +26,9 @@ from argosy.throttle.limits.backends.memory import MemoryLimiter
 
 T = TypeVar("T")
 
-WALL_SKEW_S_MAX = 1.5       # of two machines: times of rows are their writers'
-QUICK_S = (0.001, 0.02)     # until a batch is durable
-SLOW_S = (0.2, 1.5)         # now and then
+WALL_SKEW_S_MAX = 1.5  # of two machines: times of rows are their writers'
+QUICK_S = (0.001, 0.02)  # until a batch is durable
+SLOW_S = (0.2, 1.5)  # now and then
 SLOW_CHANCE = 0.03
 
 
@@ -92,9 +92,14 @@ class JobsMachine(SimNode):
     """Runs a real `JobsNode`. Its `link` goes to the ownership store, its `wire` to clients and workers."""
 
     def __init__(
-        self, name: str, plan: WorldPlan, spaces: list[SimSpace], loop: SimLoop, dice: Callable[[str], Random],
+        self,
+        name: str,
+        plan: WorldPlan,
+        spaces: list[SimSpace],
+        loop: SimLoop,
+        dice: Callable[[str], Random],
         plane: JobsPlane,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(name, plan, spaces, loop, dice)
         self.wire = Link(loop, dice(f"wire {name}"), plan.quality)
         self.jobs: JobsNode | None = None
@@ -115,7 +120,7 @@ class JobsMachine(SimNode):
                 result = await do(node)
             except ArgosyError as error:
                 refuse(error)
-            except Exception as bug:        # for the world to judge; the caller hears nothing
+            except Exception as bug:  # for the world to judge; the caller hears nothing
                 self._plane.on_bug(f"{self.name} failed with {type(bug).__name__}: {bug}")
             else:
                 self.wire.send(Direction.DOWN, lambda: succeed(result), broke)
@@ -176,6 +181,6 @@ class JobsMachine(SimNode):
             await node.start()
             self.jobs = node
             await node.run()
-        except Exception as trouble:        # for the world to judge
+        except Exception as trouble:  # for the world to judge
             why = trouble
         self._loop.call_soon(self._ended, process, why, context=OUTSIDE)

@@ -24,7 +24,7 @@ from argosy.sim.plan import WorldPlan
 from argosy.sim.world import World
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 
-SHARDS_MAX = 10             # a world is small; past that nothing is split
+SHARDS_MAX = 10  # a world is small; past that nothing is split
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class JobsPlan:
 
     world: WorldPlan
     settings: JobsSettings
-    heights: dict[str, int]                     # of the limits that jobs name
-    splits: tuple[float, ...] = ()              # when one shard is split
+    heights: dict[str, int]  # of the limits that jobs name
+    splits: tuple[float, ...] = ()  # when one shard is split
     disks: tuple[DiskFault, ...] = ()
 
 
@@ -84,7 +84,7 @@ class JobsWorld(World):
         maps = [node.topology().shards for node in serving.values()]
         if not maps:
             return {"all": "nobody runs"}
-        units = [Unit(place.id) for place in max(maps, key=len)]        # shards are only ever split
+        units = [Unit(place.id) for place in max(maps, key=len)]  # shards are only ever split
         members = {name: node.ownership for name, node in serving.items()}
         return {str(unit): why for unit, why in unsettled(space.store.snapshot(), units, members).items()}
 

@@ -13,24 +13,24 @@ from argosy.base.clock import Random
 from argosy.base.errors import Invalid
 from argosy.sim.loop import OUTSIDE, SimLoop
 
-HELD_MAX = 1_000            # messages a partition keeps for later; kernel buffers are not endless either
+HELD_MAX = 1_000  # messages a partition keeps for later; kernel buffers are not endless either
 
 
 class Direction(StrEnum):
-    UP = "up"               # from the node to the store
-    DOWN = "down"           # from the store to the node
+    UP = "up"  # from the node to the store
+    DOWN = "down"  # from the store to the node
 
 
 @dataclass(frozen=True)
 class LinkQuality:
     """How a link behaves while it is whole. Chances are per message."""
 
-    latency_s: float = 0.001            # at least
-    jitter_s: float = 0.002             # mean of what comes on top, exponentially spread
-    loss_chance: float = 0.0            # the connection breaks under the message
-    late_chance: float = 0.0            # the message is overtaken by many others
+    latency_s: float = 0.001  # at least
+    jitter_s: float = 0.002  # mean of what comes on top, exponentially spread
+    loss_chance: float = 0.0  # the connection breaks under the message
+    late_chance: float = 0.0  # the message is overtaken by many others
     late_s_max: float = 0.0
-    keepalive_s: float = 10.0           # a silent partition is noticed after this long, as gRPC and Redis usually do
+    keepalive_s: float = 10.0  # a silent partition is noticed after this long, as gRPC and Redis usually do
 
     def __post_init__(self) -> None:
         if min(self.latency_s, self.jitter_s, self.late_s_max) < 0 or not 0 <= self.loss_chance + self.late_chance <= 1:
@@ -41,8 +41,8 @@ class Link:
     """Carries messages both ways; what a message does on arrival is a callback."""
 
     def __init__(self, loop: SimLoop, random: Random, quality: LinkQuality) -> None:
-        self.slowness = 1.0                         # multiplies every latency
-        self.lag_chance = 0.0                       # of being late, on top of what the quality says
+        self.slowness = 1.0  # multiplies every latency
+        self.lag_chance = 0.0  # of being late, on top of what the quality says
         self._loop = loop
         self._random = random
         self.quality = quality

@@ -24,10 +24,10 @@ from typing import Any, Never, TypeVar, TypeVarTuple
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
-STEPS_MAX_AT_ONE_INSTANT = 200_000      # loop rounds without the clock moving: past that somebody spins
-_CLOSINGS_MAX = 10                      # how often a coroutine may refuse to be closed before it is left alone
+STEPS_MAX_AT_ONE_INSTANT = 200_000  # loop rounds without the clock moving: past that somebody spins
+_CLOSINGS_MAX = 10  # how often a coroutine may refuse to be closed before it is left alone
 
-OUTSIDE = Context()                     # of no process: what the network and the world themselves schedule
+OUTSIDE = Context()  # of no process: what the network and the world themselves schedule
 _PROCESS: ContextVar["Process | None"] = ContextVar("process", default=None)
 
 

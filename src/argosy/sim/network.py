@@ -39,7 +39,7 @@ class Served:
     node: str
     call: str
     args: tuple[Any, ...]
-    outcome: Any                    # what was returned, or the error
+    outcome: Any  # what was returned, or the error
 
 
 class StoreServer:
@@ -49,7 +49,7 @@ class StoreServer:
         self.store = store
         self.is_up = True
         self.taps: list[Callable[[Served], None]] = []
-        self.streams: dict[Stream, None] = {}       # a dict, for its order
+        self.streams: dict[Stream, None] = {}  # a dict, for its order
         self._random = random
 
     def serve(self, node: str, call: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

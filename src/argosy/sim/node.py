@@ -22,7 +22,7 @@ from argosy.sim.plane import SimCatalog, SimMemory, SimWorkload
 from argosy.sim.searching import Searching
 from argosy.sim.space import SimSpace
 
-GAVE_UP_RESTART_S = 1.0     # a supervisor starts a node again that gave up
+GAVE_UP_RESTART_S = 1.0  # a supervisor starts a node again that gave up
 
 
 class Uncounted(Metrics):
@@ -60,7 +60,7 @@ class SimNode:
         )
         self.process: Process | None = None
         self.memory = SimMemory(plan.node_bytes)
-        self.calls = 0                          # of all runs that have ended
+        self.calls = 0  # of all runs that have ended
         self._plan = plan
         self._spaces = spaces
         self._loop = loop
@@ -177,15 +177,15 @@ class SimNode:
     async def _live(self, process: Process) -> None:
         try:
             await asyncio.gather(*[member.run() for member in self._members.values()])
-        except Exception as why:        # for the world to judge
+        except Exception as why:  # for the world to judge
             self._loop.call_soon(self._ended, process, why)
         else:
-            self._loop.call_soon(self._ended, process, None)    # all have left
+            self._loop.call_soon(self._ended, process, None)  # all have left
 
     async def _search(self, process: Process, searching: Searching) -> None:
         try:
             await searching.node.run()
-        except Exception as why:        # for the world to judge
+        except Exception as why:  # for the world to judge
             self._loop.call_soon(self._ended, process, why)
 
     def ask(self, space: str, names: list[str]) -> None:

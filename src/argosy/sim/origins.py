@@ -10,8 +10,8 @@ from argosy.search.documents import Content, Entry, Source
 from argosy.search.fleet.model import Wish
 from argosy.search.model import Branch, Repository
 
-FETCH_AT_LEAST_S = 0.1          # to fetch anything at all
-LOOK_S = (0.02, 0.2)            # to ask where the branches stand
+FETCH_AT_LEAST_S = 0.1  # to fetch anything at all
+LOOK_S = (0.02, 0.2)  # to ask where the branches stand
 
 
 @dataclass(frozen=True)

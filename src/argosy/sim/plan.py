@@ -15,14 +15,14 @@ from argosy.sim.link import LinkQuality
 class LibraryPlan:
     """How fast repositories come to a search node, and how it keeps them fresh."""
 
-    budget_bytes: int                   # of each node, for repositories alone
+    budget_bytes: int  # of each node, for repositories alone
     index_bytes_per_s: float
     fetch_bytes_per_s: float
-    stream_bytes_per_s: float           # a finished index, from one node to another
+    stream_bytes_per_s: float  # a finished index, from one node to another
     search: SearchSettings = field(default_factory=SearchSettings)
-    damage_chance: float = 0.0          # that a check finds an index damaged
-    commit_mean_s: float = 0.0          # between two commits anywhere; 0: nobody works
-    grows: tuple[float, float] = (1.0, 1.0)     # what a commit makes of an index's size, as a factor of the first one
+    damage_chance: float = 0.0  # that a check finds an index damaged
+    commit_mean_s: float = 0.0  # between two commits anywhere; 0: nobody works
+    grows: tuple[float, float] = (1.0, 1.0)  # what a commit makes of an index's size, as a factor of the first one
 
     def settings(self) -> SearchSettings:
         return replace(self.search, budget_bytes=self.budget_bytes)
@@ -34,7 +34,7 @@ class SpacePlan:
 
     settings: OwnershipSettings
     specs: tuple[UnitSpec, ...]
-    sizes: Mapping[str, int]            # true bytes, which the specs may not know
+    sizes: Mapping[str, int]  # true bytes, which the specs may not know
     warm_failure_chance: float = 0.0
     library: LibraryPlan | None = None  # the units are repositories, and real search nodes hold them
 

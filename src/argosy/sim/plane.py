@@ -6,7 +6,7 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
 from argosy.ownership.model import Lease, Unit, UnitSpec
 
-WARM_AT_LEAST_S = 0.2       # to fetch anything at all
+WARM_AT_LEAST_S = 0.2  # to fetch anything at all
 
 
 class SimCatalog:

@@ -23,17 +23,17 @@ class FleetPlan:
     seed: int = 7
     ttl_s: float = 30.0
     window_s: float = 60.0
-    max_bids: int | Literal["live"] | None = None   # None and 'live': everybody who is bidding when an auction opens
-    kill: int = 1                                   # nodes that die, one after another, once everything is served
-    headroom: float = 2.0                           # memory of the fleet, as a multiple of what all indexes take
-    median_mib: float = 40.0                        # of one index; sizes are spread log-normally
+    max_bids: int | Literal["live"] | None = None  # None and 'live': everybody who is bidding when an auction opens
+    kill: int = 1  # nodes that die, one after another, once everything is served
+    headroom: float = 2.0  # memory of the fleet, as a multiple of what all indexes take
+    median_mib: float = 40.0  # of one index; sizes are spread log-normally
     index_mib_per_s: float = 20.0
     fetch_mib_per_s: float = 100.0
-    stream_mib_per_s: float = 500.0                 # of a finished index, from node to node
-    replicas: int = 0                               # beside the primary of each repo
-    commits: float = 0.1                            # part of the repos that get new commits once everything is served
-    drain: int = 1                                  # nodes that are drained and started again, after the deaths
-    grow: float = 1.2                               # one node's indexes grow to this much of its memory; 0: none do
+    stream_mib_per_s: float = 500.0  # of a finished index, from node to node
+    replicas: int = 0  # beside the primary of each repo
+    commits: float = 0.1  # part of the repos that get new commits once everything is served
+    drain: int = 1  # nodes that are drained and started again, after the deaths
+    grow: float = 1.2  # one node's indexes grow to this much of its memory; 0: none do
 
     def __post_init__(self) -> None:
         if not (1 <= self.nodes <= 200 and 1 <= self.repos <= 10_000):
@@ -56,8 +56,8 @@ class FleetPlan:
 @dataclass(frozen=True)
 class AuctionFigures:
     started: int
-    short_circuited: int            # closed early, because all bids were in
-    timed_out: int                  # closed at their window's end
+    short_circuited: int  # closed early, because all bids were in
+    timed_out: int  # closed at their window's end
     no_winner: int
     bids: int
 
@@ -89,7 +89,7 @@ class EvictionFigures:
     """What nodes gave up for want of memory, and when it was served again."""
 
     evictions: int
-    reclaims: int                   # evicted and served again
+    reclaims: int  # evicted and served again
     p50_s: float | None
     p95_s: float | None
     max_s: float | None
@@ -100,9 +100,9 @@ class DrainFigures:
     """Nodes that left in good order."""
 
     drains: int
-    max_s: float | None             # the longest, from the wish to leave until the process was gone
-    repos: int                      # handed on
-    unserved: int                   # of these, not served for some instant
+    max_s: float | None  # the longest, from the wish to leave until the process was gone
+    repos: int  # handed on
+    unserved: int  # of these, not served for some instant
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,14 @@ class MadeFigures:
 
     built: int
     renewed: int
-    received: int                   # streamed from another node
+    received: int  # streamed from another node
 
 
 @dataclass(frozen=True)
 class MemoryFigures:
     node_budget_mib: float
-    held_mib: dict[str, float]      # by node, of those alive at the end
-    variation: float                # standard deviation over mean: 0 is perfectly even
+    held_mib: dict[str, float]  # by node, of those alive at the end
+    variation: float  # standard deviation over mean: 0 is perfectly even
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,14 @@ class FleetReport:
     evictions: EvictionFigures
     drain: DrainFigures
     made: MadeFigures
-    moves: int                                          # leases that went to another node than the one before
+    moves: int  # leases that went to another node than the one before
     memory: MemoryFigures
     store_calls: int
     store_calls_per_node_s: float
-    owned: tuple[tuple[float, int, int], ...]           # time, repos owned, repos ready
-    scale: tuple[tuple[float, int, int], ...]           # time, nodes desired, nodes there
+    owned: tuple[tuple[float, int, int], ...]  # time, repos owned, repos ready
+    scale: tuple[tuple[float, int, int], ...]  # time, nodes desired, nodes there
     violations: tuple[str, ...]
-    fingerprint: str                                    # of the whole run: equal runs have equal fingerprints
+    fingerprint: str  # of the whole run: equal runs have equal fingerprints
 
     def to_json(self) -> bytes:
         """The same report is always the same bytes."""

@@ -22,7 +22,7 @@ from argosy.sim.workshop import SimIndex, SimShelf, SimWorkshop, packed
 T = TypeVar("T")
 
 QUERY = "anything"
-STREAM_STEP_BYTES = 16 << 20            # what a stream carries between two looks at whether both ends still stand
+STREAM_STEP_BYTES = 16 << 20  # what a stream carries between two looks at whether both ends still stand
 
 
 class Machine(Protocol):
@@ -68,21 +68,34 @@ class Searching:
         self._clock = clock
         self._shelf = SimShelf(clock=clock, random=random, put=self._put, dropped=self._dropped)
         workshop = SimWorkshop(
-            clock=clock, random=random, bytes_per_s=plan.index_bytes_per_s,
+            clock=clock,
+            random=random,
+            bytes_per_s=plan.index_bytes_per_s,
             damage_chance=lambda: space.damage_chance,
             found_damaged=lambda repository: space.checker.found_damaged(name, repository),
             counts=space.made,
-        )  # fmt: skip
+        )
         fetcher = SimFetcher(
-            space.origins, clock=clock, random=random, bytes_per_s=plan.fetch_bytes_per_s,
+            space.origins,
+            clock=clock,
+            random=random,
+            bytes_per_s=plan.fetch_bytes_per_s,
             failure_chance=lambda: space.failure_chance,
-        )  # fmt: skip
+        )
         peers = _Peers(space.name, link, machines, clock, plan.stream_bytes_per_s)
         self.node = _Node(
-            self.catalog, fetcher, self._shelf, node_id=name, address=f"{name}:6070",
-            settings=plan.settings(), nodes=peers, workshop=workshop, clock=clock, random=random,
+            self.catalog,
+            fetcher,
+            self._shelf,
+            node_id=name,
+            address=f"{name}:6070",
+            settings=plan.settings(),
+            nodes=peers,
+            workshop=workshop,
+            clock=clock,
+            random=random,
             metrics=metrics,
-        )  # fmt: skip
+        )
         self.node.evicted = lambda repository: space.evicted(name, repository)
         self._member: OwnershipNode | None = None
         self.desk: Desk | None = None
@@ -92,9 +105,14 @@ class Searching:
         self.catalog.observers.append(member.catalog_changed)
         self._member = member
         self.desk = Desk(
-            self._shelf, self.node, node_id=self.name, address=f"{self.name}:6070", may_answer=member.holds_any,
-            in_thread=_here, clock=self._clock,
-        )  # fmt: skip
+            self._shelf,
+            self.node,
+            node_id=self.name,
+            address=f"{self.name}:6070",
+            may_answer=member.holds_any,
+            in_thread=_here,
+            clock=self._clock,
+        )
         self.node.before_drop = self.desk.quiesce
 
     def commit_of(self, repository: str) -> str | None:
@@ -121,9 +139,11 @@ class Searching:
     def _put(self, index: SimIndex) -> None:
         volumes = self.node._library.volumes
         self._space.put(
-            self.name, index, budget_bytes=self.node.budget_bytes(),
+            self.name,
+            index,
+            budget_bytes=self.node.budget_bytes(),
             given_up=[each.name for each in volumes.values() if each.is_leaving],
-        )  # fmt: skip
+        )
 
     def _dropped(self, repository: str) -> None:
         self._space.checker.dropped(self.name, repository)

@@ -19,7 +19,7 @@ from argosy.sim.trace import Trace
 from argosy.sim.wishes import SimWishes
 from argosy.sim.workshop import SimIndex
 
-STALE_TTLS = 4.0            # a message may be two TTLs late, and leave a node that is cut off for as long
+STALE_TTLS = 4.0  # a message may be two TTLs late, and leave a node that is cut off for as long
 
 
 class SimLibrary:
@@ -33,7 +33,7 @@ class SimLibrary:
         self.checker = LibraryChecker(findings)
         self.failure_chance = plan.warm_failure_chance
         self.damage_chance = library.damage_chance
-        self.made: Counter[str] = Counter()             # indexes, by how
+        self.made: Counter[str] = Counter()  # indexes, by how
         self.on_put: list[Callable[[str, SimIndex], None]] = []
         self.on_evicted: list[Callable[[str, str], None]] = []
         self._first_bytes = plan.sizes

@@ -11,7 +11,7 @@ from typing import Protocol
 INK, FAINT, PAPER = "#1f2933", "#d9dee4", "#ffffff"
 COLOURS = ("#2463a6", "#d9822b", "#2f855a", "#b83280")
 FONT = "font-family='system-ui, sans-serif'"
-LEFT, RIGHT, TOP, BOTTOM = 62, 16, 40, 46      # room inside a panel for title, ticks and axis names
+LEFT, RIGHT, TOP, BOTTOM = 62, 16, 40, 46  # room inside a panel for title, ticks and axis names
 
 
 def ticks(high: float, about: int = 5) -> list[float]:
@@ -33,9 +33,19 @@ class Panel:
     """A chart at (x, y) of the sheet, whose axes run from 0 to `x_high` and `y_high`."""
 
     def __init__(
-        self, x: float, y: float, width: float, height: float, *, title: str, x_name: str, y_name: str,
-        x_high: float, y_high: float, x_labels: Sequence[str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        *,
+        title: str,
+        x_name: str,
+        y_name: str,
+        x_high: float,
+        y_high: float,
+        x_labels: Sequence[str] | None = None,
+    ) -> None:
         self._left, self._top = x + LEFT, y + TOP
         self._width, self._height = width - LEFT - RIGHT, height - TOP - BOTTOM
         self._x_ticks = ticks(x_high) if x_labels is None else [float(len(x_labels))]

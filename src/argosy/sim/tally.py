@@ -23,22 +23,22 @@ class Tally:
         self.owned: list[tuple[float, int, int]] = [(0.0, 0, 0)]
         self._repos = repos
         self._true_now = true_now
-        self._holder: dict[Unit, str] = {}          # now
-        self._ready: dict[Unit, str] = {}           # slots that are ready, and where
+        self._holder: dict[Unit, str] = {}  # now
+        self._ready: dict[Unit, str] = {}  # slots that are ready, and where
         self._ready_repos = 0
-        self._last_holder: dict[Unit, str] = {}     # now or before
-        self._awaited: dict[Unit, float] = {}       # of dead nodes -> since when; inf: a replica serves on
+        self._last_holder: dict[Unit, str] = {}  # now or before
+        self._awaited: dict[Unit, float] = {}  # of dead nodes -> since when; inf: a replica serves on
         self._started = self._short = self._timed_out = self._no_winner = self._bids = 0
-        self._news: dict[str, tuple[str, float]] = {}       # repo -> a commit that is not yet served, and since when
+        self._news: dict[str, tuple[str, float]] = {}  # repo -> a commit that is not yet served, and since when
         self._lags_s: list[float] = []
         self._evictions = 0
-        self._evicted: dict[Unit, float] = {}       # not yet served again -> since when
+        self._evicted: dict[Unit, float] = {}  # not yet served again -> since when
         self._reclaims_s: list[float] = []
         self._drains_s: list[float] = []
-        self._leaving: set[Unit] = set()            # of a node that drains now
+        self._leaving: set[Unit] = set()  # of a node that drains now
         self._handed_on = 0
         self._unserved: set[Unit] = set()
-        self._gone: list[Unit] = []                 # in the call under way
+        self._gone: list[Unit] = []  # in the call under way
 
     @property
     def is_all_ready(self) -> bool:

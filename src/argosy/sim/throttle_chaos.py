@@ -24,16 +24,16 @@ from argosy.throttle.settings import ThrottleSettings
 
 INSTANCES = 100
 INSTANCES_MAX = 10_000
-HORIZON_S = 20.0                    # all faults are over by then, and so is the load
-CALM_S = 30.0                       # and all have settled after so long: the longest silence is a probe's, 5 s
+HORIZON_S = 20.0  # all faults are over by then, and so is the load
+CALM_S = 30.0  # and all have settled after so long: the longest silence is a probe's, 5 s
 FAULTS_MAX = 6
-SKEW_S_MAX = 30.0                   # of a clock at the start
-STEP_S_MAX = 4.0                    # of a clock that is set while it runs
+SKEW_S_MAX = 30.0  # of a clock at the start
+STEP_S_MAX = 4.0  # of a clock that is set while it runs
 LOOK_EVERY_S = 2.0
 CAPACITY_PER_S = 40.0
-QUIET, NOISY = 20, 4                # clients
+QUIET, NOISY = 20, 4  # clients
 QUIET_PER_S, NOISY_PER_S = 1.0, 25.0
-WINDOWS_S = (10.0, 60.0, 300.0)     # the shortest turns several times in a run
+WINDOWS_S = (10.0, 60.0, 300.0)  # the shortest turns several times in a run
 DECAYS_PER_S = (0.0, 0.01, 0.1)
 
 Say = Callable[[float, str], None]
@@ -53,7 +53,7 @@ class Judged:
 class Fault:
     """Something that is wrong for a while."""
 
-    kind: str                       # away, deaf, cut, slow, forget, step
+    kind: str  # away, deaf, cut, slow, forget, step
     begins_s: float
     ends_s: float
 

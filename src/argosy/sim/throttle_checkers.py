@@ -14,8 +14,8 @@ from argosy.throttle.ports import Cell
 # From the store's last change on. One pull brings it; after an outage the first answer is not believed, the row is
 # restored and read again.
 PULLS_MAX = 3
-EQUAL = 1e-8                        # what remains is the order of additions
-UNRESTORED = 0.01                   # after an outage, buckets with less blame than this are not told again
+EQUAL = 1e-8  # what remains is the order of additions
+UNRESTORED = 0.01  # after an outage, buckets with less blame than this are not told again
 
 
 class ThrottleChecker:
@@ -24,7 +24,7 @@ class ThrottleChecker:
     def __init__(self, findings: Findings, world: ThrottleWorld) -> None:
         self._findings = findings
         self._world = world
-        self._asked: Instance | None = None         # whose request is under way
+        self._asked: Instance | None = None  # whose request is under way
         world.on_exchange = self.exchanging
 
     @contextmanager

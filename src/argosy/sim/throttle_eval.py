@@ -23,8 +23,8 @@ from argosy.throttle.service import FairThrottle
 from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.tuning import preset
 
-NONE = "none"                       # in the place of a preset: everybody is let through
-STILL_S = 86_400.0                  # longer than any scenario, so that windows do not turn
+NONE = "none"  # in the place of a preset: everybody is let through
+STILL_S = 86_400.0  # longer than any scenario, so that windows do not turn
 INSTANCES_MAX = 1000
 SEEDS_MAX = 1000
 FIGURES = ("entitlement_jain", "raw_jain", "utilisation", "mean_ratio", "worst_ratio", "failed", "throttled")
@@ -66,7 +66,7 @@ class Evaluation:
     scenario: str
     setup: Setup
     figures: dict[str, Mean]
-    ratios: tuple[float, ...]           # of the first seed: each client's part of its entitlement
+    ratios: tuple[float, ...]  # of the first seed: each client's part of its entitlement
 
     @property
     def jain(self) -> float:
@@ -80,7 +80,7 @@ class Convergence:
     instances: int
     flush_s: float
     poll_s: float
-    spreads: tuple[tuple[float, float], ...]    # seconds after the last write, greatest difference of any bucket
+    spreads: tuple[tuple[float, float], ...]  # seconds after the last write, greatest difference of any bucket
     equal_after_s: float | None
 
 
@@ -89,7 +89,7 @@ class EvalReport:
     """All that `argosy throttle eval` has found out."""
 
     seeds: int
-    classes: dict[str, tuple[int, ...]]         # of each scenario: how many clients each class has
+    classes: dict[str, tuple[int, ...]]  # of each scenario: how many clients each class has
     evaluations: tuple[Evaluation, ...]
     convergence: Convergence
 
@@ -200,7 +200,7 @@ def _allocation(run: tuple[Scenario, int, Setup]) -> Allocation:
     return run_once(scenario, _requests(scenario, seed), way, seed)
 
 
-@lru_cache(maxsize=2)                   # runs of one seed follow each other
+@lru_cache(maxsize=2)  # runs of one seed follow each other
 def _requests(scenario: Scenario, seed: int) -> list[Request]:
     return arrivals(scenario, seed)
 
@@ -230,4 +230,3 @@ def converge(instances: int, *, seed: int = 1, settings: ThrottleSettings | None
         if spreads[-1][1] <= EQUAL:
             equal_after_s = spreads[-1][0]
     return Convergence(instances, chosen.flush_s, chosen.poll_s, tuple(spreads), equal_after_s)
-

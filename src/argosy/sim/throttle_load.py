@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
 
-NS = 1_000_000_000                  # arrivals are cut to whole nanoseconds, as in the original
+NS = 1_000_000_000  # arrivals are cut to whole nanoseconds, as in the original
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Scenario:
     name: str
     seed: int
     duration_s: float
-    capacity_per_s: float           # and as much at once
+    capacity_per_s: float  # and as much at once
     classes: tuple[ClientClass, ...]
 
     @property
@@ -134,13 +134,13 @@ class Allocation:
     entitlement_jain: float
     raw_jain: float
     utilisation: float
-    mean_ratio: float               # of what clients got to what they were entitled to
+    mean_ratio: float  # of what clients got to what they were entitled to
     worst_ratio: float
     requests: int
     served: int
-    failed: int                     # admitted, and the resource was short
+    failed: int  # admitted, and the resource was short
     throttled: int
-    ratios: tuple[float, ...]       # of each client, in the scenario's order
+    ratios: tuple[float, ...]  # of each client, in the scenario's order
 
 
 def play(wanted: Scenario, requests: Iterable[Request], admission: Admission) -> Allocation:

@@ -20,10 +20,10 @@ from argosy.throttle.model import Config, Outcome
 from argosy.throttle.service import FairThrottle
 
 _LENGTH, _TAP = 607, 273
-_STEPS = 7_800_000_000_000          # between seed 1 and the table
+_STEPS = 7_800_000_000_000  # between seed 1 and the table
 _LCG, _LCG_MODULUS = 48_271, (1 << 31) - 1
 _LCG_SKIPPED = 20
-_LCG_FOR_ZERO = 89_482_311          # a seed of 0 would stay 0
+_LCG_FOR_ZERO = 89_482_311  # a seed of 0 would stay 0
 _BITS64, _BITS63 = (1 << 64) - 1, (1 << 63) - 1
 
 Words = npt.NDArray[np.uint64]
@@ -46,7 +46,7 @@ class GoRandom:
     def random(self) -> float:
         while True:
             drawn = self._int63() / (1 << 63)
-            if drawn < 1.0:             # the greatest numbers are rounded up to 1
+            if drawn < 1.0:  # the greatest numbers are rounded up to 1
                 return drawn
 
     def below(self, end: int) -> int:
@@ -105,7 +105,7 @@ def _product(one: Words, other: Words) -> Words:
     for place in range(_LENGTH):
         long[place : place + _LENGTH] += one[place] * other
     for place in range(2 * _LENGTH - 2, _LENGTH - 1, -1):
-        carried = long[place : place + 1]           # of arrays numpy lets the sum wrap, of numbers it warns
+        carried = long[place : place + 1]  # of arrays numpy lets the sum wrap, of numbers it warns
         long[place - _LENGTH : place - _LENGTH + 1] += carried
         long[place - _TAP : place - _TAP + 1] += carried
     return long[:_LENGTH].copy()
@@ -118,7 +118,7 @@ class _Original:
         self._dice = GoRandom(seed)
         self._now_ms = 0
         self._drawn = 0.0
-        drawing = cast(Random, self)            # of which a throttle asks for single numbers only
+        drawing = cast(Random, self)  # of which a throttle asks for single numbers only
         self._throttle = FairThrottle(config, clock=self, random=drawing, levels=self._levels)
 
     def _levels(self, config: Config, window_seed: int) -> Levels:
@@ -141,7 +141,7 @@ class _Original:
         return self._now_ms / 1000
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"somebody waits {seconds} s where nobody may wait")       # THR-2
+        raise AssertionError(f"somebody waits {seconds} s where nobody may wait")  # THR-2
 
     def random(self) -> float:
         return self._drawn

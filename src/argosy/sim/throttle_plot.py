@@ -7,8 +7,8 @@ from argosy.sim.throttle_checkers import EQUAL
 from argosy.sim.throttle_eval import NONE, EvalReport, Evaluation, Setup
 
 WIDTH, PANEL_HEIGHT, TOP = 1120, 330, 70
-RATIO_MAX = 6.0                 # of an allocation's panel: one that got more is drawn at the edge
-GROUP = 0.38                    # width of one bar where two stand together
+RATIO_MAX = 6.0  # of an allocation's panel: one that got more is drawn at the edge
+GROUP = 0.38  # width of one bar where two stand together
 
 
 def draw_allocation(report: EvalReport) -> str:
@@ -32,9 +32,16 @@ def _allocation(report: EvalReport, name: str, y: float) -> Panel:
     high = min(RATIO_MAX, max(max(found.ratios) for _, found in drawn))
     title = f"{name}: " + ", ".join(f"Jain {found.jain:.3f} {_with(found)}" for _, found in drawn)
     panel = Panel(
-        10, y, WIDTH - 20, PANEL_HEIGHT, title=title, x_name="client", y_name="part of its entitlement",
-        x_high=len(drawn[0][1].ratios), y_high=high,
-    )  # fmt: skip
+        10,
+        y,
+        WIDTH - 20,
+        PANEL_HEIGHT,
+        title=title,
+        x_name="client",
+        y_name="part of its entitlement",
+        x_high=len(drawn[0][1].ratios),
+        y_high=high,
+    )
     for row, (colour, found) in enumerate(drawn):
         points = [(float(place), min(ratio, high)) for place, ratio in enumerate(_by_class(report, found))]
         panel.line([*points, (float(len(points)), points[-1][1])], colour, _with(found), row=row)
@@ -67,9 +74,17 @@ def draw_jain(report: EvalReport) -> str:
 def _jain(report: EvalReport, name: str, x: float, width: float) -> Panel:
     counts = sorted({each.setup.instances for each in report.evaluations if each.scenario == name})
     panel = Panel(
-        x, TOP, width, PANEL_HEIGHT, title=f"{name}: sharing (left) and alone", x_name="instances",
-        y_name="Jain's index", x_high=len(counts), x_labels=[str(count) for count in counts], y_high=1.0,
-    )  # fmt: skip
+        x,
+        TOP,
+        width,
+        PANEL_HEIGHT,
+        title=f"{name}: sharing (left) and alone",
+        x_name="instances",
+        y_name="Jain's index",
+        x_high=len(counts),
+        x_labels=[str(count) for count in counts],
+        y_high=1.0,
+    )
     for place, count in enumerate(counts):
         for column, is_shared in enumerate((True, False)):
             found = report.of(name, Setup("standard", count, is_shared=is_shared and count > 1))
@@ -89,10 +104,16 @@ def draw_convergence(report: EvalReport) -> str:
     deepest = -log10(EQUAL)
     points = [(at, deepest + log10(max(width, EQUAL))) for at, width in found.spreads]
     panel = Panel(
-        10, TOP, WIDTH - 20, PANEL_HEIGHT, title=f"All buckets of {found.instances} instances equal after: {after}",
-        x_name="after the last write (s)", y_name=f"powers of ten above {EQUAL:g}", x_high=points[-1][0],
+        10,
+        TOP,
+        WIDTH - 20,
+        PANEL_HEIGHT,
+        title=f"All buckets of {found.instances} instances equal after: {after}",
+        x_name="after the last write (s)",
+        y_name=f"powers of ten above {EQUAL:g}",
+        x_high=points[-1][0],
         y_high=deepest,
-    )  # fmt: skip
+    )
     panel.line(points, COLOURS[0], "difference", row=0)
     subtitle = f"greatest difference of any bucket; flush every {found.flush_s:g} s, poll every {found.poll_s:g} s"
     return sheet(WIDTH, TOP + PANEL_HEIGHT, "Convergence", subtitle, [panel])

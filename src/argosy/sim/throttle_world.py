@@ -22,10 +22,10 @@ from argosy.throttle.service import FairThrottle
 from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.worker import Member
 
-WALL_AT_START = 1_699_920_000.0     # midnight, so that windows of any usual length begin with the world
+WALL_AT_START = 1_699_920_000.0  # midnight, so that windows of any usual length begin with the world
 
 RowsOf = Callable[[str], Rows]
-Place = tuple[int, int, int]        # seed, row, column
+Place = tuple[int, int, int]  # seed, row, column
 
 
 class ThrottleClock:
@@ -42,7 +42,7 @@ class ThrottleClock:
         return self._world.started_at + self._world.now + self.skew_s
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"somebody waits {seconds} s where nobody may wait")       # THR-2
+        raise AssertionError(f"somebody waits {seconds} s where nobody may wait")  # THR-2
 
 
 @dataclass(eq=False)
@@ -55,9 +55,9 @@ class Instance:
     member: Member
     rows: Rows
     clock: ThrottleClock
-    is_cut_off: bool = False        # from the store
-    seen_writes: int = 0            # of the store, when it last answered a pull
-    pulls: int = 0                  # answered since that write
+    is_cut_off: bool = False  # from the store
+    seen_writes: int = 0  # of the store, when it last answered a pull
+    pulls: int = 0  # answered since that write
 
 
 @dataclass
@@ -71,11 +71,11 @@ class ThrottleWorld:
     started_at: float = WALL_AT_START
     rows_of: RowsOf | None = None
     on_exchange: Callable[[Instance], None] = lambda instance: None
-    is_prompt: bool = False         # instances begin to share at once, not at any time within a flush
+    is_prompt: bool = False  # instances begin to share at once, not at any time within a flush
     now: float = 0.0
     is_store_away: bool = False
-    loses_replies: bool = False     # what was ordered has happened, and nobody is told
-    writes: int = 0                 # orders so far that may have changed the store
+    loses_replies: bool = False  # what was ordered has happened, and nobody is told
+    writes: int = 0  # orders so far that may have changed the store
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(ThrottleClock(self))

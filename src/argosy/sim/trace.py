@@ -4,7 +4,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable
 
-STORY_LINES_MAX = 400       # the end of the trace, kept for whoever looks into a violation
+STORY_LINES_MAX = 400  # the end of the trace, kept for whoever looks into a violation
 
 
 class Trace:

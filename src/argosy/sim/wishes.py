@@ -11,7 +11,7 @@ from argosy.sim.clocks import WALL_AT_START
 from argosy.sim.link import Link
 from argosy.sim.loop import OUTSIDE, SimLoop
 
-HEARD_AFTER_S = 1.0             # changes within this time are heard together
+HEARD_AFTER_S = 1.0  # changes within this time are heard together
 
 
 class SimWishes:
@@ -19,16 +19,15 @@ class SimWishes:
 
     def __init__(self, specs: Iterable[UnitSpec], loop: SimLoop) -> None:
         self.wishes = {spec.name: _wish(spec) for spec in specs}
-        self.readers: dict[str, WishReader] = {}            # by node
-        self.bytes_max: Mapping[str, int] = {}              # what the repositories take since they were cleaned up
+        self.readers: dict[str, WishReader] = {}  # by node
+        self.bytes_max: Mapping[str, int] = {}  # what the repositories take since they were cleaned up
         self._loop = loop
         self._specs: list[UnitSpec] | None = None
 
     def units(self) -> list[UnitSpec]:
         if self._specs is None:
             self._specs = [
-                UnitSpec(each.name, each.footprint_bytes, each.max_bids, each.replicas)
-                for each in self.wishes.values()
+                UnitSpec(each.name, each.footprint_bytes, each.max_bids, each.replicas) for each in self.wishes.values()
             ]
         return self._specs
 
@@ -100,6 +99,9 @@ class WishReader:
 
 def _wish(spec: UnitSpec) -> Wish:
     return Wish(
-        spec.name, f"https://host/{spec.name}", footprint_bytes=spec.footprint_bytes, replicas=spec.replicas,
+        spec.name,
+        f"https://host/{spec.name}",
+        footprint_bytes=spec.footprint_bytes,
+        replicas=spec.replicas,
         max_bids=spec.max_bids,
-    )  # fmt: skip
+    )

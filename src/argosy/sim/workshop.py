@@ -17,9 +17,9 @@ from argosy.search.query.tree import Query
 from argosy.search.service import Shelf
 from argosy.sim.origins import SimSource
 
-RENEWAL_SHARE = 0.2             # of a whole build: what a renewal takes, because most is shared
+RENEWAL_SHARE = 0.2  # of a whole build: what a renewal takes, because most is shared
 CHECK_S = 0.05
-SEARCH_S = (0.001, 1.0)         # some are slow, so that much can happen meanwhile
+SEARCH_S = (0.001, 1.0)  # some are slow, so that much can happen meanwhile
 RECIPE = "simulated"
 
 
@@ -64,7 +64,7 @@ class SimWorkshop(Workshop):
         self._bytes_per_s = bytes_per_s
         self._damage_chance = damage_chance
         self._found_damaged = found_damaged
-        self._counts = counts           # indexes made, by how
+        self._counts = counts  # indexes made, by how
 
     @property
     def recipe(self) -> str:

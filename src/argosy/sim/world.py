@@ -1,7 +1,7 @@
 """The deterministic world: real ownership nodes on simulated machines, links, clocks and stores, all from one plan.
 
-    async def main(loop): world = World(loop, plan); world.start(); await world.settle(60); return world.findings
-    run(main)
+async def main(loop): world = World(loop, plan); world.start(); await world.settle(60); return world.findings
+run(main)
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from argosy.sim.plan import WorldPlan
 from argosy.sim.space import SimSpace
 from argosy.sim.trace import Trace
 
-ASK_BEFORE_S = 0.05         # a fault: somebody is always waiting for an answer just then
-SETTLE_STEP_S = 0.25        # how often a world that should become calm is looked at
+ASK_BEFORE_S = 0.05  # a fault: somebody is always waiting for an answer just then
+SETTLE_STEP_S = 0.25  # how often a world that should become calm is looked at
 
 
 class World:
@@ -158,7 +158,7 @@ class World:
                 self._stop_stores()
                 self._in(for_s, lambda: self._start_stores(loses_data))
             case _ if not self.nodes[fault.node].is_running:
-                pass        # what is not there cannot break
+                pass  # what is not there cannot break
             case Crash(node=name, restart_after_s=after_s):
                 self.kill_node(name)
                 self._restart(name, after_s)
@@ -195,7 +195,7 @@ class World:
         def resume() -> None:
             self.trace.add(f"{process.name} wakes up")
             process.resume()
-            self.probe()        # the first thing it does is to answer a request that had been waiting
+            self.probe()  # the first thing it does is to answer a request that had been waiting
 
         self._in(for_s, resume)
 

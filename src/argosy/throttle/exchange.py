@@ -38,11 +38,11 @@ from argosy.throttle.ports import (
 )
 from argosy.throttle.settings import ThrottleSettings
 
-JITTER = 0.1                    # of every wait, so that instances started together do not stay in step
+JITTER = 0.1  # of every wait, so that instances started together do not stay in step
 RETRY_FIRST_S, RETRY_CEILING_S = 0.05, 0.4
 PROBE = Backoff(first_s=1.0, ceiling_s=5.0)
-SEEDS_MAX = 4                   # windows that are kept account of; two are in use, the others are just over
-OFFSET_STEP_MS = 50             # a clock this close to the store's is right: correcting it would only make it jump
+SEEDS_MAX = 4  # windows that are kept account of; two are in use, the others are just over
+OFFSET_STEP_MS = 50  # a clock this close to the store's is right: correcting it would only make it jump
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Figures:
     """What has happened so far."""
 
     errors: int = 0
-    dropped: int = 0            # changes, each of one bucket
+    dropped: int = 0  # changes, each of one bucket
     duplicates: int = 0
-    losses: int = 0             # rows
+    losses: int = 0  # rows
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Standing:
     """How things stand with the store."""
 
     is_away: bool
-    has_heard: bool             # at least once
-    peers: int                  # instances that have pushed of late, this one included
-    offset_ms: int              # to be added to this machine's clock
-    queue: int                  # buckets with changes on their way
+    has_heard: bool  # at least once
+    peers: int  # instances that have pushed of late, this one included
+    offset_ms: int  # to be added to this machine's clock
+    queue: int  # buckets with changes on their way
 
 
 class Exchange:
@@ -86,24 +86,22 @@ class Exchange:
         self._per_ms = config.decay_per_ms
         self._settings = settings
         self._random = random
-        self._retry = Backoff(
-            first_s=RETRY_FIRST_S, ceiling_s=RETRY_CEILING_S, attempts_max=settings.attempts_max
-        )
+        self._retry = Backoff(first_s=RETRY_FIRST_S, ceiling_s=RETRY_CEILING_S, attempts_max=settings.attempts_max)
         self._waiting = Ledger(self._per_ms, settings.queue_max)
         self._flying = Ledger(self._per_ms, settings.queue_max)
         self._number = 0
-        self._order: Order | None = None        # until it has succeeded or was given up
-        self._is_sent = False                   # and its answer is not here yet
+        self._order: Order | None = None  # until it has succeeded or was given up
+        self._is_sent = False  # and its answer is not here yet
         self._attempts = 0
-        self._failures = 0                      # orders given up in a row; the store is away while there are any
+        self._failures = 0  # orders given up in a row; the store is away while there are any
         self._next_at = 0.0
         self._wanted: set[int] = set()
-        self._seen: dict[Cell, RowMark] = {}    # the latest mark, by which a loss is noticed
-        self._read: dict[Cell, RowMark] = {}    # the mark up to which all columns are known here
+        self._seen: dict[Cell, RowMark] = {}  # the latest mark, by which a loss is noticed
+        self._read: dict[Cell, RowMark] = {}  # the mark up to which all columns are known here
         self._lost: set[Cell] = set()
         self._restores: list[Restore] = []
-        self._withheld: set[Cell] = set()       # lost, and not yet restored
-        self._has_gap = False                   # changes were dropped, and no row was read since
+        self._withheld: set[Cell] = set()  # lost, and not yet restored
+        self._has_gap = False  # changes were dropped, and no row was read since
         self._arrived: dict[Cell, dict[int, State]] = {}
         self._peers = Peers(instance)
         self._offset_ms = 0
@@ -182,7 +180,7 @@ class Exchange:
             case Failed():
                 self._fail(now)
             case None:
-                pass                                    # only time has passed
+                pass  # only time has passed
         if self._is_sent or now < self._next_at:
             return []
         if self._order is None:
@@ -273,7 +271,7 @@ class Exchange:
         self._order = None
         self._failures += 1
         self.figures.dropped += self._flying.clear() + self._waiting.clear()
-        self._read.clear()                              # what was dropped stands in our buckets until all is read anew
+        self._read.clear()  # what was dropped stands in our buckets until all is read anew
         self._has_gap = True
         self._next_at = now + PROBE.delay(self._failures, self._random)
 

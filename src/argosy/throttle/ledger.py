@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from argosy.throttle.blue import decay
 from argosy.throttle.ports import Cell, Push, QueueFull, Update
 
-PUSHED_BUCKETS_MAX = 200        # of one row in one call: about 1 ms of the server's time, which others are waiting for
+PUSHED_BUCKETS_MAX = 200  # of one row in one call: about 1 ms of the server's time, which others are waiting for
 
 _NOTHING: Mapping[int, tuple[float, int]] = {}
 

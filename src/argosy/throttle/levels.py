@@ -26,8 +26,8 @@ Levels: TypeAlias = Callable[[bytes], tuple[int, ...]]
 
 SEED_MAX = (1 << 64) - 1
 _LOW32 = (1 << 32) - 1
-_XXH3_LEVELS = 4                    # slices in one 128-bit digest
-_BLAKE2_LEVELS = 16                 # slices in one 512-bit digest
+_XXH3_LEVELS = 4  # slices in one 128-bit digest
+_BLAKE2_LEVELS = 16  # slices in one 512-bit digest
 _PERSON = b"argosy-throttle"
 _SEED_AND_BLOCK = Struct("<QQ")
 

@@ -16,12 +16,12 @@ from argosy.base.errors import Invalid
 ClientId: TypeAlias = str | bytes
 FinalProbability: TypeAlias = Callable[[Sequence[float]], float]
 
-LEVELS_MAX = 64                     # a request looks at all of them, so more would cost more than they tell
-BUCKETS_MAX = 1 << 20               # of all levels together: about 100 MB in memory and in the shared store
+LEVELS_MAX = 64  # a request looks at all of them, so more would cost more than they tell
+BUCKETS_MAX = 1 << 20  # of all levels together: about 100 MB in memory and in the shared store
 WINDOW_S_MIN = 0.1
 WINDOW_S_MAX = 30 * 86_400.0
 CLIENTS_MAX = 10_000_000
-COST_MAX = 1000.0                   # of one request; a batch beyond this is better cut up
+COST_MAX = 1000.0  # of one request; a batch beyond this is better cut up
 HASHINGS = ("slices", "double")
 
 
@@ -68,15 +68,15 @@ class Config:
     buckets: int = 1000
     failure_step: float = 0.04
     success_step: float = 0.00004
-    decay_per_s: float = 0.01               # half of a probability is forgiven in 69 s; 0 forgives at rotation only
-    window_s: float = 300.0                 # shorter than 3 / decay_per_s, and the next window is not yet warm
+    decay_per_s: float = 0.01  # half of a probability is forgiven in 69 s; 0 forgives at rotation only
+    window_s: float = 300.0  # shorter than 3 / decay_per_s, and the next window is not yet warm
     final: FinalProbability = smallest
-    hashing: str = "slices"                 # "double" is compatible with the Go original, and collides more
+    hashing: str = "slices"  # "double" is compatible with the Go original, and collides more
     secret: bytes | None = field(default=None, repr=False)  # without it, clients who choose their ids can collide
-    admitted_min: float = 0.0               # part of a blocked client's requests that passes all the same
-    is_shadow: bool = False                 # decide and count, but let everybody pass
-    is_explaining: bool = False             # every decision carries its explanation; costs about a microsecond
-    clients_max: int = 65_536               # clients whose buckets are remembered: 300 bytes each
+    admitted_min: float = 0.0  # part of a blocked client's requests that passes all the same
+    is_shadow: bool = False  # decide and count, but let everybody pass
+    is_explaining: bool = False  # every decision carries its explanation; costs about a microsecond
+    clients_max: int = 65_536  # clients whose buckets are remembered: 300 bytes each
 
     def __post_init__(self) -> None:
         _check_range("levels", self.levels, 1, LEVELS_MAX, whole=True)
@@ -116,7 +116,7 @@ def _check_steps(failure: float, success: float) -> None:
 def _check_range(name: str, value: float, least: float, most: float, *, whole: bool = False) -> None:
     if whole and (not isinstance(value, int) or isinstance(value, bool)):
         raise Invalid(f"{name} must be a whole number, not {value!r}")
-    if not least <= value <= most:                  # NaN is neither
+    if not least <= value <= most:  # NaN is neither
         raise Invalid(f"{name} must be {least} to {most}, not {value}")
 
 
@@ -132,7 +132,7 @@ class Explanation(NamedTuple):
     """Why a client's decision falls as it does: its bucket on each level, and what follows from them."""
 
     window_seed: int
-    probability: float              # for a request of cost 1
+    probability: float  # for a request of cost 1
     buckets: tuple[BucketStats, ...]
 
 
@@ -141,9 +141,9 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
     throttled: bool
     probability: float
-    shadowed: bool = False          # would have been throttled, were the throttle not in shadow mode
+    shadowed: bool = False  # would have been throttled, were the throttle not in shadow mode
     explanation: Explanation | None = None
-    burden: float = 1.0             # of a throttled request: its cost divided by its client's weight
+    burden: float = 1.0  # of a throttled request: its cost divided by its client's weight
 
 
 class Stats(NamedTuple):
@@ -152,14 +152,14 @@ class Stats(NamedTuple):
     window_seed: int
     next_seed: int
     rotates_in_s: float
-    buckets: int                    # that somebody has fallen into, of this window
-    blamed: int                     # of these, with a probability above zero
+    buckets: int  # that somebody has fallen into, of this window
+    blamed: int  # of these, with a probability above zero
     hottest: float
-    clients: int                    # remembered
-    throttled: int                  # since the start, as are the following
+    clients: int  # remembered
+    throttled: int  # since the start, as are the following
     shadowed: int
     failures: int
-    gain: float                     # what the steps are multiplied by, while the shared store is away
+    gain: float  # what the steps are multiplied by, while the shared store is away
 
 
 ADMITTED = Decision(throttled=False, probability=0.0)

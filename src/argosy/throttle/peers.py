@@ -6,8 +6,8 @@ away: it sees but one part of the failures, and stands for all.
 
 from collections.abc import Mapping
 
-LIVE_S = 60.0                   # an instance that pushes nothing for this long has no failures to speak of
-PEERS_MAX = 10_000              # remembered; instances that restart take new names
+LIVE_S = 60.0  # an instance that pushes nothing for this long has no failures to speak of
+PEERS_MAX = 10_000  # remembered; instances that restart take new names
 
 
 class Peers:

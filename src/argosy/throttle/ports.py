@@ -109,7 +109,7 @@ class Push:
 
     cell: Cell
     number: int
-    deltas: tuple[tuple[int, float, int], ...]          # column, change, as of ms
+    deltas: tuple[tuple[int, float, int], ...]  # column, change, as of ms
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Restore:
     """What a row contained, for a store that has forgotten it: the greater value stays."""
 
     cell: Cell
-    states: tuple[tuple[int, float, int], ...]          # column, probability, as of ms
+    states: tuple[tuple[int, float, int], ...]  # column, probability, as of ms
 
 
 @dataclass(frozen=True)
@@ -165,9 +165,9 @@ class Reply:
     restored: tuple[Written, ...]
     pushed: tuple[Written, ...]
     pulled: tuple[RowState, ...]
-    server_ms: float | None = None      # the store's clock half-way through the first round trip, if it has one
+    server_ms: float | None = None  # the store's clock half-way through the first round trip, if it has one
     round_trip_s: float = 0.0
-    at_ms: float = 0.0                  # this process's wall clock at that moment
+    at_ms: float = 0.0  # this process's wall clock at that moment
 
 
 class Rows(Protocol):

@@ -13,7 +13,7 @@ from argosy.throttle.model import Config
 from argosy.throttle.ports import Pull, RowMark, State, Written
 
 SKEW_MS_MAX = 5_000
-LIFE_WINDOWS = 3                # a row is born one window ahead and ends with its own; the third allows for skew
+LIFE_WINDOWS = 3  # a row is born one window ahead and ends with its own; the third allows for skew
 _ZERO = State(0.0, 0)
 
 
@@ -32,9 +32,14 @@ def rules_of(config: Config) -> Rules:
     """The rules that follow from a configuration. The fingerprint covers the secret: it does not tell it, but whoever
     reads the store can try guesses on it, so a secret should be long."""
     shared = (
-        config.levels, config.buckets, config.failure_step, config.success_step, config.decay_per_s, config.window_ms,
+        config.levels,
+        config.buckets,
+        config.failure_step,
+        config.success_step,
+        config.decay_per_s,
+        config.window_ms,
         config.hashing,
-    )  # fmt: skip
+    )
     key = blake2b(config.secret or b"").digest()
     fingerprint = blake2b(repr(shared).encode(), digest_size=8, key=key).hexdigest()
     return Rules(config.decay_per_ms, LIFE_WINDOWS * config.window_ms, config.buckets, config.levels, fingerprint)

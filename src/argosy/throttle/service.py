@@ -41,10 +41,10 @@ from argosy.throttle.squash import Squash, rebase
 from argosy.throttle.tuning import retry_after_s
 from argosy.throttle.windows import Entry, Windows
 
-LOCKED_BUCKETS_MAX = 64             # buckets the worker handles per lock, about 50 µs; requests pass in between
-ROUNDING = 1e-9                     # a fetched value this close to ours is the same, but for the order of additions
+LOCKED_BUCKETS_MAX = 64  # buckets the worker handles per lock, about 50 µs; requests pass in between
+ROUNDING = 1e-9  # a fetched value this close to ours is the same, but for the order of additions
 
-_WHOLE = 2.0**52                    # added and taken away again, it leaves a whole number: the quickest way to round
+_WHOLE = 2.0**52  # added and taken away again, it leaves a whole number: the quickest way to round
 _SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 
 
@@ -62,7 +62,7 @@ class FairThrottle:
         levels: Callable[[Config, int], Levels] = levels_of,
     ) -> None:
         self.config = config = config or Config()
-        self._wall = time.time if clock is None else clock.wall         # the system's own, without a detour
+        self._wall = time.time if clock is None else clock.wall  # the system's own, without a detour
         self._draw = (random or system_random()).random
         self._per_ms = config.decay_per_ms
         self._ceiling = 1.0 - config.admitted_min
@@ -71,7 +71,7 @@ class FairThrottle:
         self._is_quick = self._is_min and not config.is_explaining
         self._failure_step, self._success_step = config.failure_step, config.success_step
         self._lock = threading.Lock()
-        self._dirty: list[Bucket] | None = None         # None as long as nobody shares
+        self._dirty: list[Bucket] | None = None  # None as long as nobody shares
         self._gain = 1.0
         self._offset_ms = 0.0
         self._throttled = self._shadowed = self._failures = 0
@@ -108,7 +108,7 @@ class FairThrottle:
                     self._learn(client_id, -self._success_step, cost)
                     return
         elif outcome is _FAILURE:
-            self._failures += 1             # as all figures here without the lock: threads may lose one now and then
+            self._failures += 1  # as all figures here without the lock: threads may lose one now and then
             self._count(m.FAILURES_REPORTED)
             self._learn(client_id, self._failure_step, cost)
         else:
@@ -148,7 +148,7 @@ class FairThrottle:
         now_ms = self._wall() * 1000.0 + _WHOLE - _WHOLE + self._offset_ms
         if now_ms >= windows.ends_ms or now_ms < windows.since_ms:
             self.turn()
-        self._lock.acquire()                # `with` takes twice as long, and this is the dearest part of a report
+        self._lock.acquire()  # `with` takes twice as long, and this is the dearest part of a report
         try:
             # Looked up under the lock, for the windows may have turned.
             try:
@@ -287,7 +287,7 @@ class FairThrottle:
     def _take_in(self, seed: int, buckets: Iterable[OverwriteBucket], squash: Squash) -> int:
         window = self._windows.of_seed(seed)
         if window is None:
-            return 0                                    # of a window that has passed
+            return 0  # of a window that has passed
         per_ms, changed = self._per_ms, 0
         for row, col, prob, fetched_ms, pending in buckets:
             bucket = window.find(row, col)

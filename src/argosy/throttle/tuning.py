@@ -11,13 +11,13 @@ from typing import Any
 from argosy.base.errors import Invalid
 from argosy.throttle.model import LEVELS_MAX, Config
 
-BAD_FLOWS_PER_FLOW = 0.001          # part of all clients that is assumed to be bad at a time
-BLAMED_IN_ERROR_MAX = 0.0001        # probability that an innocent client collides on every level
+BAD_FLOWS_PER_FLOW = 0.001  # part of all clients that is assumed to be bad at a time
+BLAMED_IN_ERROR_MAX = 0.0001  # probability that an innocent client collides on every level
 LEVELS_MIN = 3
-SUCCESSES_PER_FAILURE = 1000        # successes that make up for one failure: in practice time forgives, not success
+SUCCESSES_PER_FAILURE = 1000  # successes that make up for one failure: in practice time forgives, not success
 
 RETRY_AFTER_S_MIN = 1.0
-RETRY_AFTER_S_MAX = 60.0            # who is told to wait longer does not come back, or comes back at once
+RETRY_AFTER_S_MAX = 60.0  # who is told to wait longer does not come back, or comes back at once
 
 EXPECTED_CLIENTS = 1000
 BUCKETS = 1000
@@ -33,7 +33,7 @@ def levels_for(clients: int, buckets: int, *, blamed_in_error_max: float = BLAME
     if not 0 < blamed_in_error_max < 1:
         raise Invalid(f"blamed_in_error_max must be between 0 and 1, not {blamed_in_error_max}")
     bad = math.ceil(clients * BAD_FLOWS_PER_FLOW)
-    collides = 1 - (1 - 1 / buckets) ** bad             # with some bad client, on one level
+    collides = 1 - (1 - 1 / buckets) ** bad  # with some bad client, on one level
     if collides <= 0:
         return LEVELS_MIN
     if collides >= 1:
@@ -70,10 +70,12 @@ def tuned(
 # "strict" never forgives within a window; the rotation of windows is the only pardon. Between clients that all want
 # more than their share it is the fairest (Jain's index 0.85 against 0.67), and it gives up a little of the capacity for
 # that.
-PRESETS = MappingProxyType({
-    "standard": tuned(),
-    "strict": tuned(buckets=1500, tolerable_failures=60, decay_per_s=0.0),
-})
+PRESETS = MappingProxyType(
+    {
+        "standard": tuned(),
+        "strict": tuned(buckets=1500, tolerable_failures=60, decay_per_s=0.0),
+    }
+)
 
 
 def preset(name: str) -> Config:

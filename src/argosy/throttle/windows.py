@@ -14,7 +14,7 @@ from argosy.throttle.blue import Bucket, Window
 from argosy.throttle.levels import Levels
 from argosy.throttle.model import ClientId, Config
 
-CLIENT_ID_REMEMBERED_MAX = 256      # characters; longer ids are hashed anew each time, so that they take no memory
+CLIENT_ID_REMEMBERED_MAX = 256  # characters; longer ids are hashed anew each time, so that they take no memory
 
 # A client's buckets of the deciding window, of both windows, and its weight.
 Entry = tuple[tuple[Bucket, ...], tuple[Bucket, ...], float]
@@ -24,8 +24,17 @@ class Windows:
     """Not safe for threads: all but `young` belong to whoever holds the throttle's lock."""
 
     __slots__ = (
-        "_config", "_levels", "_old", "_weight_of", "_young_max", "ends_ms", "main", "next", "since_ms", "young",
-    )  # fmt: skip
+        "_config",
+        "_levels",
+        "_old",
+        "_weight_of",
+        "_young_max",
+        "ends_ms",
+        "main",
+        "next",
+        "since_ms",
+        "young",
+    )
 
     def __init__(
         self,

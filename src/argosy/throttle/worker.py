@@ -32,9 +32,9 @@ from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.squash import squash
 from argosy.throttle.teller import Teller
 
-RESTORED_ABOVE = 0.01           # buckets with less blame are not worth restoring
-IDLE_S_MAX = 1.0                # longest wait between two turns, whatever the machine says
-STOP_S_MAX = 10.0               # a worker that has not ended by then is stuck in the network, and is left there
+RESTORED_ABOVE = 0.01  # buckets with less blame are not worth restoring
+IDLE_S_MAX = 1.0  # longest wait between two turns, whatever the machine says
+STOP_S_MAX = 10.0  # a worker that has not ended by then is stuck in the network, and is left there
 
 T = TypeVar("T")
 
@@ -44,9 +44,7 @@ log = logs.get("throttle")
 class Member:
     """A `Machine`: one throttle's part in the exchange. It gives before each order and takes after each answer."""
 
-    def __init__(
-        self, throttle: FairThrottle, storage: Storage, settings: ThrottleSettings, *, random: Random
-    ) -> None:
+    def __init__(self, throttle: FairThrottle, storage: Storage, settings: ThrottleSettings, *, random: Random) -> None:
         self._throttle = throttle
         self._storage = storage
         self._settings = settings
@@ -54,7 +52,7 @@ class Member:
         self._random = random
         self._poll_at = float("-inf")
         self.rebased = 0
-        self.refused = 0            # changes that found the queue full
+        self.refused = 0  # changes that found the queue full
         throttle.share()
 
     def deadline(self) -> float | None:
@@ -115,7 +113,7 @@ class Sharing:
             throttle.measure(metrics)
         self._teller = Teller(metrics or Metrics())
         self._stopped = threading.Event()
-        self._settled = threading.Event()       # the store has answered, or was given up for now
+        self._settled = threading.Event()  # the store has answered, or was given up for now
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -161,7 +159,7 @@ class Sharing:
             self._teller.failed(why)
             return Failed()
         except Exception:
-            log.error("exchange failed", exc_info=True)     # a bug; the machine must hear of it, or it waits for ever
+            log.error("exchange failed", exc_info=True)  # a bug; the machine must hear of it, or it waits for ever
             return Failed()
         if order.pushes:
             self._teller.committed(self._clock.now() - started)
@@ -171,7 +169,7 @@ class Sharing:
         member = self._member
         self._teller.exchanged(standing, self.storage.figures, rebased=member.rebased, refused=member.refused)
         if has_polled:
-            self._teller.decided(self._throttle.stats())        # looks at every bucket, so not after every flush
+            self._teller.decided(self._throttle.stats())  # looks at every bucket, so not after every flush
 
     def _next_turn(self) -> float:
         """As `turn`, but a bug in it must not end the sharing; it cannot reach a request."""

@@ -36,14 +36,14 @@ class IndexerDouble:
     keys: dict[bytes, list[bytes]] = field(default_factory=dict)
     metadata: dict[str, bytes] = field(default_factory=dict)
     known: list[Provider] = field(default_factory=list)
-    status: int = 200                               # any other is all it answers
-    kind: str | None = None                         # the content type it answers finds in, whatever was asked for
-    raw: bytes | None = None                        # instead of an answer
+    status: int = 200  # any other is all it answers
+    kind: str | None = None  # the content type it answers finds in, whatever was asked for
+    raw: bytes | None = None  # instead of an answer
     headers: dict[str, str] = field(default_factory=dict)
-    hold: asyncio.Event | None = None               # waits for it before it answers
-    hold_lines: asyncio.Event | None = None         # waits for it after the first line
-    hold_end: asyncio.Event | None = None           # waits for it after the last line
-    breaks_off: bool = False                        # after the first line
+    hold: asyncio.Event | None = None  # waits for it before it answers
+    hold_lines: asyncio.Event | None = None  # waits for it after the first line
+    hold_end: asyncio.Event | None = None  # waits for it after the last line
+    breaks_off: bool = False  # after the first line
     asked: list[str] = field(default_factory=list)
     was_asked: asyncio.Event = field(default_factory=asyncio.Event)
 

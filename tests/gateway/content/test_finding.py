@@ -138,9 +138,7 @@ async def test_without_indexers_nothing_can_be_asked() -> None:
 
 async def test_a_late_indexer_is_not_waited_for_once_something_is_found() -> None:
     slow = IndexerDouble({CONTENT: [result(B)]}, hold=asyncio.Event())
-    async with door_over(
-        IndexerDouble({CONTENT: [result(A)]}), slow, patience_min_s=0.0, patience_max_s=0.01
-    ) as door:
+    async with door_over(IndexerDouble({CONTENT: [result(A)]}), slow, patience_min_s=0.0, patience_max_s=0.01) as door:
         answer = await door.find(CONTENT)
         assert told(answer) == {(A, b"ctx-1")}
         assert answer.headers["x-argosy-missing"] == f"{door.names[1]}=late"

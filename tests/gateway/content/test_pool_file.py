@@ -17,7 +17,11 @@ from argosy.gateway.content.settings import ContentSettings
 
 def pool(*numbers: int) -> str:
     entries = [
-        {"AdminURL": f"http://10.0.0.{n}:3002", "FindURL": f"http://10.0.0.{n}:3000", "IngestURL": f"http://10.0.0.{n}:1"}
+        {
+            "AdminURL": f"http://10.0.0.{n}:3002",
+            "FindURL": f"http://10.0.0.{n}:3000",
+            "IngestURL": f"http://10.0.0.{n}:1",
+        }
         for n in numbers
     ]
     return json.dumps({"IndexerPool": entries, "Replication": 2})
@@ -48,8 +52,11 @@ class Clock:
 async def test_settings_and_file_together_are_the_list(tmp_path: Path) -> None:
     path = tmp_path / "pool.json"
     path.write_text(pool(1, 2))
-    settings = ContentSettings(backends=("10.0.0.9:3000", "http://10.0.0.1:3000/"), pool_file=str(path),
-                               dh_backends=("https://dh.example/base",))
+    settings = ContentSettings(
+        backends=("10.0.0.9:3000", "http://10.0.0.1:3000/"),
+        pool_file=str(path),
+        dh_backends=("https://dh.example/base",),
+    )
     gateway = ContentGateway(read_backends(settings))
     assert names(gateway) == ["10.0.0.9:3000", "10.0.0.1:3000", "10.0.0.2:3000", "dh.example:443/base"]
     assert [each.is_for_second_hashes for each in gateway.backends] == [False, False, False, True]
@@ -79,7 +86,7 @@ async def test_a_changed_file_is_followed_and_a_wrong_one_changes_nothing(tmp_pa
                 path.write_text(text)
             clock.go.release()
             await asyncio.sleep(0)
-            clock.slept.put_nowait(await clock.slept.get())      # it sleeps again, so it has looked
+            clock.slept.put_nowait(await clock.slept.get())  # it sleeps again, so it has looked
             assert len(gateway.backends) == wanted, text
             assert metrics.value(m.BACKENDS) == wanted
     finally:

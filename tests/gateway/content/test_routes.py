@@ -72,8 +72,12 @@ async def test_a_document_of_delegated_routing_has_at_most_100_records() -> None
 async def test_double_hashed_lookups_are_the_union_of_all() -> None:
     one, two = IndexerDouble(keys={SECOND: [b"k1", b"k2"]}), IndexerDouble(keys={SECOND: [b"k2", b"k3"]})
     async with door_over(one, two) as door:
-        for path in (f"/encrypted/multihash/{base58(SECOND)}", f"/encrypted/cid/{Cid(cid.RAW, SECOND)}",
-                     f"/multihash/{base58(SECOND)}", f"/routing/v1/encrypted/providers/{Cid(cid.RAW, SECOND)}"):
+        for path in (
+            f"/encrypted/multihash/{base58(SECOND)}",
+            f"/encrypted/cid/{Cid(cid.RAW, SECOND)}",
+            f"/multihash/{base58(SECOND)}",
+            f"/routing/v1/encrypted/providers/{Cid(cid.RAW, SECOND)}",
+        ):
             answer = await door.get(path)
             assert results.decode_encrypted_json(answer.body) == [(SECOND, (b"k1", b"k2", b"k3"))], path
             lines = (await door.get(path, LINES)).body.splitlines()

@@ -11,7 +11,11 @@ ROOT = Path(__file__).parent.parent.parent.parent
 def test_a_browser_that_is_not_there_is_told_of_with_a_remedy() -> None:
     done = subprocess.run(
         [sys.executable, "tools/chromium.py"],
-        cwd=ROOT, env={**os.environ, "CHROMIUM": "/no/such/program"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "CHROMIUM": "/no/such/program"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert "$CHROMIUM is '/no/such/program', which is no program: name one, or unset it" in done.stderr

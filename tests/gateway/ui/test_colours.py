@@ -23,8 +23,13 @@ def test_every_language_we_know_can_be_shown(language: str) -> None:
 def test_what_is_code_is_coloured_as_such() -> None:
     pieces = coloured('def f(x):  # why\n    return "s" + 1\n', "Python")
     assert [piece for piece in pieces if piece[0]] == [
-        ("k", "def"), ("f", "f"), ("c", "# why"), ("k", "return"), ("s", '"s"'), ("n", "1")
-    ]  # fmt: skip
+        ("k", "def"),
+        ("f", "f"),
+        ("c", "# why"),
+        ("k", "return"),
+        ("s", '"s"'),
+        ("n", "1"),
+    ]
 
 
 @pytest.mark.parametrize("language", ["C#", "C++", "Dockerfile", "Go", "Objective-C", "Shell", "TypeScript"])

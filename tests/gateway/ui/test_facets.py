@@ -9,9 +9,18 @@ from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import Language, Repo, Type
 
 QUERIES = [
-    "foo", "foo bar", "foo or bar", "foo case:yes or bar", '"a b"', "-foo", "(a or b) c", "foo count:5 or b",
-    "patterntype:literal f(x)", r"f:\.py$ class", "sym:main or lang:go",
-]  # fmt: skip
+    "foo",
+    "foo bar",
+    "foo or bar",
+    "foo case:yes or bar",
+    '"a b"',
+    "-foo",
+    "(a or b) c",
+    "foo count:5 or b",
+    "patterntype:literal f(x)",
+    r"f:\.py$ class",
+    "sym:main or lang:go",
+]
 
 
 @pytest.mark.parametrize("text", QUERIES)
@@ -40,7 +49,7 @@ def test_the_largest_part_comes_first_and_is_chosen_by_a_click_and_given_up_by_a
     found = facets("foo", files)
     assert [(each.name, each.files) for each in found.languages] == [("Python", 2), ("Go", 1), ("other", 1)]
     assert found.languages[0].url == "/search?q=foo+lang%3APython"
-    assert found.languages[2].url == ""             # what has no name cannot be asked for
+    assert found.languages[2].url == ""  # what has no name cannot be asked for
     [chosen] = facets("foo lang:Python", files[1:3], files_max=100).languages
     assert chosen.is_chosen
     assert chosen.url == "/search?q=foo&num=100"

@@ -35,8 +35,11 @@ def test_tiles_are_sized_by_memory_and_coloured_by_state() -> None:
     [card] = fleet_page(FleetStatus(1.0, (node("n", bad, small, replica, large),))).nodes
     tiles = {tile.name: tile for tile in card.tiles}
     assert {name: tile.state for name, tile in tiles.items()} == {
-        "host/large": "ready", "host/copy": "replica", "host/small": "warming", "host/bad": "failed"
-    }  # fmt: skip
+        "host/large": "ready",
+        "host/copy": "replica",
+        "host/small": "warming",
+        "host/bad": "failed",
+    }
     area = {name: tile.box.width * tile.box.height for name, tile in tiles.items()}
     assert area["host/large"] > 2.5 * area["host/small"]
     assert area["host/bad"] > 0

@@ -184,7 +184,7 @@ async def test_a_file_shows_its_text_outline_marks_and_links(client: httpx.Async
     assert 'href="#L9" title="class Ship, line 9"' in page
     assert f'href="{BERTHS}?v={COMMIT}"' in page
     assert f"https://github.com/argosy/harbour/blob/{COMMIT}/src/harbour/berths.py" in page
-    assert "400        # metres" not in page            # it is coloured
+    assert "400        # metres" not in page  # it is coloured
     assert "# metres" in page
 
 
@@ -255,13 +255,13 @@ async def test_live_figures_are_told_as_events_and_do_not_keep_a_server_from_sto
             lines = events.aiter_lines()
             assert (await client.head(f"{url}/ui/fleet/events")).status_code == 200
             assert await anext(lines) == 'data: <section class="summary" aria-label="Summary">'
-        told = [line async for line in lines]           # the server has stopped, and so has the stream
+        told = [line async for line in lines]  # the server has stopped, and so has the stream
         assert all(line.startswith("data: ") or not line for line in told)
 
 
 async def test_files_beside_the_pages_are_kept_by_browsers_under_their_own_address(client: httpx.AsyncClient) -> None:
     links = [link for link in Reader((await client.get("/")).text).links if link.startswith("/ui/static/")]
-    assert len(links) == len({*links}) + 2              # the sign is on the page three times
+    assert len(links) == len({*links}) + 2  # the sign is on the page three times
     for link in links:
         answer = await client.get(link)
         assert answer.status_code == 200

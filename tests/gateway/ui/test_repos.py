@@ -16,9 +16,7 @@ def view(name: str, state: RepoState = RepoState.READY, *, memory: int = 0, reas
     return RepoView(name, state, Wish(name, f"https://host.example/{name}"), status=status, reason=reason)
 
 
-FLEET = FleetStatus(
-    NOW, repositories=(view("b/two", memory=20), view("A/one", memory=30), view("c", RepoState.FAILED))
-)
+FLEET = FleetStatus(NOW, repositories=(view("b/two", memory=20), view("A/one", memory=30), view("c", RepoState.FAILED)))
 
 
 def names(**asked: object) -> list[str]:

@@ -39,9 +39,7 @@ class Api:
         admission: Admission | None = None,
     ) -> list[Route]:
         desk = CatalogDesk(self.registry, told=self.tell, allow_local=allow_local)
-        return v1_routes(
-            self.fleet.gateway, desk, admin_token=admin_token, settings=settings, admission=admission
-        )
+        return v1_routes(self.fleet.gateway, desk, admin_token=admin_token, settings=settings, admission=admission)
 
     @asynccontextmanager
     async def client(

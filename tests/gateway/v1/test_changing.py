@@ -42,8 +42,14 @@ async def test_a_repository_is_added_changed_and_removed(api: Api, client: httpx
     reply = await client.post("/v1/repositories", json=wish, headers=ADMIN)
     assert reply.status_code == 201
     assert reply.json() == {
-        "name": NAME, "url": URL, "branches": ["main"], "pinned": True, "replicas": 2, "max_bids": None, "note": ""
-    }  # fmt: skip
+        "name": NAME,
+        "url": URL,
+        "branches": ["main"],
+        "pinned": True,
+        "replicas": 2,
+        "max_bids": None,
+        "note": "",
+    }
     assert (await client.post("/v1/repositories", json=wish, headers=ADMIN)).status_code == 409
     where = f"/v1/repositories/{NAME}"
     assert (await client.post(f"{where}/unpin", headers=ADMIN)).json()["pinned"] is False

@@ -50,18 +50,22 @@ async def test_a_reply_in_chunks_has_every_field_of_zoekts(client: httpx.AsyncCl
     [first] = chunks
     assert first == {
         "DebugScore": "",
-        "Content": base64.b64encode(GREET[15:GREET.index(b"\treturn")]).decode(),
+        "Content": base64.b64encode(GREET[15 : GREET.index(b"\treturn")]).decode(),
         "Ranges": [
-            {"Start": {"ByteOffset": 18, "LineNumber": 3, "Column": 4},
-             "End": {"ByteOffset": 23, "LineNumber": 3, "Column": 9}},
-            {"Start": {"ByteOffset": 52, "LineNumber": 4, "Column": 6},
-             "End": {"ByteOffset": 57, "LineNumber": 4, "Column": 11}},
+            {
+                "Start": {"ByteOffset": 18, "LineNumber": 3, "Column": 4},
+                "End": {"ByteOffset": 23, "LineNumber": 3, "Column": 9},
+            },
+            {
+                "Start": {"ByteOffset": 52, "LineNumber": 4, "Column": 6},
+                "End": {"ByteOffset": 57, "LineNumber": 4, "Column": 11},
+            },
         ],
         "SymbolInfo": None,
         "FileName": False,
         "ContentStart": {"ByteOffset": 15, "LineNumber": 3, "Column": 1},
         "BestLineMatch": 4,
-    }  # fmt: skip
+    }
     assert result["RepoURLs"] == {HELLO: '{{URLJoinPath "https://github.com/o/hello" "blob" .Version .Path}}'}
     assert result["LineFragments"] == {HELLO: "#L{{.LineNumber}}"}
     assert (result["FileCount"], result["MatchCount"], result["Crashes"]) == (1, 2, 0)
@@ -247,14 +251,30 @@ async def test_a_list_has_every_field_of_zoekts(client: httpx.AsyncClient) -> No
     }
     metadata = entry["IndexMetadata"]
     assert metadata.keys() == {
-        "IndexFormatVersion", "IndexFeatureVersion", "IndexMinReaderVersion", "IndexTime", "PlainASCII", "LanguageMap",
-        "ZoektVersion", "ID",
-    }  # fmt: skip
+        "IndexFormatVersion",
+        "IndexFeatureVersion",
+        "IndexMinReaderVersion",
+        "IndexTime",
+        "PlainASCII",
+        "LanguageMap",
+        "ZoektVersion",
+        "ID",
+    }
     assert (metadata["IndexTime"], metadata["LanguageMap"]) == ("2025-06-15T15:06:40Z", {"Go": 2})
-    assert entry["Stats"].keys() == found["Stats"].keys() == {
-        "Repos", "Shards", "Documents", "IndexBytes", "ContentBytes", "NewLinesCount", "DefaultBranchNewLinesCount",
-        "OtherBranchesNewLinesCount",
-    }  # fmt: skip
+    assert (
+        entry["Stats"].keys()
+        == found["Stats"].keys()
+        == {
+            "Repos",
+            "Shards",
+            "Documents",
+            "IndexBytes",
+            "ContentBytes",
+            "NewLinesCount",
+            "DefaultBranchNewLinesCount",
+            "OtherBranchesNewLinesCount",
+        }
+    )
     assert (entry["Stats"]["Repos"], found["Stats"]["Repos"], found["Stats"]["Documents"]) == (0, 1, 2)
     assert entry["Stats"]["NewLinesCount"] == 11
 

@@ -122,7 +122,7 @@ async def test_the_tools_of_zoekt_mcp_work_for_an_agent(address: tuple[str, int]
         async def called(tool: str, **arguments: Any) -> dict[str, Any]:
             result = await session.call_tool(tool, arguments)
             assert not result.isError, result.content
-            told: dict[str, Any] = json.loads(result.content[0].text)     # type: ignore[union-attr]
+            told: dict[str, Any] = json.loads(result.content[0].text)  # type: ignore[union-attr]
             return told
 
         found = await called("search_code", query="sym:Greet")

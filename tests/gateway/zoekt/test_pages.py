@@ -17,17 +17,11 @@ async def test_a_page_of_results_is_plain_text(client: httpx.AsyncClient) -> Non
     page = reply.json()
     assert page.keys() == {"result"}
     result = page["result"]
-    assert result.keys() == {
-        "Last", "QueryStr", "Query", "Stats", "Duration", "FileMatches", "Complete", "Missing"
-    }  # fmt: skip
-    assert result["Last"] == {
-        "Query": "hello,?|name. string", "Num": 10, "Ctx": 1, "AutoFocus": True, "Debug": False
-    }  # fmt: skip
+    assert result.keys() == {"Last", "QueryStr", "Query", "Stats", "Duration", "FileMatches", "Complete", "Missing"}
+    assert result["Last"] == {"Query": "hello,?|name. string", "Num": 10, "Ctx": 1, "AutoFocus": True, "Debug": False}
     assert result["Stats"]["MatchCount"] >= 1
     file = next(each for each in result["FileMatches"] if each["FileName"] == "greet.go")
-    assert file.keys() == {
-        "FileName", "Repo", "ResultID", "Language", "DuplicateID", "Branches", "Matches", "URL"
-    }  # fmt: skip
+    assert file.keys() == {"FileName", "Repo", "ResultID", "Language", "DuplicateID", "Branches", "Matches", "URL"}
     assert file["URL"] == f"https://github.com/o/hello/blob/{COMMIT}/greet.go"
     assert (file["Repo"], file["Branches"], file["DuplicateID"]) == (HELLO, ["main"], "")
 

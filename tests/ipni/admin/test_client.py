@@ -51,7 +51,7 @@ class Wire:
 
 @asynccontextmanager
 async def asking(wire: Wire, **rest: object) -> AsyncIterator[IndexerClient]:
-    async with serving(wire) as url, IndexerClient(url, url, url, **rest) as client:      # type: ignore[arg-type]
+    async with serving(wire) as url, IndexerClient(url, url, url, **rest) as client:  # type: ignore[arg-type]
         yield client
 
 
@@ -141,10 +141,19 @@ async def test_providers_are_read() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, Invalid), (401, Unauthorized), (403, Forbidden), (404, NotFound), (405, Invalid), (409, Conflict),
-        (410, Gone), (429, Throttled), (500, Unavailable), (502, Unavailable), (503, Unavailable),
+        (400, Invalid),
+        (401, Unauthorized),
+        (403, Forbidden),
+        (404, NotFound),
+        (405, Invalid),
+        (409, Conflict),
+        (410, Gone),
+        (429, Throttled),
+        (500, Unavailable),
+        (502, Unavailable),
+        (503, Unavailable),
     ],
-)  # fmt: skip
+)
 async def test_a_refusal_is_the_error_it_was_with_its_words(status: int, kind: type[ArgosyError]) -> None:
     async with asking(Wire(PlainTextResponse("peer was not\nassigned", status))) as client:
         with pytest.raises(kind, match=f"answered {status}: peer was not assigned") as caught:

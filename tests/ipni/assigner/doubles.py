@@ -47,19 +47,19 @@ class Double:
 
     name: str
     is_frozen: bool = False
-    is_offline: bool = False                # turns everything away with 503
-    is_losing: bool = False                 # does what it is asked, and the answer never arrives
-    silent: set[str] = field(default_factory=set)       # calls that are not even begun, and never answered
+    is_offline: bool = False  # turns everything away with 503
+    is_losing: bool = False  # does what it is asked, and the answer never arrives
+    silent: set[str] = field(default_factory=set)  # calls that are not even begun, and never answered
     has_preferred: bool = True
     usage_percent: float = 10.0
     allowed: dict[str, str] = field(default_factory=dict)
     preferred_ones: list[str] = field(default_factory=list)
     refusing: set[str] = field(default_factory=set)
-    empty_handed: set[str] = field(default_factory=set)         # publishers that a frozen one no longer has
+    empty_handed: set[str] = field(default_factory=set)  # publishers that a frozen one no longer has
     announced: list[Announce] = field(default_factory=list)
     handoffs: list[tuple[str, str, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
-    gates: dict[str, asyncio.Event] = field(default_factory=dict)       # calls that wait until the event is set
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)  # calls that wait until the event is set
 
     @property
     def id(self) -> str:
@@ -268,7 +268,7 @@ async def assigner_of(*doubles: Double) -> AssignerService:
 
 async def until(is_so: Callable[[], object]) -> None:
     """Lets the loop run until it is so; the test's own timeout ends what never comes."""
-    while not is_so():      # noqa: ASYNC110 - the doubles are plain objects, with nothing to wait on
+    while not is_so():  # noqa: ASYNC110 - the doubles are plain objects, with nothing to wait on
         await asyncio.sleep(0)
 
 

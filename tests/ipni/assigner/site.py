@@ -59,7 +59,7 @@ class Site:
         self.usages: dict[str, SetUsage] = {}
         self.clients: dict[str, IndexerClient] = {}
         self.entries: dict[str, Entry] = {}
-        self.away: set[str] = set()             # those who turn everybody away
+        self.away: set[str] = set()  # those who turn everybody away
         self.asked: Counter[str] = Counter()
         self.entered: Callable[[str], Awaitable[None]] = _at_once
 
@@ -70,9 +70,7 @@ class Site:
             self.stores[name], self.sources, settings=settings, usage=self.usages[name], providers_of=providers_of
         )
         self._closing.push_async_callback(indexer.close)
-        app = self._unless_away(
-            name, indexer_app(indexer, clock=SystemClock(), metrics=Metrics(), admin_token=TOKEN)
-        )
+        app = self._unless_away(name, indexer_app(indexer, clock=SystemClock(), metrics=Metrics(), admin_token=TOKEN))
         self._servers[name] = await self._closing.enter_async_context(AsyncExitStack())
         url = await self._servers[name].enter_async_context(serving(app))
         self.indexers[name] = indexer

@@ -81,8 +81,10 @@ def test_the_rows_tell_states_and_counts() -> None:
     made = picture(a=frozen, b=Answer("B", assigned={"p": "A"}, preferred=frozenset({"z"})), c=None)
     rows = pool_rows(made)
     assert [(row["state"], row["assigned"], row["preferred"]) for row in rows] == [
-        ("frozen", 2, 0), ("active", 1, 1), ("unknown", 0, 0),
-    ]  # fmt: skip
+        ("frozen", 2, 0),
+        ("active", 1, 1),
+        ("unknown", 0, 0),
+    ]
     assert (rows[0]["owed"], rows[2]["problem"]) == (["q"], "connection refused")
     assert assignment_rows(made, ("new",)) == [
         {"publisher": "new", "holders": [], "frozen": [], "required": 1, "is_short": True},

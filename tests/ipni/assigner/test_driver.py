@@ -24,7 +24,7 @@ def write(path: Path, it: Stage, *names: str, **rest: object) -> None:
 
 
 def assigner(path: Path | None, **settings: object) -> Assigner:
-    made = AssignerSettings(pool_file=None if path is None else str(path), **settings)     # type: ignore[arg-type]
+    made = AssignerSettings(pool_file=None if path is None else str(path), **settings)  # type: ignore[arg-type]
     return Assigner(made, clock=SystemClock(), random=seeded_random(1), metrics=Metrics())
 
 

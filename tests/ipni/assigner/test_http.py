@@ -54,7 +54,7 @@ class Door:
 @asynccontextmanager
 async def door(*doubles: Double, **rest: object) -> AsyncIterator[Door]:
     async with stage(*doubles) as it, aiohttp.ClientSession() as session:
-        service = await it.assigner(it.configuration(**rest))       # type: ignore[arg-type]
+        service = await it.assigner(it.configuration(**rest))  # type: ignore[arg-type]
         made = Door("", session, service, it)
         app = assigner_app(service, admin_token="sesame", reload=made.reload, version="1.2")
         async with serving(app) as url:
@@ -114,8 +114,9 @@ async def test_pool_assignments_advice_metrics_and_page_show_the_same_pool() -> 
         first, second = it.it.urls["0"], it.it.urls["1"]
         rows = (await it.json("/pool"))["indexers"]
         assert [(row["admin_url"], row["state"], row["owed"]) for row in rows] == [
-            (first, "frozen", [P1]), (second, "active", []),
-        ]  # fmt: skip
+            (first, "frozen", [P1]),
+            (second, "active", []),
+        ]
         assert (await it.json("/assignments"))["publishers"] == [
             {"publisher": P1, "holders": [], "frozen": [first], "required": 1, "is_short": True}
         ]

@@ -45,7 +45,7 @@ async def tried(box: Outbox, *announces: Announce) -> None:
 
 async def back(box: Outbox, destination: Destination) -> list[Announce]:
     destination.refusal = None
-    for _ in range(2):              # and nothing is told twice
+    for _ in range(2):  # and nothing is told twice
         box.again()
         await box.line.settled()
     return destination.told

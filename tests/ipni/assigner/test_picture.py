@@ -68,7 +68,7 @@ def test_a_lost_request_counts_until_the_indexer_is_heard_again() -> None:
     step = Step("p", "a-admin")
     made.began(step)
     made.lost(step)
-    made.answered("a-admin", Answer("A"), asked_before)         # too old to prove anything
+    made.answered("a-admin", Answer("A"), asked_before)  # too old to prove anything
     assert made.next_step("p", is_announced=True) is None
     assert made.unanswered() == ("a-admin",)
     made.answered("a-admin", Answer("A"), made.asked("a-admin"))
@@ -124,7 +124,7 @@ def test_who_stays_is_remembered_and_who_goes_is_forgotten() -> None:
         "c-admin": IndexerState("c-admin", is_known=False),
     }
     assert made.policy.presets == {"q": ("b-admin",)}
-    made.accepted(Step("p", "a-admin"))         # the answer of one who has left
+    made.accepted(Step("p", "a-admin"))  # the answer of one who has left
     made.answered("a-admin", Answer("A"), 0)
     assert (made.entry("a-admin"), made.answer("a-admin")) == (None, None)
     made.configured(POOL)

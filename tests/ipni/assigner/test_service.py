@@ -121,7 +121,7 @@ async def test_a_head_that_found_nobody_may_be_announced_again() -> None:
         assert allowed(only) == [{P1}]
         await announced(service, "p1")
         await announced(service, "p1")
-        assert only.heads("p1") == 2        # once when assigned, once when repeated, and then it is known
+        assert only.heads("p1") == 2  # once when assigned, once when repeated, and then it is known
 
 
 async def test_each_publisher_of_a_frozen_indexer_is_handed_off_once() -> None:
@@ -307,7 +307,7 @@ async def test_a_publisher_the_frozen_indexer_no_longer_has_begins_anew_where_it
         service = await it.assigner()
         assert one.allowed == {}
         await polled(service)
-        assert len(one.handoffs) == 1       # it is not asked for again and again
+        assert len(one.handoffs) == 1  # it is not asked for again and again
         await announced(service, "p1")
         assert one.allowed == {P1: ""}
         assert one.heads("p1") == 1
@@ -393,10 +393,10 @@ async def test_a_publisher_waits_for_an_indexer_that_fell_silent_with_its_reques
     service = await assigner_of(hanging, other)
     hanging.silent = {"assign", "status"}
     await announced(service, "p1")
-    assert P1 not in other.allowed          # it may have been assigned already
+    assert P1 not in other.allowed  # it may have been assigned already
     assert service.short == (P1,)
     asked = hanging.asked.count("assign")
-    await announced(service, "p3")          # the silent one is asked last
+    await announced(service, "p3")  # the silent one is asked last
     assert (P3 in other.allowed, hanging.asked.count("assign")) == (True, asked)
     hanging.silent = set()
     await polled(service)
@@ -480,7 +480,7 @@ async def test_what_is_known_of_those_who_stay_survives_a_reload() -> None:
         await service.reload(it.configuration(replication=2))
         await announced(service, "p1")
         assert allowed(zero, one) == [{P1}, {P1}]
-        assert zero.asked.count("status") == questions      # only the one who joined was asked
+        assert zero.asked.count("status") == questions  # only the one who joined was asked
 
 
 async def test_one_indexer_at_two_urls_counts_once() -> None:
@@ -505,4 +505,3 @@ async def test_run_polls_at_once_and_after_a_reload() -> None:
         running.cancel()
         await asyncio.wait([running])
         assert one.allowed == {P1: zero.id}
-

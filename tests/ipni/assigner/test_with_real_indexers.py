@@ -50,8 +50,9 @@ async def test_a_frozen_indexers_publishers_go_on_elsewhere_and_nothing_is_read_
         await it.clients["a"].freeze()
         await it.polled(service)
         assert await it.assigned() == {
-            "a": [Assignment(chain.id)], "b": [Assignment(chain.id, it.indexers["a"].status().id)],
-        }  # fmt: skip
+            "a": [Assignment(chain.id)],
+            "b": [Assignment(chain.id, it.indexers["a"].status().id)],
+        }
         chain.fetched.clear()
         chain.add(b"new", new)
         await it.announced(service, chain)
@@ -59,7 +60,7 @@ async def test_a_frozen_indexers_publishers_go_on_elsewhere_and_nothing_is_read_
         assert not set(chain.fetched) & {chain.ads[0]}
         chain.remove(b"old")
         await it.announced(service, chain)
-        assert await it.finders(old[0]) == []       # the frozen one is told, too, and honours removals
+        assert await it.finders(old[0]) == []  # the frozen one is told, too, and honours removals
 
 
 async def test_an_assigner_that_is_replaced_after_a_handoff_repeats_nothing() -> None:
@@ -118,7 +119,7 @@ async def test_replication_is_restored_when_an_indexer_has_left_the_pool() -> No
         chain.add(b"new", hashes("new", 3))
         await it.announced(service, chain)
         assert len(await it.finders(hashes("new", 1)[0])) == 2
-        assert len(await it.finders(hashes("old", 1)[0])) == 3      # ingested from the beginning by the one who joined
+        assert len(await it.finders(hashes("old", 1)[0])) == 3  # ingested from the beginning by the one who joined
 
 
 async def test_assignments_outlive_an_indexer_and_are_taken_back_by_hand(tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ async def test_everything_an_operator_asks_is_answered() -> None:
         with pytest.raises(Forbidden):
             await client.announce(chain.announced(chain.add(b"new", hashes("new", 1))))
         await client.allow(chain.id)
-        with pytest.raises(Unavailable, match="read again"):        # this one has no settings file
+        with pytest.raises(Unavailable, match="read again"):  # this one has no settings file
             await client.reload()
         await client.remove_provider(chain.id)
         with pytest.raises(NotFound):

@@ -77,7 +77,7 @@ async def test_a_put_that_is_given_up_leaves_nothing_that_cannot_be_freed(tmp_pa
         await store.put(value(), [sha("before")])
     hashes = many("file", 5 * PIECE)
     putting = asyncio.create_task(store.put(value(), hashes, {b"cursor": b"1"}))
-    for _ in range(2 * TURNS):              # it has begun, and written a part of it
+    for _ in range(2 * TURNS):  # it has begun, and written a part of it
         await asyncio.sleep(0)
     assert PIECE <= (await store.figures()).entries < 5 * PIECE
     putting.cancel()

@@ -9,7 +9,7 @@ import sys
 from argosy.ipni.backends.rocks import RocksStore
 from tests.contracts.index_store_stage import ALICE, many, value
 
-CHUNK = 2500                # more than one batch
+CHUNK = 2500  # more than one batch
 CHUNKS_PER_CONTEXT = 3
 CHUNKS_MAX = 400
 

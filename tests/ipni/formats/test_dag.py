@@ -44,9 +44,22 @@ def test_dag_cbor_is_written_in_its_one_form() -> None:
     """Keys by length first; the shortest heads; floats always of 64 bits."""
     node: Node = {"bb": 23, "c": 24, "a": [256, 65536, 2**32, -1, 1.5], "d": LINK}
     assert dag_cbor.encode(node).hex() == (
-        "a4" "6161" "85" "190100" "1a00010000" "1b0000000100000000" "20" "fb3ff8000000000000"
-        "6163" "1818" "6164" "d82a5500" "01551210e3b0c44298fc1c149afbf4c8996fb924" "626262" "17"
-    )  # fmt: skip
+        "a4"
+        "6161"
+        "85"
+        "190100"
+        "1a00010000"
+        "1b0000000100000000"
+        "20"
+        "fb3ff8000000000000"
+        "6163"
+        "1818"
+        "6164"
+        "d82a5500"
+        "01551210e3b0c44298fc1c149afbf4c8996fb924"
+        "626262"
+        "17"
+    )
 
 
 @pytest.mark.parametrize(

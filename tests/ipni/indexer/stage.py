@@ -45,7 +45,7 @@ class Chain:
     fetched: list[Cid] = field(default_factory=list)
     ads: list[Cid] = field(default_factory=list)
     is_down: bool = False
-    fails_on: set[Cid] = field(default_factory=set)         # not reachable, for now
+    fails_on: set[Cid] = field(default_factory=set)  # not reachable, for now
 
     @property
     def key(self) -> PrivateKey:
@@ -97,9 +97,15 @@ class Chain:
         if entries is None:
             entries = self.chunks(multihashes, chunk) if multihashes else NO_ENTRIES
         ad = Advert(
-            provider or self.id, addresses, entries, context, metadata,
-            is_removal=is_removal, previous=self.head, extension=extension,
-        )  # fmt: skip
+            provider or self.id,
+            addresses,
+            entries,
+            context,
+            metadata,
+            is_removal=is_removal,
+            previous=self.head,
+            extension=extension,
+        )
         cid, data = adverts.encode(adverts.sign(ad, self.key, extended_keys), codec)
         self.blocks[cid] = data
         self.ads.append(cid)

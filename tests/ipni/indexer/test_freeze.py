@@ -16,13 +16,11 @@ from tests.ipni.indexer.stage import METADATA, SETTINGS, Chain, ChainSources, Se
 async def opened(
     store: IndexStore, *chains: Chain, usage: SetUsage | None = None, settings: IndexerSettings = SETTINGS
 ) -> IndexerService:
-    return await IndexerService.open(
-        store, ChainSources(*chains), settings=settings, usage=usage or SetUsage()
-    )
+    return await IndexerService.open(store, ChainSources(*chains), settings=settings, usage=usage or SetUsage())
 
 
 async def test_the_default_is_90_percent() -> None:
-    """"default 90%"; the original ships 95."""
+    """ "default 90%"; the original ships 95."""
     assert IndexerSettings().freeze_at_percent == 90
 
 

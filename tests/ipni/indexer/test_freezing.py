@@ -13,7 +13,7 @@ from argosy.ipni.indexer.freezing import UNREADABLE, Freeze, Freezer, Tell, Usag
     [(0, "ok"), (79.9, "ok"), (80, "alert"), (87.9, "alert"), (88, "critical"), (95, "critical"), (-1, "unreadable")],
 )
 def test_readings_warn_within_10_points_and_again_within_2(percent: float, level: str) -> None:
-    """"If the freeze limit is set at 90% usage, then the warning starts when the indexer is at or above 80% usage"."""
+    """ "If the freeze limit is set at 90% usage, then the warning starts when the indexer is at or above 80% usage"."""
     assert Freezer(90).level(percent) == level
 
 

@@ -26,9 +26,12 @@ class Pool:
     async def start(self, name: str, usage: SetUsage | None = None, store: MemoryStore | None = None) -> IndexerService:
         self.stores[name] = CrashingStore(store or MemoryStore())
         self.indexers[name] = await IndexerService.open(
-            self.stores[name], ChainSources(*self._chains),
-            settings=ASSIGNED, usage=usage or SetUsage(), providers_of=self._providers,
-        )  # fmt: skip
+            self.stores[name],
+            ChainSources(*self._chains),
+            settings=ASSIGNED,
+            usage=usage or SetUsage(),
+            providers_of=self._providers,
+        )
         return self.indexers[name]
 
     async def _providers(self, url: str) -> Sequence[Provider]:

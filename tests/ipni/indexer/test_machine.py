@@ -54,14 +54,10 @@ class Extended:
 
 contexts, metadata = st.sampled_from(CONTEXTS), st.sampled_from([b"one", b"two"])
 adverts = st.one_of(
-    st.builds(
-        Added, contexts, st.integers(0, 20), st.integers(1, 20), metadata, st.booleans(), st.booleans()
-    ),
+    st.builds(Added, contexts, st.integers(0, 20), st.integers(1, 20), metadata, st.booleans(), st.booleans()),
     st.builds(Removed, contexts, st.booleans()),
     st.builds(Changed, contexts, metadata, st.sampled_from(["/dns4/x.example/tcp/1", "/dns4/y.example/tcp/1"])),
-    st.builds(
-        Extended, st.sampled_from([(), ("e",), ("e", "f")]), st.sampled_from([b"", *CONTEXTS]), st.booleans()
-    ),
+    st.builds(Extended, st.sampled_from([(), ("e",), ("e", "f")]), st.sampled_from([b"", *CONTEXTS]), st.booleans()),
 )
 
 
@@ -138,7 +134,7 @@ async def in_trouble(ads: list[Added | Removed | Changed | Extended], troubles: 
         try:
             indexer = await opened(crashing, chain, SetUsage(fills_after=life.fills_after))
         except Conflict:
-            continue            # still full: it cannot be unfrozen
+            continue  # still full: it cannot be unfrozen
         crashing.crashes_at = None if life.crashes_at is None else crashing.calls + life.crashes_at
         with suppress(Crash):
             await follow(indexer, chain)

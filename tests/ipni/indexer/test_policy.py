@@ -30,9 +30,7 @@ def test_one_may_always_publish_for_oneself() -> None:
 
 
 def test_rules_for_a_provider_outrank_the_rule_for_all() -> None:
-    policy = policy_of(
-        IndexerSettings(publish=False, publishers_for=("p=a", "q=!b", "r=c", "r=!c"))
-    )
+    policy = policy_of(IndexerSettings(publish=False, publishers_for=("p=a", "q=!b", "r=c", "r=!c")))
     assert policy.may_publish("a", "p")
     assert not policy.may_publish("b", "p")
     assert policy.may_publish("a", "q")

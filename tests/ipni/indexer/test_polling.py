@@ -39,9 +39,7 @@ def test_a_silent_publisher_is_asked_hidden_and_removed_in_turn() -> None:
 
 
 def test_a_provider_with_an_error_is_asked_at_every_look_and_never_too_many_at_once() -> None:
-    failed = [
-        Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)
-    ]
+    failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
     assert len(Contacts(0.0).look(failed, SETTINGS, 1.0, polls_max=5).polls) == 5
     nowhere = replace(failed[0], publisher=Peer("q", ()))
     assert Contacts(0.0).look([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], "there is no address to ask at"
@@ -49,14 +47,12 @@ def test_a_provider_with_an_error_is_asked_at_every_look_and_never_too_many_at_o
 
 def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> None:
     contacts = Contacts(0.0)
-    failed = [
-        Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)
-    ]
+    failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
     everybody = [*failed, PROVIDER]
     asked: list[str] = []
     for minute in range(4):
         now = DAY_S + 60.0 * minute
-        contacts.heard("q0", now)               # one announces all the time, and always fails
+        contacts.heard("q0", now)  # one announces all the time, and always fails
         polls = contacts.look(everybody, SETTINGS, now, polls_max=3).polls
         for publisher in polls:
             contacts.asked(publisher, now)

@@ -324,7 +324,7 @@ async def test_what_the_protocol_forbids_in_extended_providers_does_not_hold_the
     one = key_of("one")
     chain.add(b"c", hashes("c", 1))
     chain.extend(["one"])
-    chain.extend(["two"], is_override=True)                                 # an override without a context
+    chain.extend(["two"], is_override=True)  # an override without a context
     chain.add(b"gone", hashes("gone", 1))
     peers = (AdvertPeer(chain.id, (ADDRESS,), b""), AdvertPeer(one.peer_id, (), b""))
     chain.add(b"gone", metadata=b"", is_removal=True, extension=AdvertExtension(peers), extended_keys=[one])
@@ -334,7 +334,7 @@ async def test_what_the_protocol_forbids_in_extended_providers_does_not_hold_the
     assert all(await has(indexer, hashes("last", 1)))
     (results,) = await indexer.find(hashes("c", 1))
     assert [each.provider.id for each in results] == [chain.id, one.peer_id]
-    chain.add(b"", extension=AdvertExtension(peers), extended_keys=[one])   # one without an address
+    chain.add(b"", extension=AdvertExtension(peers), extended_keys=[one])  # one without an address
     await follow(indexer, chain)
     (results,) = await indexer.find(hashes("c", 1))
     assert [each.provider.id for each in results] == [chain.id]

@@ -52,9 +52,14 @@ class Stage:
 
     async def __aenter__(self) -> IndexerService:
         self._indexer = await IndexerService.open(
-            self.store, ChainSources(self.chain), settings=replace(SETTINGS, tick_s=60.0, sweep_s=30.0),
-            usage=self.usage, metrics=self.metrics, clock=self.clock, announcing=self.announcing,
-        )  # fmt: skip
+            self.store,
+            ChainSources(self.chain),
+            settings=replace(SETTINGS, tick_s=60.0, sweep_s=30.0),
+            usage=self.usage,
+            metrics=self.metrics,
+            clock=self.clock,
+            announcing=self.announcing,
+        )
         self._running = asyncio.ensure_future(self._indexer.run())
         await self.clock.pass_(0)
         return self._indexer

@@ -20,8 +20,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "publisher"
 HOME = Path(__file__).resolve().parents[3] / ".venv" / "interop"
 NAMED = ("package.json", "package-lock.json")
-INSTALL_S_MAX = 240.0           # 100 packages, 9 MB
-ANSWER_S_MAX = 60.0             # making an RSA key may take seconds on a busy machine
+INSTALL_S_MAX = 240.0  # 100 packages, 9 MB
+ANSWER_S_MAX = 60.0  # making an RSA key may take seconds on a busy machine
 LINE_BYTES_MAX = 1 << 20
 
 
@@ -63,12 +63,18 @@ class JavaScriptPublisher:
 async def javascript_publisher(key_kind: str, codec: str) -> AsyncIterator[JavaScriptPublisher]:
     program, home = _node(), await asyncio.to_thread(installed)
     process = await asyncio.create_subprocess_exec(
-        program, str(home / "publisher.mjs"), key_kind, codec,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, limit=LINE_BYTES_MAX,
-    )  # fmt: skip
+        program,
+        str(home / "publisher.mjs"),
+        key_kind,
+        codec,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        limit=LINE_BYTES_MAX,
+    )
     try:
         told = await _line(process)
-        yield JavaScriptPublisher(process, Told(**told))        # type: ignore[arg-type]
+        yield JavaScriptPublisher(process, Told(**told))  # type: ignore[arg-type]
     finally:
         if process.returncode is None:
             process.kill()
@@ -96,7 +102,7 @@ def installed() -> Path:
         if not home.exists():
             with tempfile.TemporaryDirectory(dir=HOME) as passing:
                 _install(Path(passing) / "packages")
-                (Path(passing) / "packages").rename(home)       # it is there whole, or not at all
+                (Path(passing) / "packages").rename(home)  # it is there whole, or not at all
         script = (FOLDER / "publisher.mjs").read_bytes()
         if not (home / "publisher.mjs").exists() or (home / "publisher.mjs").read_bytes() != script:
             (home / "publisher.mjs").write_bytes(script)

@@ -31,7 +31,7 @@ from tests.ipni.publish.serving import serving
 MAIN = "/ip4/203.0.113.1/tcp/4001"
 FRIEND = "/dns4/friend.example/tcp/443/https"
 PATIENCE_S = 60.0
-INSTALLING_S = 300              # the first of these tests fetches the packages
+INSTALLING_S = 300  # the first of these tests fetches the packages
 
 
 class EmptyDisk:
@@ -99,8 +99,9 @@ async def see_the_chain(told: Told) -> None:
     assert (removal.is_removal, removal.context, removal.entries) == (True, b"removed", NO_ENTRIES)
     assert extended.extension is not None
     assert [(peer.id, peer.addresses) for peer in extended.extension.peers] == [
-        (told.id, (MAIN,)), (told.friend, (FRIEND,))
-    ]  # fmt: skip
+        (told.id, (MAIN,)),
+        (told.friend, (FRIEND,)),
+    ]
 
 
 @asynccontextmanager

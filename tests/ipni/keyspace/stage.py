@@ -86,9 +86,16 @@ class Fleet:
 
     def settings(self, name: str) -> KeyspaceSettings:
         return KeyspaceSettings(
-            layout_file=str(self.path), node=name, token=TOKEN, idle_s=0.01, page_entries=100, clear_entries=500,
-            attempts_max=self.attempts_max, folder=str(self._folder / name), away_s=0.2,
-        )  # fmt: skip
+            layout_file=str(self.path),
+            node=name,
+            token=TOKEN,
+            idle_s=0.01,
+            page_entries=100,
+            clear_entries=500,
+            attempts_max=self.attempts_max,
+            folder=str(self._folder / name),
+            away_s=0.2,
+        )
 
     async def start(self, name: str) -> KeyspaceNode:
         """Again, if it was stopped: with what its store has."""
@@ -130,9 +137,14 @@ class Fleet:
         """It finds everything, whoever's it is."""
         backoff = Backoff(first_s=0.02, ceiling_s=0.5, attempts_max=self.attempts_max)
         opened = ShardedStore(
-            MemoryStore(), FileMembership(self.path), self.connections.node, clock=CLOCK, random=seeded_random(1),
-            backoff=backoff, away_s=0.2,
-        )  # fmt: skip
+            MemoryStore(),
+            FileMembership(self.path),
+            self.connections.node,
+            clock=CLOCK,
+            random=seeded_random(1),
+            backoff=backoff,
+            away_s=0.2,
+        )
         self._stack.push_async_callback(opened.close)
         return opened
 

@@ -22,11 +22,17 @@ def test_a_layout_may_be_toml() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "[]", "{", '{"version": 1}', '{"version": "1", "nodes": {"a": "http://a"}}',
-        '{"version": 1, "nodes": {"a": "http://a"}, "replica": 2}', '{"version": 1, "nodes": {"a": "ftp://a"}}',
-        '{"version": 1, "nodes": {"a b": 1}}', '{"version": 1, "nodes": {}}',
+        "",
+        "[]",
+        "{",
+        '{"version": 1}',
+        '{"version": "1", "nodes": {"a": "http://a"}}',
+        '{"version": 1, "nodes": {"a": "http://a"}, "replica": 2}',
+        '{"version": 1, "nodes": {"a": "ftp://a"}}',
+        '{"version": 1, "nodes": {"a b": 1}}',
+        '{"version": 1, "nodes": {}}',
     ],
-)  # fmt: skip
+)
 def test_what_is_no_layout_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse(text)

@@ -98,7 +98,7 @@ async def test_what_takes_longer_than_its_caller_waits_is_not_done_afterwards(tm
         service = made.nodes["a"].service
         async with serving(keyspace_app(service, token=TOKEN, call_s=0.05)) as url:
             node = made.connections.node(url)
-            async with service._changing:           # somebody else's turn, and a long one
+            async with service._changing:  # somebody else's turn, and a long one
                 with pytest.raises(Unavailable, match="could not put within"):
                     await node.put(1, value(), many("file", 1), is_durable=False)
             await node.remove(1, ALICE, b"other", is_durable=False)

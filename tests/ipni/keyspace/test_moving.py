@@ -24,7 +24,7 @@ class Load:
         self._store = store
         self._reader = reader
         self._random = Random(seed)
-        self.live: dict[bytes, Value] = {}          # acknowledged, and not being changed
+        self.live: dict[bytes, Value] = {}  # acknowledged, and not being changed
         self.gone: set[bytes] = set()
         self.finds = 0
         self.writes = 0
@@ -58,7 +58,7 @@ class Load:
         gone = self._random.sample(sorted(self.gone), min(5, len(self.gone)))
         found = dict(zip([*sample, *gone], await self._reader.find([*sample, *gone]), strict=True))
         for each, value in before.items():
-            if self.live.get(each) == value:        # and was so all the time, for no value comes twice
+            if self.live.get(each) == value:  # and was so all the time, for no value comes twice
                 assert found[each] == (value,), (each.hex(), value, found[each])
         for each in gone:
             assert each not in self.gone or found[each] == ()
@@ -157,7 +157,7 @@ async def test_a_node_that_was_killed_is_replaced_from_the_other_replicas(tmp_pa
         load = await started(made, "abc", 2)
         await made.kill("b")
         await load.check(sorted(load.live))
-        running = Running(load)         # its writes wait until the lost one is named
+        running = Running(load)  # its writes wait until the lost one is named
         await changed(made, running, "acd", lost="b")
         await running.stop()
         await load.check(sorted(load.live))

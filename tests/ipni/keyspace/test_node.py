@@ -142,7 +142,7 @@ async def test_who_joins_gathers_its_slots_from_those_who_have_them(limit: int) 
     for node in (a, b):
         own = [each for each in mine if slot_of(each) in FIRST.now.slots_of(node.name)]
         await node.put(1, value(), own, is_durable=False)
-        node._membership.newest = JOINING       # type: ignore[attr-defined]
+        node._membership.newest = JOINING  # type: ignore[attr-defined]
         await node.reload()
     c, told = await opened("c", JOINING)
     for source in (a, b):

@@ -42,7 +42,7 @@ def test_after_all_moves_every_owner_has_its_slots_and_no_move_is_for_nothing(
 @given(old=members, joining=st.sampled_from("xyz"), replicas=replicas)
 def test_when_a_node_joins_slots_move_to_it_alone(old: set[str], joining: str, replicas: int) -> None:
     layout = moving(old, old | {joining}, replicas)
-    assert {each.to for each in moves(layout)} == {joining}      # OWN-5
+    assert {each.to for each in moves(layout)} == {joining}  # OWN-5
     assert {each.slot for each in moves(layout)} == layout.now.slots_of(joining)
 
 
@@ -51,7 +51,7 @@ def test_when_a_node_joins_slots_move_to_it_alone(old: set[str], joining: str, r
 def test_when_a_node_leaves_only_its_slots_move(new: set[str], leaving: str, replicas: int) -> None:
     layout = moving(new | {leaving}, new, replicas)
     assert layout.former is not None
-    assert {each.slot for each in moves(layout)} <= layout.former.slots_of(leaving)      # OWN-5
+    assert {each.slot for each in moves(layout)} <= layout.former.slots_of(leaving)  # OWN-5
 
 
 @few

@@ -69,9 +69,7 @@ def test_a_layout_that_has_changed_without_a_new_version_is_refused() -> None:
         (State(1, frozenset()), moving("ab", "b", lost=frozenset("a")), "a", "named as lost"),
     ],
 )
-def test_a_node_does_not_follow_what_it_cannot_keep(
-    state: State | None, layout: Layout, name: str, words: str
-) -> None:
+def test_a_node_does_not_follow_what_it_cannot_keep(state: State | None, layout: Layout, name: str, words: str) -> None:
     with pytest.raises(Invalid, match=words):
         adopted(state, layout, name)
 

@@ -118,13 +118,13 @@ async def test_the_front_answers_for_all_indexers_and_ingests_nothing(tmp_path: 
 
         late.add(b"1", hashes("late", 3))
         await follow(two, late)
-        front._refreshed_at -= 10       # long enough since it has asked
+        front._refreshed_at -= 10  # long enough since it has asked
         assert [len(each) for each in await front.find(hashes("late", 3))] == [1, 1, 1]
         assert late.id in {each.id for each in front.providers()}
 
 
 def finding(indexer: object) -> ASGIApp:
-    return find_app(indexer, clock=CLOCK, metrics=Metrics())        # type: ignore[arg-type]
+    return find_app(indexer, clock=CLOCK, metrics=Metrics())  # type: ignore[arg-type]
 
 
 @asynccontextmanager

@@ -85,7 +85,7 @@ async def found(source: Source) -> dict[bytes, set[bytes]]:
     held: dict[bytes, set[bytes]] = {}
     for at, advert in enumerate(adverts_told):
         is_over = any(later.is_removal and later.context == advert.context for later in adverts_told[at:])
-        if advert.metadata and not is_over:                 # entries that are removed later need not be there any more
+        if advert.metadata and not is_over:  # entries that are removed later need not be there any more
             parts = await multihashes(source, advert.entries)
             held.setdefault(advert.context, set()).update(each for part in parts for each in part)
     return held

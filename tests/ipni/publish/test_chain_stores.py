@@ -71,7 +71,7 @@ async def test_a_sweep_takes_so_many_blocks_and_never_one_that_is_needed(store: 
     await store.append([link("four", b"a", is_over=True)])
     assert [await store.sweep(1) for _ in range(3)] == [1, 1, 0]
     assert [await store.block(cid) is None for cid in (shared, own, more)] == [False, True, True]
-    assert await store.block(name("one")) == b"one"         # advertisements stay: the chain goes through them
+    assert await store.block(name("one")) == b"one"  # advertisements stay: the chain goes through them
     assert await store.offer(PROVIDER, b"a") is None
 
 

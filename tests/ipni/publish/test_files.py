@@ -87,8 +87,9 @@ async def test_paths_are_withdrawn_even_when_they_are_gone(folder: Path, publish
     published = await publisher.offers(beginning_of(name_of(folder / "a.txt")))
     withdrawn = await withdraw_paths([folder / "a.txt", folder / "never"], publisher)
     assert withdrawn == [
-        Withdrawn(folder / "a.txt", published[0].context, publisher.head, 1), Withdrawn(folder / "never")
-    ]  # fmt: skip
+        Withdrawn(folder / "a.txt", published[0].context, publisher.head, 1),
+        Withdrawn(folder / "never"),
+    ]
     assert [offer.multihashes for offer in await publisher.offers()] == [1]
 
 

@@ -13,8 +13,10 @@ def test_a_label_comes_back_from_among_other_protocols(label: Label) -> None:
     told = metadata.join(labels.encode(label), metadata.http(), metadata.bitswap())
     assert label_of(told) == label
     assert [name for name, _ in metadata.protocols(told)] == [
-        "transport-bitswap", "transport-ipfs-gateway-http", "transport-0x3a7605",
-    ]  # fmt: skip
+        "transport-bitswap",
+        "transport-ipfs-gateway-http",
+        "transport-0x3a7605",
+    ]
 
 
 def test_a_label_fits_whatever_it_names() -> None:

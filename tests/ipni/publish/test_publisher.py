@@ -51,7 +51,7 @@ async def test_what_is_published_can_be_read_and_checked(tmp_path: Path, kind: s
     assert cid.codec == advert.entries.codec == codec
     assert adverts.signer(advert) == KEY.peer_id == advert.provider
     assert (advert.addresses, advert.context, advert.metadata) == (ADDRESSES, b"ctx", BITSWAP)
-    assert parts == [words[6:], words[3:6], words[:3]]      # the chunk written last is the one that is named
+    assert parts == [words[6:], words[3:6], words[:3]]  # the chunk written last is the one that is named
 
 
 async def test_an_empty_chain_has_no_head(publisher: Publisher) -> None:
@@ -73,8 +73,10 @@ async def test_a_removal_a_metadata_update_and_new_addresses_are_advertised_in_o
         assert await found(source) == {b"b": {*hashes("y")}}
     moved = ("/ip4/203.0.113.9/tcp/1",)
     assert told[2:] == [
-        (b"b", HTTP, True, False, ADDRESSES), (b"", b"", True, False, moved), (b"a", b"", True, True, moved)
-    ]  # fmt: skip
+        (b"b", HTTP, True, False, ADDRESSES),
+        (b"", b"", True, False, moved),
+        (b"a", b"", True, True, moved),
+    ]
     assert [(offer.context, offer.metadata, offer.multihashes) for offer in await publisher.offers()] == [
         (b"b", HTTP, 1)
     ]
@@ -109,7 +111,7 @@ async def test_extended_providers_sign_for_themselves_and_the_publisher_is_named
     await publisher.extend([(friend, FRIEND)], context=b"one", metadata=BITSWAP, is_override=True)
     await publisher.extend([])
     async with reading(publisher) as source:
-        first, second, third = await chain(source)          # which checks each signature against its signer
+        first, second, third = await chain(source)  # which checks each signature against its signer
     assert first.extension is not None
     assert second.extension is not None
     assert third.extension is not None
@@ -179,7 +181,7 @@ async def test_a_publication_that_breaks_off_leaves_the_chain_as_it_was(tmp_path
         with pytest.raises(OSError, match="has gone"):
             await publisher.publish(b"b", BITSWAP, broken())
         assert (publisher.head, await publisher.offer(b"b")) == (first, None)
-        assert await store.sweep(100) == 3                  # the chunks that nothing leads to
+        assert await store.sweep(100) == 3  # the chunks that nothing leads to
         assert await store.sweep(100) == 0
 
 
@@ -270,8 +272,8 @@ async def test_half_a_million_multihashes_need_little_memory_and_no_space_when_r
         assert offer is not None
         assert offer.multihashes == count
         await publisher.remove(b"many")
-    assert (tmp_path / "chain.db").stat().st_size < 1 << 20     # 18 MB before: removal gives the space back
-    assert grown_kib < 64 * 1024                            # 31 chunks; all multihashes as objects would be 34 MiB
+    assert (tmp_path / "chain.db").stat().st_size < 1 << 20  # 18 MB before: removal gives the space back
+    assert grown_kib < 64 * 1024  # 31 chunks; all multihashes as objects would be 34 MiB
 
 
 def test_contexts_fit_the_wire_and_keep_names_apart() -> None:

@@ -51,12 +51,12 @@ async def test_a_killed_publisher_goes_on_where_it_was(tmp_path: Path) -> None:
         (offer,) = await publisher.offers()
         kept = int(offer.context[1:])
         async with reading(publisher) as source:
-            told = await chain(source)              # which follows every link to the first advertisement
+            told = await chain(source)  # which follows every link to the first advertisement
             assert await found(source) == {offer.context: set(hashes(*range(kept, kept + 40)))}
             assert len(told) == 2 * kept + 1
         assert number <= kept <= number + 1
         assert kept > number or str(publisher.head) == head
         await publisher.publish(b"after", BITSWAP, hashes("after"), supersedes=[offer.context])
-        assert await store.sweep(1000) == 0         # nothing is left of what was broken off
+        assert await store.sweep(1000) == 0  # nothing is left of what was broken off
     finally:
         await store.close()

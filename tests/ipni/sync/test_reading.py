@@ -91,9 +91,7 @@ async def test_blocks_of_other_hash_functions_are_checked_too(liar: Liar, source
         await source.block(block, is_entries=True)
 
 
-async def test_a_block_with_another_hash_is_refused_and_not_asked_for_again(
-    liar: Liar, sources: HttpSources
-) -> None:
+async def test_a_block_with_another_hash_is_refused_and_not_asked_for_again(liar: Liar, sources: HttpSources) -> None:
     liar.answers[PATH] = [reply(b'{"Entries":[0]}')]
     with pytest.raises(Invalid, match="served something else"):
         await opened(sources, liar).block(BLOCK, is_entries=True)
@@ -108,9 +106,7 @@ async def test_a_packed_block_is_unpacked(liar: Liar, sources: HttpSources) -> N
 
 
 @pytest.mark.parametrize("status", [404, 403])
-async def test_the_older_form_of_paths_is_tried_and_remembered(
-    liar: Liar, sources: HttpSources, status: int
-) -> None:
+async def test_the_older_form_of_paths_is_tried_and_remembered(liar: Liar, sources: HttpSources, status: int) -> None:
     liar.answers[PATH] = [reply(status=status)]
     liar.answers[f"/{BLOCK}"] = [reply(BODY)]
     source = opened(sources, liar)
@@ -147,7 +143,7 @@ async def test_a_connection_that_ends_is_tried_once_more(liar: Liar, sources: Ht
     liar.answers[PATH] = [hang_up]
     with pytest.raises(Unavailable, match="cannot be read"):
         await opened(sources, liar).block(BLOCK, is_entries=True)
-    assert len(liar.asked) <= 6         # the HTTP library has a retry of its own besides
+    assert len(liar.asked) <= 6  # the HTTP library has a retry of its own besides
 
 
 async def test_a_truncated_body_is_unavailable_not_a_wrong_block(liar: Liar, sources: HttpSources) -> None:
@@ -216,7 +212,7 @@ async def test_a_packing_that_was_not_asked_for_is_refused(
 
 @pytest.mark.parametrize("mood", [drip, silence])
 async def test_a_slow_drip_ends_when_the_rate_is_missed(liar: Liar, mood: object) -> None:
-    liar.answers[PATH] = [mood]     # type: ignore[list-item]
+    liar.answers[PATH] = [mood]  # type: ignore[list-item]
     sources = HttpSources(SyncSettings(allow_private=True, grace_s=0.2))
     try:
         with pytest.raises(Unavailable, match="is too slow"):
@@ -228,7 +224,7 @@ async def test_a_slow_drip_ends_when_the_rate_is_missed(liar: Liar, mood: object
 async def test_a_large_block_over_a_slow_line_may_take_longer_than_the_grace(liar: Liar) -> None:
     data = b"0" * 64 * KIB
     block = cids.of(data, DAG_JSON)
-    liar.answers[f"/ipni/v1/ad/{block}"] = [trickle(data, 2 * KIB)]       # 32 pieces, at least 0.6 s
+    liar.answers[f"/ipni/v1/ad/{block}"] = [trickle(data, 2 * KIB)]  # 32 pieces, at least 0.6 s
     sources = HttpSources(SyncSettings(allow_private=True, grace_s=0.5, rate_bytes_s_min=KIB))
     try:
         assert await opened(sources, liar).block(block, is_entries=True) == data
@@ -266,9 +262,7 @@ async def careful() -> AsyncIterator[HttpSources]:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "127.1", "2130706433", "0x7f.1"])
-async def test_a_public_publisher_cannot_lead_to_a_private_address(
-    liar: Liar, careful: HttpSources, host: str
-) -> None:
+async def test_a_public_publisher_cannot_lead_to_a_private_address(liar: Liar, careful: HttpSources, host: str) -> None:
     liar.answers[PATH] = [reply(BODY)]
     async with lying(PUBLIC) as public:
         public.answers[PATH] = [reply(status=302, location=f"http://{host}:{liar.port}{PATH}")]
@@ -286,9 +280,17 @@ async def test_a_name_is_judged_by_what_it_resolves_to_when_it_is_used(liar: Lia
 
 @pytest.mark.parametrize(
     "address",
-    ["/ip4/127.0.0.1/tcp/80/http", "/ip4/10.1.2.3/http", "/ip4/169.254.169.254/http", "/ip4/0.0.0.0/tcp/80/http",
-     "/ip6/::1/http", "/ip6/fe80::1/http", "/ip6/::ffff:192.168.0.1/https", "/dns4/127.1/tcp/80/http"],
-)  # fmt: skip
+    [
+        "/ip4/127.0.0.1/tcp/80/http",
+        "/ip4/10.1.2.3/http",
+        "/ip4/169.254.169.254/http",
+        "/ip4/0.0.0.0/tcp/80/http",
+        "/ip6/::1/http",
+        "/ip6/fe80::1/http",
+        "/ip6/::ffff:192.168.0.1/https",
+        "/dns4/127.1/tcp/80/http",
+    ],
+)
 async def test_private_addresses_are_refused_unless_they_are_allowed(address: str) -> None:
     publisher = Peer(KEY.peer_id, (address,))
     with pytest.raises(Invalid, match=r"private address|not an IP address"):

@@ -10,7 +10,5 @@ CONTENT = multihash.of(b"content-0")
 AD = cid.of(b"an advertisement", cid.DAG_JSON)
 
 
-def result(
-    provider: str = A, context: bytes = b"ctx-1", data: bytes = metadata.bitswap(), *addresses: str
-) -> Result:
+def result(provider: str = A, context: bytes = b"ctx-1", data: bytes = metadata.bitswap(), *addresses: str) -> Result:
     return Result(context, data, Peer(provider, addresses or ("/ip4/192.0.2.1/tcp/4001",)))

@@ -45,16 +45,27 @@ def test_providers_are_read_as_they_were_written_contexts_of_any_bytes_included(
 
 def test_a_provider_of_whom_little_is_known_shows_its_links_as_null_and_nothing_else() -> None:
     assert json.loads(providers_json.encode_provider(Provider(A))) == {
-        "AddrInfo": {"ID": A, "Addrs": []}, "LastAdvertisement": None, "FrozenAt": None,
-    }  # fmt: skip
+        "AddrInfo": {"ID": A, "Addrs": []},
+        "LastAdvertisement": None,
+        "FrozenAt": None,
+    }
 
 
 def test_a_provider_is_shown_under_the_keys_of_the_wire() -> None:
     provider = Provider(
-        A, (HTTP,), Peer(B, (HTTP,)), AD, 1767322985.0, 3,
+        A,
+        (HTTP,),
+        Peer(B, (HTTP,)),
+        AD,
+        1767322985.0,
+        3,
         ExtendedProviders((ExtendedPeer(C, (HTTP,), BITSWAP),), {b"\xff": ContextSet((ExtendedPeer(B, ()),), True)}),
-        AD, 1767322986.5, True, "no route", 1767322985.0,
-    )  # fmt: skip
+        AD,
+        1767322986.5,
+        True,
+        "no route",
+        1767322985.0,
+    )
     assert json.loads(providers_json.encode_provider(provider)) == {
         "AddrInfo": {"ID": A, "Addrs": [HTTP]},
         "LastAdvertisement": {"/": str(AD)},

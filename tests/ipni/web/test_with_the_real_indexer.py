@@ -59,7 +59,7 @@ class Stage:
     async def until_indexed(self, ad: Cid) -> None:
         async with asyncio.timeout(WITHIN_S):
             while not json.loads((await self.get(f"/sync/status/ad/{ad}"))[1])["Indexed"]:
-                pass        # asking takes turns with what is waited for
+                pass  # asking takes turns with what is waited for
 
 
 async def providers_of(url: str) -> list[Provider]:
@@ -72,9 +72,12 @@ async def staged(folder: Path, **settings: bool) -> AsyncIterator[Stage]:
     store = await RocksStore.open(folder, is_double_hashed=True)
     sources = HttpSources(SyncSettings(allow_private=True))
     indexer = await IndexerService.open(
-        store, sources, settings=IndexerSettings(freeze_at_percent=100, **settings), usage=DiskUsage([folder]),
+        store,
+        sources,
+        settings=IndexerSettings(freeze_at_percent=100, **settings),
+        usage=DiskUsage([folder]),
         providers_of=providers_of,
-    )  # fmt: skip
+    )
     app = indexer_app(indexer, clock=SystemClock(), metrics=Metrics(), admin_token=TOKEN)
     try:
         async with (

@@ -22,7 +22,7 @@ KEEP_ALIVE_S = 60
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Lets the loop run, in which the server listens too; the caller's timeout ends what never comes."""
-    while not is_so():      # noqa: ASYNC110 - what is waited for is a figure, which wakes nobody
+    while not is_so():  # noqa: ASYNC110 - what is waited for is a figure, which wakes nobody
         await asyncio.sleep(0)
 
 
@@ -90,7 +90,7 @@ async def served(app: HotFind, *, in_connection: bool, keep_alive_s: int = KEEP_
             hear(data)
             made.heard_bytes += len(data)
 
-        protocol.data_received = data_received      # type: ignore[method-assign]
+        protocol.data_received = data_received  # type: ignore[method-assign]
         return protocol
 
     server = await asyncio.get_running_loop().create_server(connection, HOST, 0)

@@ -41,14 +41,20 @@ async def cluster() -> AsyncIterator[dict[str, Client]]:
     store = MemoryStore(Space("shards", is_auctioned=False), clock=clock, random=system_random())
     maps, shards = MemoryMaps(), MemoryShards()
     nodes, running, servers, clients = [], [], [], {}
-    ids = count(1)                      # shards of the same names lie on the same nodes each time
+    ids = count(1)  # shards of the same names lie on the same nodes each time
     for name in ("one", "two"):
         address = f"{HOST}:{free_port()}"
         limiter = MemoryLimiter(clock=clock)
         node = JobsNode(
-            store, shards, maps, limiter, node_id=name, address=address, settings=SETTINGS,
+            store,
+            shards,
+            maps,
+            limiter,
+            node_id=name,
+            address=address,
+            settings=SETTINGS,
             new_id=lambda: str(UUID(int=next(ids))),
-        )  # fmt: skip
+        )
         await node.start()
         nodes.append(node)
         running.append(asyncio.ensure_future(node.run()))

@@ -11,7 +11,7 @@ from argosy.jobs.silo import silo_pb2
 from tests.jobs.rpc.stage import ELSEWHERE, HERE, NOW, OTHER_NODE, Client, Stage, refused, told
 
 GROUP = "mail"
-ELSEWHERE_TENANT = "away-9"            # its hash begins with e
+ELSEWHERE_TENANT = "away-9"  # its hash begins with e
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -62,8 +62,14 @@ async def test_each_item_is_answered_in_its_place(tenanted: Stage) -> None:
         pb.NewJob(task_group=GROUP, tenant="customer-123", id="b"),
     )
     assert [result.id or result.error.code for result in results] == [
-        "a", "ALREADY_EXISTS", "INVALID_ARGUMENT", "INVALID_ARGUMENT", "INVALID_ARGUMENT", "NOT_FOUND", "b"
-    ]  # fmt: skip
+        "a",
+        "ALREADY_EXISTS",
+        "INVALID_ARGUMENT",
+        "INVALID_ARGUMENT",
+        "INVALID_ARGUMENT",
+        "NOT_FOUND",
+        "b",
+    ]
     assert (results[5].error.message, results[5].error.owner_address) == ("shard not found", OTHER_NODE[1])
 
 
@@ -76,9 +82,17 @@ async def test_a_job_has_all_that_was_asked_for(stage: Stage) -> None:
     await put(stage, pb.NewJob(task_group=GROUP, id="first"))
     retry = silo_pb2.RetryPolicy(retry_count=2, initial_interval_ms=5, max_interval_ms=10, backoff_factor=2)
     asked = pb.NewJob(
-        task_group=GROUP, id="second", payload=b"p", retry_policy=retry, metadata={"k": "v"}, unique_key="u",
-        unique_for_ms=1000, after=["first"], keep_ms=5, trace=TRACE,
-    )  # fmt: skip
+        task_group=GROUP,
+        id="second",
+        payload=b"p",
+        retry_policy=retry,
+        metadata={"k": "v"},
+        unique_key="u",
+        unique_for_ms=1000,
+        after=["first"],
+        keep_ms=5,
+        trace=TRACE,
+    )
     assert [result.id for result in await put(stage, asked)] == ["second"]
     [twin] = await put(stage, pb.NewJob(task_group=GROUP, unique_key="u", unique_for_ms=1000))
     assert twin.id == "second", "who has the unique key is told"

@@ -62,20 +62,41 @@ def test_the_service_has_its_methods() -> None:
     service = pb.DESCRIPTOR.services_by_name["Jobs"]
     assert service.full_name == "argosy.jobs.v1.Jobs"
     assert [method.name for method in service.methods] == [
-        "EnqueueBatch", "LeaseTasks", "ReportOutcomes", "Heartbeats", "GetJob", "FindJobs", "RequeueDead",
-        "PutSchedule", "ListSchedules", "DeleteSchedule",
-    ]  # fmt: skip
+        "EnqueueBatch",
+        "LeaseTasks",
+        "ReportOutcomes",
+        "Heartbeats",
+        "GetJob",
+        "FindJobs",
+        "RequeueDead",
+        "PutSchedule",
+        "ListSchedules",
+        "DeleteSchedule",
+    ]
 
 
 def test_a_job_survives_the_wire() -> None:
     job = NewJob(
-        "group", b"\x00\xff", "acme", "id", 99, 123, RetryPolicy(3, 10, 100, True, 1.5),
+        "group",
+        b"\x00\xff",
+        "acme",
+        "id",
+        99,
+        123,
+        RetryPolicy(3, 10, 100, True, 1.5),
         (
-            ConcurrencyLimit("k", 2), FloatingLimit("f", 3, 1000, {"a": "b"}),
-            RateLimit("n", "u", 10, 1000, 2, 1, 16, RateLimitRetry(1, 2, 3.0, 4)), RateLimit("n", "u", 1, 1),
+            ConcurrencyLimit("k", 2),
+            FloatingLimit("f", 3, 1000, {"a": "b"}),
+            RateLimit("n", "u", 10, 1000, 2, 1, 16, RateLimitRetry(1, 2, 3.0, 4)),
+            RateLimit("n", "u", 1, 1),
         ),
-        {"k": "v"}, "unique", 5, ("first", "second"), 6, "trace",
-    )  # fmt: skip
+        {"k": "v"},
+        "unique",
+        5,
+        ("first", "second"),
+        6,
+        "trace",
+    )
     sent = pb.NewJob.FromString(to_new_job(job).SerializeToString())
     assert from_new_job(sent, "acme") == job
     plain = from_new_job(pb.NewJob(task_group="g"), "acme", "of the call")

@@ -119,10 +119,20 @@ async def test_what_cannot_be_a_shard_is_refused(in_memory: ShardStore, shard: s
 @pytest.mark.parametrize(
     "url",
     [
-        "", "memory", "memory://name", "file://host/folder", "file:folder", "s3://", "gs://bucket", "redis://localhost",
-        "s3://id:secret@bucket/prefix", "s3://bucket/a?b=c", "s3://bucket/../up", "s3://bucket/a//b",
+        "",
+        "memory",
+        "memory://name",
+        "file://host/folder",
+        "file:folder",
+        "s3://",
+        "gs://bucket",
+        "redis://localhost",
+        "s3://id:secret@bucket/prefix",
+        "s3://bucket/a?b=c",
+        "s3://bucket/../up",
+        "s3://bucket/a//b",
     ],
-)  # fmt: skip
+)
 async def test_a_url_that_names_no_place_is_refused(url: str) -> None:
     with pytest.raises(Invalid) as refused:
         await ShardStore.open(url, ShardStoreSettings(s3_access_key_id="id", s3_secret_access_key="key"))

@@ -94,18 +94,22 @@ async def test_an_s3_that_honours_conditions_is_accepted_and_left_clean(s3_serve
 async def test_static_keys_with_a_session_token_are_enough(guarded: tuple[GuardedS3, S3Keys]) -> None:
     server, keys = guarded
     settings = ShardStoreSettings(
-        s3_endpoint=server.endpoint, s3_access_key_id=keys.access_key_id,
-        s3_secret_access_key=keys.secret_access_key, s3_session_token=keys.session_token,
-    )  # fmt: skip
+        s3_endpoint=server.endpoint,
+        s3_access_key_id=keys.access_key_id,
+        s3_secret_access_key=keys.secret_access_key,
+        s3_session_token=keys.session_token,
+    )
     await check_access(f"{server.url}/keys", settings, {})
 
 
 async def test_keys_of_the_environment_are_enough(guarded: tuple[GuardedS3, S3Keys]) -> None:
     server, keys = guarded
     environ = {
-        "AWS_ENDPOINT_URL": server.endpoint, "AWS_ACCESS_KEY_ID": keys.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": keys.secret_access_key, "AWS_SESSION_TOKEN": keys.session_token,
-    }  # fmt: skip
+        "AWS_ENDPOINT_URL": server.endpoint,
+        "AWS_ACCESS_KEY_ID": keys.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": keys.secret_access_key,
+        "AWS_SESSION_TOKEN": keys.session_token,
+    }
     await check_access(f"{server.url}/environment", ShardStoreSettings(), environ)
 
 
@@ -134,15 +138,18 @@ async def test_a_web_identity_is_shown_to_the_token_service(s3_server: S3, tmp_p
     """The client talks https only to the token service, so here its refusal of another scheme shows who was asked."""
     (tmp_path / "token").write_text("web-identity-token")
     environ = {
-        "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"), "AWS_ENDPOINT_URL_STS": NOWHERE,
-        "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/test-role", "AWS_ROLE_SESSION_NAME": "argosy",
-    }  # fmt: skip
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
+        "AWS_ENDPOINT_URL_STS": NOWHERE,
+        "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/test-role",
+        "AWS_ROLE_SESSION_NAME": "argosy",
+    }
     settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
     with pytest.raises(Unavailable, match="no credentials for s3://argosy-test: the token service answered nothing"):
         await ShardStore.open(s3_server.url, settings, environ=environ)
-    assert bucket_of(BUCKET, settings, environ).client_config().items() >= {
-        "aws_web_identity_token_file": str(tmp_path / "token"), "aws_role_session_name": "argosy"
-    }.items()  # fmt: skip
+    assert (
+        bucket_of(BUCKET, settings, environ).client_config().items()
+        >= {"aws_web_identity_token_file": str(tmp_path / "token"), "aws_role_session_name": "argosy"}.items()
+    )
 
 
 async def test_wrong_keys_are_refused_without_showing_them(guarded: tuple[GuardedS3, S3Keys]) -> None:
@@ -208,7 +215,7 @@ def test_half_a_pair_of_keys_is_refused() -> None:
 
 async def test_the_probe_can_be_left_out(careless: str) -> None:
     store = await ShardStore.open("s3://some-bucket", replace(with_keys(careless), s3_probe="never"))
-    with pytest.raises(Unavailable, match="a listing in bucket some-bucket with 501"):      # the first that is asked
+    with pytest.raises(Unavailable, match="a listing in bucket some-bucket with 501"):  # the first that is asked
         await store.shards()
     await store.close()
 
@@ -218,24 +225,34 @@ async def test_the_environment_changes_nothing_that_was_set(
 ) -> None:
     """obstore reads the process's variables by itself, SlateDB does not: both must end up at the same place."""
     for name, value in {
-        "AWS_ENDPOINT_URL_S3": NOWHERE, "AWS_ENDPOINT": NOWHERE, "AWS_SESSION_TOKEN": "stale", "AWS_BUCKET": "other",
-        "AWS_SKIP_SIGNATURE": "true", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true", "AWS_REGION": "eu-west-1",
-    }.items():  # fmt: skip
+        "AWS_ENDPOINT_URL_S3": NOWHERE,
+        "AWS_ENDPOINT": NOWHERE,
+        "AWS_SESSION_TOKEN": "stale",
+        "AWS_BUCKET": "other",
+        "AWS_SKIP_SIGNATURE": "true",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+        "AWS_REGION": "eu-west-1",
+    }.items():
         monkeypatch.setenv(name, value)
     await check_access(f"{s3_server.url}/set", s3_server.settings(), {})
     server, keys = guarded
     settings = ShardStoreSettings(
-        s3_endpoint=server.endpoint, s3_access_key_id=keys.access_key_id,
-        s3_secret_access_key=keys.secret_access_key, s3_session_token=keys.session_token, s3_region="us-east-1",
-    )  # fmt: skip
+        s3_endpoint=server.endpoint,
+        s3_access_key_id=keys.access_key_id,
+        s3_secret_access_key=keys.secret_access_key,
+        s3_session_token=keys.session_token,
+        s3_region="us-east-1",
+    )
     await check_access(f"{server.url}/set", settings, {})
 
 
 def test_settings_outrank_the_customary_variables() -> None:
     environ = {
-        "AWS_ACCESS_KEY_ID": "env-id", "AWS_SECRET_ACCESS_KEY": "env-secret", "AWS_REGION": "eu-west-1",
+        "AWS_ACCESS_KEY_ID": "env-id",
+        "AWS_SECRET_ACCESS_KEY": "env-secret",
+        "AWS_REGION": "eu-west-1",
         "AWS_ENDPOINT": "http://localhost:9000/",
-    }  # fmt: skip
+    }
     from_environ = bucket_of("bucket", ShardStoreSettings(), environ)
     assert from_environ == Bucket("bucket", "eu-west-1", "http://localhost:9000", S3Keys("env-id", "env-secret"))
     settings = replace(with_keys("https://s3.example"), s3_region="here")
@@ -252,7 +269,7 @@ def test_what_cannot_be_a_bucket_is_refused(name: str) -> None:
 
 async def test_a_listing_of_several_pages_is_whole(s3_server: S3) -> None:
     bucket = bucket_of(BUCKET, s3_server.settings(), {})
-    names = [f"shard-{number:04d}" for number in range(1_005)]      # a page has a thousand
+    names = [f"shard-{number:04d}" for number in range(1_005)]  # a page has a thousand
     for name in names:
         await bucket.create(f"many/{name}/manifest/1", b"1")
     await bucket.create("many/shards-00000001.json", b"{}")

@@ -164,6 +164,6 @@ async def test_storage_that_stands_still_is_given_up_in_time(s3_server: S3) -> N
     assert isinstance(unopened, Unavailable)
     assert "has not answered for 3.1 s" in str(unopened)
     with pytest.raises(Unavailable, match="has not answered"):
-        await rows.get(b"a")        # nobody knows what became of the write, so the shard is over
+        await rows.get(b"a")  # nobody knows what became of the write, so the shard is over
     await rows.close()
     await store.close()

@@ -100,8 +100,11 @@ def test_tables_are_synced_before_the_manifest_that_names_them(tmp_path: Path, s
     (tmp_path / "compacted" / "table.sst").write_bytes(b"table")
     sync.sync_others()
     assert [name.removeprefix(f"{tmp_path}/") for name in synced] == [
-        "compacted/table.sst", "compacted", "manifest/2.manifest", "manifest",
-    ]  # fmt: skip
+        "compacted/table.sst",
+        "compacted",
+        "manifest/2.manifest",
+        "manifest",
+    ]
     sync.sync_others()
     assert len(synced) == 4, "nothing new, nothing to do"
 
@@ -143,7 +146,7 @@ async def test_a_disk_that_fails_to_sync_ends_the_shard(tmp_path: Path, monkeypa
             await rows.write(Batch().put(b"a", b"1"))
     for call in (rows.write(Batch().put(b"b", b"1")), rows.get(b"a")):
         with pytest.raises(Unavailable, match="Input/output error"):
-            await call          # a second fsync would succeed and prove nothing
+            await call  # a second fsync would succeed and prove nothing
     await rows.close()
     await store.close()
 

@@ -18,7 +18,7 @@ class Run:
 
 @dataclass
 class Auditor:
-    acknowledged: dict[str, str] = field(default_factory=dict)          # job -> tenant
+    acknowledged: dict[str, str] = field(default_factory=dict)  # job -> tenant
     runs: list[Run] = field(default_factory=list)
 
     def twice_at_once(self) -> list[tuple[Run, Run]]:
@@ -41,7 +41,7 @@ class Auditor:
         most = {}
         for limit, changes in steps.items():
             running = high = 0
-            for _, change in sorted(changes):       # at one instant those who end come first
+            for _, change in sorted(changes):  # at one instant those who end come first
                 running += change
                 high = max(high, running)
             most[limit] = high

@@ -30,8 +30,11 @@ async def test_all_shards_are_served_by_the_nodes_that_the_ring_names(world: Wor
     assert [member.node for member in places.members] == ["a", "b", "c"]
     assert (places.node, places.address) == ("a", "a")
     assert [place.range_start for place in places.shards] == [
-        "", "4000000000000000", "8000000000000000", "c000000000000000",
-    ]  # fmt: skip
+        "",
+        "4000000000000000",
+        "8000000000000000",
+        "c000000000000000",
+    ]
 
 
 @in_virtual_time()
@@ -148,7 +151,7 @@ async def test_a_shard_whose_storage_was_taken_over_is_dropped_and_opened_anew(w
     await fleet(world, "a")
     node = world.nodes["a"].node
     shard_id = node.shard_of("t")
-    await world.shards.shard(shard_id)          # somebody else makes itself the writer
+    await world.shards.shard(shard_id)  # somebody else makes itself the writer
     with pytest.raises((NotOwner, Unavailable)):
         await node.shard(shard_id).enqueue([NewJob("g", tenant="t", id="x")])
     assert shard_id not in dict(node.local())
@@ -307,7 +310,7 @@ async def test_a_shard_that_was_lost_while_it_was_being_opened_is_closed_again(w
     assert await node.force_release(place.id)
     await world.until(lambda: not node.ownership.held(), "it was let go")
     await world.clock.sleep(5.0)
-    assert store.asked == 1             # the next opening waits for the first, which it would else be fenced by
+    assert store.asked == 1  # the next opening waits for the first, which it would else be fenced by
     store.may_go.set()
     await world.until(world.all_served, "it is opened anew, and served")
     with pytest.raises(Unavailable):

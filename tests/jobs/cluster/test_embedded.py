@@ -95,7 +95,7 @@ async def test_an_operator_sees_and_merges_tables() -> None:
     rows = await store.shard("s")
     await store.compact("s")
     while (await store.storage("s")).l0_ssts:  # noqa: ASYNC110
-        await asyncio.sleep(LOOK_S)         # SlateDB looks for such requests every few seconds
+        await asyncio.sleep(LOOK_S)  # SlateDB looks for such requests every few seconds
     assert [run.ssts for run in (await store.storage("s")).runs] == [1]
     with pytest.raises(Conflict, match="nothing to merge"):
         await store.compact("s")

@@ -13,7 +13,7 @@ from argosy.jobs.cluster.ranges import HashRange
 from argosy.jobs.ledger.service import GroupLedger
 from argosy.jobs.model import RunAttempt, TaskLease
 
-LOW = HashRange("", "8000000000000000")         # has "-" and "tenant-0"
+LOW = HashRange("", "8000000000000000")  # has "-" and "tenant-0"
 MINE, OTHERS = "tenant-0", "acme"
 
 

@@ -13,10 +13,13 @@ tenants = st.text(min_size=1, max_size=64)
 @pytest.mark.parametrize(
     ("tenant", "expected"),
     [
-        ("-", "7a162ebe4ce6fc55"), ("test-tenant", "7bda10a719882c53"), ("tenant-0", "49f34396dbc21c44"),
-        ("customer-123", "0bb632d435317a69"), ("", "ef46db3751d8e999"),
+        ("-", "7a162ebe4ce6fc55"),
+        ("test-tenant", "7bda10a719882c53"),
+        ("tenant-0", "49f34396dbc21c44"),
+        ("customer-123", "0bb632d435317a69"),
+        ("", "ef46db3751d8e999"),
     ],
-)  # fmt: skip
+)
 def test_a_tenants_hash_is_what_other_clients_compute(tenant: str, expected: str) -> None:
     assert hash_of(tenant) == expected
 
@@ -48,11 +51,15 @@ def test_splitting_leaves_every_tenant_in_exactly_one_part(tenant: str, others: 
 @pytest.mark.parametrize(
     ("within", "point"),
     [
-        (HashRange(), "0000000000000000"), (HashRange("4000000000000000", ""), "4000000000000000"),
-        (HashRange("4000000000000000", "8000000000000000"), "8000000000000000"), (HashRange(), "8"),
-        (HashRange(), "800000000000000G"), (HashRange(), "8000000000000000\n"), (HashRange(), "ABCDEF0123456789"),
+        (HashRange(), "0000000000000000"),
+        (HashRange("4000000000000000", ""), "4000000000000000"),
+        (HashRange("4000000000000000", "8000000000000000"), "8000000000000000"),
+        (HashRange(), "8"),
+        (HashRange(), "800000000000000G"),
+        (HashRange(), "8000000000000000\n"),
+        (HashRange(), "ABCDEF0123456789"),
     ],
-)  # fmt: skip
+)
 def test_a_point_that_leaves_one_part_empty_or_is_no_hash_is_refused(within: HashRange, point: str) -> None:
     with pytest.raises(Invalid):
         within.split(point)

@@ -21,8 +21,10 @@ def test_children_stand_where_their_parent_stood() -> None:
     split = new_map().after_split("shard-1", "4000000000000000", "left", "right", 2000)
     assert split.version == 2
     assert [(spec.id, spec.range.start, spec.parent) for spec in split.shards] == [
-        ("left", "", "shard-1"), ("right", "4000000000000000", "shard-1"), ("shard-2", "8000000000000000", ""),
-    ]  # fmt: skip
+        ("left", "", "shard-1"),
+        ("right", "4000000000000000", "shard-1"),
+        ("shard-2", "8000000000000000", ""),
+    ]
     assert split.by_id("left").created_at == 2000
     with pytest.raises(NotFound):
         split.by_id("shard-1")

@@ -20,7 +20,7 @@ from argosy.ownership.ring import Ring
 from tests.jobs.cluster.world import World, in_virtual_time
 
 TENANTS = [f"t{number}" for number in range(30)]
-AT_ONCE = {"within_s": 5.0, "look_s": 0.0002}       # looks more often than any step of a split takes
+AT_ONCE = {"within_s": 5.0, "look_s": 0.0002}  # looks more often than any step of a split takes
 
 
 async def loaded_fleet(world: World, *names: str) -> tuple[JobsNode, str]:
@@ -62,8 +62,9 @@ async def test_each_tenants_jobs_are_in_the_child_that_has_its_hash(world: World
     await check_everything_is_there_once(world)
     places = node.topology().shards
     assert [(place.id, place.range_start, place.range_end) for place in places] == [
-        (begun.left, "", "8000000000000000"), (begun.right, "8000000000000000", ""),
-    ]  # fmt: skip
+        (begun.left, "", "8000000000000000"),
+        (begun.right, "8000000000000000", ""),
+    ]
     with pytest.raises(NotOwner):
         node.shard(shard_id)
 
@@ -144,7 +145,7 @@ async def check_it_is_split_anew(world: World, shard_id: str, told: SplitStatus)
     await check_everything_is_there_once(world)
     places = world.newest().topology().shards
     assert [place.range_start for place in places] == ["", told.point]
-    assert not {told.left, told.right} & {place.id for place in places}     # a try of its own, with ids of its own
+    assert not {told.left, told.right} & {place.id for place in places}  # a try of its own, with ids of its own
 
 
 @pytest.mark.parametrize("phase", ["SplitPausing", "SplitCloning"])
@@ -222,7 +223,7 @@ async def test_a_split_that_always_fails_is_given_up_and_the_shard_goes_on(world
     await check_everything_is_there_once(world)
     assert ids_of(node) == [shard_id]
     assert sorted(refusing.disks) == [shard_id]
-    assert (await node.split(shard_id, "")).phase == "SplitRequested"       # one may ask again
+    assert (await node.split(shard_id, "")).phase == "SplitRequested"  # one may ask again
 
 
 @in_virtual_time(shards=1)
@@ -317,7 +318,7 @@ def test_a_splitter_that_wakes_up_late_cannot_commit_over_jobs_taken_in_meanwhil
         await world.until(lambda: split.left not in world.shards.disks, "its copies are gone")
         for tenant in TENANTS:
             assert (await world.view(f"late {tenant}")).state.status is JobStatus.SCHEDULED
-        await check_it_is_split_anew(world, shard_id, split)        # by the other one
+        await check_it_is_split_anew(world, shard_id, split)  # by the other one
 
     story()
     assert place

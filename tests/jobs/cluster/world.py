@@ -29,8 +29,8 @@ from tests.jobs.cluster.auditor import Auditor
 
 T = TypeVar("T")
 
-CALL_S_MAX = 5.0            # a client gives up on an answer
-PATIENCE_S = 600.0          # of virtual time
+CALL_S_MAX = 5.0  # a client gives up on an answer
+PATIENCE_S = 600.0  # of virtual time
 
 
 class Link:
@@ -96,12 +96,18 @@ class World:
             process, link = Process(name, self.loop), Link(self.store)
             skew_s = self.random.uniform(-0.3, 0.3)
             node = JobsNode(
-                link, self.shards, self.maps, self.limiter,
-                node_id=name, address=name, settings=self.settings,
+                link,
+                self.shards,
+                self.maps,
+                self.limiter,
+                node_id=name,
+                address=name,
+                settings=self.settings,
                 clock=SimClock(self.loop.time, drift=self.random.uniform(-0.002, 0.002), wall_offset_s=skew_s),
-                random=seeded_random(f"{name} {next(self._starts)}"), new_id=self._new_id,
+                random=seeded_random(f"{name} {next(self._starts)}"),
+                new_id=self._new_id,
                 metrics=self.metrics.setdefault(name, Metrics()),
-            )  # fmt: skip
+            )
             await process.spawn(node.start())
             self.nodes[name] = SimNode(node, process, link, process.spawn(node.run()))
 
@@ -195,7 +201,7 @@ class World:
         async def put(shard: ShardCalls) -> None:
             (answer,) = await shard.enqueue([job])
             if isinstance(answer, ArgosyError) and not isinstance(answer, Conflict):
-                raise answer            # a Conflict is our own earlier try, whose answer was lost
+                raise answer  # a Conflict is our own earlier try, whose answer was lost
 
         await self.at_shard_of(job.tenant, put)
         self.auditor.acknowledged[job.id] = job.tenant

@@ -26,7 +26,7 @@ async def test_a_merged_scan_is_the_scan_of_the_changed_rows(
 ) -> None:
     pairs, changes = sorted(stored.items(), reverse=reverse), sorted(changed.items(), reverse=reverse)
     if limit is not None:
-        pairs = pairs[: limit + deletions(changes)]     # what the store is asked for
+        pairs = pairs[: limit + deletions(changes)]  # what the store is asked for
     got = [pair async for pair in merged(given_pairs(pairs), changes, limit=limit, reverse=reverse)]
     whole = {key: value for key, value in {**stored, **changed}.items() if value is not None}
     assert got == sorted(whole.items(), reverse=reverse)[:limit]

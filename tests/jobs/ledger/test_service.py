@@ -35,7 +35,7 @@ class GatedKV:
         durable = await self.inner.write_pipelined(changes)
         self.groups.append(dict(changes))
         self.written.set()
-        await asyncio.sleep(0)          # its gate is there when this returns
+        await asyncio.sleep(0)  # its gate is there when this returns
         return durable
 
     async def get(self, key: bytes) -> bytes | None:

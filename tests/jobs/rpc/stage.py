@@ -36,9 +36,9 @@ from argosy.throttle.limits.backends.memory import MemoryLimiter
 HOST = "127.0.0.1"
 PATIENCE_S = 20.0
 NOW = 1_700_000_000_000
-HERE = str(UUID(int=1))                 # has the lower half of the hashes: `-`, `tenant-0`, `customer-123`
-ALSO_HERE = str(UUID(int=2))            # has hashes from 8… to c…
-ELSEWHERE = str(UUID(int=3))            # has the rest, on another node
+HERE = str(UUID(int=1))  # has the lower half of the hashes: `-`, `tenant-0`, `customer-123`
+ALSO_HERE = str(UUID(int=2))  # has hashes from 8… to c…
+ELSEWHERE = str(UUID(int=3))  # has the rest, on another node
 NOWHERE = str(UUID(int=4))
 OTHER_NODE = ("node-2", "127.0.0.1:9")
 
@@ -58,8 +58,8 @@ class Node:
     def __init__(self) -> None:
         self.now = NOW
         self.address = ""
-        self.failures: dict[str, ArgosyError] = {}          # what asking for a shard raises
-        self.asked: list[tuple[str, str]] = []              # operations and their shards
+        self.failures: dict[str, ArgosyError] = {}  # what asking for a shard raises
+        self.asked: list[tuple[str, str]] = []  # operations and their shards
         self.split_of = SplitStatus()
         self._ids = count(1)
         self._ledgers: dict[str, GroupLedger] = {}

@@ -103,7 +103,7 @@ async def reflected(client: Client, version: str, request: Any) -> Any:
 
 async def test_fields_of_a_later_protocol_are_left_aside(stage: Stage) -> None:
     message = pb.EnqueueRequest(shard=HERE, task_group="g", id="job").SerializeToString()
-    later = bytes([0x82, 0x7D, 3]) + b"new" + bytes([0x88, 0x7D, 1])        # numbers 2000 and 2001
+    later = bytes([0x82, 0x7D, 3]) + b"new" + bytes([0x88, 0x7D, 1])  # numbers 2000 and 2001
     assert (await stage.client("Enqueue", message + later)).id == "job"
 
 

@@ -45,7 +45,7 @@ def test_jobs_are_steered_and_errors_rise_in_the_callers_thread(tmp_path: Path) 
 
 def test_a_client_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    before = set(threading.enumerate())         # some may be of earlier tests, and on their way out
+    before = set(threading.enumerate())  # some may be of earlier tests, and on their way out
     with pytest.raises(Invalid):
         BlockingClient.embedded(tmp_path / "file")
     assert set(threading.enumerate()) - before == set()

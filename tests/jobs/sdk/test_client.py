@@ -147,8 +147,9 @@ async def test_a_job_that_is_refused_is_named(client: JobsClient) -> None:
         await client.delete("j")
     told = await client.requeue(["j", "never"])
     assert {id: str(error) for id, error in told.items()} == {
-        "j": "job j is no dead letter: it is scheduled", "never": "never: job not found",
-    }  # fmt: skip
+        "j": "job j is no dead letter: it is scheduled",
+        "never": "never: job not found",
+    }
 
 
 async def test_dead_letters_are_requeued(stage: Stage, client: JobsClient) -> None:
@@ -181,7 +182,7 @@ async def test_a_shard_that_moved_is_followed_by_its_hint() -> None:
         assert isinstance(batch, JobHandle)
         assert (await handle.info()).id == "moved"
         assert {view.job.id for view in await new.node.shards[HERE].find("-")} == {"moved", "too"}
-        assert calls_of(new, "EnqueueBatch") == 2           # the second went there at once
+        assert calls_of(new, "EnqueueBatch") == 2  # the second went there at once
 
 
 async def test_a_shard_without_a_hint_is_looked_for_in_the_map(stage: Stage) -> None:

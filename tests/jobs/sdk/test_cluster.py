@@ -11,7 +11,7 @@ from tests.journeys.jobs_node import Node
 from tests.servers.etcd import Etcd
 
 JOBS = 120
-SHARDS = "16"           # their ids are random: of fewer, one of two nodes may get none
+SHARDS = "16"  # their ids are random: of fewer, one of two nodes may get none
 TENANTS = [f"tenant-{number}" for number in range(10)]
 LOOK_S = 0.05
 PATIENCE_S = 60.0
@@ -21,10 +21,17 @@ PATIENCE_S = 60.0
 def nodes(tmp_path: Path) -> Iterator[list[Node]]:
     with Etcd() as etcd:
         settings = {
-            "ownership_store": etcd.url, "jobs_url": (tmp_path / "jobs").as_uri(), "jobs_shards": SHARDS,
-            "jobs_with_tenants": "true", "jobs_grpc_port": "0", "jobs_ttl_s": "2", "jobs_renew_s": "0.5",
-            "jobs_lease_ms": "3000", "node_port": "0", "log_format": "json",
-        }  # fmt: skip
+            "ownership_store": etcd.url,
+            "jobs_url": (tmp_path / "jobs").as_uri(),
+            "jobs_shards": SHARDS,
+            "jobs_with_tenants": "true",
+            "jobs_grpc_port": "0",
+            "jobs_ttl_s": "2",
+            "jobs_renew_s": "0.5",
+            "jobs_lease_ms": "3000",
+            "node_port": "0",
+            "log_format": "json",
+        }
         made = [Node(name, tmp_path, settings) for name in ("a", "b")]
         try:
             yield made

@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_named_with_what_is_allowed(options: dict[str, Any]
 
 def test_what_is_said_of_a_large_thing_is_short() -> None:
     with pytest.raises(Invalid) as raised:
-        check(NewJob("mail", payload="x" * 1_000_000))          # type: ignore[arg-type]
+        check(NewJob("mail", payload="x" * 1_000_000))  # type: ignore[arg-type]
     assert len(str(raised.value)) < 200
 
 
@@ -130,7 +130,7 @@ def test_a_delay_ends_later_by_so_much() -> None:
 async def test_a_client_refuses_before_it_asks(client: JobsClient) -> None:
     for options in ({"priority": -1}, {"delay_s": float("nan")}, {"start_at_ms": 1 << 70}, {"metadata": {"a": 1}}):
         with pytest.raises(Invalid, match=str(next(iter(options)))):
-            await client.enqueue("mail", **options)             # type: ignore[arg-type]
+            await client.enqueue("mail", **options)  # type: ignore[arg-type]
     with pytest.raises(Invalid, match="priority"):
         await client.put_schedule("nightly", "0 3 * * *", "mail", priority=-1)
     with pytest.raises(Invalid, match="limit must lie between 1 and 1000; got 0"):

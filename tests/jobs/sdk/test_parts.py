@@ -78,8 +78,8 @@ def two_shards() -> ShardMap:
 
 def test_a_tenant_lies_where_its_hash_does() -> None:
     shards = two_shards()
-    assert shards.place("-").id == "left"                   # 7a16…
-    assert shards.place("").id == "right"                   # ef46…
+    assert shards.place("-").id == "left"  # 7a16…
+    assert shards.place("").id == "right"  # ef46…
     assert shards.addresses() == ["a:1", "b:1"]
 
 
@@ -129,7 +129,7 @@ async def test_a_slot_that_was_handed_to_one_who_went_is_not_lost() -> None:
     gone, next_one = asyncio.ensure_future(slots.take(1)), asyncio.ensure_future(slots.take(1))
     await asyncio.sleep(0)
     slots.give(1)
-    gone.cancel()                       # in the moment between being handed it and running
+    gone.cancel()  # in the moment between being handed it and running
     assert await next_one == 1
 
 

@@ -164,7 +164,7 @@ async def test_no_more_tasks_are_taken_than_may_run_and_all_are_done(client: Job
 
     async with running(worker):
         handles = await client.enqueue_many([new_job(GROUP, at) for at in range(50)])
-        results = [await handle.result(PATIENCE_S) for handle in handles]      # type: ignore[union-attr]
+        results = [await handle.result(PATIENCE_S) for handle in handles]  # type: ignore[union-attr]
     assert results == list(range(50))
     assert 1 <= most <= 3
 
@@ -262,7 +262,7 @@ async def test_a_lost_lease_ends_the_handler_and_nothing_is_reported(stage: Stag
         shard.heartbeat = no_lease  # type: ignore[method-assign, assignment]
         await ended.wait()
         await until(lambda: not worker.tasks)
-        assert (await handle.info()).status == JobStatus.RUNNING        # as far as the broker knows
+        assert (await handle.info()).status == JobStatus.RUNNING  # as far as the broker knows
 
 
 async def test_an_outcome_is_told_again_while_the_shard_is_away(stage: Stage, client: JobsClient) -> None:
@@ -294,7 +294,7 @@ async def test_a_task_whose_shard_moved_is_reported_to_its_new_node() -> None:
         async with running(worker):
             handle = await client.enqueue(GROUP)
             assert await handle.result(PATIENCE_S) == "there"
-        new.node.shards = {}                # they are closed by the other
+        new.node.shards = {}  # they are closed by the other
 
 
 async def test_stopping_lets_what_runs_end(client: JobsClient) -> None:
@@ -333,13 +333,13 @@ async def test_what_does_not_end_in_time_is_given_back(client: JobsClient, is_as
 
     worker.handler(GROUP)(endless if is_async else stuck)
     task = asyncio.ensure_future(worker.run())
-    handle = await client.enqueue(GROUP)                    # it has no retry, and needs none
+    handle = await client.enqueue(GROUP)  # it has no retry, and needs none
     await until(started.is_set)
     worker.stop()
     await task
     never.set()
     info = await handle.info(with_attempts=True)
-    assert info.status == JobStatus.SCHEDULED               # for another worker, without waiting for the lease to end
+    assert info.status == JobStatus.SCHEDULED  # for another worker, without waiting for the lease to end
     assert [attempt.error_code for attempt in info.attempts] == ["WORKER_STOPPED"]
 
 
@@ -383,7 +383,7 @@ async def test_a_floating_limit_is_refreshed_by_the_workers_refresher(stage: Sta
         await client.enqueue(GROUP, limits=(limit,))
         await until(lambda: worker.tasks == 1)
         stage.node.now += 2_000
-        await client.enqueue(GROUP, limits=(limit,))        # waits, which is what makes a refresh worth while
+        await client.enqueue(GROUP, limits=(limit,))  # waits, which is what makes a refresh worth while
         await until(lambda: worker.tasks == 2)
         may_end.set()
     assert asked[0] == ("api", 1, {"account": "7"})

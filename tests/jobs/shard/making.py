@@ -66,7 +66,7 @@ class Ledger:
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         found = [self.seen.get(key) for key in keys]
-        await asyncio.sleep(0)          # as any store would, it lets others in, and what was read may be old
+        await asyncio.sleep(0)  # as any store would, it lets others in, and what was read may be old
         return found
 
     async def scan(
@@ -119,9 +119,13 @@ class World:
 
     def _made(self, kind: type[Shard]) -> Shard:
         return kind(
-            self.ledger, now_ms=lambda: self.now, new_id=lambda: f"id-{next(self._ids):06}", random=seeded_random(7),
-            limiter=self.limiter, options=self.options,
-        )  # fmt: skip
+            self.ledger,
+            now_ms=lambda: self.now,
+            new_id=lambda: f"id-{next(self._ids):06}",
+            random=seeded_random(7),
+            limiter=self.limiter,
+            options=self.options,
+        )
 
     async def reopen(self) -> Shard:
         """As after a crash: what was not durable is gone."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from argosy.jobs.model import LEASE_MS, ConcurrencyLimit, JobStatus, Limit, NewJob, RateLimit
 
 READY, TICKET, PARKED, CHECK, RUNNING, DONE = "ready", "ticket", "parked", "check", "running", "done"
-RETRY_MS = 200                          # after every failure: initial 100, factor 2, at most 200
+RETRY_MS = 200  # after every failure: initial 100, factor 2, at most 200
 
 
 @dataclass

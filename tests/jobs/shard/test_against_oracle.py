@@ -40,8 +40,13 @@ GIVE_UP = 2
 RETRY = RetryPolicy(retry_count=2, initial_interval_ms=100, max_interval_ms=200)
 RATE = RateLimit("r", "k", 1, 1_000, retry=RateLimitRetry(1_000, 1_000, 1.0, GIVE_UP))
 CHAINS: list[tuple[Limit, ...]] = [
-    (), (), (ConcurrencyLimit("one", 1),), (ConcurrencyLimit("two", 2),), (RATE,), (ConcurrencyLimit("one", 1), RATE),
-]  # fmt: skip
+    (),
+    (),
+    (ConcurrencyLimit("one", 1),),
+    (ConcurrencyLimit("two", 2),),
+    (RATE,),
+    (ConcurrencyLimit("one", 1), RATE),
+]
 TENANTS = ["a", "b"]
 SETTINGS = ShardStoreSettings(cache_bytes=0)
 
@@ -86,9 +91,12 @@ class ShardMachine(RuleBasedStateMachine):
     # -- rules --------------------------------------------------------------------------------------------------------
 
     @rule(
-        tenant=st.sampled_from(TENANTS), priority=st.integers(0, 2), later=st.sampled_from([0, 0, 0, 100, 5_000]),
-        limits=st.sampled_from(CHAINS), retry=st.sampled_from([None, RETRY]),
-    )  # fmt: skip
+        tenant=st.sampled_from(TENANTS),
+        priority=st.integers(0, 2),
+        later=st.sampled_from([0, 0, 0, 100, 5_000]),
+        limits=st.sampled_from(CHAINS),
+        retry=st.sampled_from([None, RETRY]),
+    )
     def enqueue(
         self, tenant: str, priority: int, later: int, limits: tuple[Limit, ...], retry: RetryPolicy | None
     ) -> None:
@@ -96,9 +104,13 @@ class ShardMachine(RuleBasedStateMachine):
         self.numbers += 1
         start = self.world.now + later if later else 0
         new = new_job(
-            id=f"j{self.numbers * 7919 % 100:02}-{self.numbers}", tenant=tenant, priority=priority, start_at_ms=start,
-            limits=limits, retry=retry,
-        )  # fmt: skip
+            id=f"j{self.numbers * 7919 % 100:02}-{self.numbers}",
+            tenant=tenant,
+            priority=priority,
+            start_at_ms=start,
+            limits=limits,
+            retry=retry,
+        )
         assert self.run(self.world.shard.enqueue([new])) == [new.id]
         self.oracle.enqueue(new, new.id, self.world.now)
 
@@ -224,7 +236,7 @@ class ShardMachine(RuleBasedStateMachine):
             }
             for key, most in (("one", 1), ("two", 2)):
                 holders = self.world.shard.core.memory.slots.count((tenant, key))
-                assert holders == self.oracle.holders(tenant, key) <= most      # JOB-3
+                assert holders == self.oracle.holders(tenant, key) <= most  # JOB-3
 
 
 TestShardAgainstOracle = ShardMachine.TestCase

@@ -71,8 +71,11 @@ def test_a_time_the_clocks_show_twice_counts_once() -> None:
 
 def test_a_schedule_for_every_hour_neither_pauses_nor_catches_up_when_clocks_are_moved() -> None:
     assert rounds("30 * * * *", "2024-10-27T01:00:00", 4, BERLIN) == [
-        "10-26 23:30", "10-27 00:30", "10-27 01:30", "10-27 02:30",
-    ]  # fmt: skip
+        "10-26 23:30",
+        "10-27 00:30",
+        "10-27 01:30",
+        "10-27 02:30",
+    ]
     assert rounds("*/30 * * * *", "2024-03-31T01:10:00", 3, BERLIN) == ["03-31 00:30", "03-31 01:00", "03-31 01:30"]
 
 
@@ -129,8 +132,12 @@ def fields(least: int, most: int) -> st.SearchStrategy[tuple[str, frozenset[int]
 
 @given(
     at=st.integers(ms("2023-01-01T00:00:00"), ms("2030-01-01T00:00:00")),
-    minute=fields(0, 59), hour=fields(0, 23), day=fields(1, 31), month=fields(1, 12), weekday=fields(0, 7),
-)  # fmt: skip
+    minute=fields(0, 59),
+    hour=fields(0, 23),
+    day=fields(1, 31),
+    month=fields(1, 12),
+    weekday=fields(0, 7),
+)
 def test_the_next_round_is_the_first_minute_that_matches(
     at: int,
     minute: tuple[str, frozenset[int]],

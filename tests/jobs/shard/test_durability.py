@@ -117,7 +117,7 @@ async def test_two_who_lease_at_once_never_get_the_same_task(world: World) -> No
         await world.put()
     answers = await asyncio.gather(*(world.lease(7, worker=f"w{n}") for n in range(10)))
     ids = [each.task.id for answer in answers for each in answer]
-    assert len(ids) == len(set(ids)) == 50      # JOB-2
+    assert len(ids) == len(set(ids)) == 50  # JOB-2
 
 
 ONE = ConcurrencyLimit("one", 1)
@@ -152,9 +152,9 @@ async def _check_crashes(data: st.DataObject) -> None:
         await world.reopen()
         assert await audit(world.shard) == []
         there = {view.job.id: view.state.status for view in await world.shard.find(T, limit=1_000)}
-        assert acknowledged <= there.keys()                             # JOB-1
+        assert acknowledged <= there.keys()  # JOB-1
         assert {job: there[job] for job in finished} == finished
-        assert world.shard.core.memory.slots.count((T, "one")) <= 1     # JOB-3
+        assert world.shard.core.memory.slots.count((T, "one")) <= 1  # JOB-3
 
 
 async def _some_call(

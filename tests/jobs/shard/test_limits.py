@@ -213,7 +213,7 @@ async def test_a_slot_held_on_the_way_is_free_when_the_job_gives_up(world: World
 async def test_a_job_cancelled_while_the_limiter_is_asked_stays_cancelled(world: World) -> None:
     job = await world.put(limits=(rate(),))
     checking = asyncio.ensure_future(world.shard.check_rates())
-    await asyncio.sleep(0)              # as far as the limiter's first wait
+    await asyncio.sleep(0)  # as far as the limiter's first wait
     await world.shard.cancel(T, job)
     assert await checking == 1
     assert await world.lease() == []

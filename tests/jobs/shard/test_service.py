@@ -11,7 +11,7 @@ from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Sche
 from argosy.jobs.shard import ShardOptions, ShardService, service
 from tests.jobs.shard.making import Ledger, Limiter, T, new_job
 
-WAIT_S = 20.0                           # far longer than anything here takes
+WAIT_S = 20.0  # far longer than anything here takes
 
 
 class Live:
@@ -23,9 +23,13 @@ class Live:
         self.limiter = Limiter()
         self.numbers = 0
         self.shard = ShardService(
-            self.ledger, now_ms=self.now_ms, new_id=self.new_id, random=seeded_random(1), limiter=self.limiter,
+            self.ledger,
+            now_ms=self.now_ms,
+            new_id=self.new_id,
+            random=seeded_random(1),
+            limiter=self.limiter,
             options=ShardOptions(lease_ms=50),
-        )  # fmt: skip
+        )
 
     def now_ms(self) -> int:
         return int(self.clock.wall() * 1000)
@@ -126,9 +130,12 @@ async def test_schedules_are_read_when_the_shard_is_opened(live: Live) -> None:
     again = Live()
     again.ledger = Ledger(live.ledger.kept)
     again.shard = ShardService(
-        again.ledger, now_ms=lambda: live.now_ms() + 120_000, new_id=again.new_id, random=seeded_random(1),
+        again.ledger,
+        now_ms=lambda: live.now_ms() + 120_000,
+        new_id=again.new_id,
+        random=seeded_random(1),
         limiter=again.limiter,
-    )  # fmt: skip
+    )
     await again.shard.start()
     (leased,), _ = await again.shard.lease("g", "w", 1, wait_s=WAIT_S)
     assert leased.job.schedule == "s"

@@ -269,7 +269,7 @@ async def test_only_a_final_job_is_deleted_and_deleting_again_is_fine(world: Wor
     await world.shard.delete(T, job)
     assert await world.shard.find(T) == []
     assert await world.shard.find(T, metadata=("k", "v")) == []
-    assert len(world.ledger.seen) <= 1          # nothing but a barrier
+    assert len(world.ledger.seen) <= 1  # nothing but a barrier
 
 
 async def test_a_given_id_is_taken_once(world: World) -> None:
@@ -319,7 +319,7 @@ async def test_more_than_fits_into_one_step_is_enqueued_in_several(world: World)
     answers = await world.shard.enqueue([new_job(id=f"{n}", payload=b"x" * (7 << 20)) for n in range(6)])
     assert answers == [f"{n}" for n in range(6)]
     leased = await world.lease(6)
-    assert 0 < sum(len(each.job.payload) for each in leased) < 6 * (7 << 20)      # an answer has a bound, too
+    assert 0 < sum(len(each.job.payload) for each in leased) < 6 * (7 << 20)  # an answer has a bound, too
     assert len(leased) + len(await world.lease(6)) == 6
 
 

@@ -47,10 +47,12 @@ async def test_a_job_goes_from_enqueue_to_its_result(stage: Stage) -> None:
     client = stage.client
     limits = [
         pb.Limit(concurrency=pb.ConcurrencyLimit(key="k", max_concurrency=2)),
-        pb.Limit(floating_concurrency=pb.FloatingConcurrencyLimit(
-            key="f", default_max_concurrency=3, refresh_interval_ms=1000, metadata={"a": "b"}
-        )),
-    ]  # fmt: skip
+        pb.Limit(
+            floating_concurrency=pb.FloatingConcurrencyLimit(
+                key="f", default_max_concurrency=3, refresh_interval_ms=1000, metadata={"a": "b"}
+            )
+        ),
+    ]
     retry = pb.RetryPolicy(retry_count=1, initial_interval_ms=10, max_interval_ms=100, backoff_factor=2.0)
     assert await put(client, limits=limits, metadata={"who": "me"}, retry_policy=retry) == "job"
     [task] = await leased(client)
@@ -174,9 +176,11 @@ async def test_imported_jobs_get_the_status_of_what_was_tried(stage: Stage) -> N
     ]
     answer = await stage.client("ImportJobs", jobs=jobs)
     assert [(r.id, r.success, r.status) for r in answer.results] == [
-        ("new", True, pb.JOB_STATUS_SCHEDULED), ("done", True, pb.JOB_STATUS_SUCCEEDED), ("", False, 0),
+        ("new", True, pb.JOB_STATUS_SCHEDULED),
+        ("done", True, pb.JOB_STATUS_SUCCEEDED),
+        ("", False, 0),
         ("odd", False, 0),
-    ]  # fmt: skip
+    ]
     assert "id" in answer.results[2].error
     assert "77" in answer.results[3].error
 
@@ -356,9 +360,10 @@ async def test_the_cluster_and_the_node_are_shown(stage: Stage) -> None:
     info = await stage.client("GetClusterInfo")
     assert (info.num_shards, info.this_node_id, info.this_grpc_addr) == (3, "node-1", stage.address)
     assert [(o.shard_id, o.grpc_addr, o.range_start) for o in info.shard_owners] == [
-        (HERE, stage.address, ""), (ALSO_HERE, stage.address, "8000000000000000"),
+        (HERE, stage.address, ""),
+        (ALSO_HERE, stage.address, "8000000000000000"),
         (ELSEWHERE, OTHER_NODE[1], "c000000000000000"),
-    ]  # fmt: skip
+    ]
     assert [member.node_id for member in info.members] == ["node-1", "node-2"]
     node = await stage.client("GetNodeInfo")
     assert [(shard.shard_id, shard.total_jobs) for shard in node.owned_shards] == [(HERE, 7), (ALSO_HERE, 7)]

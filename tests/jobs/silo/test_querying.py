@@ -40,8 +40,10 @@ async def test_rows_are_maps_from_columns_to_values(stage: Stage) -> None:
     ]
     answer = await stage.client("Query", shard=HERE, sql="SELECT id, priority, count(*) AS n FROM jobs")
     assert [(column.name, column.data_type) for column in answer.columns] == [
-        ("id", "Utf8"), ("priority", "UInt8"), ("n", "Int64")
-    ]  # fmt: skip
+        ("id", "Utf8"),
+        ("priority", "UInt8"),
+        ("n", "Int64"),
+    ]
     assert answer.rows[0].msgpack == b"\x83\xa2id\xa3one\xa8priority\x03\xa1n\x01", "small numbers are short"
 
 
@@ -136,9 +138,7 @@ async def test_arrow_messages_are_streamed() -> None:
         (Spelled(), "SELEC", grpc.StatusCode.INVALID_ARGUMENT, "syntax error"),
     ],
 )
-async def test_a_stream_that_is_refused(
-    arrow: ArrowEncoder | None, sql: str, code: grpc.StatusCode, text: str
-) -> None:
+async def test_a_stream_that_is_refused(arrow: ArrowEncoder | None, sql: str, code: grpc.StatusCode, text: str) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         [message async for message in arrows(arrow, sql)]
     assert caught.value.code() == code

@@ -118,7 +118,7 @@ RPCS = [
     "FlushShard", "GetShardStorageInfo", "DumpTasks",
 ]  # fmt: skip
 FIRST = {line.split()[0]: line for line in reversed(LINES)}
-NUMBER = 1_000_000_007                  # does not fit two bytes of a varint
+NUMBER = 1_000_000_007  # does not fit two bytes of a varint
 
 
 def varint(number: int) -> bytes:
@@ -191,19 +191,40 @@ def test_fields_that_may_be_absent_say_so() -> None:
         f"{name}.{field.name}"
         for name, kind in pb.DESCRIPTOR.message_types_by_name.items()
         for field in kind.fields
-        if field.has_presence and field.message_type is None and not (field.containing_oneof and len(
-            field.containing_oneof.fields) > 1)
-    }  # fmt: skip
+        if field.has_presence
+        and field.message_type is None
+        and not (field.containing_oneof and len(field.containing_oneof.fields) > 1)
+    }
     assert optional == {
-        "SerializedBytes.msgpack", "EnqueueRequest.tenant", "GetJobRequest.tenant", "JobAttempt.finished_at_ms",
-        "JobAttempt.error_code", "GetJobResponse.next_attempt_starts_after_ms", "GetJobResultRequest.tenant",
-        "DeleteJobRequest.tenant", "CancelJobRequest.tenant", "RestartJobRequest.tenant", "ExpediteJobRequest.tenant",
-        "DropTenantHoldersRequest.tenant", "LeaseTaskRequest.tenant", "LeaseTasksRequest.shard", "Task.tenant_id",
-        "RefreshFloatingLimitTask.tenant_id", "ReportOutcomeRequest.tenant_id", "ReportRefreshOutcomeRequest.tenant_id",
-        "HeartbeatRequest.tenant_id", "HeartbeatResponse.cancelled_at_ms", "QueryRequest.tenant",
-        "QueryArrowRequest.tenant", "ShardOwner.placement_ring", "ConfigureShardRequest.placement_ring",
-        "ConfigureShardRequest.tenant", "ImportAttempt.error_code", "ImportJobRequest.tenant", "ImportJobResult.error",
-    }  # fmt: skip
+        "SerializedBytes.msgpack",
+        "EnqueueRequest.tenant",
+        "GetJobRequest.tenant",
+        "JobAttempt.finished_at_ms",
+        "JobAttempt.error_code",
+        "GetJobResponse.next_attempt_starts_after_ms",
+        "GetJobResultRequest.tenant",
+        "DeleteJobRequest.tenant",
+        "CancelJobRequest.tenant",
+        "RestartJobRequest.tenant",
+        "ExpediteJobRequest.tenant",
+        "DropTenantHoldersRequest.tenant",
+        "LeaseTaskRequest.tenant",
+        "LeaseTasksRequest.shard",
+        "Task.tenant_id",
+        "RefreshFloatingLimitTask.tenant_id",
+        "ReportOutcomeRequest.tenant_id",
+        "ReportRefreshOutcomeRequest.tenant_id",
+        "HeartbeatRequest.tenant_id",
+        "HeartbeatResponse.cancelled_at_ms",
+        "QueryRequest.tenant",
+        "QueryArrowRequest.tenant",
+        "ShardOwner.placement_ring",
+        "ConfigureShardRequest.placement_ring",
+        "ConfigureShardRequest.tenant",
+        "ImportAttempt.error_code",
+        "ImportJobRequest.tenant",
+        "ImportJobResult.error",
+    }
 
 
 def test_the_service_has_every_method_and_one_of_them_streams() -> None:
@@ -219,11 +240,19 @@ def test_the_numbers_of_the_enums() -> None:
         return {name.removeprefix(prefix): number for name, number in enum.items()}
 
     assert numbers(pb.JobStatus, "JOB_STATUS_") == {
-        "SCHEDULED": 0, "RUNNING": 1, "SUCCEEDED": 2, "FAILED": 3, "CANCELLED": 4
-    }  # fmt: skip
+        "SCHEDULED": 0,
+        "RUNNING": 1,
+        "SUCCEEDED": 2,
+        "FAILED": 3,
+        "CANCELLED": 4,
+    }
     assert numbers(pb.AttemptStatus, "ATTEMPT_STATUS_") == {"RUNNING": 0, "SUCCEEDED": 1, "FAILED": 2, "CANCELLED": 3}
     assert numbers(pb.GubernatorAlgorithm, "GUBERNATOR_ALGORITHM_") == {"TOKEN_BUCKET": 0, "LEAKY_BUCKET": 1}
     assert numbers(pb.GubernatorBehavior, "GUBERNATOR_BEHAVIOR_") == {
-        "BATCHING": 0, "NO_BATCHING": 1, "GLOBAL": 2, "DURATION_IS_GREGORIAN": 4, "RESET_REMAINING": 8,
+        "BATCHING": 0,
+        "NO_BATCHING": 1,
+        "GLOBAL": 2,
+        "DURATION_IS_GREGORIAN": 4,
+        "RESET_REMAINING": 8,
         "DRAIN_OVER_LIMIT": 16,
-    }  # fmt: skip
+    }

@@ -51,11 +51,13 @@ async def fill(node: Node) -> None:
     shard = node.shards[HERE]
     payload = msgspec.msgpack.encode({"to": "ann", "n": 3})
     limit = ConcurrencyLimit("smtp", 1)
-    answers = await shard.enqueue([
-        NewJob("mail", payload, "acme", "runs", metadata={"who": "ann", "kind": "a-b"}, limits=(limit,)),
-        NewJob("mail", b"\xc1", "acme", "parked", limits=(limit,)),
-        NewJob("mail", b"", "acme", "later", start_at_ms=NOW + 1000, priority=7, metadata={"who": "bob"}),
-    ])  # fmt: skip
+    answers = await shard.enqueue(
+        [
+            NewJob("mail", payload, "acme", "runs", metadata={"who": "ann", "kind": "a-b"}, limits=(limit,)),
+            NewJob("mail", b"\xc1", "acme", "parked", limits=(limit,)),
+            NewJob("mail", b"", "acme", "later", start_at_ms=NOW + 1000, priority=7, metadata={"who": "bob"}),
+        ]
+    )
     assert answers == ["runs", "parked", "later"]
     [leased], _ = await shard.lease("mail", "w", 10)
     assert leased.job.id == "runs"
@@ -81,10 +83,19 @@ async def test_a_job_is_shown_with_all_its_columns(node: Node) -> None:
     assert isinstance(limits, str)
     assert msgspec.json.decode(limits) == [{"type": "concurrency", "key": "smtp", "max_concurrency": 1}]
     assert row == {
-        "shard_id": HERE, "tenant": "acme", "id": "runs", "priority": 50, "enqueue_time_ms": NOW,
-        "payload": '{"to":"ann","n":3}', "status_kind": "Running", "status_changed_at_ms": NOW, "task_group": "mail",
-        "current_attempt": 1, "next_attempt_starts_after_ms": None, "metadata": {"who": "ann", "kind": "a-b"},
-    }  # fmt: skip
+        "shard_id": HERE,
+        "tenant": "acme",
+        "id": "runs",
+        "priority": 50,
+        "enqueue_time_ms": NOW,
+        "payload": '{"to":"ann","n":3}',
+        "status_kind": "Running",
+        "status_changed_at_ms": NOW,
+        "task_group": "mail",
+        "current_attempt": 1,
+        "next_attempt_starts_after_ms": None,
+        "metadata": {"who": "ann", "kind": "a-b"},
+    }
     kinds = dict(result.columns)
     assert (kinds["priority"], kinds["payload"], kinds["metadata"]) == ("UInt8", "Utf8", "Map(Utf8, Utf8)")
 
@@ -178,31 +189,43 @@ async def test_queues_tasks_and_counts(node: Node) -> None:
     assert tasks.rows == (("later", "mail", NOW + 1000, "RunAttempt"),)
     sums = await ask(node, "SELECT tenant, status_kind, cnt FROM tenant_counts ORDER BY 1, 2")
     assert sums.rows == (
-        ("acme", "Failed", 1), ("acme", "Running", 1), ("acme", "Scheduled", 2), ("zeta", "Scheduled", 10)
-    )  # fmt: skip
+        ("acme", "Failed", 1),
+        ("acme", "Running", 1),
+        ("acme", "Scheduled", 2),
+        ("zeta", "Scheduled", 10),
+    )
 
 
 async def test_floating_limits_and_checks_of_rates_are_shown(node: Node) -> None:
     floating = FloatingLimit("f", 4, 1000)
     rate = RateLimit("r", "u", 1, 60_000)
-    await node.shards[HERE].enqueue([
-        NewJob("g", b"", "acme", "one", limits=(floating,)),
-        NewJob("g", b"", "acme", "two", start_at_ms=NOW + 500, limits=(rate,)),
-        NewJob("g", b"", "acme", "three", start_at_ms=NOW + 500, limits=(floating,)),
-    ])  # fmt: skip
+    await node.shards[HERE].enqueue(
+        [
+            NewJob("g", b"", "acme", "one", limits=(floating,)),
+            NewJob("g", b"", "acme", "two", start_at_ms=NOW + 500, limits=(rate,)),
+            NewJob("g", b"", "acme", "three", start_at_ms=NOW + 500, limits=(floating,)),
+        ]
+    )
     counts = await ask(node, "SELECT queue_name, max_concurrency, limit_type FROM queue_counts")
     assert counts.rows == (("f", 4, "floating"),)
     kinds = await ask(node, "SELECT job_id, variant_type, held_queues FROM tasks ORDER BY job_id")
     assert kinds.rows == (
-        ("one", "RunAttempt", '["f"]'), ("three", "RequestTicket", "[]"), ("two", "CheckRateLimit", "[]")
-    )  # fmt: skip
+        ("one", "RunAttempt", '["f"]'),
+        ("three", "RequestTicket", "[]"),
+        ("two", "CheckRateLimit", "[]"),
+    )
 
 
 async def test_types_of_columns_that_are_computed(node: Node) -> None:
     result = await ask(node, "SELECT 1 AS one, 1.5 AS half, 'x' AS text, x'00' AS raw, NULL AS void, $1 AS said", True)
     assert result.columns == (
-        ("one", "Int64"), ("half", "Float64"), ("text", "Utf8"), ("raw", "Binary"), ("void", "Null"), ("said", "Int64")
-    )  # fmt: skip
+        ("one", "Int64"),
+        ("half", "Float64"),
+        ("text", "Utf8"),
+        ("raw", "Binary"),
+        ("void", "Null"),
+        ("said", "Int64"),
+    )
     assert result.rows == ((1, 1.5, "x", b"\x00", None, 1),)
     named = await ask(node, "SELECT 'no json' AS metadata, 1.5 AS priority FROM jobs UNION SELECT 'x', 2.5")
     assert named.rows == (("x", 2.5),)
@@ -281,7 +304,7 @@ async def test_a_statement_whose_caller_has_gone_is_ended(node: Node) -> None:
     engine = SqlEngine(WallClock(), SqlLimits(concurrent=1, statement_s=60))
     endless = "SELECT count(*) FROM " + ", ".join(f"jobs j{at}" for at in range(12))
     asked = asyncio.ensure_future(engine.query(HERE, node.rows(HERE), endless, {}, tenant=None))
-    await ask(node, "SELECT count(*) FROM jobs")        # by now the first one is at work
+    await ask(node, "SELECT count(*) FROM jobs")  # by now the first one is at work
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked

@@ -44,8 +44,8 @@ def test_a_plain_condition_is_found(sql: str, wish: Wish) -> None:
         "SELECT * FROM jobs WHERE id = $3",
         "SELECT * FROM jobs WHERE id = ?",
         "SELECT * FROM jobs WHERE id = 7",
-        "SELECT * FROM jobs WHERE id = \"x\"",
-        "SELECT * FROM jobs WHERE \"id = ?\"",
+        'SELECT * FROM jobs WHERE id = "x"',
+        'SELECT * FROM jobs WHERE "id = ?"',
         "WITH j AS (SELECT * FROM jobs) SELECT * FROM j WHERE id = 'x'",
     ],
 )

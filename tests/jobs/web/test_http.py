@@ -77,14 +77,19 @@ async def test_many_jobs_are_answered_in_their_places(asking: httpx.AsyncClient)
 
 async def test_every_option_of_a_job_is_taken(asking: httpx.AsyncClient) -> None:
     wish = {
-        "task_group": "mail", "id": "all", "priority": 3, "metadata": {"k": "v"}, "unique_key": "u", "keep_ms": 5,
+        "task_group": "mail",
+        "id": "all",
+        "priority": 3,
+        "metadata": {"k": "v"},
+        "unique_key": "u",
+        "keep_ms": 5,
         "retry": {"retry_count": 2, "initial_interval_ms": 10},
         "limits": [
             {"kind": "concurrency", "key": "c", "max_concurrency": 1},
             {"kind": "rate", "name": "r", "unique_key": "u", "limit": 5, "duration_ms": 1000},
             {"kind": "floating", "key": "f", "default_max_concurrency": 2, "refresh_interval_ms": 1000},
         ],
-    }  # fmt: skip
+    }
     assert (await asking.post("/v1/jobs", json=wish)).status_code == 201
     shown = (await asking.get("/v1/jobs/all?attempts=1")).json()
     assert (shown["priority"], shown["metadata"], shown["attempts"]) == (3, {"k": "v"}, [])

@@ -87,7 +87,7 @@ def children() -> set[int]:
             try:
                 state = (folder / "stat").read_text().rpartition(")")[2].split()
             except OSError:
-                continue            # it ended while we looked
+                continue  # it ended while we looked
             if int(state[1]) == os.getpid():
                 found.add(int(folder.name))
     return found

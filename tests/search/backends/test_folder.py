@@ -20,7 +20,7 @@ from argosy.search.model import Branch
 from tests.search.backends.repositories import Later, Repo, all_of, paths
 
 NOBODY = 65534
-MEMORY = "/dev/shm"         # where so many files are made and removed without waiting for a disk
+MEMORY = "/dev/shm"  # where so many files are made and removed without waiting for a disk
 
 
 @pytest.fixture
@@ -57,8 +57,13 @@ def test_what_other_tools_keep_is_never_entered(place: Path) -> None:
     write(place, {".git/config": b"", "a/.hg/store": b"", "a/b/.svn/x": b"", "linked/.git": b"gitdir: elsewhere\n"})
     write(place, {"linked/file": b"", ".github/workflow": b"", "CVS": b"a file of that name\n"})
     assert paths(FolderSource(str(place))) == [
-        b".github/workflow", b".hidden", b"CVS", b"a/b/deep.py", b"linked/file", b"top.txt"
-    ]  # fmt: skip
+        b".github/workflow",
+        b".hidden",
+        b"CVS",
+        b"a/b/deep.py",
+        b"linked/file",
+        b"top.txt",
+    ]
 
 
 def test_the_files_of_a_working_copy_inside_are_files_and_a_bare_one_is_marked(place: Path) -> None:
@@ -99,15 +104,35 @@ def test_pipes_and_sockets_are_left_out(place: Path) -> None:
 
 
 def test_ignore_files_leave_out_what_they_name(place: Path) -> None:
-    write(place, {
-        ".gitignore": b"*.log\n/build/\n", "x.log": b"", "build/out": b"", "a/build/kept": b"",
-        "a/.gitignore": b"!kept.log\n*.tmp\n", "a/kept.log": b"", "a/b/y.log": b"", "a/b/z.tmp": b"", "z.tmp": b"",
-        ".argosyignore": b"secret/\n", "secret/x": b"", "a/secret/x": b"",
-    })  # fmt: skip
+    write(
+        place,
+        {
+            ".gitignore": b"*.log\n/build/\n",
+            "x.log": b"",
+            "build/out": b"",
+            "a/build/kept": b"",
+            "a/.gitignore": b"!kept.log\n*.tmp\n",
+            "a/kept.log": b"",
+            "a/b/y.log": b"",
+            "a/b/z.tmp": b"",
+            "z.tmp": b"",
+            ".argosyignore": b"secret/\n",
+            "secret/x": b"",
+            "a/secret/x": b"",
+        },
+    )
     expected = [
-        b".argosyignore", b".gitignore", b".hidden", b"a/.gitignore", b"a/b/deep.py", b"a/build/kept", b"a/kept.log",
-        b"a/secret/x", b"top.txt", b"z.tmp",
-    ]  # fmt: skip
+        b".argosyignore",
+        b".gitignore",
+        b".hidden",
+        b"a/.gitignore",
+        b"a/b/deep.py",
+        b"a/build/kept",
+        b"a/kept.log",
+        b"a/secret/x",
+        b"top.txt",
+        b"z.tmp",
+    ]
     assert paths(FolderSource(str(place))) == expected
     everything = paths(FolderSource(str(place), with_ignored=True))
     assert set(everything) - set(expected) == {b"a/b/y.log", b"a/b/z.tmp", b"build/out", b"secret/x", b"x.log"}
@@ -176,7 +201,7 @@ def powerless() -> Iterator[None]:
 
 
 def test_what_may_not_be_read_is_told_and_stops_nothing() -> None:
-    with tempfile.TemporaryDirectory() as name:         # pytest's own folders are closed to others
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         root = Path(name)
         root.chmod(0o755)
         write(root, {"closed/inside": b"", "names/inside": b"", "file": b"secret", "open": b"open"})
@@ -188,9 +213,11 @@ def test_what_may_not_be_read_is_told_and_stops_nothing() -> None:
         (root / "closed").chmod(0o755)
         (root / "names").chmod(0o755)
         assert contents == {
-            b"closed": SkipReason.UNREADABLE, b"file": SkipReason.UNREADABLE, b"names/inside": SkipReason.UNREADABLE,
+            b"closed": SkipReason.UNREADABLE,
+            b"file": SkipReason.UNREADABLE,
+            b"names/inside": SkipReason.UNREADABLE,
             b"open": b"open",
-        }  # fmt: skip
+        }
 
 
 def test_a_root_that_may_not_be_listed_is_an_error() -> None:
@@ -251,7 +278,7 @@ def test_a_socket_in_a_files_place_is_told(place: Path, monkeypatch: pytest.Monk
     source = FolderSource(str(place))
     entries = source.entries()
     (place / "top.txt").unlink()
-    monkeypatch.chdir(place)                            # a socket's address must be short
+    monkeypatch.chdir(place)  # a socket's address must be short
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("top.txt")
         assert list(source.read(entries))[-1] is SkipReason.UNREADABLE

@@ -74,9 +74,7 @@ def with_odd_path(repo: Repo, path: Path) -> str:
     return str(repo.clone(path.parent / "-odd\npath\x1b[1m", "--bare").path)
 
 
-@pytest.mark.parametrize(
-    "shape", [bare, packed, inner_folder, linked_worktree, shallow, borrowing, with_odd_path]
-)
+@pytest.mark.parametrize("shape", [bare, packed, inner_folder, linked_worktree, shallow, borrowing, with_odd_path])
 def test_whatever_its_shape_a_repository_has_the_same_files(shape: object, filled: Repo, tmp_path: Path) -> None:
     assert callable(shape)
     assert all_of(GitSource(shape(filled, tmp_path / "other.git"))) == expected()
@@ -108,17 +106,21 @@ def test_a_detached_head_is_called_head(filled: Repo) -> None:
 
 def test_a_file_that_is_the_same_on_several_branches_is_one_entry(filled: Repo) -> None:
     filled.git("checkout", "-q", "-b", "next")
-    (filled.path / "README.md").chmod(0o755)                # the same content still
+    (filled.path / "README.md").chmod(0o755)  # the same content still
     filled.commit({"src/main.py": b"print('land')\n", "new": b"new\n"})
     source = GitSource(str(filled.path), ("main", "next"))
     entries = source.entries()
     assert [(entry.path, entry.branches) for entry in entries if entry.path != b"src/main.py"] == [
-        (b"README.md", 0b11), (b"new", 0b10), (b"src/empty", 0b11), (b"src/nul", 0b11)
-    ]  # fmt: skip
+        (b"README.md", 0b11),
+        (b"new", 0b10),
+        (b"src/empty", 0b11),
+        (b"src/nul", 0b11),
+    ]
     changed = [entry for entry in entries if entry.path == b"src/main.py"]
     assert dict(zip([entry.branches for entry in changed], source.read(changed), strict=True)) == {
-        0b01: b"print('ahoy')\n", 0b10: b"print('land')\n"
-    }  # fmt: skip
+        0b01: b"print('ahoy')\n",
+        0b10: b"print('land')\n",
+    }
 
 
 def test_sixty_four_branches_fit(filled: Repo) -> None:
@@ -160,8 +162,19 @@ def test_what_a_partial_clone_lacks_is_missing_and_not_fetched(filled: Repo, tmp
 
 
 def test_names_are_bytes_whatever_they_hold(repo: Repo) -> None:
-    names = [b"-n", b"--output=x", b"line\nbreak", b"\x1b[31mred", b'"quoted" \\', b"tab\there", b"caf\xe9", b" ",
-             b"d/" * 60 + b"deep", b"n" * 255, "𝔘".encode()]  # fmt: skip
+    names = [
+        b"-n",
+        b"--output=x",
+        b"line\nbreak",
+        b"\x1b[31mred",
+        b'"quoted" \\',
+        b"tab\there",
+        b"caf\xe9",
+        b" ",
+        b"d/" * 60 + b"deep",
+        b"n" * 255,
+        "𝔘".encode(),
+    ]
     for number, name in enumerate(names):
         path = os.path.join(os.fsencode(repo.path), name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -189,7 +202,7 @@ def test_more_passes_through_the_pipes_than_they_hold(repo: Repo) -> None:
     files["large"] = os.urandom(1 << 20) * 3
     repo.commit(files)
     source = GitSource(str(repo.path))
-    entries = source.entries() * 10                 # 160 KB of names to ask for, 35 MB of answers
+    entries = source.entries() * 10  # 160 KB of names to ask for, 35 MB of answers
     found = zip((entry.path.decode() for entry in entries), source.read(entries), strict=True)
     assert all(content == files[path] for path, content in found)
 
@@ -199,9 +212,7 @@ def test_a_file_above_every_limit_is_not_asked_for(filled: Repo) -> None:
     assert list(GitSource(str(filled.path)).read([huge])) == [SkipReason.TOO_LARGE]
 
 
-def test_a_file_that_is_larger_than_was_said_is_passed_over(
-    filled: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_larger_than_was_said_is_passed_over(filled: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("argosy.search.backends.git_objects.DOCUMENT_BYTES_MAX", 10)
     assert all_of(GitSource(str(filled.path))) == expected() | {b"src/main.py": SkipReason.TOO_LARGE}
 
@@ -230,7 +241,11 @@ def test_every_branch_says_itself_what_it_ignores(filled: Repo) -> None:
     filled.commit({".sourcegraph/ignore": b"src/\n"})
     source = GitSource(str(filled.path), ("main", "next"))
     assert {entry.path: entry.branches for entry in source.entries()} == {
-        b".sourcegraph/ignore": 0b10, b"README.md": 0b11, b"src/empty": 0b01, b"src/main.py": 0b01, b"src/nul": 0b01
-    }  # fmt: skip
+        b".sourcegraph/ignore": 0b10,
+        b"README.md": 0b11,
+        b"src/empty": 0b01,
+        b"src/main.py": 0b01,
+        b"src/nul": 0b01,
+    }
     everything = GitSource(str(filled.path), ("next",), with_ignored=True)
     assert paths(everything) == [b".sourcegraph/ignore", b"README.md", b"src/empty", b"src/main.py", b"src/nul"]

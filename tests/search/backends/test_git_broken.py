@@ -33,9 +33,12 @@ def test_an_object_that_ends_early_costs_one_file(filled: Repo) -> None:
         path.write_bytes(path.read_bytes()[:10])
     contents = all_of(GitSource(str(filled.path)))
     assert contents == {
-        b"f0": SkipReason.UNREADABLE, b"f1": b"file 1\n", b"f2": SkipReason.UNREADABLE, b"f3": b"file 3\n",
+        b"f0": SkipReason.UNREADABLE,
+        b"f1": b"file 1\n",
+        b"f2": SkipReason.UNREADABLE,
+        b"f3": b"file 3\n",
         b"f4": SkipReason.UNREADABLE,
-    }  # fmt: skip
+    }
 
 
 def test_many_damaged_objects_are_a_damaged_repository(filled: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +168,7 @@ def test_a_tree_that_names_ten_thousand_million_files_is_refused(repo: Repo, mon
     assert children() == before
 
 
-def test_a_git_that_hangs_is_given_up_and_ended(
-    filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_git_that_hangs_is_given_up_and_ended(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = children()
     monkeypatch.setattr(git_program, "QUIET_S_MAX", 0.05)
     put_before_git(tmp_path / "bin", monkeypatch, ["exec tail -f /dev/null"])

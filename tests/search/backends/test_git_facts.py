@@ -88,11 +88,20 @@ def of(config: dict[str, str], *, latest_commit_s: float = 0.0) -> Repository:
 
 
 def test_the_section_of_zoekts_mirrors_comes_first() -> None:
-    repository = of({
-        "remote.origin.url": HUB, "zoekt.name": "mine", "zoekt.repoid": "7", "zoekt.priority": "5000",
-        "zoekt.public": "1", "zoekt.fork": "0", "zoekt.archived": "true", "zoekt.github-stars": "12",
-        "zoekt.web-url": "https://me:pw@git.example.com/cgit/r", "zoekt.web-url-type": "cgit",
-    })  # fmt: skip
+    repository = of(
+        {
+            "remote.origin.url": HUB,
+            "zoekt.name": "mine",
+            "zoekt.repoid": "7",
+            "zoekt.priority": "5000",
+            "zoekt.public": "1",
+            "zoekt.fork": "0",
+            "zoekt.archived": "true",
+            "zoekt.github-stars": "12",
+            "zoekt.web-url": "https://me:pw@git.example.com/cgit/r",
+            "zoekt.web-url-type": "cgit",
+        }
+    )
     assert (repository.name, repository.id, repository.rank) == ("mine", 7, 32767)
     assert repository.flags == {"archived": True, "fork": False, "public": True}
     assert repository.url == "https://git.example.com/cgit/r"

@@ -75,7 +75,7 @@ def test_a_fresh_clone_knows_the_branches_of_its_origin(grown: Repo, tmp_path: P
     clone = grown.clone(tmp_path / "clone")
     assert names(clone, "HEAD", "release/1") == ["main", "release/1"]
     assert names(clone, "release/*") == ["release/1", "release/2"]
-    assert names(clone, "*") == ["main"]        # and not the origin's HEAD besides
+    assert names(clone, "*") == ["main"]  # and not the origin's HEAD besides
     clone.git("update-ref", "refs/heads/release/1", "HEAD")
     here, there = branches_of(Git.at(str(clone.path)), ("release/*",))
     assert (here.version, there.version) == (grown.git("rev-parse", "HEAD"), grown.git("rev-parse", "HEAD~1"))

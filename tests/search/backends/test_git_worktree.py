@@ -25,9 +25,12 @@ def test_the_files_are_as_they_are_on_the_disk(working: Repo) -> None:
     working.git("add", "added")
     (working.path / "noise.log").write_bytes(b"ignored\n")
     assert all_of(WorkingTreeSource(str(working.path))) == {
-        b".gitignore": b"*.log\n", b"added": b"added\n", b"new": b"not added\n", b"sub/inner": b"inner\n",
+        b".gitignore": b"*.log\n",
+        b"added": b"added\n",
+        b"new": b"not added\n",
+        b"sub/inner": b"inner\n",
         b"tracked": b"as it is now\n",
-    }  # fmt: skip
+    }
 
 
 def test_a_tracked_file_counts_although_it_is_ignored(working: Repo) -> None:
@@ -132,6 +135,6 @@ def test_only_what_changed_has_another_id(working: Repo) -> None:
 
 def test_reading_writes_nothing(working: Repo) -> None:
     index = (working.path / ".git/index").stat()
-    os.utime(working.path / "tracked")              # git would note the new time in its index
+    os.utime(working.path / "tracked")  # git would note the new time in its index
     all_of(WorkingTreeSource(str(working.path)))
     assert (working.path / ".git/index").stat().st_mtime_ns == index.st_mtime_ns

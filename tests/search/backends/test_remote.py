@@ -72,9 +72,7 @@ async def test_a_repository_is_brought_under_its_wished_name(
     assert told.url == server.url("app")
 
 
-async def test_a_well_known_host_gives_pages_on_the_web(
-    settings: FetchSettings, server: GitServer, repo: Repo
-) -> None:
+async def test_a_well_known_host_gives_pages_on_the_web(settings: FetchSettings, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
     server.shares(repo, "app.git")
 
@@ -239,9 +237,10 @@ async def test_a_repository_that_vanishes_between_look_and_fetch_is_told(
     url = server.shares(repo, "app.git")
     gone = server.folder / "gone.git"
     put_before_git(
-        tmp_path / "bin", monkeypatch,
+        tmp_path / "bin",
+        monkeypatch,
         [f'case "$*" in *fetch*) mv {server.folder}/app.git {gone};; esac', 'exec $GIT "$@"'],
-    )  # fmt: skip
+    )
     with pytest.raises(NotFound, match="there is no repository at"):
         await fetched(fetcher, wished(url))
     assert gone.exists()
@@ -268,13 +267,14 @@ async def test_a_repository_that_grows_too_large_is_ended_while_it_is_fetched(
     url = server.shares(repo, "app.git")
     before = children()
     put_before_git(
-        tmp_path / "bin", monkeypatch,
+        tmp_path / "bin",
+        monkeypatch,
         [
             'case "$1 $2" in *fetch*) head -c 3000000 /dev/zero > "${1#--git-dir=}/objects/pack/tmp_pack_x"',
             "exec tail -f /dev/null;; esac",
             'exec $GIT "$@"',
         ],
-    )  # fmt: skip
+    )
     fetcher = RemoteFetcher(replace(settings, repository_bytes_max=1 << 20))
     with pytest.raises(Invalid, match="larger than 1 MiB"):
         await fetched(fetcher, wished(url))
@@ -308,9 +308,11 @@ async def test_an_answer_that_is_cut_off_is_told_and_mended_by_the_next_try(
 
 async def test_a_server_in_trouble_is_told(fetcher: RemoteFetcher, server: GitServer) -> None:
     for status, kind, reason in [
-        (500, Unavailable, "is busy or broken"), (429, Unavailable, "is busy or broken"),
-        (403, Forbidden, "forbids it"), (410, NotFound, "there is no repository"),
-    ]:  # fmt: skip
+        (500, Unavailable, "is busy or broken"),
+        (429, Unavailable, "is busy or broken"),
+        (403, Forbidden, "forbids it"),
+        (410, NotFound, "there is no repository"),
+    ]:
         server.moods.statuses["app.git"] = status
         with pytest.raises(kind, match=reason):
             await fetcher.heads(wished(server.url("app.git")))

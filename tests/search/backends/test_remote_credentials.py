@@ -76,9 +76,12 @@ async def test_without_credentials_it_is_said_whose_are_needed(settings: FetchSe
 
 async def test_a_file_gives_them_by_host(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
     path = written(
-        tmp_path, "nonsense", "http://[broken", "https://you:other@example.com",
+        tmp_path,
+        "nonsense",
+        "http://[broken",
+        "https://you:other@example.com",
         f"http://me:hunter2%25zebra@127.0.0.1:{server.port}",
-    )  # fmt: skip
+    )
     fetcher = RemoteFetcher(replace(settings, credentials_file=path))
     async with fetcher.fetch(Wish("app", server.url("app.git"))) as source:
         assert all_of(source) == {b"a": b"a"}
@@ -182,9 +185,12 @@ async def test_what_cannot_be_read_or_run_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_secret_is_in_no_argument_no_error_and_no_log(
-    settings: FetchSettings, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    settings: FetchSettings,
+    server: GitServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     caplog.set_level(logging.DEBUG)
     put_before_git(tmp_path / "bin", monkeypatch, [f'echo "$@" >> {tmp_path}/arguments', 'exec $GIT "$@"'])
     path = written(tmp_path, f"http://me:hunter2%25zebra@127.0.0.1:{server.port}")
@@ -202,6 +208,12 @@ async def test_a_secret_is_in_no_argument_no_error_and_no_log(
     assert "ls-remote" in arguments
     mirrors = configurations(tmp_path / "mirrors")
     assert mirrors
-    for text in (arguments, mirrors, *errors, caplog.text, repr(Credential("me", SECRET)), repr(Way(
-        address_of("https://host/x"), user="me", secret=SECRET))):  # fmt: skip
+    for text in (
+        arguments,
+        mirrors,
+        *errors,
+        caplog.text,
+        repr(Credential("me", SECRET)),
+        repr(Way(address_of("https://host/x"), user="me", secret=SECRET)),
+    ):
         assert "hunter2" not in text

@@ -89,14 +89,24 @@ def no_objects(mirror: Path) -> None:
 @pytest.mark.parametrize(
     ("breaking", "has_news"),
     [
-        (broken_pack, True), (broken_pack, False), (broken_config, False), (no_head, False), (garbage_head, True),
-        (no_objects, True), (no_objects, False),
+        (broken_pack, True),
+        (broken_pack, False),
+        (broken_config, False),
+        (no_head, False),
+        (garbage_head, True),
+        (no_objects, True),
+        (no_objects, False),
     ],
-)  # fmt: skip
+)
 async def test_a_damaged_mirror_is_made_anew(
-    breaking: Callable[[Path], None], has_news: bool, fetcher: RemoteFetcher, settings: FetchSettings, wish: Wish,
-    server: GitServer, repo: Repo,
-) -> None:  # fmt: skip
+    breaking: Callable[[Path], None],
+    has_news: bool,
+    fetcher: RemoteFetcher,
+    settings: FetchSettings,
+    wish: Wish,
+    server: GitServer,
+    repo: Repo,
+) -> None:
     await files_of(fetcher, wish)
     breaking(mirror_of(settings, wish))
     expected: dict[str, object] = dict(FILES)
@@ -132,9 +142,7 @@ async def test_a_slow_origin_costs_no_mirror(
     repo.commit({"f0": b"changed"})
     server.push(repo, "app.git", "main")
     with monkeypatch.context() as patch:
-        put_before_git(
-            tmp_path / "bin", patch, ['case "$2" in fetch) exec tail -f /dev/null;; esac', 'exec $GIT "$@"']
-        )
+        put_before_git(tmp_path / "bin", patch, ['case "$2" in fetch) exec tail -f /dev/null;; esac', 'exec $GIT "$@"'])
         with pytest.raises(Unavailable, match="took longer than 0 s to fetch: it will be tried again"):
             await files_of(RemoteFetcher(replace(settings, timeout_s=0.1)), wish)
     assert (await files_of(RemoteFetcher(settings), wish))["f0"] == b"changed"
@@ -172,9 +180,7 @@ async def test_what_a_killed_git_leaves_stops_nobody(
     assert [*mirror.rglob("tmp_*"), *mirror.rglob("*.lock")] == []
 
 
-async def test_several_who_want_the_same_fetch_it_once(
-    settings: FetchSettings, wish: Wish, server: GitServer
-) -> None:
+async def test_several_who_want_the_same_fetch_it_once(settings: FetchSettings, wish: Wish, server: GitServer) -> None:
     alone = RemoteFetcher(replace(settings, folder=f"{settings.folder}-alone"))
     await alone.heads(wish)
     to_look = posts(server)
@@ -203,7 +209,7 @@ async def test_a_mirror_that_another_process_fetches_into_is_waited_for(
     with pytest.raises(Unavailable, match="is being fetched by another process: it will be tried again"):
         await files_of(hasty, wish)
     patient = asyncio.create_task(files_of(RemoteFetcher(settings), wish))
-    await holder.communicate(b"")           # with its end the lock is free
+    await holder.communicate(b"")  # with its end the lock is free
     assert await patient == FILES
 
 
@@ -273,9 +279,13 @@ async def test_a_damaged_mirror_that_others_read_from_is_left_to_them(settings: 
 
 
 async def test_many_small_packs_become_one_and_old_history_goes(
-    fetcher: RemoteFetcher, settings: FetchSettings, wish: Wish, server: GitServer, repo: Repo,
+    fetcher: RemoteFetcher,
+    settings: FetchSettings,
+    wish: Wish,
+    server: GitServer,
+    repo: Repo,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     await files_of(fetcher, wish)
     for content in (b"1", b"2"):
         repo.commit({"f0": content})

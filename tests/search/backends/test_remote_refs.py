@@ -11,9 +11,7 @@ A, B = "a" * 40, "b" * 40
 
 def test_a_list_is_read_with_tags_led_to_their_commits() -> None:
     output = f"ref: refs/heads/main\tHEAD\n{A}\tHEAD\n{A}\trefs/heads/main\n{A}\trefs/tags/v1\n{B}\trefs/tags/v1^{{}}\n"
-    assert listed(output.encode()) == Listed(
-        {"HEAD": A, "refs/heads/main": A, "refs/tags/v1": B}, "refs/heads/main"
-    )
+    assert listed(output.encode()) == Listed({"HEAD": A, "refs/heads/main": A, "refs/tags/v1": B}, "refs/heads/main")
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,7 @@ async def test_a_name_that_changes_its_meaning_after_the_check_is_not_asked_agai
     async def resolver(host: str, port: int) -> tuple[str, ...]:
         return answers.pop(0)
 
-    fetcher = RemoteFetcher(
-        replace(settings, allow_private=False), resolver=resolver, private=only_other_is_private
-    )
+    fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver, private=only_other_is_private)
     wish = wished(f"http://rebinding.example:{server.port}/app.git")
     assert await fetcher.heads(wish) == (Branch("main", commit),)
     with pytest.raises(Forbidden, match="at a private address"):

@@ -110,7 +110,9 @@ def test_a_file_of_another_machine_is_refused() -> None:
         address_of("file://host/srv/app", allow_local=True)
 
 
-@pytest.mark.parametrize("text", ["https://me:hunter2@host/o/r", "https://hunter2@host/o/r", "ssh://git:hunter2@host/o/r"])
+@pytest.mark.parametrize(
+    "text", ["https://me:hunter2@host/o/r", "https://hunter2@host/o/r", "ssh://git:hunter2@host/o/r"]
+)
 def test_a_password_is_taken_out_and_it_is_said_where_it_belongs(text: str) -> None:
     address = address_of(text)
     assert "hunter2" not in repr(address)
@@ -137,6 +139,6 @@ def test_any_text_is_an_address_or_a_refusal(text: str) -> None:
 
 
 def test_an_id_is_the_same_everywhere_and_never_none() -> None:
-    assert repository_id("github.com/o/r") == 1_931_986_290        # stored by clients: no release may change it
+    assert repository_id("github.com/o/r") == 1_931_986_290  # stored by clients: no release may change it
     assert len({repository_id(f"r{number}") for number in range(1000)}) == 1000
     assert all(0 < repository_id(f"r{number}") < 2**32 for number in range(1000))

@@ -166,9 +166,7 @@ async def serving(app: Starlette) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def open_door(
-    node: Node, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER
-) -> AsyncIterator[str]:
+async def open_door(node: Node, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER) -> AsyncIterator[str]:
     """The address of a server for a node."""
     routes = node_routes(node, fleet_token=fleet_token, tracer=tracer)
     async with serving(Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)) as address:

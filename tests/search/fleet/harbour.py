@@ -48,11 +48,11 @@ class Origins:
     def __init__(self, folder: Path) -> None:
         self._inner = RemoteFetcher(FetchSettings(folder=str(folder / "mirrors"), allow_local=True))
         self.broken: dict[str, Exception] = {}
-        self.open = asyncio.Event()                     # fetches wait for it
+        self.open = asyncio.Event()  # fetches wait for it
         self.open.set()
         self.fetches: list[str] = []
         self.looks: list[str] = []
-        self.reading = 0                                # sources that are open just now
+        self.reading = 0  # sources that are open just now
 
     async def heads(self, wish: Wish) -> tuple[Branch, ...]:
         self.looks.append(wish.name)
@@ -136,12 +136,25 @@ class Harbour:
         self.metrics[node_id] = Metrics()
         shelf = Shelf(threads=1)
         node = self.nodes[node_id] = SearchNode(
-            self.catalog, self.origins, shelf, node_id=node_id, address=node_id, settings=SearchSettings(**changes),
-            nodes=self, random=seeded_random(node_id), metrics=self.metrics[node_id], tracer=tracer,
+            self.catalog,
+            self.origins,
+            shelf,
+            node_id=node_id,
+            address=node_id,
+            settings=SearchSettings(**changes),
+            nodes=self,
+            random=seeded_random(node_id),
+            metrics=self.metrics[node_id],
+            tracer=tracer,
         )
         self.desks[node_id] = Desk(
-            shelf, node, node_id=node_id, address=node_id, clock=CLOCK,
-            may_answer=lambda name: True, in_thread=asyncio.to_thread,
+            shelf,
+            node,
+            node_id=node_id,
+            address=node_id,
+            clock=CLOCK,
+            may_answer=lambda name: True,
+            in_thread=asyncio.to_thread,
         )
         node.before_drop = self.desks[node_id].quiesce
         if in_fleet:
@@ -157,7 +170,13 @@ class Harbour:
             ttl_s=5.0, renew_s=1.0, window_s=0.5, claim_jitter_s=0.01, catalog_s=0.2, sweep_s=0.05
         )
         ownership = self.ownership[node_id] = OwnershipNode(
-            self._store, self.catalog, node, node, node_id=node_id, address=node_id, settings=settings,
+            self._store,
+            self.catalog,
+            node,
+            node,
+            node_id=node_id,
+            address=node_id,
+            settings=settings,
             random=seeded_random(f"ownership {node_id}"),
         )
         node.join(ownership)

@@ -115,7 +115,7 @@ class World:
         self.versions: dict[str, str] = {}
         self.wishes: dict[str, Wish] = {}
         self.shelf: dict[str, int] = {}
-        self.waiting: set[str] = set()              # gained and neither admitted nor refused
+        self.waiting: set[str] = set()  # gained and neither admitted nor refused
         self.released: list[str] = []
         self.seen: Counter[str] = Counter()
         self._random = seeded_random(f"world {seed}")
@@ -162,7 +162,7 @@ class World:
     def _arrive(self, event: saw.Event) -> None:
         match event:
             case saw.Fetched(number) if number not in self._fetching:
-                return                              # it was stopped on the way
+                return  # it was stopped on the way
             case saw.Made(number) | saw.MakingFailed(number):
                 if self._fetching.pop(number, None) is None and self._building.pop(number, None) is None:
                     return

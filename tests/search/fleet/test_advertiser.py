@@ -32,9 +32,15 @@ async def test_an_advertiser_is_told_what_is_served_from_now_on_and_what_no_more
     await harbour.wish("a")
     settings = SearchSettings(budget_bytes=500 * MIB, refresh_s=3600.0, check_s=3600.0)
     node = SearchNode(
-        harbour.catalog, harbour.origins, shelf, node_id="n1", address="n1", settings=settings,
-        random=seeded_random(1), advertiser=told,
-    )  # fmt: skip
+        harbour.catalog,
+        harbour.origins,
+        shelf,
+        node_id="n1",
+        address="n1",
+        settings=settings,
+        random=seeded_random(1),
+        advertiser=told,
+    )
     node.join(Held())
     running = asyncio.ensure_future(node.run())
     try:
@@ -46,9 +52,9 @@ async def test_an_advertiser_is_told_what_is_served_from_now_on_and_what_no_more
         assert told.words[1:] == [("a", second)]
         await node.drop(Unit("a"))
         assert told.words[2:] == [("a", "dropped")]
-        await node.drop(Unit("a"))                          # not held: nothing to tell
+        await node.drop(Unit("a"))  # not held: nothing to tell
         await node.warm(lease("a"))
-        await harbour.registry.run(catalog.remove("a"))     # nobody wishes for it any more
+        await harbour.registry.run(catalog.remove("a"))  # nobody wishes for it any more
         await until(lambda: told.words[4:])
         assert told.words[3:] == [("a", second), ("a", "dropped")]
     finally:

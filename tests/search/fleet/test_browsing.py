@@ -35,8 +35,10 @@ def test_the_version_is_that_of_the_branch_asked_for() -> None:
 def test_each_branch_has_its_own_content() -> None:
     index = build(several_branches("r", {"main": {"a": b"one"}, "dev": {"a": b"two"}}), Policy())
     assert [file_text(index, FileAsked("r", "a", branch)).content for branch in ("", "main", "dev")] == [
-        b"one", b"one", b"two",
-    ]  # fmt: skip
+        b"one",
+        b"one",
+        b"two",
+    ]
 
 
 def test_a_file_without_content_says_why() -> None:

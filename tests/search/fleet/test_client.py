@@ -68,7 +68,7 @@ class Refusing:
     ids=repr,
 )
 async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: FarNodes) -> None:
-    async with open_door(Refusing(error)) as address:     # type: ignore[arg-type]
+    async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
         ways = [nodes.at(address), nodes.at(f"http://{address}")]
         for question in [each.search(asked()) for each in ways] + [each.file(FileAsked("r", "p")) for each in ways]:
             with pytest.raises(type(error)) as told:
@@ -82,7 +82,7 @@ async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: 
     ("error", "told"), [(Fenced("replaced"), "replaced"), (Unauthorized("who"), "another fleet token")], ids=repr
 )
 async def test_what_the_asker_cannot_mend_is_unavailable(error: ArgosyError, told: str, nodes: FarNodes) -> None:
-    async with open_door(Refusing(error)) as address:     # type: ignore[arg-type]
+    async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
         for way in (address, f"http://{address}"):
             with pytest.raises(Unavailable, match=told):
                 await nodes.at(way).status()
@@ -90,7 +90,7 @@ async def test_what_the_asker_cannot_mend_is_unavailable(error: ArgosyError, tol
 
 async def test_nobody_at_the_address_is_unavailable(nodes: FarNodes) -> None:
     with socket.socket() as taken:
-        taken.bind((HOST, 0))           # and not listening
+        taken.bind((HOST, 0))  # and not listening
         address = f"{HOST}:{taken.getsockname()[1]}"
         for way in (address, f"http://{address}"):
             with pytest.raises(Unavailable, match=f"the node at {way} cannot be asked"):
@@ -240,7 +240,7 @@ def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Ind
         await nodes.close()
         return answers[-1]
 
-    with ThreadPoolExecutor(1) as pool:         # a test has a loop of its own already
+    with ThreadPoolExecutor(1) as pool:  # a test has a loop of its own already
         assert pool.submit(uvloop.run, ask()).result().files
 
 

@@ -30,7 +30,9 @@ def indexes() -> list[Index]:
 def disturbed(indexes: list[Index], then: Callable[[Counter], object], **more: object) -> Counter:
     """A counter where something happens while a question is under way."""
     return Counter(
-        *indexes, wrapped=lambda counter: Between(counter.shelf, lambda: then(counter)), **more   # type: ignore[arg-type]
+        *indexes,
+        wrapped=lambda counter: Between(counter.shelf, lambda: then(counter)),
+        **more,  # type: ignore[arg-type]
     )
 
 
@@ -271,7 +273,7 @@ async def test_dropping_does_not_wait_for_ever(indexes: list[Index]) -> None:
     await anext(stream)
     assert not await counter.desk.quiesce("beta")
     assert clock.now_s >= QUIET_WITHIN_S
-    await stream.aclose()       # type: ignore[attr-defined]
+    await stream.aclose()  # type: ignore[attr-defined]
     assert await counter.desk.quiesce("beta")
 
 

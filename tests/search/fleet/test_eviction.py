@@ -11,8 +11,11 @@ NOW = 10_000.0
 
 def kept(name: str, size: int, *, ready_at: float = 0.0, is_pinned: bool = False, is_leaving: bool = False) -> Volume:
     return Volume(
-        Unit(name), wish(name, is_pinned=is_pinned), kept=Kept(figures(size), wish(name), ready_at),
-        ready_at=ready_at, is_leaving=is_leaving,
+        Unit(name),
+        wish(name, is_pinned=is_pinned),
+        kept=Kept(figures(size), wish(name), ready_at),
+        ready_at=ready_at,
+        is_leaving=is_leaving,
     )
 
 

@@ -73,7 +73,7 @@ def test_a_frame_that_would_be_too_long_is_refused_at_its_header() -> None:
     with pytest.raises(Invalid, match="is none of ours"):
         parser.feed(framed(1, 1, bytes(11 + wire.TRACE_BYTES_MAX))[:11])
     with pytest.raises(Invalid, match="is none of ours"):
-        Parser(10).feed(b"\0\0\0\1\0\0\0\0\0\0\2x")             # a trace that is longer than all of it
+        Parser(10).feed(b"\0\0\0\1\0\0\0\0\0\0\2x")  # a trace that is longer than all of it
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def is_at(node: Told, *queries: str) -> Callable[[], bool]:
 
 async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(nodes: FarNodes) -> None:
     node = Told()
-    async with open_door(node) as address:     # type: ignore[arg-type]
+    async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(20)]
         await until(is_at(node, *map(str, range(20))))
         for number in reversed(range(20)):
@@ -148,7 +148,7 @@ async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(no
 
 async def test_a_question_that_is_called_off_ends_alone(nodes: FarNodes) -> None:
     node = Told()
-    async with open_door(node) as address:     # type: ignore[arg-type]
+    async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(2)]
         await until(is_at(node, "0", "1"))
         calls[0].cancel()
@@ -160,7 +160,7 @@ async def test_a_question_that_is_called_off_ends_alone(nodes: FarNodes) -> None
 
 async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> None:
     node = Told()
-    async with open_door(node) as address:     # type: ignore[arg-type]
+    async with open_door(node) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(wire.greeting("n", {}) + framed(7, wire.SEARCH, pack(asked("1"))) + framed(7, wire.CALLED_OFF))
@@ -171,11 +171,11 @@ async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> 
 
 async def test_a_question_that_waits_for_nothing_is_answered_on_the_spot() -> None:
     connections: set[Any] = set()
-    route = node_routes(Told())[0]              # type: ignore[arg-type]
+    route = node_routes(Told())[0]  # type: ignore[arg-type]
     assert isinstance(route, FramesRoute)
     sent = Sent()
     connection = route.upgraded(connections)
-    connection.connection_made(sent)            # type: ignore[arg-type]
+    connection.connection_made(sent)  # type: ignore[arg-type]
     connection.data_received(wire.greeting("n", {}) + framed(7, wire.STATUS) + framed(8, wire.STATUS))
     assert sent.data.startswith(wire.WELCOME)
     frames = Parser(1000).feed(bytes(sent.data[len(wire.WELCOME) :]))
@@ -197,7 +197,7 @@ class Sent:
 
 async def test_whoever_goes_away_ends_all_that_was_asked(nodes: FarNodes) -> None:
     node = Told()
-    async with open_door(node) as address:     # type: ignore[arg-type]
+    async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(3)]
         await until(is_at(node, "0", "1", "2"))
         await nodes.close()
@@ -212,12 +212,12 @@ async def test_a_late_question_is_given_up_and_the_others_are_not(
 ) -> None:
     monkeypatch.setattr(client, "MARGIN_S", 0.0)
     node = Told()
-    async with open_door(node) as address:     # type: ignore[arg-type]
+    async with open_door(node) as address:  # type: ignore[arg-type]
         slow = asyncio.ensure_future(nodes.at(address).search(asked("1")))
         late = asyncio.ensure_future(nodes.at(address).search(asked("2", options=Options(wall_time_s=0.2))))
         await until(is_at(node, "1", "2"))
         number = 3
-        while not late.done():                  # so that the connection is not silent
+        while not late.done():  # so that the connection is not silent
             other = asyncio.ensure_future(nodes.at(address).search(asked(str(number))))
             await until(is_at(node, str(number)))
             node.gates[str(number)].set()
@@ -248,7 +248,7 @@ async def spoken_to(address: str, said: bytes) -> bytes:
 @pytest.mark.parametrize("token", [{}, {"authorization": "Bearer wrong"}, {"authorization": "sesam"}], ids=str)
 async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[str, str]) -> None:
     node = Told()
-    async with open_door(node, fleet_token="sesam") as address:     # type: ignore[arg-type]
+    async with open_door(node, fleet_token="sesam") as address:  # type: ignore[arg-type]
         question = framed(1, wire.SEARCH, pack(asked("1")))
         heard = await spoken_to(address, wire.greeting("n", token) + question)
     assert heard.startswith(b"HTTP/1.1 401 ")
@@ -256,13 +256,13 @@ async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[
 
 
 async def test_another_language_is_not_spoken() -> None:
-    async with open_door(Told()) as address:     # type: ignore[arg-type]
+    async with open_door(Told()) as address:  # type: ignore[arg-type]
         other = wire.greeting("n", {}).replace(b"frames-1", b"frames-2")
         assert (await spoken_to(address, other)).startswith(b"HTTP/1.1 426 ")
 
 
 async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: FarNodes) -> None:
-    async with open_door(Told()) as address:     # type: ignore[arg-type]
+    async with open_door(Told()) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         for byte in wire.greeting("n", {}) + framed(7, wire.STATUS):
@@ -271,7 +271,7 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: FarNod
         heard = await reader.readexactly(len(wire.WELCOME))
         assert heard == wire.WELCOME
         header = await reader.readexactly(11)
-        assert header[4:9] == b"\0\0\0\7\0"             # the call, and that it is answered
+        assert header[4:9] == b"\0\0\0\7\0"  # the call, and that it is answered
         writer.close()
 
 
@@ -285,13 +285,13 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: FarNod
 )
 async def test_whoever_breaks_the_rules_is_cut_off(said: bytes) -> None:
     node = Told()
-    async with open_door(node) as address:     # type: ignore[arg-type]
+    async with open_door(node) as address:  # type: ignore[arg-type]
         assert await spoken_to(address, wire.greeting("n", {}) + said) == wire.WELCOME
         await until(lambda: len(node.ended) == len(node.gates))
 
 
 async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: FarNodes) -> None:
-    async with open_door(Told()) as address:     # type: ignore[arg-type]
+    async with open_door(Told()) as address:  # type: ignore[arg-type]
         for kind, why in ((99, "question of kind 99"), (wire.LIST, "in this node's log"), (wire.SEARCH, "no msgpack")):
             host, port = address.split(":")
             answer = await nodes.lines.ask((host, int(port)), "search", kind, b"\xc1", b"", 10.0)
@@ -443,9 +443,7 @@ async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: F
         (saying(b""), "cannot be asked: the connection was closed"),
     ],
 )
-async def test_whoever_does_not_welcome_us_is_no_node(
-    script: Script, why: str, nodes: FarNodes
-) -> None:
+async def test_whoever_does_not_welcome_us_is_no_node(script: Script, why: str, nodes: FarNodes) -> None:
     scripts = (script,) if "closed" not in why else (script, script)
     async with scripted(*scripts) as address:
         with pytest.raises(Unavailable, match=why):
@@ -481,7 +479,7 @@ async def test_of_several_late_questions_each_is_given_up_in_its_time(
 ) -> None:
     monkeypatch.setattr(client, "MARGIN_S", 0.0)
     node = Told()
-    async with open_door(node) as address:     # type: ignore[arg-type]
+    async with open_door(node) as address:  # type: ignore[arg-type]
         await nodes.at(address).status()
         first = asyncio.ensure_future(nodes.at(address).search(asked("0")))
         await until(is_at(node, "0"))
@@ -494,7 +492,7 @@ async def test_of_several_late_questions_each_is_given_up_in_its_time(
         for query, call in zip(times, map(asyncio.ensure_future, calls), strict=True):
             call.add_done_callback(partial(lambda query, _: order.append(query), query))
         number = 4
-        while len(order) < 2:                   # so that the connection is not silent
+        while len(order) < 2:  # so that the connection is not silent
             other = asyncio.ensure_future(nodes.at(address).search(asked(str(number))))
             await until(is_at(node, str(number)))
             node.gates[str(number)].set()
@@ -530,7 +528,7 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
     """Somebody who asks for so many files of a megabyte, and reads when they like."""
     host, port = address.split(":")
     connection = socket.create_connection((host, int(port)))
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)         # or a system's own might hold it all
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # or a system's own might hold it all
     reader, writer = await asyncio.open_connection(sock=connection, limit=1 << 16)
     writer.write(wire.greeting("n", {}))
     for call in range(count):
@@ -540,7 +538,7 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
 
 
 async def test_an_asker_who_takes_nothing_is_asked_no_more_and_gets_all_of_it_later() -> None:
-    async with open_door(Told()) as address:     # type: ignore[arg-type]
+    async with open_door(Told()) as address:  # type: ignore[arg-type]
         _, reader, writer = await held_up(address, 32)
         parser, heard = Parser(packing.ANSWER_BYTES_MAX), list[Frame]()
         async with asyncio.timeout(PATIENCE_S):
@@ -561,7 +559,7 @@ async def nothing_but_waiting(writer: asyncio.StreamWriter) -> None:
 
 async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "STALL_S", 0.05)
-    async with open_door(Told()) as address:     # type: ignore[arg-type]
+    async with open_door(Told()) as address:  # type: ignore[arg-type]
         _, _, writer = await held_up(address, 32)
         with pytest.raises(ConnectionResetError):
             await asyncio.wait_for(nothing_but_waiting(writer), PATIENCE_S)
@@ -583,7 +581,7 @@ async def test_a_question_waits_while_the_node_takes_none(nodes: FarNodes, index
 
 async def test_a_server_that_ends_answers_what_it_was_asked(nodes: FarNodes) -> None:
     node, connections = Told(), set[Any]()
-    [route] = [each for each in node_routes(node) if isinstance(each, FramesRoute)]     # type: ignore[arg-type]
+    [route] = [each for each in node_routes(node) if isinstance(each, FramesRoute)]  # type: ignore[arg-type]
     server = await asyncio.get_running_loop().create_server(lambda: route.upgraded(connections), HOST, 0)
     async with server:
         call = asyncio.ensure_future(nodes.at(f"{HOST}:{server.sockets[0].getsockname()[1]}").search(asked("1")))
@@ -618,7 +616,7 @@ class Tracing:
 
 async def test_a_trace_goes_on_in_the_node() -> None:
     there = Tracing({})
-    async with open_door(Told(), tracer=there) as address:     # type: ignore[arg-type]
+    async with open_door(Told(), tracer=there) as address:  # type: ignore[arg-type]
         for headers in ({"traceparent": "00-ab-cd-01"}, {}, {"tracestate": "x" * wire.TRACE_BYTES_MAX}):
             nodes = FarNodes(tracer=Tracing(headers))
             assert (await nodes.at(address).status()).node == "n1"
@@ -635,7 +633,7 @@ async def test_whoever_asks_while_a_connection_is_made_waits_for_the_same_one(in
         answers = await asyncio.gather(*(nodes.at(address).search(asked()) for _ in range(30)))
         assert all(answer.files for answer in answers)
         assert nodes.lines.count() == 1
-        await nodes.at(address).status()                # which has a lane of its own
+        await nodes.at(address).status()  # which has a lane of its own
         assert nodes.lines.count() == 2
         await nodes.close()
         await until(lambda: nodes.lines.count() == 0)

@@ -312,7 +312,7 @@ async def reader_of(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamW
     """Somebody who asked for the large index, and reads when they like."""
     host, port = address.split(":")
     connection = socket.create_connection((host, int(port)))
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)         # or a system's own might hold it all
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # or a system's own might hold it all
     reader, writer = await asyncio.open_connection(sock=connection, limit=1 << 16)
     writer.write(b"GET /v1/node/index/large HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
     await reader.readuntil(b"\r\n\r\n")
@@ -341,7 +341,7 @@ def joined(body: bytes) -> bytes:
 
 async def test_a_slow_reader_holds_the_stream_up_and_gets_all_of_it(large: Index) -> None:
     watched, whole = Watched(Counter(large).desk), b"".join(dump(large))
-    async with open_door(watched) as address:     # type: ignore[arg-type]
+    async with open_door(watched) as address:  # type: ignore[arg-type]
         reader, writer = await reader_of(address)
         await held_up(watched)
         assert watched.made_bytes < len(whole) / 2, "no more is made than there is room for"
@@ -355,7 +355,7 @@ async def test_a_slow_reader_holds_the_stream_up_and_gets_all_of_it(large: Index
 async def test_a_reader_who_goes_away_ends_the_stream(large: Index) -> None:
     counter = Counter(large)
     watched = Watched(counter.desk)
-    async with open_door(watched) as address:     # type: ignore[arg-type]
+    async with open_door(watched) as address:  # type: ignore[arg-type]
         _, writer = await reader_of(address)
         writer.transport.abort()
         await until(lambda: watched.is_closed)
@@ -366,7 +366,7 @@ async def test_a_reader_who_goes_away_ends_the_stream(large: Index) -> None:
 async def test_a_reader_who_takes_nothing_is_given_up(large: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "STALL_S", 0.05)
     watched = Watched(Counter(large).desk)
-    async with open_door(watched) as address:     # type: ignore[arg-type]
+    async with open_door(watched) as address:  # type: ignore[arg-type]
         reader, writer = await reader_of(address)
         await until(lambda: watched.is_closed)
         assert not (await reader.read()).endswith(b"0\r\n\r\n"), "a stream that was cut must not look whole"

@@ -27,7 +27,9 @@ def test_a_gained_unit_is_fetched_built_put_on_the_shelf_admitted_and_noted() ->
     assert not build.is_renewal
     effects = bench.tell(saw.Made(build.number, figures(5 * MIB)))
     assert effects == [
-        do.Put(order.number, "a"), do.Admit("a", 5 * MIB), do.NoteIndexed("a", "c1", 5 * MIB),
+        do.Put(order.number, "a"),
+        do.Admit("a", 5 * MIB),
+        do.NoteIndexed("a", "c1", 5 * MIB),
     ]
     assert bench.library.memory.held_bytes == 5 * MIB
 
@@ -39,7 +41,7 @@ def test_fetches_and_builds_are_bounded_and_the_rest_waits_in_line() -> None:
     assert stage(bench, "c") is Stage.WAITING
     effects = bench.tell(saw.Fetched(only(orders[0], do.Fetch).number))
     assert only(effects, do.Build)
-    assert only(effects, do.Fetch).wish.name == "c"         # the build has left a place
+    assert only(effects, do.Fetch).wish.name == "c"  # the build has left a place
     assert of_kind(bench.tell(saw.Fetched(only(orders[1], do.Fetch).number)), do.Build) == []
     assert stage(bench, "b") is Stage.FETCHED
 
@@ -52,7 +54,7 @@ def test_a_first_failure_is_noted_and_refused_and_the_unit_goes() -> None:
     assert phase_of(bench.library.volumes["a"]) is Phase.FAILED
     assert bench.tell(saw.UnitLost("a")) == [do.Forget("a")]
     assert bench.library.volumes == {}
-    assert only(bench.gain(), do.Fetch)                     # won again later: tried again
+    assert only(bench.gain(), do.Fetch)  # won again later: tried again
 
 
 def test_one_that_fails_does_not_hold_up_the_others() -> None:
@@ -68,9 +70,9 @@ def test_the_finished_index_is_taken_from_a_node_that_has_it_and_looked_after_at
     order = only(bench.gain(replica=SUCCESSOR, sibling="n2:6070", footprint_bytes=MIB), do.Receive)
     assert order.address == "n2:6070"
     effects = bench.tell(saw.Made(order.number, figures()))
-    assert of_kind(effects, do.NoteIndexed) == []           # whoever built it has done so
+    assert of_kind(effects, do.NoteIndexed) == []  # whoever built it has done so
     assert only(effects, do.Admit)
-    assert only(effects, do.Look)                           # it may be old
+    assert only(effects, do.Look)  # it may be old
 
 
 def test_what_could_not_be_received_is_made_from_its_origin() -> None:
@@ -218,7 +220,7 @@ def test_a_fetch_that_found_more_than_the_look_is_not_taken_for_what_the_look_sa
     bench.keep()
     bench.made(bench.look("c2"), version="c3")
     assert bench.look("c3") == []
-    assert only(bench.look("c2"), do.Fetch)                 # pushed back
+    assert only(bench.look("c2"), do.Fetch)  # pushed back
 
 
 @pytest.mark.parametrize("step", ["look", "fetch", "build"])
@@ -238,7 +240,7 @@ def test_a_failed_refresh_keeps_the_index_tells_why_and_is_tried_again_with_back
         look = only(bench.wait(retry_at - began), do.Look)
     assert waits == [0.75 * each for each in (8, 16, 32, 64, 128, 256, 512, 900, 900)]
     noted = bench.tell(saw.Looked(look.number, heads()))
-    assert noted == [do.NoteIndexed("a", "c1", MIB)]        # clears the error in the catalog
+    assert noted == [do.NoteIndexed("a", "c1", MIB)]  # clears the error in the catalog
     assert bench.library.volumes["a"].reason == ""
 
 
@@ -379,7 +381,7 @@ def test_a_damaged_index_goes_at_once_and_is_made_anew_from_its_origin() -> None
     assert only(effects, do.Withdraw) == do.Withdraw("a")
     assert phase_of(bench.library.volumes["a"]) is Phase.FETCHING
     assert not bench.fetched(effects).is_renewal
-    assert of_kind(bench.tell(saw.Made(only(effects, do.Fetch).number, figures())), do.Admit) == []     # it was told
+    assert of_kind(bench.tell(saw.Made(only(effects, do.Fetch).number, figures())), do.Admit) == []  # it was told
 
 
 def test_a_damaged_index_that_cannot_be_made_again_here_is_released() -> None:
@@ -433,7 +435,7 @@ def test_above_the_high_watermark_the_coldest_go_down_to_the_low_one() -> None:
     assert [name for name, volume in bench.library.volumes.items() if volume.is_leaving] == ["b", "c"]
     released = bench.library.volumes["b"]
     assert "evicted" in released.reason
-    assert bench.library.memory.held_bytes == 920 * MIB            # until they are dropped
+    assert bench.library.memory.held_bytes == 920 * MIB  # until they are dropped
     bench.tell(saw.UnitLost("b"))
     assert bench.library.memory.held_bytes == 700 * MIB
     assert bench.library.free_bytes() == 200 * MIB

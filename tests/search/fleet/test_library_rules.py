@@ -10,7 +10,7 @@ from tests.search.fleet.making import MIB, World, wish
 NAMES = [f"r{number}" for number in range(8)]
 BUDGET_BYTES = 1000 * MIB
 
-names = st.sampled_from(NAMES[:3])             # few, so that much happens to each
+names = st.sampled_from(NAMES[:3])  # few, so that much happens to each
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("gain"), names, st.integers(-1, 2), st.booleans()),
@@ -59,8 +59,15 @@ def changed(world: World, name: str, **changes: object) -> None:
 
 def world_of(seed: int, sizes: list[int], failing: float, by: str = "lru") -> World:
     world = World(
-        seed, budget_bytes=BUDGET_BYTES, failing=failing, evict_by=by,
-        fetches_max=2, builds_max=1, looks_max=2, refresh_s=60.0, check_s=300.0,
+        seed,
+        budget_bytes=BUDGET_BYTES,
+        failing=failing,
+        evict_by=by,
+        fetches_max=2,
+        builds_max=1,
+        looks_max=2,
+        refresh_s=60.0,
+        check_s=300.0,
     )
     for name, size in zip(NAMES, sizes, strict=True):
         world.sizes[name] = size * MIB
@@ -80,7 +87,7 @@ def test_bounds_are_kept_and_the_pinned_are_never_evicted(
     for step in steps:
         before = len(world.released)
         pinned = {name for name, volume in world.library.volumes.items() if volume.wish and volume.wish.is_pinned}
-        take(world, step)                               # the world watches the other rules
+        take(world, step)  # the world watches the other rules
         if failing == 0.0 and step[0] != "pin":
             assert not pinned & set(world.released[before:])
 

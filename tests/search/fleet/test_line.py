@@ -51,7 +51,7 @@ def test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up() -
     assert order(line) == []
     assert line.leave(first) == number
     assert order(line) == []
-    assert line.end(number) is None                     # nobody wants it
+    assert line.end(number) is None  # nobody wants it
     assert order(line) == ["b"]
 
 
@@ -63,7 +63,7 @@ def test_what_is_fetched_keeps_its_place_until_it_is_built() -> None:
     line.fetched(number_of(a))
     effects = list(line.advance())
     assert only(effects, Build).number == number_of(a)
-    assert only(effects, Fetch).wish.name == "c"        # in the place of a
+    assert only(effects, Fetch).wish.name == "c"  # in the place of a
     assert (line.fetches, line.builds, line.waiting) == (2, 1, 0)
     assert line.end(number_of(a)) is a
     assert only(line.advance(), Build).number == number_of(b)

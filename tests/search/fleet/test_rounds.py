@@ -16,7 +16,7 @@ def test_what_is_due_goes_in_order_as_far_as_there_are_places() -> None:
     for name, at in [("c", 3.0), ("a", 1.0), ("b", 2.0), ("d", 9.0)]:
         rounds.set(name, at)
     assert gone_to(rounds, 5.0) == ["a", "b"]
-    assert rounds.deadline() == 9.0                     # c is due and waits for a place, not for time
+    assert rounds.deadline() == 9.0  # c is due and waits for a place, not for time
     assert "c" in rounds
     assert rounds.end(1) == "a"
     assert gone_to(rounds, 5.0, first=3) == ["c"]

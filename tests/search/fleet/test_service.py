@@ -260,7 +260,7 @@ async def test_a_registry_that_is_away_does_not_keep_a_node_from_serving(harbour
     async def away(name: str, **noted: object) -> None:
         raise Unavailable("the registry is away")
 
-    harbour.catalog.note_indexed = away                 # type: ignore[method-assign]
+    harbour.catalog.note_indexed = away  # type: ignore[method-assign]
     node = harbour.start(**SLOW)
     assert await node.warm(lease("a")) > 0
     assert await harbour.found("anchor") == ["a"]
@@ -317,7 +317,12 @@ async def test_what_is_offered_is_never_more_than_the_process_may_take(harbour: 
     assert node.budget_bytes() == 7 * MIB
     assert node.free_bytes() == int(7 * MIB * 0.95)
     roomy = SearchNode(
-        harbour.catalog, harbour.origins, shelf, node_id="n1", address="n1", memory=Probe(),
+        harbour.catalog,
+        harbour.origins,
+        shelf,
+        node_id="n1",
+        address="n1",
+        memory=Probe(),
         settings=SearchSettings(budget_bytes=100 * MIB),
     )
     assert roomy.free_bytes() == 10 * MIB
@@ -388,7 +393,7 @@ async def test_a_replica_indexes_before_it_is_needed_and_takes_over(harbour: Har
     await harbour.ownership[first].drain()
     await until(lambda: harbour.ownership[second].holds(Unit("a")))
     await until(lambda: harbour.status("a", second).replica == 0)
-    assert {how: harbour.value(m.INDEXES_MADE, second, how=how) for how in made} == made       # nothing was made
+    assert {how: harbour.value(m.INDEXES_MADE, second, how=how) for how in made} == made  # nothing was made
 
 
 async def test_an_evicted_repository_is_open_to_other_nodes(harbour: Harbour) -> None:

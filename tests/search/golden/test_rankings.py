@@ -61,9 +61,7 @@ def best_line(file: FileMatch) -> str:
         ("argosy", "Options Answer", "src/argosy/search/model.py", "class "),
     ],
 )
-def test_what_is_meant_comes_first(
-    indexes: Mapping[str, Index], package: str, text: str, path: str, line: str
-) -> None:
+def test_what_is_meant_comes_first(indexes: Mapping[str, Index], package: str, text: str, path: str, line: str) -> None:
     first = ask(indexes, package, text)[0]
     assert first.path == path
     assert line in best_line(first)

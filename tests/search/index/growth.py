@@ -14,7 +14,7 @@ from argosy.search.index.build import build
 from argosy.search.model import Repository
 from argosy.search.skipping import Policy
 
-MADE_BYTES = 80_000_000                 # the library without its tests has about 20
+MADE_BYTES = 80_000_000  # the library without its tests has about 20
 FILE_BYTES = 200_000
 
 

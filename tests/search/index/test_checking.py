@@ -59,8 +59,6 @@ def test_a_flipped_branch_is_found() -> None:
 
 def test_what_never_had_checksums_is_not_called_whole() -> None:
     segment = small_segment()
-    bare = Segment(
-        segment.content, segment.postings, segment.names, segment.symbols, segment.table, segment.languages
-    )
+    bare = Segment(segment.content, segment.postings, segment.names, segment.symbols, segment.table, segment.languages)
     found = verify(Index(Repository("r"), (Part(bare, np.ones(3, np.uint64)),)))
     assert {damage.section for damage in found} == {*SECTIONS, BRANCHES}

@@ -63,9 +63,7 @@ def test_a_key_has_exactly_the_blocks_whose_bytes_have_it(segment: Segment) -> N
     }
     found = blocks_with(segment.postings, key, text.blocks)
     assert holding <= found
-    assert all(
-        b"abc" in data[max(0, starts[block] - 1) : starts[block + 1] + OVERLAP_BYTES].lower() for block in found
-    )
+    assert all(b"abc" in data[max(0, starts[block] - 1) : starts[block + 1] + OVERLAP_BYTES].lower() for block in found)
 
 
 def test_a_posting_is_a_list_or_a_bitmap_whichever_is_smaller() -> None:

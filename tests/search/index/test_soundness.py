@@ -60,9 +60,7 @@ def test_what_was_built_here_is_sound(segment: Segment) -> None:
         ("table", "skips", 2, 200),
     ],
 )
-def test_a_number_that_points_nowhere_is_a_fault(
-    segment: Segment, group: str, field: str, at: int, value: int
-) -> None:
+def test_a_number_that_points_nowhere_is_a_fault(segment: Segment, group: str, field: str, at: int, value: int) -> None:
     assert next(faults(changed(segment, group, field, at, value)), None)
 
 

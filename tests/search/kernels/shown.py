@@ -81,10 +81,17 @@ class Shown:
         self.firsts = frozen(np.cumsum(counts, dtype=np.int64))
         content = plain.content
         self.rows = places_in_documents(
-            content.data, content.starts, content.block_starts, content.block_lines, array(*self.documents),
-            self.firsts, self.starts, self.ends, self.options.context_lines,
+            content.data,
+            content.starts,
+            content.block_starts,
+            content.block_lines,
+            array(*self.documents),
+            self.firsts,
+            self.starts,
+            self.ends,
+            self.options.context_lines,
             self.options.line_bytes_max if form is Form.CHUNKS else 0,
-        )  # fmt: skip
+        )
         self.points, self.symbols = score_matches(
             content.data, self.starts, self.ends, symbols.starts, symbols.lengths, symbols.points
         )
@@ -92,9 +99,17 @@ class Shown:
     def in_bytes(self) -> dict[str, bytes]:
         content, symbols, is_lines = self.segment.content, self.segment.symbols, self.options.form is Form.LINES
         shown = spelling.Shown(
-            content.data, content.starts, self.segment.table.traits, array(*self.documents), self.firsts,
-            self.starts, self.ends, self.rows, self.points, self.symbols,
-        )  # fmt: skip
+            content.data,
+            content.starts,
+            self.segment.table.traits,
+            array(*self.documents),
+            self.firsts,
+            self.starts,
+            self.ends,
+            self.rows,
+            self.points,
+            self.symbols,
+        )
         defined = spelling.Defined(
             symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES
         )
@@ -113,9 +128,7 @@ class Shown:
     def _by_document(self) -> Iterator[tuple[str, Told, list[Match]]]:
         columns = (self.starts, self.ends, self.points, self.symbols, self.rows)
         matches = [match_of(row) for row in np.column_stack(columns).tolist()]
-        for path, document, (low, high) in zip(
-            self.paths, self.documents, pairwise(self.firsts.tolist()), strict=True
-        ):
+        for path, document, (low, high) in zip(self.paths, self.documents, pairwise(self.firsts.tolist()), strict=True):
             yield path, self._told(document), matches[low:high]
 
     def _told(self, document: int) -> Told:

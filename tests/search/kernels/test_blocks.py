@@ -18,14 +18,11 @@ def blocks(contents: list[bytes], block_bytes: int = SIZE) -> list[tuple[bytes, 
     """Each block's bytes, document and line."""
     data = frozen(np.frombuffer(b"".join(each + b"\0" for each in contents), np.uint8).copy())
     starts = frozen(np.cumsum([0] + [len(each) + 1 for each in contents]).astype(np.uint32))
-    room = sum(len(each) // block_bytes + 1 for each in contents)       # as the module promises, and no more
+    room = sum(len(each) // block_bytes + 1 for each in contents)  # as the module promises, and no more
     at, documents, lines = np.empty(room + 1, np.uint32), np.empty(room, np.uint32), np.empty(room, np.uint32)
     count = cut_blocks(data, starts, block_bytes, at, documents, lines)
     assert count <= room
-    return [
-        (data[at[i] : at[i + 1]].tobytes(), int(documents[i]), int(lines[i]))
-        for i in range(count)
-    ]
+    return [(data[at[i] : at[i + 1]].tobytes(), int(documents[i]), int(lines[i])) for i in range(count)]
 
 
 def test_a_short_document_is_one_block_with_its_nul() -> None:

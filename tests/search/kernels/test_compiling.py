@@ -16,7 +16,7 @@ from argosy.search.kernels.compiling import load_cached
 from argosy.search.kernels.spans import documents_of
 from tests.servers.read_only import SOURCE
 
-PROGRAM_S_MAX = 120.0                   # a hang is an error, a slow machine is none
+PROGRAM_S_MAX = 120.0  # a hang is an error, a slow machine is none
 
 
 def complaint_of(program: str) -> str:
@@ -106,8 +106,12 @@ def test_kernels_load_where_the_locale_cannot_decode_the_path(tmp_path: Path) ->
     """numba encodes the path as UTF-8, and the bytes of one that the locale cannot decode have no such encoding."""
     (tmp_path / "Büro").symlink_to(SOURCE.parent, target_is_directory=True)
     environ = {
-        **os.environ, "PYTHONPATH": str(tmp_path / "Büro"), "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"
-    }  # fmt: skip
+        **os.environ,
+        "PYTHONPATH": str(tmp_path / "Büro"),
+        "LC_ALL": "C",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONUTF8": "0",
+    }
     program = "import argosy; from argosy.search.kernels import classes; print(ascii(classes.__file__))"
     done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

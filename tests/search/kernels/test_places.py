@@ -34,9 +34,7 @@ def placed(text: bytes, spans: list[tuple[int, int]], *, context: int = 0, bytes
     content, document = segment.content, _document(segment, text)
     start, end = int(content.starts[document]), int(content.starts[document + 1]) - 1
     starts, ends = array(*(start + low for low, _ in spans)), array(*(start + high for _, high in spans))
-    rows = places(
-        content.data, start, end, content.block_starts, content.block_lines, starts, ends, context, bytes_max
-    )
+    rows = places(content.data, start, end, content.block_starts, content.block_lines, starts, ends, context, bytes_max)
     rows[:, [LINE_START, LAST_START, END, TOP, BOTTOM]] -= start
     told: list[list[int]] = rows.tolist()
     return told
@@ -113,11 +111,26 @@ def test_many_documents_are_told_as_each_alone(
         starts, ends = starts + lows, ends + highs
         firsts.append(len(starts))
         alone += places(
-            content.data, start, end, content.block_starts, content.block_lines, array(*lows), array(*highs),
-            context, bytes_max,
-        ).tolist()  # fmt: skip
+            content.data,
+            start,
+            end,
+            content.block_starts,
+            content.block_lines,
+            array(*lows),
+            array(*highs),
+            context,
+            bytes_max,
+        ).tolist()
     together = places_in_documents(
-        content.data, content.starts, content.block_starts, content.block_lines, array(*range(content.documents)),
-        frozen(np.array(firsts)), array(*starts), array(*ends), context, bytes_max,
-    )  # fmt: skip
+        content.data,
+        content.starts,
+        content.block_starts,
+        content.block_lines,
+        array(*range(content.documents)),
+        frozen(np.array(firsts)),
+        array(*starts),
+        array(*ends),
+        context,
+        bytes_max,
+    )
     assert together.tolist() == alone

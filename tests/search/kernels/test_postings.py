@@ -71,7 +71,7 @@ def test_the_first_line_begins_like_any_other() -> None:
 
 def test_a_posting_is_filled_as_a_list_or_as_a_bitmap() -> None:
     keys = np.array([7, 9, 7, 7], np.uint32)
-    ends = np.array([2, 3, 4], np.int64)                # block 0 has 7 and 9, blocks 1 and 2 have 7
+    ends = np.array([2, 3, 4], np.int64)  # block 0 has 7 and 9, blocks 1 and 2 have 7
     cursors = np.zeros(KEYS, np.uint32)
     cursors[7], cursors[9] = BITMAP | 1, 0
     postings = np.zeros(5, np.uint16)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from argosy.search.kernels.selecting import best_of, blocks_within, mark_documents, mark_first_documents, shares
 from tests.search.match.asking import array
 
-OWNERS = array(0, 0, 0, 1, 2, 2, 4)     # document 3 has no block
+OWNERS = array(0, 0, 0, 1, 2, 2, 4)  # document 3 has no block
 
 
 def test_documents_of_blocks() -> None:
@@ -32,7 +32,7 @@ STARTS = array(0, 10, 20, 30, 45, 55, 65, 70)
 
 
 def test_shares_are_of_whole_documents_and_within_their_bounds() -> None:
-    blocks = array(0, 1, 3, 4, 5, 6)    # 20 bytes of the first document, 15, 20 and 5 of others
+    blocks = array(0, 1, 3, 4, 5, 6)  # 20 bytes of the first document, 15, 20 and 5 of others
     assert shares(blocks, STARTS, OWNERS, 100, 100).tolist() == [[6, 4, 60]]
     assert shares(blocks, STARTS, OWNERS, 35, 100).tolist() == [[3, 2, 35], [6, 2, 25]]
     assert shares(blocks, STARTS, OWNERS, 34, 100).tolist() == [[2, 1, 20], [3, 1, 15], [6, 2, 25]]

@@ -32,7 +32,7 @@ def test_arm_has_a_target_and_unknown_architectures_none() -> None:
 
 
 def test_cached_kernels_are_found_by_the_target_and_not_by_this_cpu() -> None:
-    _, name, features = documents_of.targetctx.codegen().magic_tuple()     # type: ignore[attr-defined]
+    _, name, features = documents_of.targetctx.codegen().magic_tuple()  # type: ignore[attr-defined]
     assert (name, features) in {(target.name, "") for target in PORTABLE.values()}
 
 

@@ -74,7 +74,7 @@ def test_nothing_is_written_of_documents_that_need_care_and_all_of_the_others() 
     symbols: list[tuple[int, int, int, int]] = []
     for base, path in places:
         if path == "name.txt":
-            symbols.append((base + 1, base + 6, 1, -1))         # begins inside a character
+            symbols.append((base + 1, base + 6, 1, -1))  # begins inside a character
         elif path == "parent.txt":
             symbols += [(base, base + 1, 1, -1), (base + 3, base + 6, 1, len(symbols))]
     shown = Shown(files, matches, symbols_at(symbols))

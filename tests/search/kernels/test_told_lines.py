@@ -11,7 +11,7 @@ from argosy.search.kernels.places import LAST_LINE, LINE
 from argosy.search.model import Form, Line
 from tests.search.kernels.shown import Shown, encoded, segment_with, spans_in, symbols_at, symbols_in, texts
 
-BYTES_MAX = 200                         # of a line, in these tests: some texts have longer ones
+BYTES_MAX = 200  # of a line, in these tests: some texts have longer ones
 
 
 def is_too_long(line: Line) -> bool:
@@ -44,9 +44,7 @@ def test_numbers_and_lengths_of_any_width_are_written() -> None:
     assert shown.in_bytes() == {"a.txt": encoded(told)}
 
 
-@pytest.mark.parametrize(
-    "text", [b"foo", b"foo\n", b"\nfoo\n\n", b"a\r\nfoo\r\n", b"a\nfoo\nb", b"a\nb\nfoo\nc\nd\n"]
-)
+@pytest.mark.parametrize("text", [b"foo", b"foo\n", b"\nfoo\n\n", b"a\r\nfoo\r\n", b"a\nfoo\nb", b"a\nb\nfoo\nc\nd\n"])
 @pytest.mark.parametrize("context_lines", [0, 1, 2])
 def test_lines_at_the_edges_of_a_document(text: bytes, context_lines: int) -> None:
     at = text.index(b"foo")
@@ -69,7 +67,7 @@ def test_nothing_is_written_of_documents_that_need_care_and_all_of_the_others() 
     }
     matches = {path: [(text.index(b"foo"), text.index(b"foo") + 3)] for path, text in files.items()}
     matches["over.txt"] = [(0, 7)]
-    matches["plain.txt"] = [(1, 5)]             # begins inside a character: no column is told of a line
+    matches["plain.txt"] = [(1, 5)]  # begins inside a character: no column is told of a line
     segment = segment_with(files)
     bases = {segment.path(i).decode(): int(segment.content.starts[i]) for i in range(len(files))}
     symbols = symbols_at([(bases["name.txt"] + 1, bases["name.txt"] + 6, 1, -1)])

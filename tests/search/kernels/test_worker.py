@@ -31,7 +31,7 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
     (tmp_path / "a.c").write_text("/* needle */\nint main(void) { return needle(1); }\n")
     (tmp_path / "a.py").write_text("class NeedleError:\n    def main(self):\n        return needle\n")
     (tmp_path / "README").write_text("needle\n")
-    (tmp_path / "large.txt").write_text("needle and thread\n" * 20_000)      # its trigrams are counted
+    (tmp_path / "large.txt").write_text("needle and thread\n" * 20_000)  # its trigrams are counted
     (tmp_path / "a.ts").write_text("export class A { find(needle: string): string { return needle } }\n")
     used = run(
         """
@@ -53,8 +53,11 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
                 assert shelf.search_now(parse(query).query, Options(form=form)).files, query
         print(*sorted(all_names - {compiling.name_of(each) for each in compiling.not_loaded()}))
         """,
-        str(tmp_path), "needle", "needle or e", *EXAMPLES,
-    )  # fmt: skip
+        str(tmp_path),
+        "needle",
+        "needle or e",
+        *EXAMPLES,
+    )
     assert set(used.split()) == set(ESSENTIAL)
 
 
@@ -95,7 +98,7 @@ SHARED = """
 
 def test_processes_that_compile_at_once_share_the_work(tmp_path: Path) -> None:
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    hide = 'import argosy.search.kernels.cache as c; c.InTreeCacheLocator = c.UserWideCacheLocator\n'
+    hide = "import argosy.search.kernels.cache as c; c.InTreeCacheLocator = c.UserWideCacheLocator\n"
     command = [sys.executable, "-c", hide + dedent(SHARED)]
     both = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [process.communicate(timeout=PROGRAM_S_MAX)[0].split() for process in both]
@@ -138,7 +141,7 @@ def test_a_stopped_compilation_leaves_no_process() -> None:
     compilation.stop()
     assert all(worker.poll() is not None for worker in compilation._workers)
     with compilation:
-        compilation.wait()              # and nobody is told of a failure
+        compilation.wait()  # and nobody is told of a failure
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

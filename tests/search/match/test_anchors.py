@@ -13,7 +13,7 @@ from argosy.search.match.anchors import (
     anchors,
     window_blocks,
     windows,
-)  # fmt: skip
+)
 from argosy.search.regex import needs, parse_regex
 from tests.search.match.asking import array, data_of, segment_of, unbounded
 
@@ -43,7 +43,7 @@ def test_what_a_longer_literal_says_is_not_looked_for_again() -> None:
     text = b"EXPORT_SYMBOL(vfs_read) EXPORT_SYMBOL_GPL(vfs_x) EXPORT_SYMBOL_GPL vfs_"
     assert places(pattern, text)[0] == [0, 24]
     assert kinds("foo.*food") == [ClauseAnchor]
-    assert kinds("foo.*(?i:food)") == [ClauseAnchor, ClauseAnchor]     # any case of it says less
+    assert kinds("foo.*(?i:food)") == [ClauseAnchor, ClauseAnchor]  # any case of it says less
 
 
 def test_too_many_alternatives_are_not_looked_for() -> None:
@@ -78,9 +78,10 @@ def test_blocks_hold_the_anchor_of_their_text() -> None:
     [anchor] = anchors(needs(parse_regex("(bar|qux)."), is_case_sensitive=True))
     held = np.flatnonzero(anchor.blocks(segment()))
     with_bar = [
-        block for block in range(content.blocks)
+        block
+        for block in range(content.blocks)
         if b"bar" in content.data[content.block_starts[block] : content.block_starts[block + 1]].tobytes()
-    ]  # fmt: skip
+    ]
     assert held.tolist() == with_bar
     assert 0 < len(with_bar) < content.blocks
 

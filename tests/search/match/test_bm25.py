@@ -35,7 +35,7 @@ def expected(words: list[str]) -> dict[str, float]:
         if not all(frequencies.values()):
             continue
         for word in DEFINED.get(name, set()) & set(words):
-            frequencies[word] += 4                      # its definition counts five times
+            frequencies[word] += 4  # its definition counts five times
         weight = 0.2 if name in LOW else 1.0
         norm = 1.2 * (1 - 0.75 + 0.75 * (len(text) + 1) / mean)
         scores[name] = sum(2.2 * f * weight / (norm + f * weight) for f in frequencies.values())

@@ -9,7 +9,7 @@ from argosy.search.kernels.candidates import intersect, unite
 from argosy.search.kernels.classes import KEYS
 from argosy.search.match.needle import keys_without
 
-BLOCKS = 700                            # a bitmap of 44 words: longer postings are bitmaps
+BLOCKS = 700  # a bitmap of 44 words: longer postings are bitmaps
 
 some_blocks = st.one_of(
     st.frozensets(st.integers(0, BLOCKS - 1), min_size=1, max_size=6),
@@ -35,26 +35,38 @@ def postings_of(table: dict[int, frozenset[int]]) -> Postings:
     counts = [int(word).bit_count() for word in present]
     ranks, offsets = np.cumsum([0, *counts]), np.cumsum([0, *map(len, lists)])
     return Postings(
-        frozen(present), frozen(ranks.astype(np.uint32)), frozen(offsets.astype(np.uint32)),
+        frozen(present),
+        frozen(ranks.astype(np.uint32)),
+        frozen(offsets.astype(np.uint32)),
         frozen(np.concatenate(lists)),
-    )  # fmt: skip
+    )
 
 
 def intersected(table: dict[int, frozenset[int]], keys: list[int]) -> list[int]:
     postings, out = postings_of(table), np.empty(BLOCKS, np.uint32)
     count = intersect(
-        frozen(np.array(keys, np.int64)), bitmap_length(BLOCKS), postings.present, postings.ranks, postings.offsets,
-        postings.blocks, out,
-    )  # fmt: skip
+        frozen(np.array(keys, np.int64)),
+        bitmap_length(BLOCKS),
+        postings.present,
+        postings.ranks,
+        postings.offsets,
+        postings.blocks,
+        out,
+    )
     return [int(block) for block in out[:count]]
 
 
 def united(table: dict[int, frozenset[int]], keys: list[int]) -> list[int]:
     postings, bits = postings_of(table), np.zeros(bitmap_length(BLOCKS), np.uint16)
     unite(
-        frozen(np.array(keys, np.int64)), len(bits), postings.present, postings.ranks, postings.offsets,
-        postings.blocks, bits,
-    )  # fmt: skip
+        frozen(np.array(keys, np.int64)),
+        len(bits),
+        postings.present,
+        postings.ranks,
+        postings.offsets,
+        postings.blocks,
+        bits,
+    )
     return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
 
 

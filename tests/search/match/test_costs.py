@@ -22,7 +22,7 @@ def test_only_the_text_of_named_files_is_looked_at(query: str, narrowing: str, f
     stats = ask(built(FILES), f"{query} {narrowing}").stats
     atoms = query.count("content:") or 1
     assert (stats.files, stats.files_considered) == (files, files)
-    assert stats.content_bytes == atoms * files * (len(TEXT) + 1)      # each with its NUL
+    assert stats.content_bytes == atoms * files * (len(TEXT) + 1)  # each with its NUL
 
 
 def test_a_name_that_no_file_has_leaves_nothing_to_do() -> None:
@@ -42,7 +42,7 @@ def test_trigrams_looked_up_and_postings_read_are_counted() -> None:
     assert (missing.ngram_lookups, missing.index_bytes) == (2, 0)
     plain = ask(index, Substring("needle", scope=Scope.CONTENT)).stats
     assert plain.ngram_lookups == 4
-    assert plain.index_bytes >= 2 * 4 * len(FILES) / 16        # each of the keys is in every block: bitmaps
+    assert plain.index_bytes >= 2 * 4 * len(FILES) / 16  # each of the keys is in every block: bitmaps
     tree = ask(index, "content:needle lang:c").stats
     assert (tree.ngram_lookups, tree.index_bytes) == (plain.ngram_lookups, plain.index_bytes)
 
@@ -73,7 +73,7 @@ class Late:
 async def test_waiting_for_a_thread_is_told_apart_from_the_work() -> None:
     shelf = Shelf([built(FILES)], clock=Late())
     try:
-        waited = await shelf.search(tree_of("needl."), Options(wall_time_s=0.0))      # no plain word: it needs a thread
+        waited = await shelf.search(tree_of("needl."), Options(wall_time_s=0.0))  # no plain word: it needs a thread
         at_once = shelf.search_now(tree_of("needle"), Options(wall_time_s=0.0))
     finally:
         shelf.close()

@@ -24,9 +24,7 @@ def test_an_overlong_line_meets_nothing_but_itself() -> None:
     assert [each.is_long for each in excerpts([match(0, 10), long, match(90, 95)])] == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("focus", "expected"), [(0, "0123456789"), (2, "0123456789"), (10, "89abcdefgh"), (35, "xyz")]
-)
+@pytest.mark.parametrize(("focus", "expected"), [(0, "0123456789"), (2, "0123456789"), (10, "89abcdefgh"), (35, "xyz")])
 def test_a_window_has_its_focus_in_the_second_quarter(focus: int, expected: str) -> None:
     text = b"0123456789abcdefghijklmnopqrstuvwxyz"
     assert text[slice(*window(text, 0, len(text), focus, 10))].decode() == expected

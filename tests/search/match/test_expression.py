@@ -32,9 +32,7 @@ def test_no_more_than_a_step_is_told_between_two_looks(pattern: str) -> None:
     text = b"ab" * 10 * STEP_MAX
     expression = Expression(pattern, is_case_sensitive=True)
     whole = len(expression.find_all(memoryview(text), Manner.UTF8, unbounded()))
-    told = [
-        len(expression.find_all(memoryview(text), Manner.UTF8, cancelled_by(Looks(at)))) for at in range(1, 9)
-    ]
+    told = [len(expression.find_all(memoryview(text), Manner.UTF8, cancelled_by(Looks(at)))) for at in range(1, 9)]
     assert told == sorted(told)
     assert told[0] <= STEP_MIN
     assert all(after - before <= STEP_MAX for before, after in pairwise(told))

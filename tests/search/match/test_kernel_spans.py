@@ -45,9 +45,13 @@ def points(text: bytes, part: bytes, symbols: list[tuple[bytes, int]] | None = N
     known = sorted((text.index(name), len(name), worth) for name, worth in symbols or [])
     columns = [[row[i] for row in known] for i in range(3)]
     found, inside = score_matches(
-        data_of(text), array(start), array(start + len(part)), array(*columns[0]),
-        frozen(np.array(columns[1], np.uint16)), frozen(np.array(columns[2], np.uint16)),
-    )  # fmt: skip
+        data_of(text),
+        array(start),
+        array(start + len(part)),
+        array(*columns[0]),
+        frozen(np.array(columns[1], np.uint16)),
+        frozen(np.array(columns[2], np.uint16)),
+    )
     return int(found[0]), int(inside[0])
 
 

@@ -9,7 +9,7 @@ from argosy.search.query.tree import And, Const, Kind, Not, Query, Regexp, Subst
 from tests.search.match.asking import Looks, ask, ask_all, built, cancelled_by, tree_of, unbounded
 
 FILES = 12
-BATCH = 3                               # documents
+BATCH = 3  # documents
 
 
 @pytest.fixture(autouse=True)

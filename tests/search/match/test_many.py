@@ -29,9 +29,11 @@ atoms = st.builds(
     st.sampled_from([Scope.ANY, Scope.CONTENT]),
 )  # fmt: skip
 patterns = st.builds(
-    Regexp, st.sampled_from(["nee.*dle", "d[aeiou]f ne+dle", "^needle$", "k.", "(nowhere|eedle)", "s.*needle", "ks|x"]),
-    st.booleans(), st.sampled_from(Scope),
-)  # fmt: skip
+    Regexp,
+    st.sampled_from(["nee.*dle", "d[aeiou]f ne+dle", "^needle$", "k.", "(nowhere|eedle)", "s.*needle", "ks|x"]),
+    st.booleans(),
+    st.sampled_from(Scope),
+)
 filters: st.SearchStrategy[Query] = st.sampled_from(
     [Language("Python"), Not(Substring("xxx")), Or((Substring("def"), Substring("ks")))]
 )
@@ -92,7 +94,7 @@ def test_all_at_once_is_as_the_tree_says(indexes: list[Index], query: Query, opt
         slowly = asked(indexes, query, options)
     assert at_once.files == slowly.files
     assert at_once.reached == slowly.reached
-    costs = {"index_bytes": 0, "ngram_lookups": 0}      # a key that is missing ends the one look-up and not the other
+    costs = {"index_bytes": 0, "ngram_lookups": 0}  # a key that is missing ends the one look-up and not the other
     assert stats(at_once, **costs) == stats(slowly, **costs)
 
 

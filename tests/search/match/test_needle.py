@@ -39,7 +39,7 @@ def test_a_buffer_is_always_filled_and_then_the_budget_is_looked_at() -> None:
     assert collected(resume, 3, unbounded()).tolist() == [0, 1, 2]
     whole = Looks()
     collected(resume, 3, cancelled_by(whole))
-    assert whole.seen == 2                      # not after the last: then there is nothing left to stop
+    assert whole.seen == 2  # not after the last: then there is nothing left to stop
 
 
 def test_of_several_the_turn_of_some_does_not_come() -> None:

@@ -37,7 +37,7 @@ def test_both_ways_lead_to_one_answer(files: dict[str | bytes, bytes], query: Su
     short, long = ask(index, query, options), the_long_way(index, query, options)
     assert short.files == long.files
     assert short.reached == long.reached
-    costs = {"index_bytes": 0, "ngram_lookups": 0}      # a key that is missing ends the one look-up and not the other
+    costs = {"index_bytes": 0, "ngram_lookups": 0}  # a key that is missing ends the one look-up and not the other
     assert structs.replace(short.stats, **costs) == structs.replace(long.stats, **costs)
 
 
@@ -77,7 +77,7 @@ def test_a_document_on_no_branch_is_not_seen() -> None:
 def test_a_segment_with_letters_that_fold_oddly_is_left_to_the_tree() -> None:
     index = built({"a.txt": "K\u212aS needle".encode()})
     assert [piece[PAST_BLOCK] for piece in pieces_of(index, Substring("needles"))] == [UNDECIDED]
-    assert pieces_of(index, Substring("needle"))[0][PAST_BLOCK] == 1    # neither k nor s in it: bytes decide
+    assert pieces_of(index, Substring("needle"))[0][PAST_BLOCK] == 1  # neither k nor s in it: bytes decide
 
 
 def test_what_is_no_literal_is_left_to_the_tree() -> None:
@@ -91,9 +91,9 @@ KELVIN, LONG_S = "\u212a".encode(), "\u017f".encode()
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (KELVIN + b"malloc_foobar", 1),         # the sign for kelvin is a k in small and capital letters alike
+        (KELVIN + b"malloc_foobar", 1),  # the sign for kelvin is a k in small and capital letters alike
         (b"KMALLOC_FOOBAR " + KELVIN, 1),
-        (KELVIN + b"malloc foo_bar", 0),        # what surrounds the letter is not all there
+        (KELVIN + b"malloc foo_bar", 0),  # what surrounds the letter is not all there
         (LONG_S + b" elsewhere", 0),
     ],
 )

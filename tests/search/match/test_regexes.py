@@ -114,4 +114,4 @@ def test_a_raised_flag_ends_the_work_at_the_next_look() -> None:
         looks = Looks(at)
         some = found("[a-b]+", text, cancelled_by(looks))
         assert len(some) < 100_000
-        assert looks.seen == at                 # once spent, nobody asks again
+        assert looks.seen == at  # once spent, nobody asks again

@@ -41,9 +41,17 @@ def test_a_full_buffer_says_where_to_go_on(text: bytes, literal: bytes, room: in
     while at < 1:
         out = np.empty(room, np.uint32)
         count, at, position = scan(
-            data_of(text + b"\0"), array(0), array(len(text)), needle.pattern, needle.folds, needle.rare, len(literal),
-            at, position, out,
-        )  # fmt: skip
+            data_of(text + b"\0"),
+            array(0),
+            array(len(text)),
+            needle.pattern,
+            needle.folds,
+            needle.rare,
+            len(literal),
+            at,
+            position,
+            out,
+        )
         found += out[:count].tolist()
     assert found == places(text, literal, is_folded=False, with_overlaps=False)
 

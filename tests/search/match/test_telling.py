@@ -26,8 +26,9 @@ def test_context_ends_where_the_file_does() -> None:
 def test_excerpts_that_meet_are_one_and_others_are_not() -> None:
     text = b"foo\n1\nfoo\n3\n4\n5\nfoo\n"
     assert [chunk.content for chunk in chunks(text, "foo", Options(context_lines=1))] == [
-        b"foo\n1\nfoo\n3\n", b"5\nfoo\n"
-    ]  # fmt: skip
+        b"foo\n1\nfoo\n3\n",
+        b"5\nfoo\n",
+    ]
     assert [chunk.start.line for chunk in chunks(text, "foo")] == [1, 3, 7]
 
 
@@ -61,7 +62,7 @@ def test_a_long_line_is_clipped_between_characters(form: Form, shift: int) -> No
     [told] = file.chunks or file.lines
     assert told.is_clipped
     assert len(told.content) <= 101
-    assert "foo" in told.content.decode()       # valid, so no character was cut
+    assert "foo" in told.content.decode()  # valid, so no character was cut
 
 
 @pytest.mark.parametrize("form", [Form.CHUNKS, Form.LINES])

@@ -35,8 +35,9 @@ def test_a_file_is_on_its_own_branches_and_a_skipped_one_says_why() -> None:
     source = several_branches("r", {"main": {"a.c": b"needle"}, "dev": {"a.c": b"needle", "b.c": b"needle too"}})
     index = build(source, Policy())
     assert {file.path: file.branches for file in ask(index, "needle").files} == {
-        "a.c": ("main", "dev"), "b.c": ("dev",)
-    }  # fmt: skip
+        "a.c": ("main", "dev"),
+        "b.c": ("dev",),
+    }
     skipped = build(one_branch("r", {"x.bin": b"\0\1\2"}), Policy())
     assert only_file(ask(skipped, "file:x")).skipped == SkipReason.BINARY.value
 

@@ -20,9 +20,7 @@ from tests.search.oracle.corpora import NUL, Checkout, File
 from tests.search.oracle.reducing import smallest
 
 # Nothing is left out, and no line is clipped.
-EVERYTHING = Options(
-    files_max=0, index_match_limit=0, wall_time_s=0.0, with_content=True, line_bytes_max=1 << 30
-)
+EVERYTHING = Options(files_max=0, index_match_limit=0, wall_time_s=0.0, with_content=True, line_bytes_max=1 << 30)
 
 
 def built(checkout: Checkout, previous: Index | None = None) -> Index:

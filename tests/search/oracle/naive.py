@@ -37,7 +37,7 @@ from argosy.search.query.tree import (
     Type,
 )
 
-PROGRAMS_MAX = 512                                      # compiled patterns kept at hand, so that long runs stay small
+PROGRAMS_MAX = 512  # compiled patterns kept at hand, so that long runs stay small
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Document:
 
     path: bytes
     content: bytes
-    branches: int = 1                                   # bit i: it is on the i-th branch; 0: it is not there
+    branches: int = 1  # bit i: it is on the i-th branch; 0: it is not there
     language: str = ""
-    names: tuple[tuple[int, int], ...] = ()             # where the definitions' names stand: (start, end)
+    names: tuple[tuple[int, int], ...] = ()  # where the definitions' names stand: (start, end)
 
 
 @dataclass(frozen=True)

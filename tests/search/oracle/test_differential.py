@@ -12,7 +12,7 @@ from tests.search.oracle.corpora import Checkout, checkout
 from tests.search.oracle.effort import asked
 from tests.search.oracle.engine import EVERYTHING, built, check_query
 
-QUESTIONS = 8                           # about one repository: building it costs more than asking
+QUESTIONS = 8  # about one repository: building it costs more than asking
 
 
 def check_queries(case: Checkout, drawn: Iterable[Query], options: Options = EVERYTHING) -> None:

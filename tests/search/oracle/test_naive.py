@@ -156,10 +156,15 @@ def test_type_repo_inside_asks_for_any_document_of_the_repository() -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        Repo("^team/"), RepoSet(frozenset({"team/alpha", "x"})), RepoIds(frozenset({7})), Alias("first"),
-        Flag("archived", True), Flag("fork", False), Meta("tier", "^g"),
+        Repo("^team/"),
+        RepoSet(frozenset({"team/alpha", "x"})),
+        RepoIds(frozenset({7})),
+        Alias("first"),
+        Flag("archived", True),
+        Flag("fork", False),
+        Meta("tier", "^g"),
     ],
-)  # fmt: skip
+)
 def test_a_true_fact_about_the_repository_selects_everything(query: Query) -> None:
     assert names(query) == names(TRUE)
     assert names(Not(query)) == []

@@ -44,8 +44,13 @@ ARGO = Repository(
 )
 FOLDER = Repository(name="folder")
 EVERYTHING_OF_A_FILE: list[Query] = [
-    A, regex("a.b"), name("x"), Symbol(B), Language("Go"), FileNameSet(frozenset({"x"})),
-]  # fmt: skip
+    A,
+    regex("a.b"),
+    name("x"),
+    Symbol(B),
+    Language("Go"),
+    FileNameSet(frozenset({"x"})),
+]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +95,12 @@ leaves = st.sampled_from(
 def grown(children: st.SearchStrategy[Query]) -> st.SearchStrategy[Query]:
     lists = st.lists(children, max_size=4).map(tuple)
     return (
-        lists.map(And) | lists.map(Or) | children.map(Not) | st.builds(Type, st.sampled_from(Kind), children)
+        lists.map(And)
+        | lists.map(Or)
+        | children.map(Not)
+        | st.builds(Type, st.sampled_from(Kind), children)
         | st.builds(Boost, children, st.just(2.0))
-    )  # fmt: skip
+    )
 
 
 trees = st.recursive(leaves, grown, max_leaves=20)

@@ -71,7 +71,17 @@ def test_capitals(pattern: str) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        "abc", r"\S\W\D\B", r"\w+", r"\pL", r"\PN", r"\A\Qa\E", "[a-z]", "[ -~]", "[[:alpha:]]", "(?i)ABC", "X{0}",
+        "abc",
+        r"\S\W\D\B",
+        r"\w+",
+        r"\pL",
+        r"\PN",
+        r"\A\Qa\E",
+        "[a-z]",
+        "[ -~]",
+        "[[:alpha:]]",
+        "(?i)ABC",
+        "X{0}",
         "(?-i)A",
     ],
 )

@@ -23,8 +23,19 @@ POSIX = [
     "xdigit",
 ]  # fmt: skip
 SETS = [
-    r"\d", r"\D", r"\s", r"\S", r"\w", r"\W", r"\pL", r"\PL", r"\p{Lu}", r"\P{Ll}", "[:alpha:]", "[:^upper:]",
-]  # fmt: skip
+    r"\d",
+    r"\D",
+    r"\s",
+    r"\S",
+    r"\w",
+    r"\W",
+    r"\pL",
+    r"\PL",
+    r"\p{Lu}",
+    r"\P{Ll}",
+    "[:alpha:]",
+    "[:^upper:]",
+]
 
 members = st.one_of(
     st.sampled_from(SETS),
@@ -57,7 +68,7 @@ def test_a_class_takes_what_re2_takes(parts: list[str], is_negated: bool, is_fol
     source = f"[{'^' if is_negated else ''}{''.join(parts)}]"
     try:
         Pattern.compile(source)
-    except RegexError:                  # a hyphen between two sets
+    except RegexError:  # a hyphen between two sets
         source = source.replace("-", "")
     assert checked(source, is_folded=is_folded)
 

@@ -135,7 +135,7 @@ def test_a_refused_pattern_is_explained(source: str, reason: str, remedy: str) -
 def test_a_message_is_short_however_long_the_pattern(source: str) -> None:
     with pytest.raises(RegexError) as refused:
         Pattern.compile(source)
-    assert len(str(refused.value)) < 800        # a character that is no text is spelled with six
+    assert len(str(refused.value)) < 800  # a character that is no text is spelled with six
 
 
 def test_a_message_does_not_mention_what_was_not_written() -> None:
@@ -146,7 +146,7 @@ def test_a_message_does_not_mention_what_was_not_written() -> None:
 
 @pytest.mark.parametrize("source", ["(a*)*b", "(a|aa)+b", "(.*)(.*)(.*)(.*)b", "(a?){50}a{50}b"])
 def test_a_pattern_made_to_backtrack_is_answered(source: str) -> None:
-    text = b"a" * 50_000                # an engine that tries one way after the other would not come back
+    text = b"a" * 50_000  # an engine that tries one way after the other would not come back
     assert not Pattern.compile(source).matches(text)
 
 

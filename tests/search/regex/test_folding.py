@@ -10,7 +10,7 @@ from argosy.search.regex.folding import _CASED_RANGES, variants
     ("char", "expected"),
     [
         ("a", "Aa"),
-        ("K", "Kk"),                    # the Kelvin sign is somebody else's business
+        ("K", "Kk"),  # the Kelvin sign is somebody else's business
         ("1", "1"),
         ("中", "中"),
         ("ж", "Жж"),
@@ -20,7 +20,7 @@ from argosy.search.regex.folding import _CASED_RANGES, variants
         ("σ", "Σςσ"),
         ("\u212a", "Kk\u212a"),
         ("ſ", "Ssſ"),
-        ("ı", "ı"),                     # locales are not folded
+        ("ı", "ı"),  # locales are not folded
     ],
 )
 def test_variants(char: str, expected: str) -> None:

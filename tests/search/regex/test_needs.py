@@ -13,7 +13,7 @@ from argosy.search.regex.runs import RUN_BYTES_MAX, RUNS_MAX
 from argosy.search.regex.strings import CLAUSES_MAX, STRINGS_MAX
 from tests.search.regex import patterns
 
-ODD = (b"\xe2\x84\xaa", b"\xc5\xbf")    # the Kelvin sign, the long s
+ODD = (b"\xe2\x84\xaa", b"\xc5\xbf")  # the Kelvin sign, the long s
 
 
 def clauses(pattern: str, *, is_case_sensitive: bool = True) -> list[set[bytes]]:
@@ -89,7 +89,7 @@ DIGIT = b"0123456789"
         ("[01]a", []),
         ("(?i)abc[01]", [[b"Aa", b"Bb", b"Cc", b"01"]]),
         ("(?i)жи", [[b"\xd0", b"\x96\xb6", b"\xd0", b"\x98\xb8"]]),
-        ("(?i)abвcd1", []),             # в has a variant of three bytes
+        ("(?i)abвcd1", []),  # в has a variant of three bytes
         ("[01](?:ab.)+[01]ab", [[b"01", b"a", b"b"]]),
         ("[01]{3}x?[01]{2}ab", [[b"01", b"01", b"a", b"b"], [b"01"] * 3]),
         ("[01]{0}abc", []),

@@ -16,12 +16,27 @@ from argosy.search.symbols.grammars import GRAMMARS
 from tests.search.symbols.test_extract import PIECE_LIST
 
 KERNELS = {
-    blanking: ["_blank"], outline: ["_outline"], nesting: ["_nest", "_blank_arguments", "_place"],
-    indents: ["_blank_bodies", "_columns"], squeezing: ["_squeeze"],
-}  # fmt: skip
+    blanking: ["_blank"],
+    outline: ["_outline"],
+    nesting: ["_nest", "_blank_arguments", "_place"],
+    indents: ["_blank_bodies", "_columns"],
+    squeezing: ["_squeeze"],
+}
 DEEP = [
-    b"(", b"{", b"[", b"<", b"class a {", b"#if A\n", b"`${", b"((a=>{", b"typedef struct {", b"}", b")", b"'", b"#",
-]  # fmt: skip
+    b"(",
+    b"{",
+    b"[",
+    b"<",
+    b"class a {",
+    b"#if A\n",
+    b"`${",
+    b"((a=>{",
+    b"typedef struct {",
+    b"}",
+    b")",
+    b"'",
+    b"#",
+]
 NOISE = b"(){}[]<>;,=:#@'\"`\\/*-!$\nabdeiflrRcnt \xff"
 
 

@@ -157,8 +157,10 @@ def test_c_inside_extern_c_is_c() -> None:
 
 def test_lines_that_end_with_carriage_returns_are_lines() -> None:
     assert told("C", b"#define A \\\r\n  1\r\nint f(void)\r\n{\r\n}\r\nint x;\r\n") == [
-        "macro A", "function f", "variable x"
-    ]  # fmt: skip
+        "macro A",
+        "function f",
+        "variable x",
+    ]
 
 
 def test_bytes_that_are_no_utf8_hurt_nobody() -> None:

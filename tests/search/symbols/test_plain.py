@@ -110,8 +110,10 @@ def test_the_definitions_of_cmake() -> None:
 
 def test_the_stages_of_a_dockerfile() -> None:
     assert told("Dockerfile", "FROM python:3 AS build\nARG VERSION=1\nFROM build as final\n") == [
-        "target build", "variable VERSION", "target final"
-    ]  # fmt: skip
+        "target build",
+        "variable VERSION",
+        "target final",
+    ]
 
 
 def test_the_tables_of_toml() -> None:

@@ -90,8 +90,11 @@ def test_the_definitions_of_python() -> None:
 
 def test_python_with_tabs_and_carriage_returns() -> None:
     assert told("Python", b"class A:\r\n\tdef f(self):\r\n\t\tx = 1\r\n\tdef g(self): pass\r\n\r\nB = 2\r\n") == [
-        "class A", "method A.f", "method A.g", "constant B"
-    ]  # fmt: skip
+        "class A",
+        "method A.f",
+        "method A.g",
+        "constant B",
+    ]
 
 
 def test_the_definitions_of_javascript() -> None:

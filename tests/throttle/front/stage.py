@@ -57,7 +57,7 @@ class Played:
     async def receive(self) -> Message:
         if self.incoming:
             return self.incoming.pop(0)
-        return await asyncio.get_running_loop().create_future()         # nothing more ever comes
+        return await asyncio.get_running_loop().create_future()  # nothing more ever comes
 
     async def send(self, message: Message) -> None:
         self.sent.append(message)

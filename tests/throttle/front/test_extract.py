@@ -80,9 +80,9 @@ def test_without_proxies_a_forwarded_header_is_not_believed() -> None:
     ("proxies", "forwarded", "client"),
     [
         (1, "203.0.113.9", "203.0.113.9"),
-        (1, "10.6.6.6, 203.0.113.9", "203.0.113.9"),            # the client wrote the first itself
+        (1, "10.6.6.6, 203.0.113.9", "203.0.113.9"),  # the client wrote the first itself
         (2, "10.6.6.6, 203.0.113.9, 198.51.100.2", "203.0.113.9"),
-        (2, "203.0.113.9", "203.0.113.9"),                      # came round the outer proxy
+        (2, "203.0.113.9", "203.0.113.9"),  # came round the outer proxy
         (1, "", "192.0.2.1"),
         (1, "unknown", "192.0.2.1"),
         (2, "unknown, 198.51.100.2", "198.51.100.2"),

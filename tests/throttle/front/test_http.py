@@ -16,7 +16,6 @@ CLIENT = "address:192.0.2.1"
 GONE = {"type": "http.disconnect"}
 
 
-
 async def silent(scope: Any, receive: Any, send: Any) -> None:
     """An application that must not be reached."""
     raise AssertionError(scope)
@@ -56,7 +55,7 @@ async def test_after_that_wait_every_second_request_passes() -> None:
     clock = HandClock()
     throttle = throttle_of(clock, decay_per_s=0.1, window_s=3600.0)
     blame(throttle, CLIENT)
-    app = FairAdmission(answering(404), throttle)          # not reported, so that nothing but time moves
+    app = FairAdmission(answering(404), throttle)  # not reported, so that nothing but time moves
     clock.ms += 6931
     statuses = [(await play(app)).status for _ in range(400)]
     assert 160 < statuses.count(429) < 240
@@ -139,7 +138,7 @@ async def test_an_answer_in_parts_is_reported_at_its_end(throttle: FairThrottle)
         for more in (True, True, False):
             standing.append(blamed(throttle, CLIENT))
             await send(ENDED | {"more_body": more})
-        standing.append(blamed(throttle, CLIENT))               # work in the background, after the answer
+        standing.append(blamed(throttle, CLIENT))  # work in the background, after the answer
 
     await play(FairAdmission(streaming, throttle))
     assert standing == pytest.approx([0.04, 0.04, 0.04, 0.03996])

@@ -39,7 +39,7 @@ from tests.throttle.limits.stage import HandClock
 
 BY_NAME = by_header("x-client")
 Served = AbstractContextManager[Browser]
-NOISY_SAW = [100, 28, 352]          # served, short, turned away: the same on every server
+NOISY_SAW = [100, 28, 352]  # served, short, turned away: the same on every server
 
 
 def starlette_app(resource: Resource, throttle: FairThrottle | None) -> Served:
@@ -56,7 +56,7 @@ def starlette_app(resource: Resource, throttle: FairThrottle | None) -> Served:
 
 def plain_asgi_app(resource: Resource, throttle: FairThrottle | None) -> Served:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        assert scope["type"] == "http"          # uvicorn takes a failing lifespan for none
+        assert scope["type"] == "http"  # uvicorn takes a failing lifespan for none
         status = 200 if resource.take(AsgiCall(scope).header("x-second")) else 503
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body"})
@@ -134,7 +134,7 @@ def streaming_asgi(gone: threading.Event) -> App:
         try:
             while True:
                 yield b"x" * 65_536
-                await asyncio.sleep(0)          # or uvicorn would not hear that the client has gone
+                await asyncio.sleep(0)  # or uvicorn would not hear that the client has gone
         finally:
             gone.set()
 

@@ -25,8 +25,8 @@ from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse, St
 from argosy.throttle.limits.ports import RateLimiter
 
 HOST = "127.0.0.1"
-NOON_MS = 1_700_049_600_000             # 15 November 2023, 12:00 UTC
-PATIENCE_S = 60.0                       # of clients here, whose machine may be busy with other things
+NOON_MS = 1_700_049_600_000  # 15 November 2023, 12:00 UTC
+PATIENCE_S = 60.0  # of clients here, whose machine may be busy with other things
 UNDER, OVER = Status.UNDER_LIMIT, Status.OVER_LIMIT
 
 # Answers of the published Go arithmetic, run with Go on amd64: one sequence on one bucket per line, each step a pair of
@@ -78,9 +78,7 @@ def from_record(asked: list[int], *, key: str = "k") -> RateLimitRequest:
 
 
 def as_record(response: RateLimitResponse) -> list[int]:
-    return [
-        int(response.status), response.limit, response.remaining, response.reset_time, int(bool(response.error))
-    ]  # fmt: skip
+    return [int(response.status), response.limit, response.remaining, response.reset_time, int(bool(response.error))]
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ def move_slot(nodes: list[Valkey], key: str) -> None:
         name = taker.execute_command("CLUSTER", "MYID")
         for client in (taker, *clients):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
-        taker.execute_command("CLUSTER", "BUMPEPOCH")       # so that the others do not talk it out of that
+        taker.execute_command("CLUSTER", "BUMPEPOCH")  # so that the others do not talk it out of that
 
 
 def _serves(client: "redis.Redis", key: str) -> bool:

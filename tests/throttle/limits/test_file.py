@@ -101,7 +101,7 @@ def test_a_killed_process_loses_nothing_that_it_answered(path: Path) -> None:
     ((_, bucket),) = file.rows()
     file.close()
     assert isinstance(bucket, TokenBucket)
-    assert told[-1] - 1 <= bucket.remaining <= told[-1]         # one more hit may have been written and not told
+    assert told[-1] - 1 <= bucket.remaining <= told[-1]  # one more hit may have been written and not told
 
 
 async def test_callers_at_once_share_a_write(path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ async def test_a_damaged_row_is_refused(path: Path, clock: HandClock) -> None:
     other.close()
     with pytest.raises(Invalid, match="'nonsense' is no bucket"):
         await FileLimiter.open(path, clock=clock)
-    with sqlite3.connect(path) as other:        # it was given free again
+    with sqlite3.connect(path) as other:  # it was given free again
         other.execute("DELETE FROM bucket")
     other.close()
     await (await FileLimiter.open(path, clock=clock)).close()

@@ -64,7 +64,7 @@ def test_the_last_month_of_a_year_is_followed_by_the_next_year() -> None:
 
 
 def test_days_and_hours_are_those_of_the_zone() -> None:
-    now = ms(2024, 5, 1, 20)                    # half past one on the 2nd in India
+    now = ms(2024, 5, 1, 20)  # half past one on the 2nd in India
     day, hour = interval(DAY, now, INDIA), interval(HOUR, now, INDIA)
     assert day == Interval(ms(2024, 5, 2, zone=INDIA), ms(2024, 5, 3, zone=INDIA) - 1, 86_400_000)
     assert hour == Interval(ms(2024, 5, 2, 1, zone=INDIA), ms(2024, 5, 2, 2, zone=INDIA) - 1, 3_600_000)

@@ -60,10 +60,7 @@ async def call(server: LimitsServer, method: str, message: bytes) -> bytes:
 
 def test_the_bytes_of_a_request_are_those_of_gubernators_field_numbers() -> None:
     asked = RateLimitRequest("n", "k", 1, 10, 1000, 1, 44, 20, {"a": "b"}, 5)
-    inner = (
-        b"\x0a\x01n" b"\x12\x01k" b"\x18\x01" b"\x20\x0a" b"\x28\xe8\x07" b"\x30\x01" b"\x38\x2c" b"\x40\x14"
-        b"\x4a\x06\x0a\x01a\x12\x01b" b"\x50\x05"
-    )  # fmt: skip
+    inner = b"\x0a\x01n\x12\x01k\x18\x01\x20\x0a\x28\xe8\x07\x30\x01\x38\x2c\x40\x14\x4a\x06\x0a\x01a\x12\x01b\x50\x05"
     batch = to_batch([asked])
     assert batch.SerializeToString() == b"\x0a" + bytes([len(inner)]) + inner
     assert from_batch(batch) == [asked]
@@ -79,7 +76,7 @@ async def test_the_bytes_of_an_answer_are_those_of_gubernators_field_numbers(ser
     varint, left = b"", int.from_bytes(reset, "big")
     while left:
         varint, left = varint + bytes([left & 127 | (128 if left > 127 else 0)]), left >> 7
-    inner = b"\x08\x01" b"\x10\x0a" b"\x18\x0a" b"\x20" + varint
+    inner = b"\x08\x01\x10\x0a\x18\x0a\x20" + varint
     assert answer == b"\x0a" + bytes([len(inner)]) + inner
 
 

@@ -98,8 +98,10 @@ async def test_too_many_requests_at_once_are_out_of_range(url: str) -> None:
     reply = await ask(url, "POST", "/v1/GetRateLimits", body)
     assert reply.status == 400
     assert reply.body == {
-        "code": 11, "message": "Requests.RateLimits list too large; max size is '1000'", "details": []
-    }  # fmt: skip
+        "code": 11,
+        "message": "Requests.RateLimits list too large; max size is '1000'",
+        "details": [],
+    }
 
 
 async def test_a_body_that_cannot_be_read_is_an_invalid_argument(url: str) -> None:

@@ -29,8 +29,10 @@ def test_a_limiter_measures_what_it_answered(clock: HandClock) -> None:
     limiter.check_now([request(1, key=key) for key in ("a", "b", "c", "")])
     limiter.check_now([request(11, key="c")])
     assert {label: metrics.value(CHECKS, outcome=label) for label in ("under", "over", "error")} == {
-        "under": 3, "over": 1, "error": 1
-    }  # fmt: skip
+        "under": 3,
+        "over": 1,
+        "error": 1,
+    }
     assert (metrics.value(KEYS), metrics.value(EVICTED)) == (2, 1)
 
 

@@ -141,9 +141,7 @@ async def test_time_is_the_servers(limiter: RedisLimiter, admin: Redis) -> None:
 async def test_a_process_with_a_wrong_clock_uses_the_servers_calendar(limits_valkey: Valkey, admin: Redis) -> None:
     """Its guess at the date is refused, nothing is counted, and it asks again with the date it was told."""
     astray = HandClock(NOON_MS + 400 * 86_400_000)
-    limiter = RedisLimiter(
-        limits_valkey.url, clock=astray, namespace=secrets.token_hex(6), call_timeout_s=PATIENCE_S
-    )
+    limiter = RedisLimiter(limits_valkey.url, clock=astray, namespace=secrets.token_hex(6), call_timeout_s=PATIENCE_S)
     asked = [request(1, duration=5, behavior=GREGORIAN, key=key) for key in "ab"] + [request(1, key="c")]
     answers = await limiter.check(asked)
     await limiter.close()
@@ -194,8 +192,10 @@ async def test_what_was_answered_is_measured(limiter: RedisLimiter) -> None:
     await limiter.check([request(1), request(11), request(1, key="")])
     assert limiter._metrics is not None
     assert {name: limiter._metrics.value(CHECKS, outcome=name) for name in ("under", "over", "error")} == {
-        "under": 1, "over": 1, "error": 1
-    }  # fmt: skip
+        "under": 1,
+        "over": 1,
+        "error": 1,
+    }
 
 
 async def test_a_batch_of_wrong_requests_alone_asks_the_server_nothing() -> None:
@@ -288,8 +288,10 @@ async def test_every_key_is_one_that_the_docs_name(limiter: RedisLimiter, admin:
 def test_the_script_and_the_module_name_the_same_flags() -> None:
     found: Any = re.search(r"local GREGORIAN, RESET, DRAIN = (\d+), (\d+), (\d+)", script_text())
     assert [int(number) for number in found.groups()] == [
-        Behavior.DURATION_IS_GREGORIAN, Behavior.RESET_REMAINING, Behavior.DRAIN_OVER_LIMIT
-    ]  # fmt: skip
+        Behavior.DURATION_IS_GREGORIAN,
+        Behavior.RESET_REMAINING,
+        Behavior.DRAIN_OVER_LIMIT,
+    ]
 
 
 async def test_hits_beyond_the_burst_are_refused_on_the_servers_time(limiter: RedisLimiter) -> None:

@@ -32,9 +32,7 @@ def test_a_request_is_read_by_the_names_of_the_protobuf_file() -> None:
         burst="20",
         metadata={"a": "b"},
         created_at="1700000000000",
-    ) == RateLimitRequest(
-        "requests_per_sec", "account:12345", 1, 10, 1000, 1, 32, 20, {"a": "b"}, 1_700_000_000_000
-    )
+    ) == RateLimitRequest("requests_per_sec", "account:12345", 1, 10, 1000, 1, 32, 20, {"a": "b"}, 1_700_000_000_000)
 
 
 def test_a_request_is_read_in_camel_case_and_with_numbers() -> None:
@@ -149,12 +147,21 @@ def test_a_request_without_a_time_is_written_without_one() -> None:
 @given(
     st.lists(
         st.builds(
-            RateLimitRequest, TEXTS, TEXTS, INT64, INT64, INT64, st.sampled_from([0, 1]), st.integers(0, 255), INT64,
-            st.dictionaries(TEXTS, TEXTS, max_size=2), INT64,
+            RateLimitRequest,
+            TEXTS,
+            TEXTS,
+            INT64,
+            INT64,
+            INT64,
+            st.sampled_from([0, 1]),
+            st.integers(0, 255),
+            INT64,
+            st.dictionaries(TEXTS, TEXTS, max_size=2),
+            INT64,
         ),
         max_size=5,
     )
-)  # fmt: skip
+)
 def test_requests_are_read_back_as_written(requests: list[RateLimitRequest]) -> None:
     assert wire.read_requests(wire.write_requests(requests)) == requests
 

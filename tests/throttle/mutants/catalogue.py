@@ -10,8 +10,8 @@ class Mutant:
     """One wrong change. `survives` says why no test can tell, where that is so."""
 
     name: str
-    file: str                   # within the package of the throttle
-    tests: str                  # the test that should notice
+    file: str  # within the package of the throttle
+    tests: str  # the test that should notice
     old: str
     new: str
     survives: str = ""

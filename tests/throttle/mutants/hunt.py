@@ -18,10 +18,24 @@ from tests.throttle.mutants.catalogue import MUTANTS, Mutant
 
 CONTROL = "control"
 # Asserts need no rewriting, for nobody reads what they say, and nothing that looks after a long run is needed.
-OPTIONS = ("-x", "-q", "--assert=plain", *(f"-pno:{name}" for name in (
-    "cacheprovider", "unraisableexception", "threadexception", "junitxml", "pastebin", "faulthandler", "logging",
-)))  # fmt: skip
-BROKEN = 99                     # pytest itself did not get that far
+OPTIONS = (
+    "-x",
+    "-q",
+    "--assert=plain",
+    *(
+        f"-pno:{name}"
+        for name in (
+            "cacheprovider",
+            "unraisableexception",
+            "threadexception",
+            "junitxml",
+            "pastebin",
+            "faulthandler",
+            "logging",
+        )
+    ),
+)
+BROKEN = 99  # pytest itself did not get that far
 LOADED = (
     "pytest", "hypothesis", "hypothesis.strategies", "mmh3", "msgspec", "redis", "redis.sentinel", "xxhash",
     "argosy.base.settings", "argosy.base.metrics", "argosy.base.tracing", "argosy.base.backends.servers",
@@ -31,9 +45,9 @@ LOADED = (
 
 def hunt(folder: Path, part: int, parts: int) -> dict[str, int]:
     source = folder / "argosy"
-    shutil.copytree(_package(), source, ignore=shutil.ignore_patterns("*.pyc.*", "*.tmp.*"))    # being written just now
+    shutil.copytree(_package(), source, ignore=shutil.ignore_patterns("*.pyc.*", "*.tmp.*"))  # being written just now
     sys.path.insert(0, str(folder))
-    sys.dont_write_bytecode = True          # a mutant's bytecode would be taken for that of the next
+    sys.dont_write_bytecode = True  # a mutant's bytecode would be taken for that of the next
     for name in LOADED:
         importlib.import_module(name)
     _make_quick()
@@ -81,7 +95,7 @@ def _forked(tests: list[str]) -> int:
             with open(os.devnull, "w") as nowhere:
                 os.dup2(nowhere.fileno(), 1)
                 os.dup2(nowhere.fileno(), 2)
-            gc.disable()                # the fork is gone before it would be worth while
+            gc.disable()  # the fork is gone before it would be worth while
             code = int(pytest.main([*OPTIONS, *tests]))
         finally:
             os._exit(code)

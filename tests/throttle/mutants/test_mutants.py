@@ -10,9 +10,9 @@ import pytest
 from tests.throttle.mutants.catalogue import MUTANTS, Mutant
 from tests.throttle.mutants.hunt import CONTROL
 
-PARTS = 2                       # hunted side by side
-PASSED, FAILED = 0, 1           # what pytest says; anything else means that it could not even begin
-HUNT_S_MAX = 280.0              # about 15 s on an idle machine
+PARTS = 2  # hunted side by side
+PASSED, FAILED = 0, 1  # what pytest says; anything else means that it could not even begin
+HUNT_S_MAX = 280.0  # about 15 s on an idle machine
 KILLED_MIN = 0.95
 ROOT = Path(__file__).parents[3]
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-_PR_SET_PDEATHSIG = 1       # from linux/prctl.h
+_PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 _C = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 

@@ -3,7 +3,7 @@
 import os
 
 _UUIDS_AT_ONCE = 256
-_spare: list[bytes] = []        # its pop is atomic, so threads may share it
+_spare: list[bytes] = []  # its pop is atomic, so threads may share it
 
 
 def new_uuid() -> str:
@@ -23,4 +23,4 @@ def _forget() -> None:
     _spare.clear()
 
 
-os.register_at_fork(after_in_child=_forget)     # a child must not make its parent's ids once more
+os.register_at_fork(after_in_child=_forget)  # a child must not make its parent's ids once more

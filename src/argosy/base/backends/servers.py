@@ -21,7 +21,7 @@ from argosy.base.backends.server_programs import ETCD, VALKEY, find_in_wheel, fi
 from argosy.base.errors import Invalid, Unavailable
 
 HOST = "127.0.0.1"
-READY_S_MAX = 90.0          # they take 0.1 to 2 s on an idle machine
+READY_S_MAX = 90.0  # they take 0.1 to 2 s on an idle machine
 POLL_S = 0.01
 
 
@@ -86,7 +86,7 @@ class Server(ABC):
     def pause(self) -> None:
         """Makes the server stand still: connections stay, nothing is answered."""
         self._send(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED)      # its last thread may go on answering for a moment
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)  # its last thread may go on answering for a moment
 
     def resume(self) -> None:
         self._send(signal.SIGCONT)
@@ -103,7 +103,7 @@ class Server(ABC):
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
-            self._send(signal.SIGCONT)      # a paused process would not hear
+            self._send(signal.SIGCONT)  # a paused process would not hear
             self._send(how)
             self._process.wait()
             self._process = None
@@ -160,9 +160,7 @@ class Etcd(Server):
 
     NAME = "etcd"
 
-    def __init__(
-        self, *, scheme: str = "http", options: tuple[str, ...] = (), program: str | None = None
-    ) -> None:
+    def __init__(self, *, scheme: str = "http", options: tuple[str, ...] = (), program: str | None = None) -> None:
         """`program` names an etcd to start instead of the wheel's or the one on PATH."""
         self.scheme = scheme
         self._program = program

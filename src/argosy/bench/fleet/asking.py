@@ -20,7 +20,7 @@ from argosy.search.fleet.packing import CONTENT_TYPE, SEARCH_PATH, pack, unpack
 from argosy.search.model import Answer, Options
 
 ANSWER_S_MAX = 30.0
-CALLERS = 8                             # at once, when it is about how many answers there can be
+CALLERS = 8  # at once, when it is about how many answers there can be
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,7 @@ def _missing(body: bytes, kind: str) -> frozenset[str]:
     return frozenset([each.repository for each in missing])
 
 
-async def at_rate(
-    opened: Connections, questions: Sequence[Question], per_s: float, seconds: float
-) -> list[Seen]:
+async def at_rate(opened: Connections, questions: Sequence[Question], per_s: float, seconds: float) -> list[Seen]:
     """So many a second, evenly."""
     asking: list[asyncio.Task[Seen]] = []
     begin = time.monotonic()

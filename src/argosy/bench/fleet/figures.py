@@ -2,7 +2,7 @@
 
 from argosy.bench.harness import Figure
 
-RATE_PER_S = 200                        # questions a second that the fleet is to answer in time
+RATE_PER_S = 200  # questions a second that the fleet is to answer in time
 
 OVERHEAD = Figure("overhead.p50", "ms", "lower", goal=3)
 OVERHEAD_ALL = Figure("overhead.all_nodes_p50", "ms", "lower")
@@ -20,7 +20,7 @@ THROUGHPUT = Figure("load.throughput", "queries/s", "higher")
 STEADY = (P50, P95, P99, DOOR_CPU, NODES_CPU)
 LOADS = (*STEADY, ERRORS, THROUGHPUT)
 
-IMPORT_S = 240.0                        # for five hundred
+IMPORT_S = 240.0  # for five hundred
 STORE_COMMANDS = Figure("import.store_commands", "commands/s", "lower")
 STORE_TRANSACTIONS = Figure("import.store_transactions", "transactions/s", "lower")
 REGISTRY_COMMANDS = Figure("import.registry_commands", "commands/s", "lower")
@@ -29,9 +29,14 @@ STORE_COMMANDS_AFTER = Figure("import.store_commands_after", "commands/s", "lowe
 REGISTRY_COMMANDS_AFTER = Figure("import.registry_commands_after", "commands/s", "lower")
 IMPORT_CPU = Figure("import.nodes_cpu", "ms/repository", "lower")
 IMPORTS = (
-    STORE_COMMANDS, STORE_TRANSACTIONS, REGISTRY_COMMANDS, REGISTRY_TRANSACTIONS,
-    STORE_COMMANDS_AFTER, REGISTRY_COMMANDS_AFTER, IMPORT_CPU,
-)  # fmt: skip
+    STORE_COMMANDS,
+    STORE_TRANSACTIONS,
+    REGISTRY_COMMANDS,
+    REGISTRY_TRANSACTIONS,
+    STORE_COMMANDS_AFTER,
+    REGISTRY_COMMANDS_AFTER,
+    IMPORT_CPU,
+)
 
 FAILED_WITH_REPLICA = Figure("killed.with_replica.failed", "queries", "lower", goal=0)
 FAILED_OF_OTHERS = Figure("killed.alone.failed_of_others", "queries", "lower", goal=0)
@@ -53,4 +58,4 @@ def back(goal_s: float) -> Figure:
     return Figure("killed.alone.back", "s", "lower", goal=round(goal_s, 1))
 
 
-BACK = back(0.0)                        # for its name
+BACK = back(0.0)  # for its name

@@ -72,6 +72,7 @@ def _why(fleet: Fleet, found: Mapping[str, Any]) -> str:
 
 async def fleet_without(fleet: Fleet, gone: Member) -> None:
     """Until the node has left by itself and everybody else is up."""
+
     async def has_left() -> bool:
         return not gone.is_alive
 

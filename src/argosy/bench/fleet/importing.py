@@ -11,7 +11,7 @@ from argosy.bench.fleet.traffic import count
 from argosy.bench.harness import Bench
 
 READY_S_MAX = 900.0
-AFTER_S = 10.0                          # how long the fleet is watched doing nothing
+AFTER_S = 10.0  # how long the fleet is watched doing nothing
 
 
 async def measure_import(bench: Bench, scratch: Path, repositories: int, nodes: int) -> None:

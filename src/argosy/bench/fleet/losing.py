@@ -15,7 +15,7 @@ from argosy.bench.harness import Bench
 
 REPOSITORIES = 24
 RATE_PER_S = 50.0
-BEFORE_S = 1.0                          # questions before the node dies, and after all is well again
+BEFORE_S = 1.0  # questions before the node dies, and after all is well again
 SETTLED_S_MAX = 600.0
 QUERIES = ("anchor", "bosun", "storm", "harbour", "moor_1", "keel -file:md")
 
@@ -41,9 +41,9 @@ class Loss:
     """What was seen of a node's death."""
 
     killed_at: float
-    affected: frozenset[str]            # what it alone held
+    affected: frozenset[str]  # what it alone held
     seen: Sequence[Seen]
-    reindexed_s: float                  # making the affected anew took the busiest node so long
+    reindexed_s: float  # making the affected anew took the busiest node so long
 
     @property
     def failed(self) -> list[Seen]:

@@ -20,12 +20,12 @@ from argosy.base.errors import Unavailable
 from argosy.bench.machine import cpu_s
 
 NODES = 4
-TOKEN = "bench"                         # admin routes are closed without one
+TOKEN = "bench"  # admin routes are closed without one
 UP_S_MAX = 120.0
 LOOK_S = 0.05
-REPOSITORIES_MAX = 10_000               # that are told at once
+REPOSITORIES_MAX = 10_000  # that are told at once
 LOG_CHARACTERS_MAX = 2_000
-NODE_BYTES = 2 << 30                    # memory for the indexes of one node
+NODE_BYTES = 2 << 30  # memory for the indexes of one node
 
 Settings = Mapping[str, object]
 
@@ -96,13 +96,13 @@ class Fleet:
         self._folder = folder
         self._settings: dict[str, object] = {
             "ownership_store": store.url,
-            "ownership_grace_s": 0,             # nobody can hold an older lease in a Valkey that is new
+            "ownership_grace_s": 0,  # nobody can hold an older lease in a Valkey that is new
             "registry_url": registry.url,
             "node_admin_token": TOKEN,
             "node_data_dir": folder / "data",
             "fetch_allow_local": "true",
             "search_budget_bytes": NODE_BYTES,
-            "gateway_cache_entries": 0,         # every answer is made anew
+            "gateway_cache_entries": 0,  # every answer is made anew
             "gateway_status_s": 0.05,
             **settings,
         }

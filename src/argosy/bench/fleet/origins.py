@@ -19,10 +19,10 @@ PARTS = 20
 CORPUS_BYTES = 150_000_000
 SAMPLE_FILES = 1_500
 SAMPLE_FILE_BYTES = 1 << 17
-COMMON_SHARE = 0.1                      # of the files hold it: no identifier that a person would ask for
+COMMON_SHARE = 0.1  # of the files hold it: no identifier that a person would ask for
 WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{5,30}")
 PLACES = ("site-packages", "dist-packages")
-GITS = 4                                # at a time
+GITS = 4  # at a time
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ def _beginning(file: Path) -> bytes:
 
 def small_repositories(folder: Path, count: int) -> list[dict[str, object]]:
     """So many git repositories with a few files each, as wishes for `repo import`."""
+
     def made(number: int) -> dict[str, object]:
         path = folder / f"ship-{number:03}.git"
         _committed(path, _stream({name: text.encode() for name, text in _files(number).items()}))

@@ -11,7 +11,7 @@ from collections import deque
 from typing import cast
 from urllib.parse import urlsplit
 
-KEEP_ALIVE_S = 4.0                      # less than the 5 s after which uvicorn closes what is idle
+KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
 
 Address = tuple[str, int]
 
@@ -78,7 +78,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._heard = b""
-        self._needed = 0                # bytes of the answer, once it has said how many
+        self._needed = 0  # bytes of the answer, once it has said how many
 
     async def post(self, sent: bytes, within_s: float) -> tuple[int, bytes]:
         self._answer, self._heard, self._needed = self._loop.create_future(), b"", 0

@@ -19,7 +19,7 @@ from argosy.bench.fleet.overhead import measure_overhead
 from argosy.bench.harness import Bench, Figure
 
 READY_S_MAX = 600.0
-WARM_S = 5.0                            # before anything is measured, kernels are compiled and pools are filled
+WARM_S = 5.0  # before anything is measured, kernels are compiled and pools are filled
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Plan:
     """How much is done."""
 
     corpus_bytes: int
-    words: int                          # different queries
+    words: int  # different queries
     overhead_words: int
     rounds: int
     load_s: float
     repositories: int
     pace: Pace
-    large_parts: int                    # of the corpus, that make up one large repository
+    large_parts: int  # of the corpus, that make up one large repository
     drains: int
     nodes: int = NODES
 
@@ -82,9 +82,14 @@ async def measure_answers(bench: Bench, plan: Plan, corpus: Parts, scratch: Path
             await measure_overhead(bench, fleet, repositories, words[: plan.overhead_words], plan.rounds)
         if _wants(bench, figures.LOADS):
             await measure_load(
-                bench, fleet, words,
-                corpus=corpus.folder, scratch=scratch, seconds=plan.load_s, rounds=plan.rounds,
-            )  # fmt: skip
+                bench,
+                fleet,
+                words,
+                corpus=corpus.folder,
+                scratch=scratch,
+                seconds=plan.load_s,
+                rounds=plan.rounds,
+            )
 
 
 async def warm(door: str, words: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from argosy.ipni.formats.keys import PrivateKey
 
 CODECS = {"cbor": DAG_CBOR, "json": DAG_JSON}
 KEY_BYTES = 32
-ADDRESS = "/ip4/192.0.2.1/tcp/443/https"       # where the content would be; nobody asks there
+ADDRESS = "/ip4/192.0.2.1/tcp/443/https"  # where the content would be; nobody asks there
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Shape:
     """How much there is in a chain."""
 
     ads: int
-    chunks: int                         # of each advertisement
-    chunk: int                          # multihashes of each
+    chunks: int  # of each advertisement
+    chunk: int  # multihashes of each
 
     @property
     def multihashes(self) -> int:
@@ -62,9 +62,13 @@ def made(seed: int, shape: Shape, codec: str) -> Chain:
             chain.blocks[str(entries)] = block
         assert entries is not None, "an advertisement of a bench has entries"
         ad = Advert(
-            chain.publisher, (ADDRESS,), entries, b"%d" % number, metadata.bitswap(),
+            chain.publisher,
+            (ADDRESS,),
+            entries,
+            b"%d" % number,
+            metadata.bitswap(),
             previous=chain.ads[-1] if chain.ads else None,
-        )  # fmt: skip
+        )
         cid, block = adverts.encode(adverts.sign(ad, chain.key))
         chain.ads.append(cid)
         chain.blocks[str(cid)] = block

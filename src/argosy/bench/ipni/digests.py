@@ -6,7 +6,7 @@ import numpy as np
 
 SHA2_256 = b"\x12\x20"
 DIGEST_BYTES = 32
-_PUBLISHED, _ABSENT = 1, 2              # the last word of a seed: none is taken for another with zeros behind it
+_PUBLISHED, _ABSENT = 1, 2  # the last word of a seed: none is taken for another with zeros behind it
 
 
 def chunk(seed: int, number: int, size: int) -> list[bytes]:

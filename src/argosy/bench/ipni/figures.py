@@ -2,8 +2,8 @@
 
 from argosy.bench.harness import Figure
 
-CHUNK = 16_384                          # multihashes in a chunk, as publishers make them
-FAN_OUT = 8                             # indexers behind the gateway
+CHUNK = 16_384  # multihashes in a chunk, as publishers make them
+FAN_OUT = 8  # indexers behind the gateway
 
 CBOR = Figure("ingest.cbor", "multihashes/s", "higher", goal=200_000)
 CBOR_CPU = Figure("ingest.cbor_cpu", "µs/multihash", "lower")
@@ -40,7 +40,7 @@ DEAD_P99 = Figure("door.dead_p99", "ms", "lower")
 DEAD_TIMES = Figure("door.dead_times", "x", "lower", goal=1.25)
 LOSSES = (WHOLE_P99, STALLED_P99, STALLED_TIMES, DEAD_P99, DEAD_TIMES)
 
-GROWN_GOAL = 0.7                        # of the rate of the first million, at fifty
+GROWN_GOAL = 0.7  # of the rate of the first million, at fifty
 
 
 def ingest(codec: str) -> tuple[Figure, Figure, Figure, Figure]:

@@ -15,13 +15,13 @@ from argosy.bench.ipni import figures
 from argosy.bench.ipni.chains import Shape
 from argosy.bench.ipni.members import ChainTold, Indexer, indexer_in, publishers
 
-MILLION_CHUNKS = 61                     # of 16 384
-LAST = 3                                # advertisements whose mean is the rate at the end
+MILLION_CHUNKS = 61  # of 16 384
+LAST = 3  # advertisements whose mean is the rate at the end
 SEED = 4_000
 LOOK_S = 0.1
 STEP_S_MAX = 600.0
 
-Instant = tuple[float, float]           # by the clock, and in CPU of the indexer
+Instant = tuple[float, float]  # by the clock, and in CPU of the indexer
 
 
 async def measure_growth(bench: Bench, scratch: Path, millions: int, chunk: int, *, has_goal: bool) -> None:

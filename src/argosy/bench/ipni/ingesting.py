@@ -15,9 +15,9 @@ from argosy.bench.ipni.members import Indexer, Publishers, indexer_in, publisher
 from argosy.bench.ipni.questions import Asked, at_rate
 
 FINDS_PER_S = 50
-ASKED_FOR = 1_000                       # different multihashes, half of them absent
+ASKED_FOR = 1_000  # different multihashes, half of them absent
 SEEDS = {"cbor": 1_000, "json": 2_000}
-WARM = Shape(1, 1, 1_024)               # what is there to be found before the first run
+WARM = Shape(1, 1, 1_024)  # what is there to be found before the first run
 
 
 async def measure_ingest(bench: Bench, scratch: Path, codec: str, shape: Shape, repeats: int) -> None:

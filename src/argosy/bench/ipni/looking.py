@@ -12,7 +12,7 @@ from argosy.bench.ipni.members import indexer_in, publishers
 from argosy.bench.ipni.questions import as_fast_as_they_go, requests
 
 CALLERS = 16
-ASKED_FOR = 8_192                       # different multihashes, half of them absent
+ASKED_FOR = 8_192  # different multihashes, half of them absent
 SEED = 3_000
 
 

@@ -29,7 +29,7 @@ MADE_S_MAX = 600.0
 LOOK_S = 0.02
 TAKEN_S_MAX = 1_800.0
 LINE_BYTES_MAX = 1 << 20
-SAID_MAX = 800                          # characters of what a process complained about
+SAID_MAX = 800  # characters of what a process complained about
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,14 @@ async def indexer_in(folder: Path, name: str = "indexer", **settings: object) ->
     home = folder / name
     home.mkdir(parents=True)
     told = {
-        "node_data_dir": home, "node_admin_token": TOKEN, "ipni_folder": home / "index", "ipni_http_port": 0,
-        "ipni_sync_allow_private": "true", "ipni_freeze_at_percent": -1, **settings,
-    }  # fmt: skip
+        "node_data_dir": home,
+        "node_admin_token": TOKEN,
+        "ipni_folder": home / "index",
+        "ipni_http_port": 0,
+        "ipni_sync_allow_private": "true",
+        "ipni_freeze_at_percent": -1,
+        **settings,
+    }
     member = Member(name, "indexer", home, told)
     try:
         await until(member.is_up, UP_S_MAX, f"{name} is up")

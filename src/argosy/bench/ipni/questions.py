@@ -21,7 +21,7 @@ from argosy.base.errors import Unavailable
 
 ANSWER_S_MAX = 30.0
 RECEIVE_BYTES = 65_536
-UNEVEN_MAX = 0.1                        # of the answers: callers are cut off in the middle of a pair
+UNEVEN_MAX = 0.1  # of the answers: callers are cut off in the middle of a pair
 _END = b"\r\n\r\n"
 _LENGTH = b"content-length: "
 

@@ -20,18 +20,18 @@ from argosy.bench.ipni.storing import measure_stores
 class Plan:
     """How much is done."""
 
-    cbor: Shape                         # what is taken in by each run
+    cbor: Shape  # what is taken in by each run
     json: Shape
-    ingests: int                        # runs
+    ingests: int  # runs
     found: Shape
     find_s: float
     stored: int
-    stores: int                         # runs
-    millions: int                       # that an index grows to
+    stores: int  # runs
+    millions: int  # that an index grows to
     chunk: int
     has_growth_goal: bool
-    spread: int                         # finds by way of the gateway, a run
-    spreads: int                        # runs
+    spread: int  # finds by way of the gateway, a run
+    spreads: int  # runs
 
 
 FULL = Plan(

@@ -27,10 +27,10 @@ from argosy.bench.ipni.questions import ask_in_turn, requests
 from argosy.bench.machine import cpu_s
 
 SEED = 5_000
-HELD = Shape(1, 1, 4_096)               # by each indexer
-SHARE = 64                              # multihashes of each that are asked for
-PASSED_OVER_S = 0.04                    # a find that waits for an indexer in trouble takes longer than this
-CALM = 50                               # finds in a row that did not: it is left alone
+HELD = Shape(1, 1, 4_096)  # by each indexer
+SHARE = 64  # multihashes of each that are asked for
+PASSED_OVER_S = 0.04  # a find that waits for an indexer in trouble takes longer than this
+CALM = 50  # finds in a row that did not: it is left alone
 CALM_S_MAX = 60.0
 UP_S_MAX = 60.0
 
@@ -39,7 +39,7 @@ UP_S_MAX = 60.0
 class Spent:
     """Who spends CPU on a find."""
 
-    gateway: int                        # process id
+    gateway: int  # process id
     indexers: Sequence[Indexer]
 
     def seconds(self) -> tuple[float, float]:

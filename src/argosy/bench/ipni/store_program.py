@@ -17,11 +17,11 @@ from random import Random
 from typing import Any, Protocol
 
 CHUNK = 16_384
-SOUGHT = 10_000                         # and as many that are absent
-NUMBER = b"\x01"                        # of the one value that all have
+SOUGHT = 10_000  # and as many that are absent
+NUMBER = b"\x01"  # of the one value that all have
 HEAD = b"\x12\x20"
 PROVIDER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
-LMDB_BYTES_MAX = 1 << 40                # of address space
+LMDB_BYTES_MAX = 1 << 40  # of address space
 
 
 class Store(Protocol):
@@ -113,7 +113,7 @@ class Sqlite:
 
 class Lmdb:
     def __init__(self, folder: Path) -> None:
-        lmdb = import_module("lmdb")      # only the environment of the peers has it
+        lmdb = import_module("lmdb")  # only the environment of the peers has it
         self._db: Any = lmdb.open(str(folder), map_size=LMDB_BYTES_MAX, sync=False)
 
     def put(self, digests: Sequence[bytes]) -> None:
@@ -156,12 +156,12 @@ def measured(name: str, folder: Path, count: int) -> dict[str, float]:
     sought = kept[:SOUGHT]
     absent = [random.randbytes(32) for _ in sought]
     random.shuffle(sought)
-    cpu_s = time.thread_time()          # other threads may still write
+    cpu_s = time.thread_time()  # other threads may still write
     found = store.found(sought), store.found(absent)
     get_cpu_s = time.thread_time() - cpu_s
     assert found == (len(sought), 0), found
     began, cpu_s = time.perf_counter(), time.process_time()
-    store.close()                       # what is still to be written belongs to the puts
+    store.close()  # what is still to be written belongs to the puts
     put_s += time.perf_counter() - began
     put_cpu_s += time.process_time() - cpu_s
     puts = max(1, count // CHUNK) * CHUNK

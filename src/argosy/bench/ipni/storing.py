@@ -12,9 +12,9 @@ from argosy.bench.harness import Bench, Run, Values
 from argosy.bench.ipni import figures
 from argosy.bench.jobs import peers
 
-OTHERS = ("rocksdict", "sqlite")        # in our own environment; lmdb is in that of the peers
+OTHERS = ("rocksdict", "sqlite")  # in our own environment; lmdb is in that of the peers
 RUN_S_MAX = 600.0
-SAID_MAX = 500                          # characters of what a program complained about
+SAID_MAX = 500  # characters of what a program complained about
 
 
 async def measure_stores(bench: Bench, scratch: Path, multihashes: int, repeats: int) -> None:
@@ -47,9 +47,16 @@ def _run(scratch: Path, name: str, python: str, multihashes: int) -> Run:
 async def program(folder: Path, name: str, python: str, multihashes: int) -> dict[str, float]:
     """Runs the program on a new folder, and removes the folder."""
     ran = await asyncio.create_subprocess_exec(
-        python, "-m", f"{__package__}.store_program", name, str(folder), str(multihashes),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=peers.variables(),
-    )  # fmt: skip
+        python,
+        "-m",
+        f"{__package__}.store_program",
+        name,
+        str(folder),
+        str(multihashes),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=peers.variables(),
+    )
     try:
         async with asyncio.timeout(RUN_S_MAX):
             said, complained = await ran.communicate()

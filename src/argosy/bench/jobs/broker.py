@@ -19,9 +19,12 @@ async def broker_in(folder: Path, **settings: object) -> AsyncIterator[tuple[Mem
     """The process and where it speaks gRPC, when all its shards are served; it ends with the block."""
     await asyncio.to_thread(folder.mkdir, parents=True)
     told = {
-        "jobs_url": f"file://{folder}/jobs", "jobs_store_fsync": "always", "jobs_grpc_port": 0, "node_data_dir": folder,
+        "jobs_url": f"file://{folder}/jobs",
+        "jobs_store_fsync": "always",
+        "jobs_grpc_port": 0,
+        "node_data_dir": folder,
         **settings,
-    }  # fmt: skip
+    }
     member = Member("broker", "jobs", folder, told)
     try:
         await until(member.is_up, UP_S_MAX, "the broker is up")

@@ -66,7 +66,7 @@ async def measure_enqueueing(bench: Bench, scratch: Path, seconds: float, lone: 
 
         try:
             await single()
-            await bench.measure(figures.LONE_P50, run=alone)        # while few jobs wait
+            await bench.measure(figures.LONE_P50, run=alone)  # while few jobs wait
             await bench.measure(figures.SINGLE, figures.SINGLE_CPU, run=singles)
             await bench.measure(figures.BATCHES, figures.BATCHES_CPU, run=batches)
         finally:
@@ -87,7 +87,7 @@ async def as_fast_as_they_go(
     async def call() -> None:
         nonlocal jobs
         while time.monotonic() - began < seconds:
-            done = await put()              # the sum is read after the wait: others add to it meanwhile
+            done = await put()  # the sum is read after the wait: others add to it meanwhile
             jobs += done
 
     await asyncio.gather(*(call() for _ in range(callers)))

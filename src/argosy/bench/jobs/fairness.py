@@ -16,7 +16,7 @@ BATCH = 500
 CALLERS = 4
 HANDLER_S = 0.02
 CONCURRENCY = 16
-BEFORE = 100                            # noisy jobs that have run before the quiet tenant comes
+BEFORE = 100  # noisy jobs that have run before the quiet tenant comes
 APART_S = 0.2
 START_S_MAX = 60.0
 
@@ -69,9 +69,7 @@ async def _put(client: JobsClient, jobs: int) -> None:
     await asyncio.gather(*(put() for _ in range(CALLERS)))
 
 
-async def _quiet(
-    client: JobsClient, starts: dict[str, float], started: "asyncio.Queue[str]", jobs: int
-) -> list[float]:
+async def _quiet(client: JobsClient, starts: dict[str, float], started: "asyncio.Queue[str]", jobs: int) -> list[float]:
     """From each put until its handler runs."""
     took = []
     for _ in range(jobs):

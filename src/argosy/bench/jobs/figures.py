@@ -3,7 +3,7 @@
 from argosy.bench.harness import Figure
 
 POLLERS = 1_000
-FEW = 1_000                             # waiting jobs with which a lease is compared
+FEW = 1_000  # waiting jobs with which a lease is compared
 OPEN_S_OF_A_MILLION = 15.0
 
 BATCHES = Figure("enqueue.batches", "jobs/s", "higher", goal=4_000)
@@ -21,7 +21,7 @@ DUE_P50 = Figure("due.p50", "ms", "lower")
 DUE_P99 = Figure("due.p99", "ms", "lower", goal=100)
 DUES = (DUE_P50, DUE_P99)
 
-SCHEDULES_RATE = Figure("schedules.rate", "firings/s", "higher", goal=167)      # 10,000 in a minute
+SCHEDULES_RATE = Figure("schedules.rate", "firings/s", "higher", goal=167)  # 10,000 in a minute
 SCHEDULES_CPU = Figure("schedules.cpu", "µs/firing", "lower")
 SCHEDULES_STALL = Figure("schedules.stall", "ms", "lower")
 SCHEDULES = (SCHEDULES_RATE, SCHEDULES_CPU, SCHEDULES_STALL)

@@ -19,7 +19,7 @@ LOCK = ROOT / "requirements" / "peers.txt"
 HOME = Path(sys.prefix) / "peers"
 NAMES = ("arq", "celery", "dramatiq", "rq")
 INSTALL_S_MAX = 300.0
-SAID_MAX = 500                          # characters of what an installer said
+SAID_MAX = 500  # characters of what an installer said
 
 
 def environment(home: Path = HOME, lock: Path = LOCK) -> Path:
@@ -30,8 +30,8 @@ def environment(home: Path = HOME, lock: Path = LOCK) -> Path:
     stamp = home / ".stamp"
     wanted = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
     home.mkdir(parents=True, exist_ok=True)
-    with home.with_name(".lock-peers").open("w") as only_one:       # not inside, where uv has its own
-        fcntl.flock(only_one, fcntl.LOCK_EX)        # two benches at once would install over each other
+    with home.with_name(".lock-peers").open("w") as only_one:  # not inside, where uv has its own
+        fcntl.flock(only_one, fcntl.LOCK_EX)  # two benches at once would install over each other
         if not (stamp.is_file() and stamp.read_text() == wanted):
             _install(home, python, lock)
             stamp.write_text(wanted)
@@ -45,8 +45,10 @@ def _install(home: Path, python: Path, lock: Path) -> None:
     try:
         ran = subprocess.run(
             [*(by_uv if uv.is_file() else by_pip), "-q", "--require-hashes", "-r", str(lock)],
-            capture_output=True, text=True, timeout=INSTALL_S_MAX,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_S_MAX,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"the peers cannot be installed: {error}") from error
     if ran.returncode:

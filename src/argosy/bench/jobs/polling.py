@@ -15,11 +15,11 @@ from argosy.jobs.sdk import JobsClient
 from argosy.jobs.sdk.calls import LEASE
 
 GROUP = "due"
-AHEAD_S = 0.5                           # when a job is put, until it is due
+AHEAD_S = 0.5  # when a job is put, until it is due
 APART_S = 0.05
 POLL_S = 30.0
-SETTLE_S = 2.0                          # for all workers to have asked
-CHANNELS = 10                           # a hundred workers share a connection, as threads of one process would
+SETTLE_S = 2.0  # for all workers to have asked
+CHANNELS = 10  # a hundred workers share a connection, as threads of one process would
 LEASED_S_MAX = 30.0
 
 

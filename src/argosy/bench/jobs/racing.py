@@ -23,7 +23,7 @@ from argosy.bench.jobs.broker import broker_in
 from argosy.bench.jobs.contenders.counting import BEGAN, DONE, PUT, READY
 
 RACE_S_MAX = 300.0
-SAID_MAX = 800                          # characters of what a process complained about
+SAID_MAX = 800  # characters of what a process complained about
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 OURS = "argosy"
 
@@ -36,7 +36,7 @@ class Contender:
     python: str
     url: str
     variables: Mapping[str, str]
-    folder: Path                        # where its processes complain
+    folder: Path  # where its processes complain
     is_peer: bool = True
 
     @asynccontextmanager
@@ -44,15 +44,22 @@ class Contender:
         module = f"{__package__}.contenders.with_{self.name}"
         with self.complaints(what).open("ab") as complaints:
             started = await asyncio.create_subprocess_exec(
-                self.python, "-m", module, what, self.url, str(jobs),
-                stdout=PIPE, stderr=complaints, env=self.variables,
-            )  # fmt: skip
+                self.python,
+                "-m",
+                module,
+                what,
+                self.url,
+                str(jobs),
+                stdout=PIPE,
+                stderr=complaints,
+                env=self.variables,
+            )
         try:
             yield started
         finally:
             if started.returncode is None:
                 started.kill()
-            await started.communicate()         # its pipe is ours to drain, or closing it is a complaint of asyncio's
+            await started.communicate()  # its pipe is ours to drain, or closing it is a complaint of asyncio's
 
     def complaints(self, what: str) -> Path:
         return self.folder / f"{self.name}-{what}.log"
@@ -107,7 +114,7 @@ async def measure_race(bench: Bench, scratch: Path, jobs: int, repeats: int) -> 
             }
             for name in list(rivals):
                 try:
-                    await race(rivals[name], 1)     # one that cannot race at all is told, and the others do
+                    await race(rivals[name], 1)  # one that cannot race at all is told, and the others do
                 except ArgosyError as error:
                     bench.notes.append(f"{name}: not measured, {error}")
                     del rivals[name]

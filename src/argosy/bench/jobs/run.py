@@ -21,20 +21,20 @@ class Plan:
     """How much is done."""
 
     enqueue_s: float
-    lone: int                           # jobs put one at a time
+    lone: int  # jobs put one at a time
     raced: int
     races: int
     due: int
     pollers: int
-    polls: int                          # repeats
+    polls: int  # repeats
     waiting: int
     leases: int
     openings: int
     noisy: int
     quiet: int
-    fairs: int                          # repeats
+    fairs: int  # repeats
     schedules: int
-    firings: int                        # repeats
+    firings: int  # repeats
 
 
 FULL = Plan(5.0, 200, 5_000, 3, 200, figures.POLLERS, 3, 1_000_000, 300, 3, 100_000, 20, 3, 10_000, 3)

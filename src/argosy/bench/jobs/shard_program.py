@@ -28,12 +28,12 @@ SHARD = "bench"
 GROUP = "bench"
 TENANTS = 100
 BATCH = 1_000
-CALLERS = 2                             # one batch is made while another goes to the disk
+CALLERS = 2  # one batch is made while another goes to the disk
 PAYLOAD = b"x" * 100
 MINUTE_MS = 60_000
-START_MS = 30_000_000 * MINUTE_MS + 1_000       # of the clock of `schedules`: a second after a full minute
+START_MS = 30_000_000 * MINUTE_MS + 1_000  # of the clock of `schedules`: a second after a full minute
 SCHEDULE_CALLERS = 64
-PROBE_S = 0.001                         # between two looks at the event loop
+PROBE_S = 0.001  # between two looks at the event loop
 FIRE_S_MAX = 600.0
 
 
@@ -92,8 +92,11 @@ async def open_and_lease(folder: str, leases: int) -> dict[str, float]:
             took.append(time.monotonic() - began)
             assert len(tasks) == 1, "a job that waits was not leased"
         return {
-            "open_s": took_s, "grown_bytes": grown_bytes, "waiting": waiting, "lease_ms": statistics.median(took) * 1e3
-        }  # fmt: skip
+            "open_s": took_s,
+            "grown_bytes": grown_bytes,
+            "waiting": waiting,
+            "lease_ms": statistics.median(took) * 1e3,
+        }
 
 
 async def fire_schedules(folder: str, count: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from argosy.bench.harness import Bench, Values
 from argosy.bench.jobs import figures
 
 PROGRAM_S_MAX = 1800.0
-SAID_MAX = 800                          # characters of what the process complained about
+SAID_MAX = 800  # characters of what the process complained about
 
 
 async def measure_waiting(bench: Bench, scratch: Path, jobs: int, leases: int, repeats: int) -> None:

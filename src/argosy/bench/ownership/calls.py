@@ -9,11 +9,11 @@ from argosy.bench.ownership.site import Cost, Site, timed
 from argosy.ownership.model import Lease, Member, Role, Session, Unit
 from argosy.ownership.ports import OwnershipStore
 
-SESSIONS = 20               # holders that share the leases
-RENEWALS = 5                # of each session
-BIDDERS = 3                 # bids per auction
-LANES = 8                   # auctions side by side; a node bids for one unit at a time (OWN-3)
-TTL_S = 60.0                # longer than any run
+SESSIONS = 20  # holders that share the leases
+RENEWALS = 5  # of each session
+BIDDERS = 3  # bids per auction
+LANES = 8  # auctions side by side; a node bids for one unit at a time (OWN-3)
+TTL_S = 60.0  # longer than any run
 
 
 async def leases(site: Site, count: int) -> Values:

@@ -85,7 +85,7 @@ def lease_figures(store: str, plan: Plan) -> tuple[Figure, ...]:
 
 def auction_figures(store: str, plan: Plan) -> tuple[Figure, ...]:
     closed = Figure(f"auction.close.{store}", "auctions/s", "higher", plan.auctions_per_s)
-    return (closed, *cpu_figures("auction", store, plan.cpu_us * (calls.BIDDERS + 1)))      # its bids, and the closing
+    return (closed, *cpu_figures("auction", store, plan.cpu_us * (calls.BIDDERS + 1)))  # its bids, and the closing
 
 
 def cpu_figures(what: str, store: str, goal_us: float) -> tuple[Figure, ...]:

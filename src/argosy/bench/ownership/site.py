@@ -16,7 +16,7 @@ from argosy.ownership.backends.opening import open_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 
-IN_FLIGHT = 32              # requests under way at once, as a fleet would have them
+IN_FLIGHT = 32  # requests under way at once, as a fleet would have them
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from argosy.registry import jobs
 from argosy.registry.backends.sqlite import SqliteStore
 
 CALLERS = 64
-LEASE_MS = 60_000               # longer than any run
+LEASE_MS = 60_000  # longer than any run
 
 
 async def durable_claims_per_s(count: int) -> float:

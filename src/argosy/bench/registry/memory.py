@@ -14,7 +14,7 @@ from argosy.registry.canary_runs import unpacked
 from argosy.registry.program import Append, CountUp, Upsert, Write
 from argosy.registry.representative import representative
 
-BATCH = 500                 # commands sent at once
+BATCH = 500  # commands sent at once
 # The figure's name for a row of each table that has a ceiling.
 ROWS = {
     "tasks": "task",

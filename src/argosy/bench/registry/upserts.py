@@ -14,7 +14,7 @@ from argosy.registry.rows import Alias, AliasKind, ControlTask, TaskStatus
 from argosy.registry.table import Table
 
 CALLERS = 50
-ROWS = 2000                 # each is written several times, as tasks are
+ROWS = 2000  # each is written several times, as tasks are
 
 
 def tasks(count: int) -> list[ControlTask]:

@@ -19,7 +19,7 @@ class Difference:
     query: str
     ours: int
     theirs: int
-    only_ours: tuple[str, ...]          # examples
+    only_ours: tuple[str, ...]  # examples
     only_theirs: tuple[str, ...]
 
     def as_text(self) -> str:
@@ -32,7 +32,7 @@ class Difference:
 class Agreement:
     """What was compared, and what was not the same."""
 
-    compared: dict[str, int]            # questions, by peer
+    compared: dict[str, int]  # questions, by peer
     differences: Sequence[Difference]
 
     def of(self, peer: str) -> list[Difference]:

@@ -17,7 +17,7 @@ Form: TypeAlias = Literal["count", "top"]
 
 KINDS: tuple[Kind, ...] = ("rare", "identifier", "common", "and", "short", "regex", "filter", "zero")
 FORMS: tuple[Form, ...] = ("count", "top")
-FILE_LINES_MAX = 10                     # of one file, in the form "top"
+FILE_LINES_MAX = 10  # of one file, in the form "top"
 CONTEXT_LINES = 1
 
 

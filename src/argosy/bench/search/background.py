@@ -25,8 +25,10 @@ NOT_ALIKE = (
 def tell_background(bench: Bench, corpus: Corpus, peers: Sequence[Peer], absent: Mapping[str, str]) -> None:
     """As notes for people, and as details for machines."""
     megabytes = corpus.text_bytes / 1e6
-    bench.notes.append(f"corpus: {corpus.name}, {corpus.files:,} files, {megabytes:,.0f} MB of text; left out for all: "
-                       + (", ".join(f"{count:,} {reason}" for reason, count in corpus.left_out.items()) or "nothing"))
+    bench.notes.append(
+        f"corpus: {corpus.name}, {corpus.files:,} files, {megabytes:,.0f} MB of text; left out for all: "
+        + (", ".join(f"{count:,} {reason}" for reason, count in corpus.left_out.items()) or "nothing")
+    )
     if bench.is_quick and corpus.text_bytes < QUICK_BYTES_MIN:
         bench.notes.append(f"that is less than the {QUICK_BYTES_MIN / 1e6:,.0f} MB a quick run should search")
     bench.notes += [f"{name} is absent: {why}" for name, why in absent.items()]
@@ -36,8 +38,11 @@ def tell_background(bench: Bench, corpus: Corpus, peers: Sequence[Peer], absent:
             bench.notes.append(f"{peer.name} took in {taken / 1e6:,.0f} MB of it: it drops long lines and odd files")
     bench.notes += NOT_ALIKE
     bench.details["corpus"] = {
-        "name": corpus.name, "files": corpus.files, "text_bytes": corpus.text_bytes, "left_out": dict(corpus.left_out)
-    }  # fmt: skip
+        "name": corpus.name,
+        "files": corpus.files,
+        "text_bytes": corpus.text_bytes,
+        "left_out": dict(corpus.left_out),
+    }
     bench.details["peers"] = {
         **{peer.name: {"version": peer.version, "built": asdict(peer.built) if peer.built else None} for peer in peers},
         **{name: {"absent": why} for name, why in absent.items()},

@@ -18,7 +18,7 @@ from argosy.bench.search.programs import Spent
 Measure: TypeAlias = Literal["cpu", "wall"]
 MEASURES: tuple[Measure, ...] = ("cpu", "wall")
 OURS = "argosy"
-LONG_MS = 1_000.0               # of wall time; who takes longer is asked once, and that counts for every round
+LONG_MS = 1_000.0  # of wall time; who takes longer is asked once, and that counts for every round
 
 
 class Contender(Protocol):

@@ -22,7 +22,7 @@ from argosy.search.kernels.classes import CLASSES
 from argosy.search.kernels.counting import distinct_keys
 from argosy.search.skipping import Policy, reason_before_reading, reason_to_skip
 
-QUICK_BYTES_MIN = 150_000_000           # what a quick run should search at least
+QUICK_BYTES_MIN = 150_000_000  # what a quick run should search at least
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Corpus:
     folder: Path
     files: int
     text_bytes: int
-    left_out: Mapping[str, int]         # files by the reason
+    left_out: Mapping[str, int]  # files by the reason
 
 
 def named(path: str) -> dict[str, Path]:
@@ -95,5 +95,5 @@ def _linked(file: Path, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(file, place)
-    except OSError:                     # another file system, or files of somebody else
+    except OSError:  # another file system, or files of somebody else
         shutil.copyfile(file, place)

@@ -19,11 +19,11 @@ from argosy.search.index.look import content_of
 SEED = 20_000
 SAMPLE_FILES = 2_000
 SAMPLE_BYTES = 32 << 20
-SAMPLE_FILE_BYTES = 1 << 18             # of one file: the beginning will do
-TRIES_MAX = 400                         # questions looked at for one class
-RARE_SHARE = 0.001                      # of the files hold it, at most
-RARE_FILES = 2                          # or so many, in a small tree
-COMMON_SHARE = 0.2                      # of the files hold it, at least
+SAMPLE_FILE_BYTES = 1 << 18  # of one file: the beginning will do
+TRIES_MAX = 400  # questions looked at for one class
+RARE_SHARE = 0.001  # of the files hold it, at most
+RARE_FILES = 2  # or so many, in a small tree
+COMMON_SHARE = 0.2  # of the files hold it, at least
 SHORT_CHARACTERS = 2
 WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{5,30}")
 
@@ -43,9 +43,7 @@ def belongs(kind: Kind, files: int, all_files: int) -> bool:
     return files > 0
 
 
-def chosen(
-    kind: Kind, count: int, sample: "Sample", files_of: Callable[[Ask], int], all_files: int
-) -> list[Ask]:
+def chosen(kind: Kind, count: int, sample: "Sample", files_of: Callable[[Ask], int], all_files: int) -> list[Ask]:
     """So many questions of the class, the well-known ones first; fewer if the tree does not have them."""
     offered = islice(chain(known(kind), drawn(kind, sample, Random(f"{SEED} {kind}"))), TRIES_MAX)
     found: list[Ask] = []
@@ -60,8 +58,8 @@ class Sample:
     """Some of a tree's files, and its words by the number of those files that hold them."""
 
     contents: Sequence[bytes]
-    suffixes: Sequence[str]             # the most frequent first
-    words: Sequence[str]                # the same
+    suffixes: Sequence[str]  # the most frequent first
+    words: Sequence[str]  # the same
 
     @property
     def middle(self) -> Sequence[str]:

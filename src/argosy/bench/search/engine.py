@@ -14,7 +14,7 @@ from argosy.search.model import Answer, Options
 from argosy.search.query import parse
 from argosy.search.service import Shelf
 
-CALLS_S = 0.05                          # a question is repeated until it has taken so long
+CALLS_S = 0.05  # a question is repeated until it has taken so long
 CALLS_MAX = 9
 CALLS_MIN = 3
 
@@ -37,7 +37,7 @@ class Engine:
     _shelves: dict[int, Shelf] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        warm()                          # a process that answers all day has loaded its kernels long ago
+        warm()  # a process that answers all day has loaded its kernels long ago
         self._shelves = {threads: Shelf([self.index], threads=threads) for threads in {1, self.cores}}
 
     def answer(self, ask: Ask, options: Options, threads: int = 1) -> Answer:

@@ -32,7 +32,7 @@ TIMES: dict[tuple[str, Kind], float] = {
     **{("zoekt", kind): 1.0 for kind in KINDS},
 }
 BUILD_TIMES_ZOEKT = Figure("times.zoekt.build", "x", "higher", goal=2)
-IDENTIFIER_P95_MS = 20.0                # on a gigabyte of text and two cores
+IDENTIFIER_P95_MS = 20.0  # on a gigabyte of text and two cores
 
 
 def throughput(callers: int) -> Figure:

@@ -25,7 +25,7 @@ class Built:
 
     spent: Spent
     index_bytes: int
-    text_bytes: int | None = None       # what it took in, where it says so
+    text_bytes: int | None = None  # what it took in, where it says so
 
 
 class Peer(Protocol):

@@ -13,7 +13,7 @@ from typing import IO
 
 from argosy.base.errors import Unavailable
 
-WALL_S_MAX = 600.0                      # a program that is not done by then hangs
+WALL_S_MAX = 600.0  # a program that is not done by then hangs
 ERROR_CHARACTERS_MAX = 300
 # 1 is "nothing found"; xargs says 123 when one of those it ran did so.
 FINE = frozenset({0, 1, 123})
@@ -35,9 +35,7 @@ class Ran:
     output: bytes
 
 
-def run(
-    command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, keeps_output: bool = False
-) -> Ran:
+def run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, keeps_output: bool = False) -> Ran:
     """Output goes nowhere unless it is wanted: to print is part of what a program does, to store it is not."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         began = time.perf_counter()
@@ -48,7 +46,7 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=output if keeps_output else subprocess.DEVNULL,
             stderr=errors,
-            start_new_session=True,     # so that a pipeline can be ended as a whole
+            start_new_session=True,  # so that a pipeline can be ended as a whole
         )
         code, cpu_s = _waited(process)
         spent = Spent(cpu_s, time.perf_counter() - began)
@@ -77,7 +75,7 @@ def _waited(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
 def _end(process: "subprocess.Popen[bytes]") -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:          # it ended by itself just now
+    except ProcessLookupError:  # it ended by itself just now
         return
 
 

@@ -35,19 +35,19 @@ PEERS: Mapping[str, Opener] = {
     "git grep": GitGrep.open,
     "zoekt": Zoekt.open,
 }
-AGREEING = ("rg", "csearch")            # whose files are compared with ours
+AGREEING = ("rg", "csearch")  # whose files are compared with ours
 
 
 @dataclass(frozen=True)
 class Plan:
     """How much is done."""
 
-    queries: int                        # of each class
-    identifiers: int                    # but of this one, of which a percentile is told: it takes twenty to have a 95th
+    queries: int  # of each class
+    identifiers: int  # but of this one, of which a percentile is told: it takes twenty to have a 95th
     rounds: int
     builds: int
     cold_starts: int
-    cancellations: int                  # of each question and moment
+    cancellations: int  # of each question and moment
     throughput_s: float
 
 
@@ -105,7 +105,7 @@ def measure_cold_start(bench: Bench, plan: Plan) -> None:
     bench.say("cold start")
     try:
         with tempfile.TemporaryDirectory(prefix="argosy-bench-") as bytecode:
-            serving.cold_start(Path(bytecode))      # the first of all compiles, and keeps what it has compiled
+            serving.cold_start(Path(bytecode))  # the first of all compiles, and keeps what it has compiled
             spent = [serving.cold_start(Path(bytecode)) for _ in range(plan.cold_starts)]
     except ArgosyError as error:
         bench.give_up((figures.COLD, figures.COLD_CPU), error)
@@ -136,8 +136,10 @@ def measure_memory(bench: Bench, corpus: Corpus) -> tuple[Index, list[float]]:
     after = building.private_bytes()
     account, growth = memory_bytes(making.index), None if before is None or after is None else after - before
     bench.details["memory"] = {
-        "memory_bytes": account, "process_growth_bytes": growth, "sections": section_bytes(making.index)
-    }  # fmt: skip
+        "memory_bytes": account,
+        "process_growth_bytes": growth,
+        "sections": section_bytes(making.index),
+    }
     if growth is None:
         bench.give_up([figures.ACCOUNT], Unavailable("this system does not tell what a process takes: use Linux"))
     else:

@@ -29,7 +29,7 @@ answer = shelf.search_now(parse("class lang:python").query, Options())
 shelf.close()
 assert answer.files
 """
-CANCEL_AFTER_S = (0.001, 0.005, 0.02)   # while the index is asked, and while text is looked at
+CANCEL_AFTER_S = (0.001, 0.005, 0.02)  # while the index is asked, and while text is looked at
 
 
 def cold_start(bytecode: Path) -> Spent:

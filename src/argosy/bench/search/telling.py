@@ -18,12 +18,10 @@ def tell_latencies(bench: Bench, contest: Contest, peers: Sequence[str]) -> None
             bench.tell(figures.identifier_p95(form), [p95(list(identifiers.values()))])
 
 
-def _tell_class(
-    bench: Bench, contest: Contest, form: Form, kind: Kind, measure: Measure, peers: Sequence[str]
-) -> None:
+def _tell_class(bench: Bench, contest: Contest, form: Form, kind: Kind, measure: Measure, peers: Sequence[str]) -> None:
     ours = contest.per_round(OURS, form, measure, kind)
     if not ours:
-        return                          # a small corpus may have no question of this class
+        return  # a small corpus may have no question of this class
     theirs = {peer: contest.per_round(peer, form, measure, kind) for peer in peers}
     bench.tell(figures.latency(form, kind, measure), ours, {name: values for name, values in theirs.items() if values})
 

@@ -38,7 +38,7 @@ BOUNDS: dict[Form, dict[str, int]] = {
 
 class Zoekt:
     name = "zoekt"
-    is_threaded = False                 # it uses as many as it likes
+    is_threaded = False  # it uses as many as it likes
     version = "it does not say"
 
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, built: Built) -> None:
@@ -72,7 +72,7 @@ class Zoekt:
                 if self._answer("e", "count").get("FileCount"):
                     return
             except (OSError, http.client.HTTPException):
-                pass                    # it does not listen yet
+                pass  # it does not listen yet
             time.sleep(POLL_S)
         raise Unavailable(f"zoekt-webserver did not answer within {START_S_MAX:g} s: run it by hand to see why")
 

@@ -12,9 +12,9 @@ from argosy.base.backends.servers import Valkey
 from argosy.throttle import FairThrottle, Outcome
 
 CLIENTS = [f"client-{number:04d}" for number in range(1000)]
-HUNDRED = 100                   # clients that are timed together: short enough that little comes between
-ROUNDS = 7                      # over all clients
-BLAME = 12                      # failures of each congested client: a probability of 0.48
+HUNDRED = 100  # clients that are timed together: short enough that little comes between
+ROUNDS = 7  # over all clients
+BLAME = 12  # failures of each congested client: a probability of 0.48
 
 Clock = Callable[[], int]
 

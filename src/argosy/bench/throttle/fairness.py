@@ -14,7 +14,7 @@ from argosy.throttle import Rows, ThrottleSettings
 from argosy.throttle.backends.opening import open_rows
 from argosy.throttle.rows import rules_of
 
-TIMEOUT_S = 10.0                # the machine may be busy, and the world's time stands still meanwhile
+TIMEOUT_S = 10.0  # the machine may be busy, and the world's time stands still meanwhile
 
 
 def allocations(scenario: Scenario, setup: Setup, seeds: int) -> list[Allocation]:

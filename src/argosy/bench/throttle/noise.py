@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
 
 INSTANCES = 3
-PAUSE_S = 0.005                 # between two outcomes: about what admitted requests of a congested fleet report
+PAUSE_S = 0.005  # between two outcomes: about what admitted requests of a congested fleet report
 
 
 def main(store: str, namespace: str, clients: int) -> None:

@@ -16,18 +16,18 @@ from argosy.sim.throttle_original import published
 from argosy.throttle import ThrottleSettings
 
 INSTANCES = 16
-SLACK_S = 1.0                   # what convergence may take beyond one flush and one poll
+SLACK_S = 1.0  # what convergence may take beyond one flush and one poll
 
 
 @dataclass(frozen=True)
 class Plan:
     """How much is done in one run."""
 
-    rounds: int                 # of a thousand decisions
-    tail_s: float               # of one round, long enough for a poll
+    rounds: int  # of a thousand decisions
+    tail_s: float  # of one round, long enough for a poll
     tail_rounds: int
     seeds: int
-    fleet_s: float              # of virtual time
+    fleet_s: float  # of virtual time
     fleet_seeds: int
 
 
@@ -129,7 +129,7 @@ def measure_together(bench: Bench, plan: Plan, server: Valkey) -> None:
             # Many short rounds: a busy machine spoils some of them, and the median of the rounds is none of those.
             for number in range(plan.tail_rounds):
                 ways = {"alone": None, "sharing": settings}
-                for name in sorted(ways, reverse=bool(number % 2)):     # neither always comes first
+                for name in sorted(ways, reverse=bool(number % 2)):  # neither always comes first
                     found.add(name, together.tail_us(plan.tail_s, ways[name]))
         bench.tell(TAIL, found["sharing"], found.only("alone"))
         bench.tell(TAIL_RATIO, found.ratios("sharing", "alone"))

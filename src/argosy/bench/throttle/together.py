@@ -18,7 +18,7 @@ from argosy.sim.throttle_world import spread
 from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
 
 CLIENTS = 60
-BLAMED_S = 1.5                  # how long instances write before the last write
+BLAMED_S = 1.5  # how long instances write before the last write
 CONVERGED_S_MAX = 30.0
 LOOK_S = 0.02
 

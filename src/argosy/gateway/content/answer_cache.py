@@ -7,7 +7,7 @@ from argosy.base.cache import Cache
 from argosy.gateway.content.model import Answer
 from argosy.ipni.model import Provider, Result
 
-RECORD_BYTES = 600              # of the objects around a record's texts, about
+RECORD_BYTES = 600  # of the objects around a record's texts, about
 SET_BYTES = 300
 
 # Which type of answer is stored under which type of key is up to the caller.

@@ -15,7 +15,7 @@ from argosy.gateway.content.teller import Teller
 
 T = TypeVar("T")
 
-ERROR_BYTES_MAX = 64 * 1024         # what is read of a refusal, to keep its connection
+ERROR_BYTES_MAX = 64 * 1024  # what is read of a refusal, to keep its connection
 
 Read = Callable[[Reply], Awaitable[Reading[T]]]
 Told = tuple[Outcome, Reading[T] | None]
@@ -55,7 +55,7 @@ class Asker:
         except (Invalid, TooLong):
             self._teller.malformed(backend.name, 1)
             return Outcome.MALFORMED, None
-        except (OSError, UnicodeError):         # the latter for a host that has no name in DNS's alphabet
+        except (OSError, UnicodeError):  # the latter for a host that has no name in DNS's alphabet
             return Outcome.FAILED, None
         if begun is None:
             self._measure(backend.name, started)
@@ -66,7 +66,7 @@ class Asker:
         try:
             await reply.whole(ERROR_BYTES_MAX)
         except TooLong:
-            pass                                # its connection is closed, and its status says enough
+            pass  # its connection is closed, and its status says enough
         if reply.status >= 500:
             return Outcome.ERROR
         self._measure(name, started)

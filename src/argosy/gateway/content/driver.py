@@ -61,9 +61,7 @@ class Dispatcher:
         within_s = self._settings.find_s
         with self._slot():
             gathering: Gathering[T]
-            gathering, asked = self._opened(
-                backends, within_s=within_s, is_one_enough=is_one_enough, is_found=is_found
-            )
+            gathering, asked = self._opened(backends, within_s=within_s, is_one_enough=is_one_enough, is_found=is_found)
             for backend in asked:
                 gathering.start(backend.name, self._asker.ask(backend, question, read, within_s=within_s))
             try:

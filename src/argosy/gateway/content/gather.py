@@ -27,7 +27,7 @@ class Gather:
         self._ends_at = now + deadline_s
         self._names = tuple(indexers)
         self._late_at = {name: now + each for name, each in indexers.items() if not isinstance(each, Outcome)}
-        self._waiting = dict.fromkeys(self._late_at, False)         # by name: whether it has begun
+        self._waiting = dict.fromkeys(self._late_at, False)  # by name: whether it has begun
         self._outcomes = {name: each for name, each in indexers.items() if isinstance(each, Outcome)}
 
     def began(self, name: str) -> None:

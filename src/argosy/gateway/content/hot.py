@@ -22,18 +22,21 @@ if TYPE_CHECKING:
     from argosy.gateway.content.service import ContentGateway
 
 Headers = Mapping[str, str]
-Encode = Callable[[Sequence[Result]], bytes]        # some results as lines
+Encode = Callable[[Sequence[Result]], bytes]  # some results as lines
 
-RETRY_AFTER_S = 2.0                                 # advice of an Unavailable that knows nothing better
+RETRY_AFTER_S = 2.0  # advice of an Unavailable that knows nothing better
 
 _ALLOWED = "GET, OPTIONS"
 _CORS = {"access-control-allow-origin": "*", "access-control-allow-methods": _ALLOWED}
 _TEXT = {**_CORS, "vary": "accept", "content-type": "text/plain; charset=utf-8"}
 _JSON = {**_CORS, "vary": "accept", "content-type": "application/json; charset=utf-8"}
 LINES = {
-    **_CORS, "vary": "accept", "content-type": Form.LINES.value, "connection": "Keep-Alive",
+    **_CORS,
+    "vary": "accept",
+    "content-type": Form.LINES.value,
+    "connection": "Keep-Alive",
     "x-content-type-options": "nosniff",
-}  # fmt: skip
+}
 
 # By the beginning of the path: how the rest names the content, and whether it is looked up by second hashes only.
 _NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (

@@ -69,7 +69,7 @@ def _route(path: str, headers: dict[str, str], **handlers: Handler) -> Route:
 class _Door:
     def __init__(self, gateway: ContentGateway) -> None:
         self._gateway = gateway
-        self._listed: tuple[list[Provider], bytes] | None = None       # the list that was told last
+        self._listed: tuple[list[Provider], bytes] | None = None  # the list that was told last
 
     async def health(self, _: Request) -> Response:
         return json_response({"status": "ready"}, headers=NO_CACHE)

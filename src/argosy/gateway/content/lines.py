@@ -1,6 +1,6 @@
 """Lines out of a stream that comes in pieces: blank ones are skipped, and none is longer than a record may be."""
 
-LINE_BYTES_MAX = 256 * 1024         # a record with all its addresses has a few kilobytes at most
+LINE_BYTES_MAX = 256 * 1024  # a record with all its addresses has a few kilobytes at most
 
 
 class Lines:

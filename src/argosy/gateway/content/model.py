@@ -12,24 +12,24 @@ from argosy.ipni.admin.urls import checked_url
 
 T = TypeVar("T")
 
-RETRY_AFTER_S = 2.0             # advice when indexers failed: their breakers open and close within seconds
-NAMED_MAX = 16                  # indexers that an error names
+RETRY_AFTER_S = 2.0  # advice when indexers failed: their breakers open and close within seconds
+NAMED_MAX = 16  # indexers that an error names
 
 
 class Outcome(Enum):
     """How a question to one indexer ended."""
 
     FOUND = "found"
-    NOTHING = "nothing"             # it answered that it has none
-    REFUSED = "refused"             # it lives and would not answer this
-    MALFORMED = "malformed"         # it answered something else
-    INCOMPLETE = "incomplete"       # it is a front door itself, and lacks something
-    FAILED = "failed"               # it cannot be reached, or broke off
-    ERROR = "error"                 # a status of 500 or more
+    NOTHING = "nothing"  # it answered that it has none
+    REFUSED = "refused"  # it lives and would not answer this
+    MALFORMED = "malformed"  # it answered something else
+    INCOMPLETE = "incomplete"  # it is a front door itself, and lacks something
+    FAILED = "failed"  # it cannot be reached, or broke off
+    ERROR = "error"  # a status of 500 or more
     TIMED_OUT = "timed out"
-    LATE = "late"                   # others had found something; it was not waited for any longer
-    LEFT_ALONE = "left alone"       # its breaker is open
-    BUSY = "busy"                   # too many questions to it are under way
+    LATE = "late"  # others had found something; it was not waited for any longer
+    LEFT_ALONE = "left alone"  # its breaker is open
+    BUSY = "busy"  # too many questions to it are under way
 
     @property
     def is_whole(self) -> bool:
@@ -42,7 +42,7 @@ class Backend:
     """One indexer by its find URL."""
 
     url: str
-    is_for_second_hashes: bool = False      # asked for double-hashed lookups only
+    is_for_second_hashes: bool = False  # asked for double-hashed lookups only
 
     @staticmethod
     def at(url: str, *, is_for_second_hashes: bool = False) -> "Backend":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ANSWER_BYTES_MAX = 32 << 20             # twenty thousand records have some six megabytes
+ANSWER_BYTES_MAX = 32 << 20  # twenty thousand records have some six megabytes
 PROVIDERS_BYTES_MAX = 64 << 20
 SMALL_BYTES_MAX = 1 << 20
 INCOMPLETE_HEADER = "x-argosy-incomplete"

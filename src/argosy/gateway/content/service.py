@@ -57,7 +57,7 @@ class ContentGateway:
     ) -> None:
         self.settings = settings = settings or ContentSettings()
         self.backends: tuple[Backend, ...] = ()
-        self.plain: tuple[Backend, ...] = ()            # those that are asked for more than second hashes
+        self.plain: tuple[Backend, ...] = ()  # those that are asked for more than second hashes
         self.teller = Teller(metrics or Metrics())
         self._clock = clock or SystemClock()
         self._tracer = tracer

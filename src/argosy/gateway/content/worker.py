@@ -15,10 +15,10 @@ from argosy.ipni.model import Result
 
 T = TypeVar("T")
 
-PARTS_MAX = 64                  # pieces of streams that wait to be taken; indexers wait meanwhile
-WAIT_S_MIN = 1e-6               # keeps a clock that runs a little differently from the loop's from turning on the spot
+PARTS_MAX = 64  # pieces of streams that wait to be taken; indexers wait meanwhile
+WAIT_S_MIN = 1e-6  # keeps a clock that runs a little differently from the loop's from turning on the spot
 
-Settled = Callable[[str, Outcome | None, int], None]        # who, how, how many records; None: called back
+Settled = Callable[[str, Outcome | None, int], None]  # who, how, how many records; None: called back
 IsFound: TypeAlias = Callable[[Iterable[Reading[T]]], bool]
 
 
@@ -28,9 +28,7 @@ class Gathering(Generic[T]):
     `is_found` says of all that was read whether it answers everything that was asked: until then nobody is late.
     """
 
-    def __init__(
-        self, machine: Gather, clock: Clock, settled: Settled, is_found: "IsFound[T] | None" = None
-    ) -> None:
+    def __init__(self, machine: Gather, clock: Clock, settled: Settled, is_found: "IsFound[T] | None" = None) -> None:
         self.machine = machine
         self.readings: dict[str, Reading[T]] = {}
         self.tasks: set[asyncio.Task[Told[T]]] = set()
@@ -39,7 +37,7 @@ class Gathering(Generic[T]):
         self._is_found = is_found
         self._loop = asyncio.get_running_loop()
         self._error: BaseException | None = None
-        self._woken: asyncio.Future[None] | None = None         # while somebody waits
+        self._woken: asyncio.Future[None] | None = None  # while somebody waits
         self.parts: deque[tuple[str, list[Result]]] = deque()
         self._room = asyncio.Event()
 

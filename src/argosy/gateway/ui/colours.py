@@ -13,13 +13,13 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Literal, Name, Number, Operator, String, Token, _TokenType
 from pygments.util import ClassNotFound
 
-COLOURED_CHARACTERS_MAX = 100_000       # about half a second; longer texts stay plain
+COLOURED_CHARACTERS_MAX = 100_000  # about half a second; longer texts stay plain
 EXCERPT_CHARACTERS_MAX = 2_000
 # Pieces take thirty times the memory of their text, in the worst case: 30 MB for excerpts, 24 MB for files.
 KEPT_EXCERPTS = 512
 KEPT_FILES = 8
 
-Piece: TypeAlias = tuple[str, str]      # class ("" is none) and text
+Piece: TypeAlias = tuple[str, str]  # class ("" is none) and text
 
 PLAIN = ""
 # Linguist's names that Pygments spells in another way.

@@ -15,10 +15,10 @@ from argosy.search.query import QuerySyntaxError, parse, show
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import Language, Query, Repo, Type
 
-SHOWN_MAX = 12          # of one kind, the largest first
+SHOWN_MAX = 12  # of one kind, the largest first
 NO_LANGUAGE = "other"
 
-_SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")         # what a pattern reads as something else
+_SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")  # what a pattern reads as something else
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from argosy.gateway.ui.words import count_text, size_text
 from argosy.search.fleet.model import FileText, Folder, OutlineEntry
 from argosy.search.model import Repository
 
-SHOWN_BYTES_MAX = 2 << 20           # a browser gets slow above; the rest is in the raw file
+SHOWN_BYTES_MAX = 2 << 20  # a browser gets slow above; the rest is in the raw file
 SHOWN_LINES_MAX = 20_000
 OUTLINE_MAX = 1_000
-DEPTH_MAX = 4                       # deeper ones are shown as deep as this
-MARKS_MAX = 2_000                   # matches marked in one file
+DEPTH_MAX = 4  # deeper ones are shown as deep as this
+MARKS_MAX = 2_000  # matches marked in one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class FileView:
     lines: tuple[Markup, ...]
     outline: tuple[OutlineView, ...]
     branches: tuple[BranchView, ...]
-    facts: str                      # language, lines, size
+    facts: str  # language, lines, size
     notes: tuple[str, ...]
     url: str
     permalink: str

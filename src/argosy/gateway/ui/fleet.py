@@ -11,11 +11,11 @@ from argosy.gateway.ui.tiles import Box, treemap
 from argosy.gateway.ui.words import count_text, duration_text, size_text
 from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus
 
-TILES_MAX = 400                     # drawn for one node, the largest first; the rest is counted
+TILES_MAX = 400  # drawn for one node, the largest first; the rest is counted
 BOX = Box(0.0, 0.0, 440.0, 130.0)
 AUCTIONS_MAX = 100
 WAITING_MAX = 50
-SMALLEST_SHARE = 1 / 150            # of a node's picture: less could be neither seen nor clicked
+SMALLEST_SHARE = 1 / 150  # of a node's picture: less could be neither seen nor clicked
 LETTER_WIDTH, LETTER_HEIGHT = 6.4, 14.0
 
 
@@ -23,7 +23,7 @@ LETTER_WIDTH, LETTER_HEIGHT = 6.4, 14.0
 class Tile:
     box: Box
     name: str
-    label: str                      # what of the name fits
+    label: str  # what of the name fits
     detail: str
     state: str
     url: str
@@ -33,17 +33,17 @@ class Tile:
 class NodeCard:
     name: str
     address: str
-    state: str                      # ready, draining, joining, silent
+    state: str  # ready, draining, joining, silent
     leases: int
     held: str
     budget: str
     free: str
-    share: float                    # of the budget that is held, 0 to 100
-    up: str                         # how long it has been
+    share: float  # of the budget that is held, 0 to 100
+    up: str  # how long it has been
     version: str
     problem: str
     tiles: tuple[Tile, ...]
-    untold: int                     # repositories without a tile
+    untold: int  # repositories without a tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class AuctionRow:
 class FleetPage:
     nodes: tuple[NodeCard, ...]
     states: tuple[tuple[str, int], ...]
-    waiting: tuple[tuple[str, str, str], ...]       # repositories nobody serves: name, state, reason
+    waiting: tuple[tuple[str, str, str], ...]  # repositories nobody serves: name, state, reason
     more_waiting: int
     auctions: tuple[AuctionRow, ...]
     more_auctions: int

@@ -45,6 +45,6 @@ EXAMPLES = ("sym:main", r"lang:python class\s+\w+Error", "file:README", "repo:. 
 
 def rows() -> tuple[Row, ...]:
     return tuple(
-        Row(tuple(f"{name}{field.label[len(field.names[0]):]}" for name in field.names), meaning, example)
+        Row(tuple(f"{name}{field.label[len(field.names[0]) :]}" for name in field.names), meaning, example)
         for field, (meaning, example) in MEANINGS.items()
     )

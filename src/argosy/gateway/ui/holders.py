@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from argosy.gateway.ui.marking import marked
 
-OTHERS_MAX = 20                 # named on the page; the rest is counted
+OTHERS_MAX = 20  # named on the page; the rest is counted
 VERSION_CHARS = 10
 
 
@@ -29,7 +29,7 @@ class Holders(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OtherView:
-    name: Markup                    # of strangers: what directs or hides text is written out
+    name: Markup  # of strangers: what directs or hides text is written out
     url: str
 
 

@@ -51,9 +51,9 @@ FOLDER = Path(__file__).parent / "static"
 ASSETS = "/ui/static/"
 EVENTS = "text/event-stream"
 TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-FOREVER = "public, max-age=31536000, immutable"         # the address changes with the content
-OTHERS_S = 0.25                                         # a page is not kept waiting for who else has the file
-LISTED_MAX = 1_000                                      # repositories in the answer to a query about them
+FOREVER = "public, max-age=31536000, immutable"  # the address changes with the content
+OTHERS_S = 0.25  # a page is not kept waiting for who else has the file
+LISTED_MAX = 1_000  # repositories in the answer to a query about them
 
 
 class _Anything(Convertor[str]):
@@ -93,9 +93,7 @@ class Site:
     `search_page` and `print_page` are for a server that also speaks to programs at these paths.
     """
 
-    def __init__(
-        self, door: FrontDoor, *, admission: Admission | None = None, holders: Holders | None = None
-    ) -> None:
+    def __init__(self, door: FrontDoor, *, admission: Admission | None = None, holders: Holders | None = None) -> None:
         self._door = door
         self._holders = holders
         self._admission = admission or OpenDoor()
@@ -155,7 +153,7 @@ class Site:
         try:
             fleet = fleet_page(await self._door.status())
         except ArgosyError:
-            fleet = None            # the figures are an extra; a search will say what is wrong
+            fleet = None  # the figures are an extra; a search will say what is wrong
         return self._page("home.html", query="", fleet=fleet, examples=language.EXAMPLES)
 
     async def _search(self, request: Request) -> Response:

@@ -13,9 +13,9 @@ from argosy.base.errors import Invalid
 
 TREE = "/r/"
 INSIDE = "/-/"
-PARAMETERS_MAX = 50             # in a query string
+PARAMETERS_MAX = 50  # in a query string
 
-_HYPHEN = re.compile(r"(?:^|(?<=/))-(?=/|$)")           # a step of a name that could be taken for ours
+_HYPHEN = re.compile(r"(?:^|(?<=/))-(?=/|$)")  # a step of a name that could be taken for ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,7 @@ def folder_url(repository: str, path: str = "", *, branch: str = "") -> str:
     return f"{TREE}{_escaped_name(repository)}{inside}" + (f"?{_encoded({'b': branch})}" if branch else "")
 
 
-def file_url(
-    repository: str, path: str, *, branch: str = "", version: str = "", query: str = "", line: int = 0
-) -> str:
+def file_url(repository: str, path: str, *, branch: str = "", version: str = "", query: str = "", line: int = 0) -> str:
     """`version` is the commit the link is about, `query` what led to the file."""
     asked = {name: value for name, value in (("b", branch), ("v", version), ("q", query)) if value}
     address = f"{TREE}{_escaped_name(repository)}{INSIDE}{_escaped(path)}"

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from argosy.gateway.ui.colours import PLAIN, Piece
 from argosy.search.model import Range
 
-Span: TypeAlias = tuple[int, int]       # from and to, in characters
+Span: TypeAlias = tuple[int, int]  # from and to, in characters
 
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -60,7 +60,7 @@ def lines_of(pieces: Sequence[Piece], spans: Sequence[Span] = ()) -> list[Markup
             position += end - at
             at = end
             if newline >= 0:
-                lines.append(Markup("".join(line)))     # every part of it is escaped
+                lines.append(Markup("".join(line)))  # every part of it is escaped
                 line = []
                 position, at = position + 1, at + 1
     return [*lines, Markup("".join(line))] if line else lines
@@ -69,7 +69,7 @@ def lines_of(pieces: Sequence[Piece], spans: Sequence[Span] = ()) -> list[Markup
 def _plain_lines(text: str) -> list[Markup]:
     """The same for a text with neither colours nor marks, which may be long."""
     shown = _shown(text.replace("\r\n", "\n"), PLAIN, is_marked=False)
-    lines = [Markup(line) for line in shown.split("\n")]       # escaped as a whole
+    lines = [Markup(line) for line in shown.split("\n")]  # escaped as a whole
     return lines if lines[-1] else lines[:-1]
 
 

@@ -10,8 +10,8 @@ from argosy.search.query import parse
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import Query, Regexp, Scope, Type
 
-WALL_TIME_S = 3.0           # a page is not held up for marks
-VERSIONS_MAX = 8            # of the file, on different branches
+WALL_TIME_S = 3.0  # a page is not held up for marks
+VERSIONS_MAX = 8  # of the file, on different branches
 
 _SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")
 

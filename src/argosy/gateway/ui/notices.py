@@ -9,12 +9,12 @@ from argosy.base.redact import redact
 from argosy.gateway.ui.words import count_text
 from argosy.search.model import Answer, Missing, Reached, Shortfall
 
-NAMES_MAX = 50          # repositories named in one notice; the rest is counted
+NAMES_MAX = 50  # repositories named in one notice; the rest is counted
 
 
 class Tone(Enum):
-    WARNING = "warning"         # something is not in the answer
-    NOTE = "note"               # something is not shown
+    WARNING = "warning"  # something is not in the answer
+    NOTE = "note"  # something is not shown
 
 
 @dataclass(frozen=True, slots=True)

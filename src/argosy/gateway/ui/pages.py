@@ -27,8 +27,8 @@ POLICY = "; ".join(
 HEADERS: Mapping[str, str] = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",       # what somebody searches for is nobody else's business
-    "cache-control": "no-store",            # the fleet changes, and so do indexes
+    "referrer-policy": "same-origin",  # what somebody searches for is nobody else's business
+    "cache-control": "no-store",  # the fleet changes, and so do indexes
 }
 
 

@@ -12,7 +12,7 @@ from argosy.gateway.ui.hosts import web_url
 from argosy.gateway.ui.links import folder_url
 from argosy.gateway.ui.words import age_text, count_text, size_text, version_text
 
-ROWS_MAX = 2_000        # shown at once; the filter reaches all
+ROWS_MAX = 2_000  # shown at once; the filter reaches all
 
 _WORST_FIRST = (RepoState.FAILED, RepoState.UNOWNED, RepoState.WARMING, RepoState.DRAINING, RepoState.READY)
 
@@ -22,7 +22,7 @@ class Row:
     name: str
     url: str
     state: str
-    phase: str                      # what its node does just now, if it is not simply ready
+    phase: str  # what its node does just now, if it is not simply ready
     progress: float
     is_pinned: bool
     memory: str
@@ -31,13 +31,13 @@ class Row:
     version: str
     holders: tuple[str, ...]
     reason: str
-    origin: str                     # the page at its host
+    origin: str  # the page at its host
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     rows: tuple[Row, ...]
-    found: int                      # before the bound on rows
+    found: int  # before the bound on rows
     total: int
     states: tuple[tuple[str, int], ...]
     sort: str

@@ -16,11 +16,11 @@ from argosy.search.model import Answer, Chunk, FileMatch, Options, Reached
 FILES_STEPS = (50, 100, 200, 500, 1_000)
 FILES_MAX = FILES_STEPS[-1]
 CONTEXT_MAX = 10
-FILE_MATCHES_MAX = 24               # shown of one file; the rest is counted
-OPEN_CHUNKS = 4                     # of a file, before one has to ask for the others
-LINE_BYTES_MAX = 400                # a screen's width and a half, several times over
+FILE_MATCHES_MAX = 24  # shown of one file; the rest is counted
+OPEN_CHUNKS = 4  # of a file, before one has to ask for the others
+LINE_BYTES_MAX = 400  # a screen's width and a half, several times over
 WALL_TIME_S = 10.0
-COLOURED_BYTES_MAX = 100_000        # on one page, about half a second's work; what follows is plain
+COLOURED_BYTES_MAX = 100_000  # on one page, about half a second's work; what follows is plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class LineView:
 class ChunkView:
     lines: tuple[LineView, ...]
     is_clipped: bool = False
-    is_headless: bool = False       # clipped, and what is left out comes first
-    inside: str = ""                # the definition its best match lies in
+    is_headless: bool = False  # clipped, and what is left out comes first
+    inside: str = ""  # the definition its best match lies in
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class FileView:
     matches: int
     chunks: tuple[ChunkView, ...]
     folded: tuple[ChunkView, ...]
-    more: int                       # matches that are not shown
+    more: int  # matches that are not shown
     skipped: str = ""
 
 

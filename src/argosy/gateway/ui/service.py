@@ -11,7 +11,7 @@ from argosy.base.errors import Unavailable
 
 EVERY_S = 1.0
 LISTENERS_MAX = 100
-REPEAT_LOOKS = 15           # told again after so many looks without a change, so that a dead connection is noticed
+REPEAT_LOOKS = 15  # told again after so many looks without a change, so that a dead connection is noticed
 
 
 class Live:
@@ -25,8 +25,8 @@ class Live:
         self._listeners_max = listeners_max
         self._listeners = 0
         self._told = b""
-        self._number = 0                        # of what was told last; a listener waits for a higher one
-        self._news = asyncio.Event()            # a new one for every piece of news
+        self._number = 0  # of what was told last; a listener waits for a higher one
+        self._news = asyncio.Event()  # a new one for every piece of news
         self._looking: asyncio.Task[None] | None = None
         self._is_closed = False
 

@@ -2,7 +2,7 @@
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SPANS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
-VERSION_CHARACTERS = 10         # of a commit: enough to tell commits of one repository apart
+VERSION_CHARACTERS = 10  # of a commit: enough to tell commits of one repository apart
 
 
 def size_text(size_bytes: float) -> str:

@@ -36,9 +36,9 @@ class SearchAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, msgspec.Meta(ge=0, le=MATCHES_MAX, description="stop looking through one repository after so many matches")
     ] = 100_000
     total_match_limit: _Matches = 0
-    timeout_s: Annotated[
-        float, msgspec.Meta(gt=0, le=TIMEOUT_S_MAX, description="then answer with what was found")
-    ] = 20.0
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=TIMEOUT_S_MAX, description="then answer with what was found")] = (
+        20.0
+    )
     context: Annotated[int, msgspec.Meta(ge=0, le=CONTEXT_LINES_MAX, description="lines around each match")] = 0
     form: Form = Form.CHUNKS
     content: Annotated[bool, msgspec.Meta(description="the whole text of every file")] = False

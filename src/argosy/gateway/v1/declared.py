@@ -26,7 +26,7 @@ class Operation:
     body: type[msgspec.Struct] | None = None
     reply: Any = None
     status: int = 200
-    events: Any = None                                  # what it tells one by one, if that is what is accepted
+    events: Any = None  # what it tells one by one, if that is what is accepted
     needs_admin: bool = False
     errors: tuple[int, ...] = ()
     parameters_example: Mapping[str, Any] = field(default_factory=dict)

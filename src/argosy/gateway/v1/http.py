@@ -46,7 +46,7 @@ from argosy.search.fleet.model import FileAsked, FolderAsked
 from argosy.search.query import Parsed, QuerySyntaxError, parse, show
 
 BODY_BYTES_MAX = 1 << 20
-EVENT_BYTES_MAX = 25 << 20      # the largest push event that code hosts send
+EVENT_BYTES_MAX = 25 << 20  # the largest push event that code hosts send
 CORS_AGE_S = 600
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -122,7 +122,7 @@ class _Reading:
 
     async def _streamed(self, request: Request, asked: SearchAsked, media: str) -> Response:
         told = self._told(request, asked)
-        first = await anext(told)       # what goes wrong before anything was found still has a status of its own
+        first = await anext(told)  # what goes wrong before anything was found still has a status of its own
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(_lines(first, told, media), 200, headers, media)
 

@@ -35,7 +35,7 @@ class FoundChunk(msgspec.Struct, frozen=True, omit_defaults=True):
     best_line: int
     score: float
     in_file_name: bool = False
-    clipped: bool = False                               # parts of long lines are left out
+    clipped: bool = False  # parts of long lines are left out
     explanation: str = ""
 
 
@@ -72,11 +72,11 @@ class FoundFile(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str
     score: float
     match_count: int
-    url: str = ""                                       # on the code host
+    url: str = ""  # on the code host
     chunks: list[FoundChunk] = []
     lines: list[FoundLine] = []
     content: str | None = None
-    skipped: str = ""                                   # why the content was not indexed
+    skipped: str = ""  # why the content was not indexed
     explanation: str = ""
 
 
@@ -128,7 +128,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     status: int
     message: str
-    position: int | None = None                         # in the query, in characters from 0
+    position: int | None = None  # in the query, in characters from 0
 
 
 class StreamFailure(msgspec.Struct, frozen=True, tag="error", tag_field="event"):
@@ -157,17 +157,17 @@ class Failure(msgspec.Struct, frozen=True):
 class Holder(msgspec.Struct, frozen=True):
     node: str
     address: str
-    replica: int                                        # 0 is the one that answers first
+    replica: int  # 0 is the one that answers first
     epoch: int
     state: str
 
 
 class RepositoryView(msgspec.Struct, frozen=True):
     name: str
-    id: int                                             # as zoekt's clients know it
+    id: int  # as zoekt's clients know it
     url: str
     state: RepoState
-    reason: str                                         # why it is not ready, or not up to date
+    reason: str  # why it is not ready, or not up to date
     pinned: bool
     replicas: int
     branches: list[Branch]
@@ -209,10 +209,10 @@ class FileReply(msgspec.Struct, frozen=True):
     branches: list[str]
     version: str
     language: str
-    encoding: Encoding                                  # of `content`: base64 if it is not text
+    encoding: Encoding  # of `content`: base64 if it is not text
     content: str
-    skipped: str                                        # why there is no content
-    url: str                                            # on the code host
+    skipped: str  # why there is no content
+    url: str  # on the code host
     outline: list[OutlineItem]
 
 
@@ -234,7 +234,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
     pinned: bool
     replicas: int
     max_bids: int | None
-    note: str = ""                                      # what whoever asked should know
+    note: str = ""  # what whoever asked should know
 
 
 class WebhookReply(msgspec.Struct, frozen=True):

@@ -12,11 +12,21 @@ from typing import Any
 from argosy.base.errors import ArgosyError
 from argosy.search.catalog.addresses import address_of
 
-URLS_MAX = 16                   # an event names one repository, in a few ways
+URLS_MAX = 16  # an event names one repository, in a few ways
 
 _PLACES = ("repository", "project")
-_FIELDS = ("clone_url", "ssh_url", "git_url", "html_url", "url", "git_http_url", "git_ssh_url", "http_url", "web_url",
-           "homepage")  # fmt: skip
+_FIELDS = (
+    "clone_url",
+    "ssh_url",
+    "git_url",
+    "html_url",
+    "url",
+    "git_http_url",
+    "git_ssh_url",
+    "http_url",
+    "web_url",
+    "homepage",
+)
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:

@@ -12,13 +12,13 @@ from msgspec import structs
 from argosy.base.errors import Invalid
 from argosy.search.model import Form, Options
 
-WALL_TIME_S = 20.0              # if the client names none
+WALL_TIME_S = 20.0  # if the client names none
 WALL_TIME_S_MAX = 120.0
 CONTEXT_LINES_MAX = 100
-INDEX_MATCH_LIMIT = 100_000     # if the client names none; what it names below zero is no limit
-LINE_BYTES_MAX = 1 << 16        # zoekt never clips; nobody looks at a longer line, and fifty of them are an outage
+INDEX_MATCH_LIMIT = 100_000  # if the client names none; what it names below zero is no limit
+LINE_BYTES_MAX = 1 << 16  # zoekt never clips; nobody looks at a longer line, and fifty of them are an outage
 REPO_IDS_MAX = 100_000
-DEPTH_MAX = 32                  # of a request's JSON
+DEPTH_MAX = 32  # of a request's JSON
 
 MANY_DOCUMENTS = 10_000
 SECOND_NS = 1_000_000_000
@@ -36,7 +36,7 @@ class SearchOpts(msgspec.Struct, frozen=True, rename=lambda name: name.replace("
     shard_max_match_count: _Number = 0
     total_max_match_count: _Number = 0
     shard_repo_max_match_count: _Number = 0
-    max_wall_time: _Number = 0                          # nanoseconds
+    max_wall_time: _Number = 0  # nanoseconds
     max_doc_display_count: _Number = 0
     max_match_display_count: _Number = 0
     num_context_lines: _Number = 0

@@ -36,9 +36,9 @@ from argosy.search.model import Form, Options
 from argosy.search.query import COUNT_ALL, Parsed, parse, show
 from argosy.search.query.tree import TRUE, Query
 
-BODY_BYTES_MAX = 4 << 20        # a list of a hundred thousand repositories fits
+BODY_BYTES_MAX = 4 << 20  # a list of a hundred thousand repositories fits
 PAGE_WALL_TIME_S = 10.0
-TEAPOT = 418                    # what zoekt's pages answer to whatever goes wrong
+TEAPOT = 418  # what zoekt's pages answer to whatever goes wrong
 VERSION = f"argosy {__version__}"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -156,9 +156,12 @@ class _Pages:
             return page.repos_page(await self._gateway.list(parsed.query), last, asked.get("order", ""))
         last = page.Last(text, files or page.FILES, context, True, is_debug)
         options = Options(
-            files_max=last.num, wall_time_s=PAGE_WALL_TIME_S, context_lines=context, form=Form.LINES,
+            files_max=last.num,
+            wall_time_s=PAGE_WALL_TIME_S,
+            context_lines=context,
+            form=Form.LINES,
             explain_scores=is_debug,
-        )  # fmt: skip
+        )
         options = await _with_bounds(self._gateway, parsed.query, options, None)
         answer = await self._gateway.search(parsed.query, _counted(options, parsed))
         visit.saw(answer)

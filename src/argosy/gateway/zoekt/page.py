@@ -19,7 +19,7 @@ from argosy.search.fleet.model import Entry, Listing
 from argosy.search.model import Answer, FileMatch, Line, Repository
 from argosy.search.query.tree import And, Boost, Kind, Not, Or, Query, Repo, Type
 
-FILES = 50                      # shown if the page does not say
+FILES = 50  # shown if the page does not say
 FILES_MAX = 10_000
 CONTEXT_LINES_MAX = 10
 

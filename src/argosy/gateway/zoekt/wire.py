@@ -11,7 +11,7 @@ from argosy.gateway.zoekt.encoding import ZERO_TIME
 INDEX_FORMAT_VERSION = 16
 INDEX_FEATURE_VERSION = 12
 INDEX_MIN_READER_VERSION = 10
-CHECKSUM_BYTES = 8                                      # CRC-64
+CHECKSUM_BYTES = 8  # CRC-64
 
 
 class Location(msgspec.Struct, frozen=True, rename="pascal"):

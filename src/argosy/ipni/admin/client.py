@@ -36,17 +36,23 @@ from argosy.ipni.model import Assignment, IndexerStatus, Provider, Result, Store
 from argosy.ipni.web.providers_json import decode_provider, decode_providers
 from argosy.ipni.web.results import decode_json
 
-CALL_S = 10.0                       # unless a call is known to do more before it answers
-HANDOFF_S = 60.0                    # the indexer reads the frozen one's providers first
+CALL_S = 10.0  # unless a call is known to do more before it answers
+HANDOFF_S = 60.0  # the indexer reads the frozen one's providers first
 CONNECT_S = 3.0
-KEEP_ALIVE_S = 4.0                  # less than the 5 s after which uvicorn closes what is idle
+KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
 CONNECTIONS_MAX = 32
 BODY_BYTES_MAX = 8 << 20
-LIST_BYTES_MAX = 256 << 20          # of providers: some 1 KiB each
-RETRY_AFTER_S = 2.0                 # of a 429 that does not say
+LIST_BYTES_MAX = 256 << 20  # of providers: some 1 KiB each
+RETRY_AFTER_S = 2.0  # of a 429 that does not say
 
 _KINDS: Mapping[int, type[ArgosyError]] = {
-    400: Invalid, 401: Unauthorized, 403: Forbidden, 404: NotFound, 405: Invalid, 409: Conflict, 410: Gone,
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: Invalid,
+    409: Conflict,
+    410: Gone,
 }
 
 

@@ -14,7 +14,7 @@ from argosy.ipni.model import Assignment, IndexerStatus, StoreFigures
 
 T = TypeVar("T")
 
-SHOWN_CHARS_MAX = 200       # of somebody else's text in a message of ours
+SHOWN_CHARS_MAX = 200  # of somebody else's text in a message of ours
 NS_PER_S = 1e9
 
 
@@ -114,7 +114,7 @@ def refusal(data: bytes) -> str:
         told = fields(msgspec.json.decode(data))
         text = field(fields(told.get("error")), "message", text)
     except (Invalid, msgspec.DecodeError):
-        pass        # plain text
+        pass  # plain text
     return " ".join(text.split())[:SHOWN_CHARS_MAX]
 
 

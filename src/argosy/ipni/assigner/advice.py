@@ -14,9 +14,9 @@ from argosy.ownership.assigner import IndexerState, Pool, candidates, holders, r
 
 Kind = Literal["twice", "silent", "stuck", "full", "no room", "overloaded", "too many", "done"]
 
-NEARLY_FULL_PERCENT = 80.0      # the indexers' own first warning, ten points before they freeze by default
-OVERLOAD_FACTOR = 2.0           # times the mean of the active indexers
-OVERLOAD_PUBLISHERS_MIN = 10    # a small pool is uneven by nature
+NEARLY_FULL_PERCENT = 80.0  # the indexers' own first warning, ten points before they freeze by default
+OVERLOAD_FACTOR = 2.0  # times the mean of the active indexers
+OVERLOAD_PUBLISHERS_MIN = 10  # a small pool is uneven by nature
 PUBLISHERS_SHOWN_MAX = 1_000
 
 

@@ -15,10 +15,10 @@ from argosy.ipni.assigner.teller import Teller
 from argosy.ipni.assigner.worker import Line
 from argosy.ipni.formats.announce import Announce
 
-ANNOUNCES_WAITING_MAX = 10_000      # by destination, one for each publisher
-ANNOUNCES_MISSED_MAX = 10_000       # by indexer, kept for when it is back; the oldest are forgotten first
+ANNOUNCES_WAITING_MAX = 10_000  # by destination, one for each publisher
+ANNOUNCES_MISSED_MAX = 10_000  # by indexer, kept for when it is back; the oldest are forgotten first
 ANNOUNCES_AT_ONCE_MAX = 4
-REQUESTS_AT_ONCE_MAX = 16           # by indexer
+REQUESTS_AT_ONCE_MAX = 16  # by indexer
 BACKOFF = Backoff(first_s=0.2, ceiling_s=2.0, attempts_max=3)
 
 
@@ -43,9 +43,7 @@ class Outbox:
         self._random = random
         self._missed_max = missed_max
         self._missed: OrderedDict[str, Announce] = OrderedDict()
-        self.line: Line[Announce] = Line(
-            self._send, width=ANNOUNCES_AT_ONCE_MAX, waiting_max=ANNOUNCES_WAITING_MAX
-        )
+        self.line: Line[Announce] = Line(self._send, width=ANNOUNCES_AT_ONCE_MAX, waiting_max=ANNOUNCES_WAITING_MAX)
 
     def put(self, announce: Announce) -> None:
         try:
@@ -57,7 +55,7 @@ class Outbox:
         """To be called when the destination is heard of: not every publisher repeats what it has announced."""
         missed, self._missed = self._missed, OrderedDict()
         for publisher, announce in missed.items():
-            if publisher not in self.line:          # a newer one is on its way
+            if publisher not in self.line:  # a newer one is on its way
                 self.put(announce)
 
     async def close(self) -> None:
@@ -89,9 +87,7 @@ class Member:
         self._indexer = indexer
         self._teller = teller
         self._gate = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
-        self.outbox = Outbox(
-            url, indexer, teller, clock=clock, random=random, missed_max=ANNOUNCES_MISSED_MAX
-        )
+        self.outbox = Outbox(url, indexer, teller, clock=clock, random=random, missed_max=ANNOUNCES_MISSED_MAX)
 
     async def ask(self) -> Answer:
         """What it says of itself; a frozen one prefers nobody. Whoever answers is told what it has missed."""

@@ -53,7 +53,7 @@ class Configuration:
     is_open: bool = True
     exceptions: frozenset[str] = frozenset()
     forward_urls: tuple[str, ...] = ()
-    poll_s: float = 300.0               # 0: never by itself
+    poll_s: float = 300.0  # 0: never by itself
     is_resending: bool = True
     is_filtering: bool = False
 

@@ -65,7 +65,7 @@ class Assigner:
             try:
                 await self.reload()
             except ArgosyError:
-                pass        # told by `reload`; whoever mends the file changes it again
+                pass  # told by `reload`; whoever mends the file changes it again
 
     def _open(self, entry: Entry) -> IndexerClient:
         token, call_s = self._settings.indexer_token, self._settings.call_s

@@ -20,7 +20,7 @@ from argosy.ipni.assigner.advice import advise
 from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.formats import announce as announces
 
-ANNOUNCE_BYTES_MAX = 1 << 20        # as indexers have it
+ANNOUNCE_BYTES_MAX = 1 << 20  # as indexers have it
 
 Reload = Callable[[], Awaitable[None]]
 

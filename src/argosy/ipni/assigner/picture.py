@@ -49,12 +49,12 @@ class _Known:
 
     entry: Entry
     answer: Answer | None = None
-    problem: str = ""                                       # why it did not answer when it was last asked
-    is_silent: bool = False                                 # it left the last request unanswered
+    problem: str = ""  # why it did not answer when it was last asked
+    is_silent: bool = False  # it left the last request unanswered
     changes: int = 0
-    under_way: set[str] = field(default_factory=set)        # publishers it is being asked to take
-    lost: dict[str, int] = field(default_factory=dict)      # publishers it may have taken, and since which change
-    recent: dict[str, int] = field(default_factory=dict)    # publishers it has taken since it was last asked
+    under_way: set[str] = field(default_factory=set)  # publishers it is being asked to take
+    lost: dict[str, int] = field(default_factory=dict)  # publishers it may have taken, and since which change
+    recent: dict[str, int] = field(default_factory=dict)  # publishers it has taken since it was last asked
 
 
 class Picture:
@@ -156,7 +156,7 @@ class Picture:
         left = [target for target in plan.candidates if target not in refused]
         if not left or not (plan.needed if is_announced else sources):
             return None
-        left.sort(key=lambda url: self._known[url].is_silent)       # stable: the order of the plan within each half
+        left.sort(key=lambda url: self._known[url].is_silent)  # stable: the order of the plan within each half
         return Step(publisher, left[0], sources[0] if sources else None)
 
     def is_short(self, publisher: str) -> bool:

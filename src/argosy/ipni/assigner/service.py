@@ -30,13 +30,13 @@ from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import Cid
 
-HEADS_REMEMBERED_MAX = 64           # as the reference: repeats come close together
+HEADS_REMEMBERED_MAX = 64  # as the reference: repeats come close together
 PUBLISHERS_AT_ONCE_MAX = 256
-PUBLISHERS_WAITING_MAX = 10_000     # announced and not yet looked at; past that announcers are turned away
+PUBLISHERS_WAITING_MAX = 10_000  # announced and not yet looked at; past that announcers are turned away
 HANDOFFS_AT_ONCE_MAX = 64
-HANDOFFS_WAITING_MAX = 100_000      # the rest is seen again at the next poll
-SHORT_REMEMBERED_MAX = 10_000       # announcements that found too few indexers; the oldest are forgotten first
-LATEST_REMEMBERED_MAX = 10_000      # publishers whose newest announcement is kept, in case they must begin anew
+HANDOFFS_WAITING_MAX = 100_000  # the rest is seen again at the next poll
+SHORT_REMEMBERED_MAX = 10_000  # announcements that found too few indexers; the oldest are forgotten first
+LATEST_REMEMBERED_MAX = 10_000  # publishers whose newest announcement is kept, in case they must begin anew
 
 
 @dataclass
@@ -342,16 +342,16 @@ class AssignerService:
         try:
             self._owing.put(publisher, None)
         except Unavailable:
-            pass        # it is owed at the next poll, too
+            pass  # it is owed at the next poll, too
 
     def _put_short(self, publisher: str, announced: _Announced) -> None:
         """Also when enough are found to hold it by now: they may not have heard of this announcement."""
         if publisher in self._announced:
-            return      # by a newer announcement
+            return  # by a newer announcement
         try:
             self._announced.put(publisher, announced)
         except Unavailable:
-            pass        # it stays remembered
+            pass  # it stays remembered
 
     async def _ask_all(self, urls: Iterable[str]) -> None:
         await asyncio.gather(*(self._ask(url) for url in urls))

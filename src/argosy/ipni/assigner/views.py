@@ -17,19 +17,21 @@ def pool_rows(picture: Picture) -> list[dict[str, object]]:
     for entry in picture.configuration.entries:
         url = entry.admin_url
         answer = picture.answer(url)
-        rows.append({
-            "admin_url": url,
-            "find_url": entry.find_url,
-            "ingest_url": entry.ingest_url,
-            "id": "" if answer is None else answer.id,
-            "state": "twice" if url in doubles else _state(picture, url),
-            "usage_percent": -1.0 if answer is None else answer.usage_percent,
-            "assigned": 0 if answer is None else len(answer.assigned),
-            "preferred": 0 if answer is None else len(answer.preferred),
-            "presets": sorted(entry.presets),
-            "owed": list(owed.get(url, ())),
-            "problem": picture.problem(url),
-        })
+        rows.append(
+            {
+                "admin_url": url,
+                "find_url": entry.find_url,
+                "ingest_url": entry.ingest_url,
+                "id": "" if answer is None else answer.id,
+                "state": "twice" if url in doubles else _state(picture, url),
+                "usage_percent": -1.0 if answer is None else answer.usage_percent,
+                "assigned": 0 if answer is None else len(answer.assigned),
+                "preferred": 0 if answer is None else len(answer.preferred),
+                "presets": sorted(entry.presets),
+                "owed": list(owed.get(url, ())),
+                "problem": picture.problem(url),
+            }
+        )
     return rows
 
 
@@ -40,13 +42,15 @@ def assignment_rows(picture: Picture, short: tuple[str, ...] = ()) -> list[dict[
     rows: list[dict[str, object]] = []
     for publisher in publishers:
         holding = holders(publisher, pool, picture.policy)
-        rows.append({
-            "publisher": publisher,
-            "holders": list(holding),
-            "frozen": [url for url in picture.audience(publisher) if url not in holding],
-            "required": required(publisher, picture.policy, len(pool)),
-            "is_short": picture.is_short(publisher),
-        })
+        rows.append(
+            {
+                "publisher": publisher,
+                "holders": list(holding),
+                "frozen": [url for url in picture.audience(publisher) if url not in holding],
+                "required": required(publisher, picture.policy, len(pool)),
+                "is_short": picture.is_short(publisher),
+            }
+        )
     return rows
 
 

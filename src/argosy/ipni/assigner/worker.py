@@ -68,7 +68,7 @@ class Line(Generic[V]):
                 break
             task = asyncio.ensure_future(self._perform(key, self._waiting.pop(key)))
             self._running[key] = task
-            task.add_done_callback(lambda done, key=key: self._ended(key, done))      # type: ignore[misc]
+            task.add_done_callback(lambda done, key=key: self._ended(key, done))  # type: ignore[misc]
         if self._running:
             self._quiet.clear()
 

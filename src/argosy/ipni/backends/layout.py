@@ -28,19 +28,19 @@ from argosy.ipni.model import Value
 
 LAYOUT = 1
 PLACE_BYTES = 32
-BEGIN_BYTES = 6                 # of a place in inverse lists: at a thousand million entries hardly two share it
+BEGIN_BYTES = 6  # of a place in inverse lists: at a thousand million entries hardly two share it
 SECOND_BYTES = 7
 NUMBER_BYTES = 5
 SEQUENCE_BYTES = 7
-USUAL = b"\x12\x20"             # sha2-256 in full
+USUAL = b"\x12\x20"  # sha2-256 in full
 USUAL_BYTES = 34
-_DIGEST_BYTES = 24              # of an unusual digest in its place; a hash fills it, so that nobody can crowd a place
+_DIGEST_BYTES = 24  # of an unusual digest in its place; a hash fills it, so that nobody can crowd a place
 
 Begins = NDArray[np.uint64]
 Table = NDArray[np.uint8]
 
 LAYOUT_KEY = b"layout"
-NEXT_KEY = b"next"              # the first number that was not given yet
+NEXT_KEY = b"next"  # the first number that was not given yet
 
 
 def place(multihash: bytes) -> bytes:
@@ -167,7 +167,7 @@ def inverse_key(number: int, sequence: int) -> bytes:
 
 
 class ValueRow(NamedTuple):
-    entries: int                # put under it; one that was put twice counts twice
+    entries: int  # put under it; one that was put twice counts twice
     value: Value
 
 

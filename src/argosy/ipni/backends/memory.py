@@ -33,7 +33,7 @@ class MemoryStore:
     def __init__(self, *, is_double_hashed: bool = False) -> None:
         self._is_double_hashed = is_double_hashed
         self._contexts: dict[tuple[str, bytes], Context] = {}
-        self._found: dict[bytes, list[Context]] = {}        # dead ones too, until they are swept
+        self._found: dict[bytes, list[Context]] = {}  # dead ones too, until they are swept
         self._by_hash: dict[bytes, Context] = {}
         self._seconds: dict[bytes, bytes] = {}
         self._doomed: dict[int, Context] = {}
@@ -47,7 +47,7 @@ class MemoryStore:
         self._check_open()
         check_value(value)
         for multihash in multihashes:
-            layout.place(multihash)         # Invalid before anything has changed
+            layout.place(multihash)  # Invalid before anything has changed
         key = value.provider, value.context
         key_hash = layout.value_key_hash(value.provider, value.context)
         context = self._contexts.get(key)

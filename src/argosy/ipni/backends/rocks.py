@@ -29,11 +29,11 @@ from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.model import StoreFigures, Value
 from argosy.ipni.ports import Rows
 
-PIECE = 512                     # rows in a batch: about 1 ms
-TURNS = 3                       # of the event loop: a question that has come meanwhile is heard, answered and sent
-READS_PER_TURN = 256            # lookups before others may run
+PIECE = 512  # rows in a batch: about 1 ms
+TURNS = 3  # of the event loop: a question that has come meanwhile is heard, answered and sent
+READS_PER_TURN = 256  # lookups before others may run
 BEHIND_PAUSE_S = 0.005
-BEHIND_S_MAX = 600.0            # compaction that is behind for so long has no disk or processor to work with
+BEHIND_S_MAX = 600.0  # compaction that is behind for so long has no disk or processor to work with
 
 
 class RocksStore:
@@ -46,7 +46,7 @@ class RocksStore:
         self._values = Values(folder)
         self._reads = Reads(folder, self._values)
         self._sweep = Sweep(folder, self._values, self._reads, is_double_hashed=is_double_hashed)
-        self._turn = asyncio.Lock()         # writers take turns, so that the batches of one lie together
+        self._turn = asyncio.Lock()  # writers take turns, so that the batches of one lie together
         self._scans: set[_Scan] = set()
         self._is_closed = False
 
@@ -66,7 +66,7 @@ class RocksStore:
     ) -> None:
         check_value(value)
         pieces = layout.slices(multihashes, PIECE // 2 if self._is_double_hashed else PIECE)
-        piece = next(pieces, layout.NOTHING)        # Invalid, if one of them is no multihash, before anything changes
+        piece = next(pieces, layout.NOTHING)  # Invalid, if one of them is no multihash, before anything changes
         async with self._turn:
             with told(self._open().path):
                 held = self._values.held(value.provider, value.context)

@@ -29,7 +29,7 @@ class told:
 
 
 def _translated(path: Path, said: str) -> ArgosyError:
-    text = " ".join(said.split())           # RocksDB's words may have several lines
+    text = " ".join(said.split())  # RocksDB's words may have several lines
     if any(sign in text for sign in _LOCKED):
         return Unavailable(f"the store {path} is open elsewhere: stop the other process, or use another folder")
     if any(sign in text for sign in _FULL):

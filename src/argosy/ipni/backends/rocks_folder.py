@@ -25,13 +25,13 @@ from argosy.ipni.backends import layout
 from argosy.ipni.backends.rocks_errors import told
 
 FAMILIES = ("entries", "seconds", "inverse", "values", "marks", "rows")
-_MEMTABLE_BYTES = 64 << 20          # of entries: a flush makes a file of about a million
+_MEMTABLE_BYTES = 64 << 20  # of entries: a flush makes a file of about a million
 _SMALL_MEMTABLE_BYTES = 16 << 20
 _MEMTABLES_MAX = 4
-_MEMTABLES_BEHIND = 3               # one less: the writer waits before RocksDB stops it
-_L0_FILES = 8                       # merged at a time: with four, compaction of a large store works a quarter more
+_MEMTABLES_BEHIND = 3  # one less: the writer waits before RocksDB stops it
+_L0_FILES = 8  # merged at a time: with four, compaction of a large store works a quarter more
 _L0_FILES_BEHIND = 24
-_L0_FILES_MAX = 64                  # never reached
+_L0_FILES_MAX = 64  # never reached
 _WAL_BYTES_MAX = 256 << 20
 _CACHE_BYTES = 128 << 20
 _BLOOM_BITS = 10
@@ -158,9 +158,9 @@ def _database() -> Options:
     # priority, for on a busy machine compaction at a low one never ends.
     options.set_max_background_jobs(2)
     options.set_max_subcompactions(1)
-    options.set_atomic_flush(True)              # of all families: a small one would keep the log of the large one alive
+    options.set_atomic_flush(True)  # of all families: a small one would keep the log of the large one alive
     options.set_max_total_wal_size(_WAL_BYTES_MAX)
-    options.set_bytes_per_sync(1 << 20)         # even writing: no burst of dirty pages that a read would wait for
+    options.set_bytes_per_sync(1 << 20)  # even writing: no burst of dirty pages that a read would wait for
     options.set_keep_log_file_num(4)
     options.set_max_log_file_size(4 << 20)
     return options
@@ -175,7 +175,7 @@ def _family(name: str) -> Options:
     options.set_level_zero_file_num_compaction_trigger(_L0_FILES)
     options.set_level_zero_slowdown_writes_trigger(_L0_FILES_MAX)
     options.set_level_zero_stop_writes_trigger(_L0_FILES_MAX)
-    options.set_soft_pending_compaction_bytes_limit(0)      # `is_behind` holds the writer back instead
+    options.set_soft_pending_compaction_bytes_limit(0)  # `is_behind` holds the writer back instead
     options.set_hard_pending_compaction_bytes_limit(0)
     options.set_max_bytes_for_level_base(_L0_FILES * _MEMTABLE_BYTES)
     options.set_target_file_size_base(_MEMTABLE_BYTES)
@@ -192,7 +192,6 @@ def _family(name: str) -> Options:
         options.set_prefix_extractor(SliceTransform.create_fixed_prefix(layout.PLACE_BYTES))
         options.set_memtable_prefix_bloom_ratio(0.05)
     return options
-
 
 
 @cache

@@ -18,7 +18,7 @@ from argosy.ipni.backends.rocks_folder import Folder
 from argosy.ipni.backends.rocks_values import Values
 from argosy.ipni.model import Value
 
-VALUES_PER_MULTIHASH_MAX = 16_384       # the most popular content known has 14 000 providers
+VALUES_PER_MULTIHASH_MAX = 16_384  # the most popular content known has 14 000 providers
 PAGE_MAX = 1024
 
 

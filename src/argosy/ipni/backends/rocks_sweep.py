@@ -17,7 +17,7 @@ from argosy.ipni.backends.rocks_reads import Reads
 from argosy.ipni.backends.rocks_values import Values
 
 CONTEXTS_PER_PIECE_MAX = 256
-ENTRIES_PER_PIECE_MAX = 512         # a few milliseconds
+ENTRIES_PER_PIECE_MAX = 512  # a few milliseconds
 
 
 @dataclass
@@ -26,8 +26,8 @@ class Piece:
 
     batch: WriteBatch
     entries: int = 0
-    numbers: list[int] = field(default_factory=list)        # whose values go with it
-    floor_done: str | None = None       # the provider all of whose removed contexts are doomed once this is written
+    numbers: list[int] = field(default_factory=list)  # whose values go with it
+    floor_done: str | None = None  # the provider all of whose removed contexts are doomed once this is written
 
 
 @dataclass
@@ -35,7 +35,7 @@ class _Crowd:
     """Beginnings that many share, in the list of one number."""
 
     number: int
-    rest: bytes = b""                   # where to go on in the one that is being looked through
+    rest: bytes = b""  # where to go on in the one that is being looked through
     done: set[bytes] = field(default_factory=set)
 
 

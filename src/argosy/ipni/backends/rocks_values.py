@@ -14,7 +14,7 @@ from argosy.ipni.backends import layout
 from argosy.ipni.backends.rocks_folder import Folder
 from argosy.ipni.model import Value
 
-CACHED_VALUES_MAX = 32_768      # at the largest metadata 40 MB, as a rule 10
+CACHED_VALUES_MAX = 32_768  # at the largest metadata 40 MB, as a rule 10
 
 
 class Held(NamedTuple):
@@ -31,9 +31,7 @@ class Values:
         self._values = folder.families["values"]
         self._marks = folder.families["marks"]
         self._cached: dict[int, layout.ValueRow] = {}
-        self.floors: dict[str, int] = {
-            key[1:].decode(): int.from_bytes(row, "big") for key, row in self.marks(b"f")
-        }
+        self.floors: dict[str, int] = {key[1:].decode(): int.from_bytes(row, "big") for key, row in self.marks(b"f")}
         self.next_number = int.from_bytes(self._marks.get(layout.NEXT_KEY) or b"\1", "big")
 
     def marks(self, prefix: bytes, start: bytes = b"", limit: int | None = None) -> list[tuple[bytes, bytes]]:
@@ -83,9 +81,7 @@ class Values:
         batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), self._folder.handles["marks"])
         batch.put(layout.doomed_key(number), b"", self._folder.handles["marks"])
 
-    def name(
-        self, batch: WriteBatch, number: int, entries: int, value: Value, *, is_new: bool, is_given: bool
-    ) -> None:
+    def name(self, batch: WriteBatch, number: int, entries: int, value: Value, *, is_new: bool, is_given: bool) -> None:
         """Says what a number stands for; with `is_new` it is the context's from now on."""
         batch.put(layout.fixed(number), layout.value_row(entries, value), self._folder.handles["values"])
         if is_new:

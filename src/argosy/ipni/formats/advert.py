@@ -21,8 +21,8 @@ DOMAIN = "indexer"
 SIGNATURE_KIND = b"/indexer/ingest/adSignature"
 EXTENDED_SIGNATURE_KIND = b"/indexer/ingest/extendedProviderSignature"
 ADDRESSES_MAX = 1000
-EXTENDED_PEERS_MAX = 256        # each costs the check of a signature
-SIGNATURE_BYTES_MAX = 16384     # the largest key and the largest signature fit well; a legacy one may hold more text
+EXTENDED_PEERS_MAX = 256  # each costs the check of a signature
+SIGNATURE_BYTES_MAX = 16384  # the largest key and the largest signature fit well; a legacy one may hold more text
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AdvertPeer:
     addresses: tuple[str, ...]
     metadata: bytes
     signature: bytes = b""
-    id_text: str = ""           # the id as the block spells it, where that is not its normal form
+    id_text: str = ""  # the id as the block spells it, where that is not its normal form
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Advert:
     previous: Cid | None = None
     extension: AdvertExtension | None = None
     signature: bytes = b""
-    provider_text: str = ""     # the id as the block spells it, where that is not its normal form: it is signed so
+    provider_text: str = ""  # the id as the block spells it, where that is not its normal form: it is signed so
 
 
 def encode(advert: Advert, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
@@ -158,9 +158,7 @@ def sign(advert: Advert, key: PrivateKey, extended_keys: Sequence[PrivateKey] = 
 
 def _signed_peer(advert: Advert, each: AdvertPeer, key: PrivateKey) -> AdvertPeer:
     payload = _hashed(b"".join(_signable_peer(advert, each)))
-    return replace(
-        each, signature=envelope.seal(payload, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN, key=key)
-    )
+    return replace(each, signature=envelope.seal(payload, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN, key=key))
 
 
 def signer(advert: Advert) -> str:

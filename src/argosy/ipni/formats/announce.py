@@ -23,7 +23,7 @@ class Announce:
     head: Cid
     publisher: Peer
     extra: bytes = b""
-    origin: str = ""            # the first publisher, when somebody else passes it on by gossip
+    origin: str = ""  # the first publisher, when somebody else passes it on by gossip
 
 
 def encode(announce: Announce) -> bytes:

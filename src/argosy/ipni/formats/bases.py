@@ -11,13 +11,13 @@ _SIGNS = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _PAIRS = [f"{first:c}{second:c}" for first in _SIGNS for second in _SIGNS]
 _NO_SIGN = 255
 _VALUES = bytes(_SIGNS.index(byte) if byte in _SIGNS else _NO_SIGN for byte in range(256))
-BASE58_CHARS_MAX = 512      # decoding is quadratic; no id or hash in use is near this
+BASE58_CHARS_MAX = 512  # decoding is quadratic; no id or hash in use is near this
 _POWERS = [58**place for place in range(BASE58_CHARS_MAX)]
 
 _BASE32 = re.compile("[A-Za-z2-7]*", re.ASCII)
 # Python reads numbers of base 32 at once, in other signs: 0 to 9 and a to v.
 _BASE32_DIGITS = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghijklmnopqrstuv")
-_BASE32_RESTS = {0, 2, 4, 5, 7}     # characters beyond whole groups of 8 that whole bytes can leave
+_BASE32_RESTS = {0, 2, 4, 5, 7}  # characters beyond whole groups of 8 that whole bytes can leave
 
 
 def base58(data: bytes) -> str:
@@ -28,7 +28,7 @@ def base58(data: bytes) -> str:
         number, rest = divmod(number, len(_PAIRS))
         pairs.append(_PAIRS[rest])
     pairs.reverse()
-    return "1" * zeros + "".join(pairs).lstrip("1")     # the first pair may begin with a zero of its own
+    return "1" * zeros + "".join(pairs).lstrip("1")  # the first pair may begin with a zero of its own
 
 
 def from_base58(text: str) -> bytes:

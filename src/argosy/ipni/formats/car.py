@@ -12,10 +12,10 @@ from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.node import Node
 
 HEADER_BYTES_MAX = 65536
-SECTION_BYTES_MAX = 8 << 20         # twice the largest block that publishers are asked to make
+SECTION_BYTES_MAX = 8 << 20  # twice the largest block that publishers are asked to make
 ROOTS_MAX = 1024
 
-Read = Callable[[int], bytes]       # up to so many bytes; none at the end
+Read = Callable[[int], bytes]  # up to so many bytes; none at the end
 
 
 def header(roots: Sequence[Cid]) -> bytes:

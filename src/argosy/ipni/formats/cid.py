@@ -93,4 +93,4 @@ def _from_hex(text: str) -> bytes:
         raise Invalid(f"{text[:80]!r} is not hexadecimal text") from None
 
 
-NO_ENTRIES = parse("bafkreehdwdcefgh4dqkjv67uzcmw7oje")     # what an advertisement links to that has none
+NO_ENTRIES = parse("bafkreehdwdcefgh4dqkjv67uzcmw7oje")  # what an advertisement links to that has none

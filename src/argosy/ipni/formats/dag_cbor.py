@@ -165,7 +165,7 @@ class _Reader:
         for _ in range(size):
             item: Node
             if data.startswith(b"\x58", at) and at + 1 < len(data) and (end := at + 2 + data[at + 1]) <= len(data):
-                item, at = data[at + 2 : end], end      # short byte strings are most of what there is
+                item, at = data[at + 2 : end], end  # short byte strings are most of what there is
             else:
                 item, at = self.read(at, depth + 1)
             items.append(item)

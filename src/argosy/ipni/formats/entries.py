@@ -34,9 +34,7 @@ _CBOR_KEY = b"\x67Entries"
 _CBOR_NEXT_KEY = b"\x64Next"
 
 
-def encode_chunk(
-    multihashes: Sequence[bytes], next: Cid | None = None, codec: int = DAG_CBOR
-) -> tuple[Cid, bytes]:
+def encode_chunk(multihashes: Sequence[bytes], next: Cid | None = None, codec: int = DAG_CBOR) -> tuple[Cid, bytes]:
     """The block and its name."""
     data = _json_chunk(multihashes, next) if dag.is_json(codec) else _cbor_chunk(multihashes, next)
     return cids.of(data, codec), data

@@ -9,7 +9,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import protobuf, varint
 from argosy.ipni.formats.keys import PrivateKey, PublicKey
 
-ENVELOPE_BYTES_MAX = 1 << 20        # of the same size as the largest body that carries one
+ENVELOPE_BYTES_MAX = 1 << 20  # of the same size as the largest body that carries one
 
 _KEY, _KIND, _PAYLOAD, _SIGNATURE = 1, 2, 3, 5
 

@@ -14,7 +14,7 @@ from argosy.ipni.formats.cid import DAG_CBOR, Cid
 from argosy.ipni.formats.node import Node
 
 BUCKET_SIZE = 3
-BIT_WIDTH = 8               # a child for every byte of the hash: 256 slots, a bitmap of 32 bytes
+BIT_WIDTH = 8  # a child for every byte of the hash: 256 slots, a bitmap of 32 bytes
 _SLOTS = 1 << BIT_WIDTH
 
 

@@ -9,7 +9,7 @@ from argosy.ipni.formats.keys import PrivateKey, PublicKey
 from argosy.ipni.formats.node import Node
 
 TOPIC = "/indexer/ingest/mainnet"
-HEAD_BYTES_MAX = 16384          # one with the largest RSA key and signature has under 4096
+HEAD_BYTES_MAX = 16384  # one with the largest RSA key and signature has under 4096
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import peer, protobuf
 
 Kind = Literal["ed25519", "rsa", "secp256k1", "ecdsa"]
-_KINDS: tuple[Kind, ...] = ("rsa", "ed25519", "secp256k1", "ecdsa")      # by their number on the wire
+_KINDS: tuple[Kind, ...] = ("rsa", "ed25519", "secp256k1", "ecdsa")  # by their number on the wire
 RSA_BITS_MIN = 2048
-RSA_BITS_MAX = 8192             # checking a signature takes time with the square of it
+RSA_BITS_MAX = 8192  # checking a signature takes time with the square of it
 KEY_BYTES_MAX = 8192
-CACHED_KEYS = 1024              # a chain is checked against the same key again and again
+CACHED_KEYS = 1024  # a chain is checked against the same key again and again
 _SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 _Public = Ed25519PublicKey | rsa.RSAPublicKey | ec.EllipticCurvePublicKey

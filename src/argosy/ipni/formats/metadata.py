@@ -55,7 +55,7 @@ def protocols(metadata: bytes) -> list[tuple[str, bytes]]:
     at = 0
     while at < len(metadata):
         if metadata.count(0, at) == len(metadata) - at:
-            break       # some write an empty payload behind HTTP
+            break  # some write an empty payload behind HTTP
         code, at = varint.decode(metadata, at)
         end = _payload_end(code, metadata, at)
         found.append((NAMES.get(code, f"transport-{code:#x}"), metadata[at:end]))

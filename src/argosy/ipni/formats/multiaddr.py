@@ -17,13 +17,20 @@ from argosy.ipni.formats.node import check_text
 from argosy.ipni.formats.peer import parse_peer
 
 __all__ = [
-    "UnknownProtocol", "from_url", "is_private", "protocols", "split_peer", "to_bytes", "to_text",
-    "url_of", "with_peer",
-]  # fmt: skip
+    "UnknownProtocol",
+    "from_url",
+    "is_private",
+    "protocols",
+    "split_peer",
+    "to_bytes",
+    "to_text",
+    "url_of",
+    "with_peer",
+]
 
 ADDRESS_CHARS_MAX = 2048
-COMPONENTS_MAX = 32             # through a relay there are some ten
-CACHED_ADDRESSES = 1024         # the same addresses come again and again; at worst a few kilobytes each
+COMPONENTS_MAX = 32  # through a relay there are some ten
+CACHED_ADDRESSES = 1024  # the same addresses come again and again; at worst a few kilobytes each
 _HOSTS = {"ip4", "ip6", "dns", "dns4", "dns6", "dnsaddr"}
 
 Component = tuple[Protocol, str]
@@ -120,7 +127,7 @@ def split_peer(text: str) -> tuple[str, str | None]:
 def url_of(text: str) -> str | None:
     """Where to ask over HTTP; None for an address that does not speak it."""
     components = _components(text)
-    values = {protocol.name: value for protocol, value in reversed(components)}     # the first of each counts
+    values = {protocol.name: value for protocol, value in reversed(components)}  # the first of each counts
     host = next((value for protocol, value in components if protocol.name in _HOSTS), None)
     if host is None or not values.keys() & {"http", "https"}:
         return None

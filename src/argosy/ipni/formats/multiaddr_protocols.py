@@ -172,4 +172,4 @@ PROTOCOLS = (
     _flag("https", 443), _flag("http", 480), _flag("ws", 477), _flag("wss", 478),
 )  # fmt: skip
 BY_CODE = {protocol.code: protocol for protocol in PROTOCOLS}
-BY_NAME = {protocol.name: protocol for protocol in PROTOCOLS} | {"ipfs": BY_CODE[421]}      # its name of old
+BY_NAME = {protocol.name: protocol for protocol in PROTOCOLS} | {"ipfs": BY_CODE[421]}  # its name of old

@@ -9,9 +9,9 @@ from argosy.ipni.formats import varint
 IDENTITY = 0x00
 SHA2_256 = 0x12
 SHA2_512 = 0x13
-DBL_SHA2_256 = 0x56             # marks a second hash, of double-hashed lookups
+DBL_SHA2_256 = 0x56  # marks a second hash, of double-hashed lookups
 BLAKE2B_256 = 0xB220
-DIGEST_BYTES_MAX = 128          # beyond any hash function in use; identity hashes longer than this are data, not keys
+DIGEST_BYTES_MAX = 128  # beyond any hash function in use; identity hashes longer than this are data, not keys
 
 _MAKERS: dict[int, Callable[[bytes], bytes]] = {
     IDENTITY: bytes,
@@ -44,7 +44,7 @@ def split(multihash: bytes) -> tuple[int, bytes]:
 def is_whole(data: bytes) -> bool:
     """Whether it is one whole multihash."""
     if len(data) == 34 and data.startswith(b"\x12\x20"):
-        return True         # what nearly all are
+        return True  # what nearly all are
     try:
         split(data)
     except Invalid:
@@ -63,4 +63,4 @@ def is_of(multihash: bytes, data: bytes) -> bool:
     return len(digest) >= DIGEST_BYTES_MIN and made[: len(digest)] == digest
 
 
-DIGEST_BYTES_MIN = 16           # fewer could be forged; NoEntries is truncated to just this
+DIGEST_BYTES_MIN = 16  # fewer could be forged; NoEntries is truncated to just this

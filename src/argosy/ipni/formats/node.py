@@ -9,8 +9,8 @@ from argosy.ipni.formats.cid import Cid
 
 Node = None | bool | int | float | str | bytes | list["Node"] | dict[str, "Node"] | Cid
 
-DEPTH_MAX = 32                  # an advertisement has 4, a HAMT node 5
-ITEMS_MAX = 1 << 19             # in all of a block: an item of one byte may cost a hundred in memory
+DEPTH_MAX = 32  # an advertisement has 4, a HAMT node 5
+ITEMS_MAX = 1 << 19  # in all of a block: an item of one byte may cost a hundred in memory
 INT_MIN, INT_MAX = -(1 << 63), (1 << 64) - 1
 
 

@@ -13,8 +13,8 @@ from argosy.ipni.formats.bases import base58, from_base58
 if TYPE_CHECKING:
     from argosy.ipni.formats.keys import PublicKey
 
-INLINE_BYTES_MAX = 42           # a key message up to this size is its own id
-CACHED_IDS = 16384              # an indexer meets a few thousand peers again and again
+INLINE_BYTES_MAX = 42  # a key message up to this size is its own id
+CACHED_IDS = 16384  # an indexer meets a few thousand peers again and again
 
 
 def peer_id(public: "PublicKey") -> str:

@@ -28,11 +28,13 @@ def sign(record: PeerRecord, key: PrivateKey) -> bytes:
     if key.peer_id != record.peer.id:
         raise Invalid(f"the record of {record.peer.id} cannot be signed by {key.peer_id}")
     addresses = [protobuf.encode([(_MULTIADDR, multiaddr.to_bytes(each))]) for each in record.peer.addresses]
-    payload = protobuf.encode([
-        (_PEER, peer_bytes(record.peer.id)),
-        (_SEQUENCE, record.sequence),
-        *((_ADDRESS, each) for each in addresses),
-    ])  # fmt: skip
+    payload = protobuf.encode(
+        [
+            (_PEER, peer_bytes(record.peer.id)),
+            (_SEQUENCE, record.sequence),
+            *((_ADDRESS, each) for each in addresses),
+        ]
+    )
     return envelope.seal(payload, kind=KIND, domain=DOMAIN, key=key)
 
 

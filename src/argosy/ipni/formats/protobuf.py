@@ -44,7 +44,7 @@ def last_fields(data: bytes) -> dict[int, Value]:
 
 
 def number(found: dict[int, Value], field: int, what: str) -> int:
-    value = found.get(field, 0)         # a zero is not written
+    value = found.get(field, 0)  # a zero is not written
     if not isinstance(value, int):
         raise Invalid(f"{what} is a number, not bytes")
     return value

@@ -2,7 +2,7 @@
 
 from argosy.base.errors import Invalid
 
-VARINT_BYTES_MAX = 9        # the bound that multiformats set: 63 bits
+VARINT_BYTES_MAX = 9  # the bound that multiformats set: 63 bits
 
 
 def encode(number: int) -> bytes:

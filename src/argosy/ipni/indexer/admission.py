@@ -6,9 +6,9 @@ from argosy.base.cache import Cache
 from argosy.base.errors import Forbidden
 from argosy.ipni.formats.cid import Cid
 
-RECENT_MAX = 64             # announced heads remembered, so that repeats make no traffic
+RECENT_MAX = 64  # announced heads remembered, so that repeats make no traffic
 PAUSED_MAX = 10_000
-TRIAL_S = 300.0             # after its pause a publisher gets one try in so long, until one goes well
+TRIAL_S = 300.0  # after its pause a publisher gets one try in so long, until one goes well
 
 
 class Recent:

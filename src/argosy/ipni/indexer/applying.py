@@ -58,17 +58,17 @@ class Order:
     ad: Advert
     publisher: Peer
     source: Source
-    addresses: Sequence[str] = ()       # the provider's newest, of advertisements that follow
-    is_superseded: bool = False         # a removal that follows takes away all it would add
-    is_refill: bool = False             # newer ones have been applied already
-    lag: int = 0                        # how many follow
+    addresses: Sequence[str] = ()  # the provider's newest, of advertisements that follow
+    is_superseded: bool = False  # a removal that follows takes away all it would add
+    is_refill: bool = False  # newer ones have been applied already
+    lag: int = 0  # how many follow
     stored: Callable[[Step], None] = field(default=lambda step: None)
 
 
 @dataclass(frozen=True)
 class Outcome:
     kind: Kind | None
-    error: str = ""                     # why it was given up for good
+    error: str = ""  # why it was given up for good
 
 
 def kind_of(ad: Advert, *, is_superseded: bool = False) -> Kind:
@@ -125,9 +125,9 @@ class Applier:
             await self._store.put(value, (), rows)
 
         if not await self._gate.is_open():
-            await self._finish(order, put_value)        # a frozen indexer never fetches entries
+            await self._finish(order, put_value)  # a frozen indexer never fetches entries
             return Outcome(Kind.METADATA)
-        self._updated(order, is_frozen=False)           # a provider that cannot be taken costs no fetching
+        self._updated(order, is_frozen=False)  # a provider that cannot be taken costs no fetching
         progress = await self._ledger.progress(order.publisher.id, order.cid)
         progress = progress or Progress(order.cid, order.ad.provider, (order.ad.entries,))
         async with aclosing(_steps(self._entries.read(order.source, progress))) as steps:
@@ -220,4 +220,3 @@ async def _steps(read: AsyncGenerator[Step]) -> AsyncGenerator[Step | str]:
                 yield step
     except (Invalid, NotFound) as wrong:
         yield str(wrong)
-

@@ -31,13 +31,13 @@ class Batch:
     """What is to be applied, newest first."""
 
     head: Cid
-    ads: list[bytes] = field(default_factory=list)          # their CIDs in binary: there may be millions
+    ads: list[bytes] = field(default_factory=list)  # their CIDs in binary: there may be millions
     superseded: set[bytes] = field(default_factory=set)
-    refills: set[bytes] = field(default_factory=set)        # older than what was applied last: they close gaps
+    refills: set[bytes] = field(default_factory=set)  # older than what was applied last: they close gaps
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    older: Cid | None = None            # the one before the oldest: where the reading ended
-    closes_gaps: bool = False           # read past what is done, for there were gaps
-    is_cut: bool = False                # there is more, but it was told to read no further
+    older: Cid | None = None  # the one before the oldest: where the reading ended
+    closes_gaps: bool = False  # read past what is done, for there were gaps
+    is_cut: bool = False  # there is more, but it was told to read no further
 
 
 class Scan:
@@ -63,7 +63,7 @@ class Scan:
         self._removed: set[tuple[str, bytes]] = set()
         self._unkept: list[tuple[Cid, bytes]] = []
         self._kept_bytes = 0
-        self._is_past = False           # of what was applied last
+        self._is_past = False  # of what was applied last
 
     async def run(self, head: Cid) -> Batch:
         batch = Batch(head, closes_gaps=self._is_passing())
@@ -100,7 +100,7 @@ class Scan:
         if block is None:
             block = await self._source.block(cid, is_entries=False)
         ad = adverts.decode(cid, block)
-        self._check(ad)                     # also what was kept: policy may have changed since
+        self._check(ad)  # also what was kept: policy may have changed since
         self._kept_bytes += len(block)
         if not is_kept and self._kept_bytes <= self._reach.pending_bytes_max:
             self._unkept.append((cid, block))

@@ -31,7 +31,7 @@ class FreezeGate:
         if not self.is_frozen and not self._is_closing and self._is_full():
             await self.freeze()
         if self._is_closing:
-            async with self._closing:       # until the freeze is on disk
+            async with self._closing:  # until the freeze is on disk
                 pass
         return not self.is_frozen
 
@@ -69,7 +69,7 @@ class Wish:
 
     publisher: Peer
     head: Cid | None = None
-    depth: int = 0                      # 0: as the settings say, -1: all of it
+    depth: int = 0  # 0: as the settings say, -1: all of it
     is_resync: bool = False
     is_manual: bool = False
 

@@ -43,7 +43,7 @@ class Finder:
         self._store = store
         self._roster = roster
         self._policy = policy
-        self.orphans: dict[tuple[str, bytes], None] = {}    # contexts of providers that are not known, to be removed
+        self.orphans: dict[tuple[str, bytes], None] = {}  # contexts of providers that are not known, to be removed
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]:
         found = await self._store.find(multihashes)

@@ -100,7 +100,7 @@ class Follower:
             started = replace(course, last=batch.older, wanted=head)
             await self._ledger.forget(course.publisher.id, batch.ads, then=started)
         if batch.is_cut:
-            run.figures["IsCut"] = True         # there is more, beyond the depth that was asked for
+            run.figures["IsCut"] = True  # there is more, beyond the depth that was asked for
         status.scan.end(self._clock.wall())
         status.distance = len(batch.ads)
         return batch
@@ -144,13 +144,16 @@ class Follower:
             block = await source.block(cid, is_entries=False)
         ad = adverts.decode(cid, block)
         order = Order(
-            cid, ad, publisher, source,
+            cid,
+            ad,
+            publisher,
+            source,
             addresses=batch.addresses.get(ad.provider, ()),
             is_superseded=cid.bytes in batch.superseded,
             is_refill=cid.bytes in batch.refills,
             lag=lag,
             stored=self._counter(ad, status),
-        )  # fmt: skip
+        )
         async with self._turns.of(ad.provider):
             try:
                 return await self._apply_mirrored(order, block)

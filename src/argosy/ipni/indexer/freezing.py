@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 UNREADABLE = -1.0
 ALERT_POINTS = 10.0
 CRITICAL_POINTS = 2.0
-CHECK_S_MAX = 3600.0            # per 100 points that are left
+CHECK_S_MAX = 3600.0  # per 100 points that are left
 CHECK_S_MIN = 30.0
 
 Level: TypeAlias = Literal["ok", "alert", "critical", "unreadable"]

@@ -13,7 +13,7 @@ from argosy.ipni.indexer.rows import APPLIED, APPLIED_FROZEN, Course, Mark, Prog
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import IndexStore
 
-BATCH_ROWS = 2000           # rows changed at a time where many are
+BATCH_ROWS = 2000  # rows changed at a time where many are
 
 Change = dict[bytes, bytes | None]
 

@@ -14,9 +14,9 @@ from argosy.ipni.settings import IndexerSettings
 
 @dataclass
 class Findings:
-    polls: list[str] = field(default_factory=list)              # publishers
-    deactivations: list[str] = field(default_factory=list)      # providers
-    removals: list[str] = field(default_factory=list)           # providers
+    polls: list[str] = field(default_factory=list)  # publishers
+    deactivations: list[str] = field(default_factory=list)  # providers
+    removals: list[str] = field(default_factory=list)  # providers
 
 
 class Contacts:
@@ -47,9 +47,7 @@ class Contacts:
         """Whether the address known of the publisher can be taken for its present one."""
         return publisher in self._heard or publisher not in self._announcing
 
-    def look(
-        self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int
-    ) -> Findings:
+    def look(self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int) -> Findings:
         """What is due. A provider with an error is asked on every look, for it waits for its publisher to mend it.
 
         Those without contact for longest come first, so that many errors never keep the silent ones from being asked.

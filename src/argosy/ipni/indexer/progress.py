@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 HISTORY_MAX = 10
-STATUSES_MAX = 10_000           # publishers remembered; the longest unheard of is forgotten first
+STATUSES_MAX = 10_000  # publishers remembered; the longest unheard of is forgotten first
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Status:
 
     def __init__(self, publisher: str) -> None:
         self.publisher = publisher
-        self.state = "idle"             # idle, waiting, scanning, processing
+        self.state = "idle"  # idle, waiting, scanning, processing
         self.head = ""
         self.distance: int | None = None
         self.error = ""

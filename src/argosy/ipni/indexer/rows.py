@@ -11,7 +11,7 @@ from argosy.ipni.model import Peer
 T = TypeVar("T")
 
 APPLIED = "applied"
-APPLIED_FROZEN = "frozen"           # without entries, for the indexer was frozen; unfreezing applies it again
+APPLIED_FROZEN = "frozen"  # without entries, for the indexer was frozen; unfreezing applies it again
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Course:
 
     publisher: Peer
     last: Cid | None = None
-    wanted: Cid | None = None       # a head asked for and not yet reached: a restart goes on to it
-    frozen_at: Cid | None = None    # what `last` was when the indexer froze; unfreezing goes back to it
-    floor: Cid | None = None        # taken over here: what is older lies on the indexer that froze
-    has_gaps: bool = False          # a provider was removed: advertisements older than `last` may be applied again
+    wanted: Cid | None = None  # a head asked for and not yet reached: a restart goes on to it
+    frozen_at: Cid | None = None  # what `last` was when the indexer froze; unfreezing goes back to it
+    floor: Cid | None = None  # taken over here: what is older lies on the indexer that froze
+    has_gaps: bool = False  # a provider was removed: advertisements older than `last` may be applied again
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Step:
     blocks: int
     is_hamt: bool = False
     bytes_read: int = 0
-    bad: int = 0                    # entries that are no multihashes
+    bad: int = 0  # entries that are no multihashes
 
 
 def pack(value: object) -> bytes:

@@ -49,7 +49,7 @@ from argosy.ipni.settings import IndexerSettings
 
 log = logs.get("ipni.indexer")
 
-ProvidersOf = Callable[[str], Awaitable[Sequence[Provider]]]      # of another indexer, by the URL of its find API
+ProvidersOf = Callable[[str], Awaitable[Sequence[Provider]]]  # of another indexer, by the URL of its find API
 
 
 async def _nobody(url: str) -> Sequence[Provider]:
@@ -90,24 +90,56 @@ class IndexerService:
         self._telemetry = Telemetry()
         self._finder = Finder(store, self._roster, self._policy)
         applier = Applier(
-            store, self._roster, self._ledger, self._gate,
-            AheadReader(blocks_max=settings.entries_depth_max), wall=self._clock.wall,
-        )  # fmt: skip
+            store,
+            self._roster,
+            self._ledger,
+            self._gate,
+            AheadReader(blocks_max=settings.entries_depth_max),
+            wall=self._clock.wall,
+        )
         self._turns = Turns()
         follower = Follower(
-            store, self._ledger, self._roster, applier, self._turns,
-            policy=self._policy, settings=settings, telemetry=self._telemetry, metrics=self._metrics,
-            clock=self._clock, is_frozen=lambda: self._gate.is_frozen, mirror=mirror,
-        )  # fmt: skip
+            store,
+            self._ledger,
+            self._roster,
+            applier,
+            self._turns,
+            policy=self._policy,
+            settings=settings,
+            telemetry=self._telemetry,
+            metrics=self._metrics,
+            clock=self._clock,
+            is_frozen=lambda: self._gate.is_frozen,
+            mirror=mirror,
+        )
         self._syncing = Syncing(
-            store, sources, follower, self._ledger, self._roster, self._assignments,
-            policy=self._policy, settings=settings, metrics=self._metrics, clock=self._clock, announcing=announcing,
-        )  # fmt: skip
+            store,
+            sources,
+            follower,
+            self._ledger,
+            self._roster,
+            self._assignments,
+            policy=self._policy,
+            settings=settings,
+            metrics=self._metrics,
+            clock=self._clock,
+            announcing=announcing,
+        )
         self._upkeep = Upkeep(
-            store, self._ledger, self._roster, self._finder, self._syncing, self._turns, self._freezer, usage,
-            freeze_if_full=self._gate.is_open, remove=self.remove_provider,
-            settings=settings, metrics=self._metrics, clock=self._clock,
-        )  # fmt: skip
+            store,
+            self._ledger,
+            self._roster,
+            self._finder,
+            self._syncing,
+            self._turns,
+            self._freezer,
+            usage,
+            freeze_if_full=self._gate.is_open,
+            remove=self.remove_provider,
+            settings=settings,
+            metrics=self._metrics,
+            clock=self._clock,
+        )
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -131,9 +163,17 @@ class IndexerService:
         `announcing` names publishers that announce themselves at every start; see `Contacts`.
         """
         indexer = cls(
-            store, sources, settings=settings or IndexerSettings(), usage=usage, providers_of=providers_of,
-            mirror=mirror, reread=reread, metrics=metrics, clock=clock, announcing=announcing,
-        )  # fmt: skip
+            store,
+            sources,
+            settings=settings or IndexerSettings(),
+            usage=usage,
+            providers_of=providers_of,
+            mirror=mirror,
+            reread=reread,
+            metrics=metrics,
+            clock=clock,
+            announcing=announcing,
+        )
         await indexer._load()
         return indexer
 
@@ -264,7 +304,7 @@ class IndexerService:
     async def handoff(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
         self._check_assignable(publisher)
         theirs = await self._providers_of(frozen_url)
-        self._check_assignable(publisher)           # time has passed: it may have been assigned, or all frozen
+        self._check_assignable(publisher)  # time has passed: it may have been assigned, or all frozen
         taken = takeover(publisher, theirs, known=self._roster.known, course=self._ledger.course(publisher))
         if taken is None:
             log.info("nothing to hand off", publisher=publisher, frozen=frozen_id)
@@ -306,7 +346,7 @@ class IndexerService:
         if is_blocked:
             self._policy.block(id)
         await self._syncing.stop(publisher)
-        async with self._turns.of(id):                  # nothing of it is applied meanwhile, by no chain
+        async with self._turns.of(id):  # nothing of it is applied meanwhile, by no chain
             courses, rows = await self._ledger.forget_provider(id, publisher)
             await self._store.remove_provider(id, {**rows, keys.provider(id): None, keys.sequence(id): None})
             for course in courses:
@@ -357,9 +397,11 @@ class IndexerService:
         self._freezer.is_frozen = True
         self._metrics.set(counted.IS_FROZEN, 1)
         log.warning(
-            "indexer froze", indexer=self._id, usage_percent=self._usage.percent(),
+            "indexer froze",
+            indexer=self._id,
+            usage_percent=self._usage.percent(),
             notice=_frozen_notice(self._freezer.limit_percent),
-        )  # fmt: skip
+        )
 
     # -- assignments --------------------------------------------------------------------------------------------------
 

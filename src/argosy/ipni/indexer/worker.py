@@ -15,11 +15,11 @@ from argosy.ipni.formats.hamt import HamtNode, decode_node
 from argosy.ipni.indexer.rows import Progress, Step
 from argosy.ipni.ports import Source
 
-STEPS_AHEAD = 2                 # decoded and not yet stored
-BLOCKS_AHEAD = 8                # of a HAMT, whose blocks are small and known before they are needed
-HAMT_STEP = 4096                # multihashes of a HAMT that are stored at a time
-LEFT_MAX = 65_536               # blocks of a HAMT that may wait to be read
-THREAD_BYTES = 128 << 10        # decoding less takes less time than changing threads
+STEPS_AHEAD = 2  # decoded and not yet stored
+BLOCKS_AHEAD = 8  # of a HAMT, whose blocks are small and known before they are needed
+HAMT_STEP = 4096  # multihashes of a HAMT that are stored at a time
+LEFT_MAX = 65_536  # blocks of a HAMT that may wait to be read
+THREAD_BYTES = 128 << 10  # decoding less takes less time than changing threads
 
 Failure = tuple[Exception]
 

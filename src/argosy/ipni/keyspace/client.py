@@ -28,16 +28,21 @@ from argosy.ipni.keyspace.ports import Export, NodeStatus
 from argosy.ipni.model import StoreFigures, Value
 
 CONNECT_S = 3.0
-KEEP_ALIVE_S = 4.0              # less than the 5 s after which uvicorn closes what is idle
+KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
 CONNECTIONS_PER_NODE_MAX = 32
-WHOLE_BYTES_MAX = 1 << 20       # a larger body is sent in pieces, so that others may run meanwhile
+WHOLE_BYTES_MAX = 1 << 20  # a larger body is sent in pieces, so that others may run meanwhile
 
 A = TypeVar("A")
 Q = TypeVar("Q")
 
 _KINDS: Mapping[int, type[ArgosyError]] = {
-    400: Invalid, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 421: NotOwner,
-}  # fmt: skip
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    421: NotOwner,
+}
 
 
 class Connections:

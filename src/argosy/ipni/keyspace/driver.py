@@ -125,9 +125,14 @@ class KeyspaceFront:
     """The front with its store and the clients of the indexers. `run` until cancelled, then `close`."""
 
     def __init__(
-        self, front: QueryFront, store: ShardedStore, connections: Connections, clients: Sequence[IndexerClient],
-        *, every_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        front: QueryFront,
+        store: ShardedStore,
+        connections: Connections,
+        clients: Sequence[IndexerClient],
+        *,
+        every_s: float,
+    ) -> None:
         self.front = front
         self._store = store
         self._connections = connections
@@ -141,9 +146,14 @@ class KeyspaceFront:
         membership = await asyncio.to_thread(FileMembership, settings.layout_file)
         connections = Connections(token=settings.token, call_s=settings.call_s)
         store = ShardedStore(
-            MemoryStore(), membership, connections.node,
-            clock=clock, random=random, backoff=_backoff(settings), away_s=settings.away_s,
-        )  # fmt: skip
+            MemoryStore(),
+            membership,
+            connections.node,
+            clock=clock,
+            random=random,
+            backoff=_backoff(settings),
+            away_s=settings.away_s,
+        )
         clients = [IndexerClient(find_url=url, call_s=settings.call_s) for url in settings.indexer_urls]
         front = QueryFront(id, store, clients, clock=clock)
         await front.refresh()

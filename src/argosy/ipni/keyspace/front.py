@@ -40,7 +40,7 @@ class QueryFront:
         self._indexers = indexers
         self._clock = clock
         self._again_s = again_s
-        self._policy = Policy()         # of the indexers: what they do not allow they do not tell
+        self._policy = Policy()  # of the indexers: what they do not allow they do not tell
         self._told: dict[int, Sequence[Provider]] = {}
         self._roster = Roster()
         self._finder = Finder(store, self._roster, self._policy)

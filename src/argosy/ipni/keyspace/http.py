@@ -23,7 +23,7 @@ from argosy.ipni.keyspace.service import QueryNodeService
 from argosy.ipni.model import Value
 
 CALL_S = 10.0
-PATIENCE = 0.9                  # of what a caller waits
+PATIENCE = 0.9  # of what a caller waits
 
 Answering = Callable[[bytes], Awaitable[object]]
 
@@ -108,11 +108,22 @@ def answers(node: QueryNode) -> dict[str, Answering]:
         told = await node.status(*wire.STATUS.request(body))
         figures = told.figures
         return (
-            told.name, told.version, told.held, told.left, told.is_cleared,
+            told.name,
+            told.version,
+            told.held,
+            told.left,
+            told.is_cleared,
             (figures.entries, figures.values, figures.disk_bytes),
-        )  # fmt: skip
+        )
 
     return {
-        "put": put, "remove": remove, "find": find, "second": second, "value": value, "list": listing, "size": size,
-        "export": export, "status": status,
-    }  # fmt: skip
+        "put": put,
+        "remove": remove,
+        "find": find,
+        "second": second,
+        "value": value,
+        "list": listing,
+        "size": size,
+        "export": export,
+        "status": status,
+    }

@@ -4,11 +4,19 @@ from argosy.base.key_docs import KeyDoc
 from argosy.ipni.formats import varint
 
 KEY_DOCS = (
-    KeyDoc("keyspace/state", "row", "msgpack: version, bitmap of slots, is_cleared, mark of the layout",
-           "the layout a query node follows, and the slots it has in full"),
-    KeyDoc("keyspace/removed/<version><provider><context>", "row", "empty",
-           "removed while slots move: what arrives of it later from another node is not taken"),
-)  # fmt: skip
+    KeyDoc(
+        "keyspace/state",
+        "row",
+        "msgpack: version, bitmap of slots, is_cleared, mark of the layout",
+        "the layout a query node follows, and the slots it has in full",
+    ),
+    KeyDoc(
+        "keyspace/removed/<version><provider><context>",
+        "row",
+        "empty",
+        "removed while slots move: what arrives of it later from another node is not taken",
+    ),
+)
 
 STATE = b"keyspace/state"
 REMOVED = b"keyspace/removed/"

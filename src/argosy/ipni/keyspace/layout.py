@@ -20,9 +20,9 @@ from argosy.ownership.ring import Ring
 
 NODES_MAX = 256
 REPLICAS_MAX = 16
-FOUNDING = 1                    # the version at which nodes begin empty and have all the same what they own
+FOUNDING = 1  # the version at which nodes begin empty and have all the same what they own
 
-Owners = tuple[tuple[str, ...], ...]        # by slot, the first owner first
+Owners = tuple[tuple[str, ...], ...]  # by slot, the first owner first
 
 
 # Two sides of one move, and those of the next: a ring takes tens of milliseconds, and every request needs it.

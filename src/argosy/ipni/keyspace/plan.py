@@ -25,7 +25,7 @@ def moves(layout: Layout) -> list[Move]:
     found = []
     for slot, (old, new) in enumerate(zip(layout.former.owners, layout.now.owners, strict=True)):
         having = [name for name in old if name not in layout.lost]
-        at = slot % len(having) if having else 0           # so that all who have it share the work
+        at = slot % len(having) if having else 0  # so that all who have it share the work
         found += [Move(slot, name, (*having[at:], *having[:at])) for name in new if name not in old]
     return found
 
@@ -47,6 +47,6 @@ def next_pull(left: Sequence[Move], *, failures: int, slots_max: int) -> tuple[s
         return "", []
     source = names[failures % len(names)]
     first = [each.slot for each in left if each.sources[:1] == (source,)]
-    if failures >= len(names) or not first:         # every source was tried with its own share: now with any
+    if failures >= len(names) or not first:  # every source was tried with its own share: now with any
         first = [each.slot for each in left if source in each.sources]
     return source, first[:slots_max]

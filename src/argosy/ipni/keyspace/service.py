@@ -68,7 +68,7 @@ class QueryNodeService:
         self._store = store
         self._membership = membership
         self._gate = Gate()
-        self._changing = asyncio.Lock()         # a page looks at what is there before it writes
+        self._changing = asyncio.Lock()  # a page looks at what is there before it writes
         self._state: states.State | None = None
         self._layout: Layout | None = None
         self._readable: frozenset[int] = frozenset()
@@ -125,7 +125,7 @@ class QueryNodeService:
         if version > self.layout.version:
             try:
                 await self.reload()
-            except Invalid as why:              # the operator's to mend; the caller has done nothing wrong
+            except Invalid as why:  # the operator's to mend; the caller has done nothing wrong
                 raise Unavailable(str(why)) from None
         async with self._gate.passing():
             own = self.layout
@@ -185,9 +185,7 @@ class QueryNodeService:
         async with self._at(version):
             left = len(states.left(self.state, self.layout, self.name))
             figures = await self._store.figures()
-            return NodeStatus(
-                self.name, self.state.version, len(self._readable), left, self.state.is_cleared, figures
-            )
+            return NodeStatus(self.name, self.state.version, len(self._readable), left, self.state.is_cleared, figures)
 
     # -- moving
 
@@ -246,7 +244,7 @@ class QueryNodeService:
             dropped = 0
             for slot in range(SLOTS):
                 if slot % SLOTS_PER_TURN == 0:
-                    await asyncio.sleep(0)          # looking through many empty ones takes its time too
+                    await asyncio.sleep(0)  # looking through many empty ones takes its time too
                 if slot not in own:
                     dropped += await self._store.drop(*bounds(slot), limit=entries_max - dropped)
                 if dropped >= entries_max:

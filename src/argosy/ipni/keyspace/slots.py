@@ -10,7 +10,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash as multihashes
 
 SLOT_BITS = 12
-SLOTS = 1 << SLOT_BITS          # at 50 nodes 80 for each, so that the ring's own unevenness shows more than theirs
+SLOTS = 1 << SLOT_BITS  # at 50 nodes 80 for each, so that the ring's own unevenness shows more than theirs
 _SPARE_BITS = 16 - SLOT_BITS
 _BITMAP_BYTES = SLOTS // 8
 

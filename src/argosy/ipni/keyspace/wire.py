@@ -10,8 +10,8 @@ from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, Value
 
 PREFIX = "/keyspace/v1/"
 BODY_BYTES_MAX = 8 << 20
-ANSWER_BYTES_MAX = 64 << 20     # one multihash with the most values a store tells has some 20 MB
-PUT_MAX = 16_384                # multihashes in a request; more go in several
+ANSWER_BYTES_MAX = 64 << 20  # one multihash with the most values a store tells has some 20 MB
+PUT_MAX = 16_384  # multihashes in a request; more go in several
 FIND_MAX = 1024
 LIST_MAX = 16_384
 EXPORT_MAX = 16_384
@@ -60,8 +60,7 @@ FIND: Call[tuple[int, list[bytes]], tuple[list[Row], list[list[int]]]]
 FIND = Call("find", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]],
             tuple[list[Row], list[list[int]]])  # fmt: skip
 SECOND: Call[tuple[int, list[bytes]], list[bytes | None]]
-SECOND = Call("second", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]],
-              list[bytes | None])  # fmt: skip
+SECOND = Call("second", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]], list[bytes | None])
 VALUE: Call[tuple[int, bytes], Row | None]
 VALUE = Call("value", tuple[int, Multihash], Row | None)
 LIST: Call[tuple[int, str, bytes, bytes, int], list[bytes]]

@@ -12,7 +12,7 @@ from argosy.ipni.keyspace.plan import next_pull
 from argosy.ipni.keyspace.service import QueryNodeService
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 
-PULL_SLOTS_MAX = 256            # asked for in one request, as far as they fit a page
+PULL_SLOTS_MAX = 256  # asked for in one request, as far as they fit a page
 
 _log = logs.get("ipni.keyspace")
 
@@ -28,7 +28,7 @@ class Upkeep:
         self._clock = clock
         self._settings = settings or KeyspaceSettings()
         self._failures = 0
-        self._under_way: tuple[str, int, bytes] = ("", -1, b"")        # source, slot, where to go on in it
+        self._under_way: tuple[str, int, bytes] = ("", -1, b"")  # source, slot, where to go on in it
         self._safe_version = 0
         self._told = ""
 
@@ -63,7 +63,7 @@ class Upkeep:
             page = await away.export(layout.version, slots, cursor, limit=self._settings.page_entries)
             await node.take(layout.version, slots, page)
         except (Unavailable, NotOwner, Conflict) as why:
-            self._failures += 1         # and with it another source
+            self._failures += 1  # and with it another source
             self._tell(why)
             return False
         if page.finished < len(slots):

@@ -17,8 +17,8 @@ from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats.announce import Announce
 
 PATH = "/announce"
-ANNOUNCE_S_MAX = 10.0           # one attempt
-ANSWER_BYTES_MAX = 4096         # of what a refusal says
+ANNOUNCE_S_MAX = 10.0  # one attempt
+ANSWER_BYTES_MAX = 4096  # of what a refusal says
 RETRIES = Backoff(first_s=0.5, ceiling_s=10.0, attempts_max=4)
 _HEADERS = {False: {"content-type": "application/octet-stream"}, True: {"content-type": "application/json"}}
 

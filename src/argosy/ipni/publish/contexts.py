@@ -9,7 +9,7 @@ from hashlib import sha256
 from argosy.base.errors import Invalid
 from argosy.ipni.model import CONTEXT_BYTES_MAX
 
-VERSION_CHARS_MAX = 20          # of a commit or digest: 80 bits, enough to tell versions of one thing apart
+VERSION_CHARS_MAX = 20  # of a commit or digest: 80 bits, enough to tell versions of one thing apart
 _SIGN = b"@"
 _MARK_CHARS = 12
 

@@ -19,7 +19,7 @@ from argosy.ipni.publish.contexts import beginning_of, context_of
 from argosy.ipni.publish.labels import Label
 from argosy.ipni.publish.service import Publisher
 
-MARK_CHARS = 8                  # of the hash of the whole path: folders of the same name are kept apart
+MARK_CHARS = 8  # of the hash of the whole path: folders of the same name are kept apart
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,7 @@ def name_of(path: Path) -> str:
     return f"{whole.name or 'root'}-{mark}"
 
 
-async def _publish(
-    path: Path, publisher: Publisher, metadata: bytes, progress: Callable[[Event], None]
-) -> Published:
+async def _publish(path: Path, publisher: Publisher, metadata: bytes, progress: Callable[[Event], None]) -> Published:
     loop = asyncio.get_running_loop()
     is_stopped = False
 

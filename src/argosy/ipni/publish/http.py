@@ -18,8 +18,8 @@ from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
 from argosy.ipni.publish.ports import Chain
 
 FOR_EVER = "public, max-age=29030400, immutable"
-GZIP_BYTES_MIN = 4096           # below this it saves no packet
-GZIP_LEVEL = 1                  # most of a block is base64 of hashes: no level makes more of it than this
+GZIP_BYTES_MIN = 4096  # below this it saves no packet
+GZIP_LEVEL = 1  # most of a block is base64 of hashes: no level makes more of it than this
 _MEDIA_TYPES = {DAG_JSON: "application/json", DAG_CBOR: "application/cbor"}
 
 

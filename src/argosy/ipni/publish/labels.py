@@ -11,7 +11,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import dag_cbor, metadata, varint
 
 CODE = 0x3A7605
-NAME_BYTES_MAX = 768            # of the 1024 that all metadata may have
+NAME_BYTES_MAX = 768  # of the 1024 that all metadata may have
 VERSION_CHARS_MAX = 128
 
 _NAME = f"transport-{CODE:#x}"

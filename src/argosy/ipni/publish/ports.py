@@ -25,7 +25,7 @@ class Link:
     cid: Cid
     data: bytes
     offer: Offer | None = None
-    entries: tuple[Cid, ...] = ()           # staged blocks that it leads to
+    entries: tuple[Cid, ...] = ()  # staged blocks that it leads to
     is_over: bool = False
 
 

@@ -11,7 +11,7 @@ from argosy.ipni.formats.head import TOPIC
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.publish.ports import ChainStore
 
-LOOK_S = 5.0                    # how often is looked whether another process has published
+LOOK_S = 5.0  # how often is looked whether another process has published
 
 
 class HeadSigner:
@@ -41,9 +41,7 @@ class ServedChain:
         self._signer = HeadSigner(key)
 
     @classmethod
-    async def open(
-        cls, key: PrivateKey, store: ChainStore, *, clock: Clock, look_s: float = LOOK_S
-    ) -> "ServedChain":
+    async def open(cls, key: PrivateKey, store: ChainStore, *, clock: Clock, look_s: float = LOOK_S) -> "ServedChain":
         return cls(key, store, await store.head(), clock=clock, look_s=look_s)
 
     @property

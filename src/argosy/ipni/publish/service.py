@@ -20,9 +20,9 @@ from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPee
 from argosy.ipni.publish.ports import ChainStore, Link, Offer
 from argosy.ipni.publish.served import HeadSigner
 
-CHUNK_MULTIHASHES = 16384       # what other publishers take; about 1 MiB as dag-json
-CHUNKS_PER_ADVERT_MAX = 400     # the specification's advice; what has more becomes several advertisements
-SWEEP_BLOCKS_MAX = 4096         # freed at the start, and after one change
+CHUNK_MULTIHASHES = 16384  # what other publishers take; about 1 MiB as dag-json
+CHUNKS_PER_ADVERT_MAX = 400  # the specification's advice; what has more becomes several advertisements
+SWEEP_BLOCKS_MAX = 4096  # freed at the start, and after one change
 
 Multihashes: TypeAlias = Iterable[bytes] | AsyncIterable[bytes]
 
@@ -43,9 +43,16 @@ class Publisher:
     """
 
     def __init__(
-        self, key: PrivateKey, store: ChainStore, head: Cid | None, *, addresses: Sequence[str], codec: int,
-        chunk_multihashes: int, frees_removed: bool,
-    ) -> None:  # fmt: skip
+        self,
+        key: PrivateKey,
+        store: ChainStore,
+        head: Cid | None,
+        *,
+        addresses: Sequence[str],
+        codec: int,
+        chunk_multihashes: int,
+        frees_removed: bool,
+    ) -> None:
         self._key = key
         self._store = store
         self._head = head
@@ -78,11 +85,16 @@ class Publisher:
         await store.claim(key.peer_id)
         head = await store.head()
         if frees_removed:
-            await store.sweep(SWEEP_BLOCKS_MAX)         # what a broken off publication left
+            await store.sweep(SWEEP_BLOCKS_MAX)  # what a broken off publication left
         return cls(
-            key, store, head, addresses=addresses, codec=codec, chunk_multihashes=chunk_multihashes,
+            key,
+            store,
+            head,
+            addresses=addresses,
+            codec=codec,
+            chunk_multihashes=chunk_multihashes,
             frees_removed=frees_removed,
-        )  # fmt: skip
+        )
 
     @property
     def id(self) -> str:
@@ -215,7 +227,7 @@ class Publisher:
         try:
             await asyncio.shield(change)
         except asyncio.CancelledError:
-            await asyncio.wait([change])        # still in turn
+            await asyncio.wait([change])  # still in turn
             raise
         return links[-1].cid
 
@@ -254,9 +266,9 @@ class _Growth:
         self._multihashes = offer.multihashes if offer else 0
 
     def add(self, context: bytes, metadata: bytes, chunks: _Chunks | None) -> None:
-        link = self._next(Advert(
-            self._peer.id, self._peer.addresses, chunks.first if chunks else NO_ENTRIES, context, metadata
-        ))  # fmt: skip
+        link = self._next(
+            Advert(self._peer.id, self._peer.addresses, chunks.first if chunks else NO_ENTRIES, context, metadata)
+        )
         self._multihashes += chunks.multihashes if chunks else 0
         offer = Offer(self._peer.id, context, metadata, link.cid, self._multihashes)
         self.links.append(replace(link, offer=offer, entries=chunks.cids if chunks else ()))

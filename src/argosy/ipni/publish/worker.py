@@ -40,7 +40,7 @@ class Herald:
         self._clock = clock
         self._repeat_s = repeat_s
         self._told = told
-        self._taken: dict[str, Cid] = {}        # by URL: the head it was told last, and took
+        self._taken: dict[str, Cid] = {}  # by URL: the head it was told last, and took
 
     async def announce(self) -> list[Told]:
         """Tells all of them the head once; nobody is told of an empty chain."""

@@ -19,7 +19,7 @@ from argosy.ipni.sync.places import Judge, bases
 from argosy.ipni.sync.settings import SyncSettings
 
 PREFIX = "/ipni/v1/ad"
-SCHEMA_HEADER = "Ipni-Cid-Schema-Type"      # a hint to publishers that keep kinds apart
+SCHEMA_HEADER = "Ipni-Cid-Schema-Type"  # a hint to publishers that keep kinds apart
 _MISSING = (404, 410)
 _NO_CONTENT = 204
 
@@ -87,7 +87,7 @@ class HttpSource:
                 self._bases.remove(base)
                 self._bases.insert(0, base)
             return found
-        assert failure is not None      # there is at least one base
+        assert failure is not None  # there is at least one base
         raise failure
 
     async def _ask_base(self, base: str, name: str, bytes_max: int, headers: Mapping[str, str]) -> Fetched:

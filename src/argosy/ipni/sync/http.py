@@ -21,11 +21,11 @@ from argosy.ipni.sync.settings import SyncSettings
 
 REDIRECTS_MAX = 3
 PIECE_BYTES = 64 << 10
-KEEP_ALIVE_S = 4.0              # less than the 5 s after which common servers close what is idle
+KEEP_ALIVE_S = 4.0  # less than the 5 s after which common servers close what is idle
 USER_AGENT = "argosy-ipni"
 _REDIRECTS = {301, 302, 303, 307, 308}
-_GZIP = 16 + zlib.MAX_WBITS     # zlib's way to say that a gzip header is expected
-_BROKEN = (aiohttp.ClientError, OSError, UnicodeError)      # the last: a name that no name service can be asked for
+_GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say that a gzip header is expected
+_BROKEN = (aiohttp.ClientError, OSError, UnicodeError)  # the last: a name that no name service can be asked for
 
 
 class Reset(Unavailable):
@@ -95,12 +95,12 @@ class Fetcher:
                 limit=self._settings.connections_max,
                 limit_per_host=self._settings.connections_per_host_max,
                 keepalive_timeout=KEEP_ALIVE_S,
-                use_dns_cache=False,                # it would keep every name that was ever announced
+                use_dns_cache=False,  # it would keep every name that was ever announced
                 resolver=_Names(self.judge),
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
-                timeout=aiohttp.ClientTimeout(total=None),          # `get` has its own, which grows
+                timeout=aiohttp.ClientTimeout(total=None),  # `get` has its own, which grows
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"accept-encoding": "gzip", "user-agent": USER_AGENT},

@@ -14,10 +14,10 @@ from argosy.base.networks import is_private
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.model import Peer
 
-ADDRESSES_MAX = 8               # of one publisher; those after are not tried
+ADDRESSES_MAX = 8  # of one publisher; those after are not tried
 URL_CHARS_MAX = 2048
 
-Judge = Callable[[str], bool]   # whether a network address, in numbers, is private
+Judge = Callable[[str], bool]  # whether a network address, in numbers, is private
 
 
 def check_url(url: str, judge: Judge | None) -> URL:
@@ -41,7 +41,7 @@ def check_url(url: str, judge: Judge | None) -> URL:
 
 
 def _check_number(host: str, judge: Judge | None) -> None:
-    is_private(host)                   # Invalid for a number in a form that only hides what it is
+    is_private(host)  # Invalid for a number in a form that only hides what it is
     if judge is not None and judge(host):
         raise Invalid(_refusal(host))
 

@@ -9,7 +9,7 @@ from argosy.ipni.formats import cid, multihash
 from argosy.ipni.formats.bases import from_base58
 
 ACCEPT_CHARS_MAX = 1024
-_USUAL_HEX, _USUAL_BYTES = "1220", 34     # a zero is no sign of base58
+_USUAL_HEX, _USUAL_BYTES = "1220", 34  # a zero is no sign of base58
 _MEDIA_TYPE = re.compile(r"[^\s/;,]+/[^\s/;,]+")
 
 

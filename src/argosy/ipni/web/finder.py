@@ -9,7 +9,7 @@ from argosy.ipni.ports import Finds
 
 # Some content is everywhere: fourteen thousand records for one CID have been seen, in four megabytes of JSON.
 RESULTS_MAX = 20_000
-TRUNCATED_HEADER = "x-argosy-truncated"     # how many results there were, when not all of them are told
+TRUNCATED_HEADER = "x-argosy-truncated"  # how many results there were, when not all of them are told
 
 FIND_SECONDS = histogram(
     "argosy_ipni_find_seconds",

@@ -14,10 +14,10 @@ import msgspec
 from argosy.base.errors import Invalid
 from argosy.ipni.model import Peer, Result
 
-PEERS_KEPT = 8192           # encoded providers; an indexer knows some thousands
+PEERS_KEPT = 8192  # encoded providers; an indexer knows some thousands
 
-Found = tuple[bytes, Sequence[Result]]              # a multihash, and who has it
-FoundEncrypted = tuple[bytes, Sequence[bytes]]      # a second hash, and the encrypted value keys under it
+Found = tuple[bytes, Sequence[Result]]  # a multihash, and who has it
+FoundEncrypted = tuple[bytes, Sequence[bytes]]  # a second hash, and the encrypted value keys under it
 
 _T = TypeVar("_T")
 

@@ -16,10 +16,10 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import metadata, multiaddr, varint
 from argosy.ipni.model import Result
 
-RECORDS_JSON_MAX = 100          # of a document; a stream may have more
+RECORDS_JSON_MAX = 100  # of a document; a stream may have more
 FILTER_NAMES_MAX = 64
 _UNKNOWN = "unknown"
-_KEPT = 8192                    # addresses and metadata whose protocols are remembered
+_KEPT = 8192  # addresses and metadata whose protocols are remembered
 _NUMBERS = {name: number for number, name in metadata.NAMES.items()}
 
 
@@ -106,7 +106,7 @@ def _address_protocols(address: str) -> frozenset[str]:
     try:
         return frozenset(multiaddr.protocols(address))
     except Invalid:
-        return frozenset()      # an address we cannot read is wanted by no name, and refused by none
+        return frozenset()  # an address we cannot read is wanted by no name, and refused by none
 
 
 @lru_cache(maxsize=_KEPT)

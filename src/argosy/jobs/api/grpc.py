@@ -22,18 +22,21 @@ NAME = "argosy.jobs.v1.Jobs"
 
 def api_service(broker: Broker, tenancy: Tenancy) -> Service:
     calls = ApiCalls(broker, tenancy)
-    return Service(NAME, {
-        "EnqueueBatch": Method(calls.enqueue_batch, pb.EnqueueBatchRequest),
-        "LeaseTasks": Method(calls.lease_tasks, pb.LeaseTasksRequest),
-        "ReportOutcomes": Method(calls.report_outcomes, pb.ReportOutcomesRequest),
-        "Heartbeats": Method(calls.heartbeats, pb.HeartbeatsRequest),
-        "GetJob": Method(calls.get_job, pb.GetJobRequest),
-        "FindJobs": Method(calls.find_jobs, pb.FindJobsRequest),
-        "RequeueDead": Method(calls.requeue_dead, pb.RequeueDeadRequest),
-        "PutSchedule": Method(calls.put_schedule, pb.PutScheduleRequest),
-        "ListSchedules": Method(calls.list_schedules, pb.ListSchedulesRequest),
-        "DeleteSchedule": Method(calls.delete_schedule, pb.DeleteScheduleRequest),
-    })  # fmt: skip
+    return Service(
+        NAME,
+        {
+            "EnqueueBatch": Method(calls.enqueue_batch, pb.EnqueueBatchRequest),
+            "LeaseTasks": Method(calls.lease_tasks, pb.LeaseTasksRequest),
+            "ReportOutcomes": Method(calls.report_outcomes, pb.ReportOutcomesRequest),
+            "Heartbeats": Method(calls.heartbeats, pb.HeartbeatsRequest),
+            "GetJob": Method(calls.get_job, pb.GetJobRequest),
+            "FindJobs": Method(calls.find_jobs, pb.FindJobsRequest),
+            "RequeueDead": Method(calls.requeue_dead, pb.RequeueDeadRequest),
+            "PutSchedule": Method(calls.put_schedule, pb.PutScheduleRequest),
+            "ListSchedules": Method(calls.list_schedules, pb.ListSchedulesRequest),
+            "DeleteSchedule": Method(calls.delete_schedule, pb.DeleteScheduleRequest),
+        },
+    )
 
 
 async def serve(
@@ -67,4 +70,4 @@ def _arrow() -> ArrowEncoder | None:
     try:
         return PyArrowEncoder()
     except ImportError:
-        return None                     # QueryArrow says then what to install
+        return None  # QueryArrow says then what to install

@@ -21,12 +21,12 @@ from argosy.jobs.silo.calls import LEASED_MAX, check_group, check_worker
 T = TypeVar("T")
 R = TypeVar("R")
 
-BATCH_MAX = 10_000                      # items of one call
+BATCH_MAX = 10_000  # items of one call
 FOUND_DEFAULT = 100
 FOUND_MAX = 1_000
-WAIT_S_MAX = 60.0                       # of one poll
-BESIDE_MAX = 256                        # calls of one batch that are asked side by side
-ANSWER_S = 0.25                         # left of a caller's deadline, for the answer to reach it
+WAIT_S_MAX = 60.0  # of one poll
+BESIDE_MAX = 256  # calls of one batch that are asked side by side
+ANSWER_S = 0.25  # left of a caller's deadline, for the answer to reach it
 
 
 class ApiCalls:
@@ -50,10 +50,12 @@ class ApiCalls:
             return [job if isinstance(job, ArgosyError) else _enqueued(next(ids)) for job in new]
 
         answers = await self._by_shard(request.jobs, place, enqueue)
-        return pb.EnqueueBatchResponse(results=[
-            pb.EnqueueResult(error=codec.to_error(answer)) if isinstance(answer, ArgosyError) else answer
-            for answer in answers
-        ])  # fmt: skip
+        return pb.EnqueueBatchResponse(
+            results=[
+                pb.EnqueueResult(error=codec.to_error(answer)) if isinstance(answer, ArgosyError) else answer
+                for answer in answers
+            ]
+        )
 
     async def lease_tasks(self, request: pb.LeaseTasksRequest, asked: Asked) -> pb.LeaseTasksResponse:
         """Waits as long as was asked for, unless the caller's deadline comes first."""
@@ -111,7 +113,7 @@ class ApiCalls:
         tenant, shard = self._of(asked, request.tenant)
         view = await shard.get(tenant, request.id, with_attempts=request.with_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.with_attempts:
-            view = await shard.get(tenant, request.id, with_attempts=True)      # the result lies with the last attempt
+            view = await shard.get(tenant, request.id, with_attempts=True)  # the result lies with the last attempt
         return codec.to_job(view, with_attempts=request.with_attempts)
 
     async def find_jobs(self, request: pb.FindJobsRequest, asked: Asked) -> pb.FindJobsResponse:

@@ -21,10 +21,16 @@ from argosy.base import logs
 
 FITS_VERSION = "0.17.0"
 _NAMES = (
-    "_UniffiLib", "_UniffiRustBuffer", "_UniffiRustCallStatus", "_UniffiRustBufferBuilder",
-    "_UniffiConverterRustBuffer", "_UniffiFfiConverterBytes", "_UniffiFfiConverterTypeError",
-    "_UniffiFfiConverterSequenceTypeKeyValue", "_uniffi_check_call_status",
-)  # fmt: skip
+    "_UniffiLib",
+    "_UniffiRustBuffer",
+    "_UniffiRustCallStatus",
+    "_UniffiRustBufferBuilder",
+    "_UniffiConverterRustBuffer",
+    "_UniffiFfiConverterBytes",
+    "_UniffiFfiConverterTypeError",
+    "_UniffiFfiConverterSequenceTypeKeyValue",
+    "_uniffi_check_call_status",
+)
 _READS = {
     "read_i8": ">b", "read_u8": ">B", "read_i16": ">h", "read_u16": ">H", "read_i32": ">i", "read_u32": ">I",
     "read_i64": ">q", "read_u64": ">Q", "read_float": ">f", "read_double": ">d",
@@ -33,7 +39,7 @@ _READS = {
 _log = logs.get("jobs.slatedb")
 _length = struct.Struct(">i").pack
 _read_length = struct.Struct(">i").unpack_from
-_Native: TypeAlias = Any        # whatever ctypes hands out: buffers, call states, functions of the library
+_Native: TypeAlias = Any  # whatever ctypes hands out: buffers, call states, functions of the library
 
 
 class Copying:
@@ -159,7 +165,7 @@ def _field_reader(layout: str) -> Callable[[_Stream], int | float]:
     def read(stream: _Stream) -> int | float:
         begin = stream.offset
         stream.offset = begin + field.size
-        value: int | float = field.unpack_from(stream.data, begin)[0]     # past the end it raises
+        value: int | float = field.unpack_from(stream.data, begin)[0]  # past the end it raises
         return value
 
     return read

@@ -26,8 +26,8 @@ class MemoryDisk:
     """What outlives a crash: the durable rows, and who is the writer."""
 
     def __init__(self, *, delay: Callable[[], Awaitable[None]] = at_once) -> None:
-        self.delay = delay                  # awaited for each batch before it is durable
-        self.refusal: str | None = None     # set it, and the disk takes nothing more
+        self.delay = delay  # awaited for each batch before it is durable
+        self.refusal: str | None = None  # set it, and the disk takes nothing more
         self._rows = MemoryKV()
         self._writer: DiskKV | None = None
 
@@ -114,7 +114,7 @@ class DiskKV:
     async def _until_durable(self, batch: Batch, before: "asyncio.Task[None] | None") -> None:
         await self._disk.delay()
         if before is not None:
-            await asyncio.wait([before])        # durable in order, whatever the delays
+            await asyncio.wait([before])  # durable in order, whatever the delays
         self._check_open()
         try:
             await self._disk.keep(self, batch)
@@ -125,7 +125,7 @@ class DiskKV:
     def _settled(self, task: "asyncio.Task[None]") -> None:
         self._under_way.pop(task, None)
         with suppress(asyncio.CancelledError):
-            task.exception()            # the failure is kept; nobody has to await this one
+            task.exception()  # the failure is kept; nobody has to await this one
 
 
 def _batch(changes: Changes) -> Batch:

@@ -33,8 +33,8 @@ from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
 
 T = TypeVar("T")
 
-SYNC_THREADS = 8                # shards wait for the disk side by side
-STORE_RETRIES_MAX = 4           # SlateDB would else try for ever, and nobody be told
+SYNC_THREADS = 8  # shards wait for the disk side by side
+STORE_RETRIES_MAX = 4  # SlateDB would else try for ever, and nobody be told
 
 _SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _cache_ids = count(1)
@@ -88,9 +88,7 @@ class ShardStore:
         """The ids of the shards that have been opened here at least once, sorted."""
         return await self._place.shards()
 
-    async def clone(
-        self, parent: str, child: str, *, start: bytes | None = None, end: bytes | None = None
-    ) -> None:
+    async def clone(self, parent: str, child: str, *, start: bytes | None = None, end: bytes | None = None) -> None:
         """Makes `child` of the parent's rows with start <= key < end, without copying them.
 
         Close the parent first, in good order: rows that are only in its write-ahead files would not come along, so it
@@ -156,7 +154,7 @@ def _native(settings: ShardStoreSettings) -> Settings:
     kept = f"{settings.wal_kept_s:g}s"
     native = Settings.default()
     chosen = {
-        "flush_interval": None,                             # see `slatedb`: whoever waits flushes
+        "flush_interval": None,  # see `slatedb`: whoever waits flushes
         "l0_sst_size_bytes": settings.l0_bytes,
         "max_unflushed_bytes": settings.unflushed_bytes_max,
         "object_store_max_retries": STORE_RETRIES_MAX,

@@ -33,8 +33,8 @@ class Place(ABC):
 
     def __init__(self, objects: ObjectStore, prefix: str, shown: str) -> None:
         self.objects = objects
-        self.prefix = prefix        # of every shard's path: empty, or ending in a slash
-        self.shown = shown          # for messages: no secrets
+        self.prefix = prefix  # of every shard's path: empty, or ending in a slash
+        self.shown = shown  # for messages: no secrets
 
     async def prepare(self) -> None:
         """Makes sure, once, that shards can be kept safely here."""
@@ -153,14 +153,19 @@ def place_of(url: str, settings: ShardStoreSettings, environ: Mapping[str, str])
             bucket = bucket_of(parts.netloc, settings, environ)
             return BucketPlace(bucket, prefix, is_probed=settings.s3_probe == "always")
         case _:
-            raise Invalid(f"{url[:80]!r} names no store for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX")
+            raise Invalid(
+                f"{url[:80]!r} names no store for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX"
+            )
 
 
 def _s3_objects(bucket: Bucket) -> ObjectStore:
     config = {
-        **bucket.client_config(), "bucket": bucket.name, "allow_http": str(bucket.allows_http).lower(),
-        "timeout": f"{REQUEST_S_MAX}s", "connect_timeout": f"{REQUEST_S_MAX}s",
-    }  # fmt: skip
+        **bucket.client_config(),
+        "bucket": bucket.name,
+        "allow_http": str(bucket.allows_http).lower(),
+        "timeout": f"{REQUEST_S_MAX}s",
+        "connect_timeout": f"{REQUEST_S_MAX}s",
+    }
     builder = ObjectStoreBuilder(ObjectStoreType.S3)
     try:
         for name, value in config.items():

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-REQUEST_S_MAX = 5           # one try of one request, of obstore and of SlateDB
+REQUEST_S_MAX = 5  # one try of one request, of obstore and of SlateDB
 RETRIES_MAX = 2
-RETRY_S_MAX = 10            # no further try after that
+RETRY_S_MAX = 10  # no further try after that
 BACKOFF_S_MAX = 2
-CALL_S_MAX = 60.0           # one operation, a listing of many pages included
+CALL_S_MAX = 60.0  # one operation, a listing of many pages included
 DETAIL_CHARS_MAX = 200
 REGION_DEFAULT = "us-east-1"
 KEY_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -42,10 +42,16 @@ ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AWS_ENDPOINT_URL")
 # Where a machine's role gets its credentials. SlateDB's builder does not read the environment, so these are passed on
 # by name. Without any of them the instance's metadata service is asked.
 ROLE_VARIABLES = (
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME",
-    "AWS_ENDPOINT_URL_STS", "AWS_METADATA_ENDPOINT", "AWS_IMDSV1_FALLBACK",
-)  # fmt: skip
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_METADATA_ENDPOINT",
+    "AWS_IMDSV1_FALLBACK",
+)
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -72,9 +78,9 @@ class Bucket:
 
     name: str
     region: str
-    endpoint: str = ""          # empty: Amazon's
+    endpoint: str = ""  # empty: Amazon's
     keys: S3Keys | None = None
-    role: Mapping[str, str] = field(default_factory=dict)       # ROLE_VARIABLES that are set
+    role: Mapping[str, str] = field(default_factory=dict)  # ROLE_VARIABLES that are set
 
     def __post_init__(self) -> None:
         if not _BUCKET.fullmatch(self.name):
@@ -95,9 +101,7 @@ class Bucket:
         config = {"aws_region": self.region, "aws_endpoint": self.url}
         if self.keys is None:
             return config | {name.lower(): value for name, value in self.role.items()}
-        config |= {
-            "aws_access_key_id": self.keys.access_key_id, "aws_secret_access_key": self.keys.secret_access_key
-        }  # fmt: skip
+        config |= {"aws_access_key_id": self.keys.access_key_id, "aws_secret_access_key": self.keys.secret_access_key}
         return config | ({"aws_session_token": self.keys.session_token} if self.keys.session_token else {})
 
     async def check_conditional_puts(self, prefix: str) -> None:
@@ -122,7 +126,7 @@ class Bucket:
             await self._run("a put", self._store.put_async(key, body, mode="create", use_multipart=False))
         except AlreadyExistsError as error:
             raise Conflict(f"s3://{self.name}/{key} exists") from error
-        except FileNotFoundError as error:      # the bucket
+        except FileNotFoundError as error:  # the bucket
             raise self._translate(error, "a put") from error
 
     async def read(self, key: str) -> bytes | None:
@@ -146,9 +150,13 @@ class Bucket:
     def _store(self) -> S3Store:
         # obstore reads the environment for what it is not told: what could send it elsewhere than SlateDB is told.
         config: dict[str, object] = {
-            **self.client_config(), "aws_endpoint_url_s3": self.url, "aws_virtual_hosted_style_request": False,
-            "aws_skip_signature": False, "aws_conditional_put": "etag", "aws_disable_bulk_delete": True,
-        }  # fmt: skip
+            **self.client_config(),
+            "aws_endpoint_url_s3": self.url,
+            "aws_virtual_hosted_style_request": False,
+            "aws_skip_signature": False,
+            "aws_conditional_put": "etag",
+            "aws_disable_bulk_delete": True,
+        }
         keys = self.keys
         return S3Store(
             self.name,
@@ -185,7 +193,7 @@ class Bucket:
         status, code, asked = _STATUS.search(text), _CODE.search(text), _REQUEST_URL.search(text)
         answer = f"{status[1]} {code[1] if code else ''}".strip() if status else ""
         if asked and _origin(asked[1]) != _origin(self.url):
-            service = "the token service" if asked[1] == "REDACTED" else asked[1]      # that URL holds the token
+            service = "the token service" if asked[1] == "REDACTED" else asked[1]  # that URL holds the token
             return Unavailable(
                 f"no credentials for s3://{self.name}: {service} answered {answer or 'nothing'}; set s3_access_key_id "
                 "and s3_secret_access_key, or the AWS_… variables, or give this machine a role"

@@ -26,7 +26,9 @@ class ShardStoreSettings:
     open_s_max: float = setting(60.0, min=0.1, doc="the longest wait for a shard to open: it replays its last writes")
     cache_bytes: int = setting(64 << 20, min=0, doc="blocks kept in memory, by all shards of the process together")
     l0_bytes: int = setting(
-        32 << 20, min=1 << 20, doc="rows gathered in memory before they become a table; more is faster to write, "
+        32 << 20,
+        min=1 << 20,
+        doc="rows gathered in memory before they become a table; more is faster to write, "
         "and slower to open after a crash",
     )
     unflushed_bytes_max: int = setting(256 << 20, min=8 << 20, doc="rows of one shard in memory; above it writes wait")

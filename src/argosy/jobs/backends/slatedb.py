@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GETS_AT_ONCE_MAX = 64           # beyond that they only queue inside SlateDB
-SCAN_ROWS = 1000                # one call's worth: 5 µs a row, against 50 one at a time
-SCAN_ROWS_FIRST = 64            # most scans want a few rows only
-BUILD_ROWS = 1000               # 5 ms of building a batch; then others have their turn
+GETS_AT_ONCE_MAX = 64  # beyond that they only queue inside SlateDB
+SCAN_ROWS = 1000  # one call's worth: 5 µs a row, against 50 one at a time
+SCAN_ROWS_FIRST = 64  # most scans want a few rows only
+BUILD_ROWS = 1000  # 5 ms of building a batch; then others have their turn
 READ_AHEAD_BYTES = 1 << 20
 FETCHES_MAX = 4
-SYNC_S = 1.0                    # the longest a manifest stays unsynced
+SYNC_S = 1.0  # the longest a manifest stays unsynced
 CLOSE_S_MAX = 10.0
-CLOSE_FAILED_S_MAX = 1.0        # a store that is lost has nothing left to flush
+CLOSE_FAILED_S_MAX = 1.0  # a store that is lost has nothing left to flush
 
 _WAL = FlushOptions(flush_type=FlushType.WAL)
 _log = logs.get("jobs.slatedb")
@@ -80,9 +80,9 @@ class SlateKV:
         self._threads = threads
         self._failure: ArgosyError | None = None
         self._is_closed = False
-        self._written = 0               # batches that SlateDB has taken
-        self._durable = 0               # of those, how many are durable
-        self._flushing = asyncio.Lock()     # one flush at a time: with two, a crash could keep the later one only
+        self._written = 0  # batches that SlateDB has taken
+        self._durable = 0  # of those, how many are durable
+        self._flushing = asyncio.Lock()  # one flush at a time: with two, a crash could keep the later one only
         self._syncing = None if sync is None else asyncio.ensure_future(self._sync_now_and_then(sync))
 
     async def get(self, key: bytes) -> bytes | None:
@@ -217,7 +217,7 @@ class SlateKV:
                 return await call
         except SlateError as error:
             failure = meaning_of(error, store=self._name)
-        except OSError as error:        # TimeoutError is one of them
+        except OSError as error:  # TimeoutError is one of them
             failure = self._late(seconds) if isinstance(error, TimeoutError) else _unsynced(self._name, error)
         if is_write or isinstance(failure, Fenced):
             self._fail(failure)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _WAL = "wal"
-_DESCRIBING = ("manifest", "compactions")           # small numbered files, of which the newest counts
+_DESCRIBING = ("manifest", "compactions")  # small numbered files, of which the newest counts
 _OTHERS = ("compacted", "compactions", "manifest")  # what is named comes before what names it
 
 
@@ -33,7 +33,7 @@ class FolderSync:
 
     def settle(self) -> None:
         """Syncs all there is: what a writer that crashed had not synced is about to be served."""
-        if (self._folder / _WAL).exists():      # not yet in a clone that was never opened
+        if (self._folder / _WAL).exists():  # not yet in a clone that was never opened
             numbers = sorted(_numbers(self._folder / _WAL))
             for number in numbers:
                 _fsync_if_there(self._wal_file(number))
@@ -75,7 +75,7 @@ class FolderSync:
         return synced
 
     def _sync_new(self, folder: Path, synced: set[str]) -> None:
-        there = {name for name in os.listdir(folder) if "#" not in name}    # with a #: still being written
+        there = {name for name in os.listdir(folder) if "#" not in name}  # with a #: still being written
         for name in sorted(there - synced):
             _fsync_if_there(folder / name)
         synced &= there

@@ -26,11 +26,11 @@ ORDER = (
 class Progress(msgspec.Struct, frozen=True, array_like=True):
     """How far the cleaning of one shard has come."""
 
-    shard: str                  # a row copied from the parent speaks of the parent
-    kind: int = 0               # index into ORDER; past its end all is done
-    after: bytes = b""          # the last key looked at
+    shard: str  # a row copied from the parent speaks of the parent
+    kind: int = 0  # index into ORDER; past its end all is done
+    after: bytes = b""  # the last key looked at
     deleted: int = 0
-    done_at: int = 0            # milliseconds since the epoch
+    done_at: int = 0  # milliseconds since the epoch
 
     @property
     def is_done(self) -> bool:

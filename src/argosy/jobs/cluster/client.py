@@ -17,7 +17,7 @@ class MapClient:
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
-        self.observers: list[Callable[[], None]] = []       # called when a newer map has been read
+        self.observers: list[Callable[[], None]] = []  # called when a newer map has been read
         self._known: ShardMap | None = None
 
     @property
@@ -54,6 +54,6 @@ class MapClient:
     async def units(self) -> list[UnitSpec]:
         try:
             shards = await self.refresh()
-        except Invalid as why:          # written by a later release, or damaged: what is known goes on being served
+        except Invalid as why:  # written by a later release, or damaged: what is known goes on being served
             raise Unavailable(str(why)) from why
         return [UnitSpec(spec.id, footprint_bytes=0) for spec in shards.shards]

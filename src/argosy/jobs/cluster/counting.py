@@ -3,7 +3,7 @@
 from argosy.jobs import keys
 from argosy.jobs.ports import Ledger
 
-COUNT_MAX = 100_000         # of each kind; a second of reading
+COUNT_MAX = 100_000  # of each kind; a second of reading
 
 
 async def count(ledger: Ledger, kind: int) -> int:

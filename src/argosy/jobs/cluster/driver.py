@@ -32,8 +32,8 @@ from argosy.jobs.cluster.worker import OpenShard, ShardWorker
 from argosy.jobs.teller import Teller
 from argosy.ownership.model import Unit
 
-SPLITS_KEPT_MAX = 1000          # whose status can still be asked for
-SETTLE_S = 1.0                  # a shard is open for so long before a split is begun anew: calls get in between
+SPLITS_KEPT_MAX = 1000  # whose status can still be asked for
+SETTLE_S = 1.0  # a shard is open for so long before a split is begun anew: calls get in between
 PAUSED = "shard is temporarily unavailable: split in progress"
 
 
@@ -60,11 +60,11 @@ class Splitter:
         self._node = node
         self._clock = clock
         self._new_id = new_id
-        self._check = check                     # raises unless this node holds the shard
+        self._check = check  # raises unless this node holds the shard
         self._give_up = give_up
         self._splits: dict[str, Split] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
-        self._asked: set[str] = set()           # whose wish is being written
+        self._asked: set[str] = set()  # whose wish is being written
 
     def status(self, shard_id: str) -> Split | None:
         """The split under way or done here, else the one that is wished for."""
@@ -126,7 +126,7 @@ class Splitter:
             await self._maps.refresh()
             wish = await self._counted(shard_id)
         except ArgosyError as why:
-            if not isinstance(why, Conflict | NotFound):        # those say that another node has decided meanwhile
+            if not isinstance(why, Conflict | NotFound):  # those say that another node has decided meanwhile
                 self._teller.map_away(why)
             await self._clock.sleep(SETTLE_S)
             return
@@ -157,7 +157,7 @@ class Splitter:
         except Exception as why:
             self._teller.split_failed(self._splits.pop(split.shard_id, split), why)
             self._give_up(Unit(split.shard_id))
-            if not is_committing or isinstance(why, Conflict):      # else the children may be real by now
+            if not is_committing or isinstance(why, Conflict):  # else the children may be real by now
                 await self._remove(split)
             if not isinstance(why, ArgosyError):
                 raise

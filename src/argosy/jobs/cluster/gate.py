@@ -29,9 +29,9 @@ class Gate:
     def __init__(self, shard_id: str, range_: HashRange, check: Callable[[], None]) -> None:
         self._shard_id = shard_id
         self._range = range_
-        self._check = check                     # raises unless this node holds the shard now
+        self._check = check  # raises unless this node holds the shard now
         self._closed: ArgosyError | None = None
-        self.on_fenced: Callable[[], None] = lambda: None       # another node has the shard
+        self.on_fenced: Callable[[], None] = lambda: None  # another node has the shard
 
     def close(self, why: ArgosyError) -> None:
         """From now on nobody gets in; whoever is inside may finish."""

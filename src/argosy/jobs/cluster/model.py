@@ -12,7 +12,7 @@ class SplitPhase(StrEnum):
     REQUESTED = "SplitRequested"
     PAUSING = "SplitPausing"
     CLONING = "SplitCloning"
-    DONE = ""                       # as for a shard that was never split
+    DONE = ""  # as for a shard that was never split
 
 
 class Cleanup(StrEnum):
@@ -20,7 +20,7 @@ class Cleanup(StrEnum):
 
     PENDING = "CleanupPending"
     RUNNING = "CleanupRunning"
-    DONE = "CompactionDone"         # or there never was anything to clean
+    DONE = "CompactionDone"  # or there never was anything to clean
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Split:
 
     shard_id: str
     phase: SplitPhase
-    left: str                       # the ids of the children; "" as long as no try is under way here
+    left: str  # the ids of the children; "" as long as no try is under way here
     right: str
-    point: str                      # the first hash of the right child
-    requested_at: int               # milliseconds since the epoch
-    node: str                       # that was asked
+    point: str  # the first hash of the right child
+    requested_at: int  # milliseconds since the epoch
+    node: str  # that was asked
 
 
 @dataclass(frozen=True)

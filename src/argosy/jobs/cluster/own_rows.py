@@ -14,7 +14,7 @@ from argosy.jobs.cluster.ranges import HashRange
 from argosy.jobs.model import TaskLease
 from argosy.jobs.ports import Ledger
 
-_TASK_TENANT, _EXPIRY_TENANT = 5, 1     # which part of the key it is; everywhere else the first
+_TASK_TENANT, _EXPIRY_TENANT = 5, 1  # which part of the key it is; everywhere else the first
 _OF_NO_TENANT = frozenset({keys.BUCKET, keys.META})
 _LEASE = msgspec.msgpack.Decoder(TaskLease)
 

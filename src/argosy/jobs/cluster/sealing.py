@@ -17,7 +17,7 @@ from argosy.jobs.cluster.ports import MapStore
 from argosy.jobs.cluster.shardmap import ShardMap
 from argosy.jobs.ports import Ledger
 
-TRIES_MAX = 20              # other shards' splits may take the next number first; each try reads what they wrote
+TRIES_MAX = 20  # other shards' splits may take the next number first; each try reads what they wrote
 SEAL = keys.key(keys.META, "seal")
 
 
@@ -25,7 +25,7 @@ class Seal(msgspec.Struct, frozen=True, array_like=True):
     """What is written into a shard before it is copied."""
 
     shard: str
-    undone: int                 # the shard's count in the map when the split began
+    undone: int  # the shard's count in the map when the split began
 
 
 async def seal(ledger: Ledger, sealed: Seal) -> None:
@@ -42,7 +42,7 @@ async def unseal(ledger: Ledger, shard_id: str, shards: ShardMap, maps: MapStore
     if found is None:
         return shards
     left = msgspec.msgpack.decode(found, type=Seal)
-    if left.shard == shard_id:          # else it came along when the shard was copied from its parent
+    if left.shard == shard_id:  # else it came along when the shard was copied from its parent
         shards = await _called_off(left, await newest(maps, shards), maps)
     await ledger.stage(Batch().delete(SEAL))
     return shards

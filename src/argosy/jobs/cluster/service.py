@@ -44,8 +44,8 @@ from argosy.ownership.service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.throttle.limits.ports import RateLimiter
 
-LOOK_S = 0.25                   # how often leases are compared with the map: in memory, and no store is asked
-SHARD_IDS_KEPT = 1024           # found to be well formed; every call names one
+LOOK_S = 0.25  # how often leases are compared with the map: in memory, and no store is asked
+SHARD_IDS_KEPT = 1024  # found to be well formed; every call names one
 ACQUIRING = "shard not ready: acquisition in progress"
 BARRIER = keys.key(keys.META, "flushed")
 
@@ -164,7 +164,7 @@ class JobsNode:
             try:
                 if not held <= self._maps.current.ids():
                     await self._maps.refresh()
-            except (Invalid, Unavailable) as why:       # Invalid: written by a later release, or damaged
+            except (Invalid, Unavailable) as why:  # Invalid: written by a later release, or damaged
                 self._teller.map_away(why)
             known = self._maps.current.ids()
             self._teller.map(known=len(known), unowned=len(known - held))
@@ -297,7 +297,7 @@ def _told(split: Split) -> SplitStatus:
     return SplitStatus(split.phase, split.left, split.right, split.point, split.node, split.requested_at)
 
 
-RESET_ROWS = 1000               # forgotten in one step
+RESET_ROWS = 1000  # forgotten in one step
 
 
 async def _forget_all(opened: OpenShard) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.jobs.cluster.ranges import HashRange, evenly, hash_of
 
-SHARDS_MAX = 4096           # of one map; each is a database with threads and memory of its own
+SHARDS_MAX = 4096  # of one map; each is a database with threads and memory of its own
 FORMAT = 1
 
 
@@ -20,9 +20,9 @@ class SplitWish(msgspec.Struct, frozen=True):
     """A split that was asked for and is not done; see `wishing`."""
 
     point: str
-    asked_at: int                       # milliseconds since the epoch
-    node: str                           # that was asked
-    tries: int = 1                      # begun so far
+    asked_at: int  # milliseconds since the epoch
+    node: str  # that was asked
+    tries: int = 1  # begun so far
 
 
 class ShardSpec(msgspec.Struct, frozen=True):
@@ -30,9 +30,9 @@ class ShardSpec(msgspec.Struct, frozen=True):
 
     id: str
     range: HashRange
-    created_at: int                     # milliseconds since the epoch
-    parent: str = ""                    # of which it is a part, if it came from a split
-    undone: int = 0                     # how many splits of it were called off; see `sealing`
+    created_at: int  # milliseconds since the epoch
+    parent: str = ""  # of which it is a part, if it came from a split
+    undone: int = 0  # how many splits of it were called off; see `sealing`
     wish: SplitWish | None = None
 
 

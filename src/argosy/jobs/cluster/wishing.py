@@ -10,7 +10,7 @@ from argosy.jobs.cluster.ports import MapStore
 from argosy.jobs.cluster.sealing import TRIES_MAX, is_added, newest
 from argosy.jobs.cluster.shardmap import ShardMap, SplitWish
 
-SPLIT_TRIES_MAX = 10        # a split takes moments; ten in a row are not cut short by a ring that moves, but by a fault
+SPLIT_TRIES_MAX = 10  # a split takes moments; ten in a row are not cut short by a ring that moves, but by a fault
 
 
 async def wished(

@@ -47,7 +47,7 @@ class OpenShard:
     shard: WaitedShard
     gate: Gate
     calls: GatedShard
-    progress: Progress                          # of the cleaning after a split
+    progress: Progress  # of the cleaning after a split
     opened_at: float
     beside: list["asyncio.Task[None]"] = field(default_factory=list)
 
@@ -78,7 +78,7 @@ class ShardWorker:
         new_id: Callable[[], str],
     ) -> None:
         self.open: dict[str, OpenShard] = {}
-        self.observers: list[Callable[[], None]] = []       # called when a shard was opened or closed
+        self.observers: list[Callable[[], None]] = []  # called when a shard was opened or closed
         self._store = store
         self._maps = maps
         self._limiter = limiter
@@ -89,7 +89,7 @@ class ShardWorker:
         self._random = random
         self._new_id = new_id
         self._closing: dict[asyncio.Task[None], None] = {}
-        self._discards: dict[str, asyncio.Task[None]] = {}      # openings that nobody waits for any more
+        self._discards: dict[str, asyncio.Task[None]] = {}  # openings that nobody waits for any more
         self._holds: Callable[[Unit], bool] = lambda _: False
         self._check: Callable[[Unit], None] = lambda _: None
         self._give_up: Callable[[Unit], None] = lambda _: None
@@ -106,7 +106,7 @@ class ShardWorker:
     async def warm(self, lease: Lease) -> int:
         shard_id, began = lease.unit.name, self._clock.now()
         if (left := self.open.pop(shard_id, None)) is not None:
-            await left.close()          # of an earlier epoch
+            await left.close()  # of an earlier epoch
         spec = await self._spec(shard_id)
         opened = await self._opened(spec, lease)
         self.open[shard_id] = opened

@@ -31,7 +31,7 @@ async def _laid_over(
             if changed is not None:
                 yield changed_key, changed
         if at < len(changes) and changes[at][0] == key:
-            continue            # yielded in its turn, or deleted
+            continue  # yielded in its turn, or deleted
         yield key, value
     for changed_key, changed in changes[at:]:
         if changed is not None:

@@ -17,7 +17,7 @@ class _Untouched(Enum):
     UNTOUCHED = "untouched"
 
 
-UNTOUCHED: Final = _Untouched.UNTOUCHED     # nothing staged about a key; None says that its deletion is
+UNTOUCHED: Final = _Untouched.UNTOUCHED  # nothing staged about a key; None says that its deletion is
 Staged: TypeAlias = bytes | _Untouched | None
 
 
@@ -27,7 +27,7 @@ class Group:
     def __init__(self, number: int) -> None:
         self.number = number
         self.changes: dict[bytes, bytes | None] = {}
-        self.size_bytes = 0         # of all that was staged, also where it was overwritten
+        self.size_bytes = 0  # of all that was staged, also where it was overwritten
         self.is_written = False
 
     def add(self, batch: Batch) -> None:
@@ -38,7 +38,7 @@ class Group:
 class Overlay:
     def __init__(self) -> None:
         self._groups: deque[Group] = deque([Group(0)])
-        self._reads: dict[int, int] = {}        # read -> the oldest group it may have missed; oldest read first
+        self._reads: dict[int, int] = {}  # read -> the oldest group it may have missed; oldest read first
         self._reads_begun = 0
 
     @property

@@ -5,7 +5,7 @@ from typing import Protocol, TypeAlias
 
 from argosy.base.kv import OrderedKV
 
-Changes: TypeAlias = Mapping[bytes, bytes | None]       # of a Batch or several: checked keys, None where one is deleted
+Changes: TypeAlias = Mapping[bytes, bytes | None]  # of a Batch or several: checked keys, None where one is deleted
 
 
 class PipelinedKV(OrderedKV, Protocol):

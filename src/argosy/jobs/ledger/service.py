@@ -25,12 +25,12 @@ from argosy.jobs.ledger.ports import PipelinedKV
 
 T = TypeVar("T")
 
-GROUP_KEYS = 512                        # a gathering of so many is written while a flush still runs
-GROUP_KEYS_MAX = 4096                   # 40 ms of copying; a batch that is larger by itself is a group by itself
+GROUP_KEYS = 512  # a gathering of so many is written while a flush still runs
+GROUP_KEYS_MAX = 4096  # 40 ms of copying; a batch that is larger by itself is a group by itself
 GROUP_BYTES_MAX = 8 << 20
-STAGED_BYTES_MAX = 32 << 20             # not yet durable: above it `room` waits
+STAGED_BYTES_MAX = 32 << 20  # not yet durable: above it `room` waits
 STAGED_CHANGES_MAX = 50_000
-STAGED_HARD_FACTOR = 4                  # above so many times that, `stage` refuses: its caller does not ask for room
+STAGED_HARD_FACTOR = 4  # above so many times that, `stage` refuses: its caller does not ask for room
 
 _log = logs.get("jobs.ledger")
 
@@ -50,17 +50,17 @@ class GroupLedger:
     def __init__(self, store: PipelinedKV) -> None:
         self._store = store
         self._overlay = Overlay()
-        self._closed_groups: deque[tuple[Group, _Waiting]] = deque()    # filled up, and not yet written
-        self._waiting = _Waiting()                                      # for the open group
+        self._closed_groups: deque[tuple[Group, _Waiting]] = deque()  # filled up, and not yet written
+        self._waiting = _Waiting()  # for the open group
         self._flushing: deque[tuple[Awaitable[None], _Waiting]] = deque()
         self._staged_bytes = 0
         self._staged_changes = 0
-        self._unsettled = 0                     # calls of `stage` that are neither durable nor lost
+        self._unsettled = 0  # calls of `stage` that are neither durable nor lost
         self._failure: ArgosyError | None = None
         self._is_closing = False
-        self._work = asyncio.Event()            # for the committer: something may be written now
-        self._written = asyncio.Event()         # for the settler: something awaits durability
-        self._settled = asyncio.Event()         # for all who wait for room or for the end
+        self._work = asyncio.Event()  # for the committer: something may be written now
+        self._written = asyncio.Event()  # for the settler: something awaits durability
+        self._settled = asyncio.Event()  # for all who wait for room or for the end
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -260,7 +260,7 @@ class GroupLedger:
             for future in waiting.futures:
                 if not future.done():
                     future.set_exception(_copy(error))
-                    future.exception()      # seen: a caller that has gone away leaves no complaint behind
+                    future.exception()  # seen: a caller that has gone away leaves no complaint behind
         self._settled.set()
 
     def _is_over(self, factor: int) -> bool:

@@ -15,7 +15,7 @@ from argosy.jobs.ports import ShardCalls
 from argosy.jobs.rpc.access import ANYBODY, Caller
 
 NO_TENANTS = "tenant must not be provided: this broker knows no tenants"
-SHARD_IDS_KEPT = 1024       # found to be well formed; every call names one
+SHARD_IDS_KEPT = 1024  # found to be well formed; every call names one
 _SHARD_ID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -25,8 +25,8 @@ class Asked:
     """What is known of a call besides its message."""
 
     caller: Caller = ANYBODY
-    trace: str = ""                     # W3C traceparent, "" if there was none or a bad one
-    left_s: float | None = None         # until the caller's deadline
+    trace: str = ""  # W3C traceparent, "" if there was none or a bad one
+    left_s: float | None = None  # until the caller's deadline
 
 
 def traceparent(header: str | None) -> str:
@@ -75,7 +75,7 @@ class Tenancy:
         try:
             shard = self._broker.shard(shard_id)
         except NotFound as error:
-            raise NotOwner(str(error)) from error       # for a client it is one like the other: it has an old map
+            raise NotOwner(str(error)) from error  # for a client it is one like the other: it has an old map
         if self.is_on and tenant:
             self._check_range(shard_id, tenant)
         return shard

@@ -25,9 +25,9 @@ REQUESTS = counter("argosy_jobs_grpc_requests", "gRPC calls by how they ended", 
 SECONDS = histogram("argosy_jobs_grpc_seconds", "how long gRPC calls took", labels=("service", "method"))
 
 MESSAGE_BYTES_MAX = 128 << 20
-CALLS_MAX = 20_000                      # under way at once, those that wait included; more are RESOURCE_EXHAUSTED
+CALLS_MAX = 20_000  # under way at once, those that wait included; more are RESOURCE_EXHAUSTED
 STOP_GRACE_S = 2.0
-PING_MS_MIN = 1_000                     # clients of this wire ping every 5 s, even when idle
+PING_MS_MIN = 1_000  # clients of this wire ping every 5 s, even when idle
 STREAM_WINDOW_BYTES = 2 << 20
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 

@@ -23,7 +23,7 @@ from argosy.base.redact import redact
 OWNER_ADDRESS = "x-silo-shard-owner-addr"
 OWNER_NODE = "x-silo-shard-owner-node"
 SHARD_NOT_FOUND = "shard not found"
-DETAILS_CHARS_MAX = 2_000               # a text travels in a header, and headers are short
+DETAILS_CHARS_MAX = 2_000  # a text travels in a header, and headers are short
 
 
 class Code(StrEnum):
@@ -66,7 +66,7 @@ _CODES: tuple[tuple[type[ArgosyError], Code], ...] = (
 
 def code_of(error: ArgosyError) -> Code:
     if isinstance(error, NotOwner):
-        return Code.NOT_FOUND           # as clients of this wire expect it: they look for the owner then
+        return Code.NOT_FOUND  # as clients of this wire expect it: they look for the owner then
     return next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)
 
 

@@ -44,7 +44,7 @@ from argosy.jobs.shard.asking import check_number
 from argosy.jobs.silo import silo_pb2 as silo
 from argosy.jobs.silo.codec import to_status
 
-LOOK = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)     # how often a result is looked for
+LOOK = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)  # how often a result is looked for
 
 
 class JobOptions(TypedDict, total=False):
@@ -112,9 +112,14 @@ class JobsClient:
         same time share a call."""
         links = GrpcLinks(credentials)
         return cls.over(
-            links, addresses, tenant=tenant, token=token, timeout_s=timeout_s, tracer=tracer,
+            links,
+            addresses,
+            tenant=tenant,
+            token=token,
+            timeout_s=timeout_s,
+            tracer=tracer,
             with_coalescing=with_coalescing,
-        )  # fmt: skip
+        )
 
     @classmethod
     def over(
@@ -208,8 +213,7 @@ class JobsClient:
             request = pb.EnqueueBatchRequest(jobs=[codec.to_new_job(job) for (job, _), _ in batch])
             told = await self.router.call(address, calls.ENQUEUE, request)
             return [
-                _enqueued(job, is_ours, result)
-                for ((job, is_ours), _), result in zip(batch, told.results, strict=True)
+                _enqueued(job, is_ours, result) for ((job, is_ours), _), result in zip(batch, told.results, strict=True)
             ]
 
         return await self.router.spread(
@@ -358,9 +362,13 @@ class JobsClient:
             (served or shards.addresses())[0], calls.SPLIT_STATUS, silo.GetSplitStatusRequest(shard_id=shard_id)
         )
         return SplitStatus(
-            told.phase, told.left_child_id, told.right_child_id, told.split_point, told.initiator_node_id,
+            told.phase,
+            told.left_child_id,
+            told.right_child_id,
+            told.split_point,
+            told.initiator_node_id,
             told.requested_at_ms,
-        )  # fmt: skip
+        )
 
     async def _of(self, tenant: str, call: calls.Call, request: Any) -> Any:
         return await self.router.ask(lambda shards: shards.place(tenant), call, lambda _: request)

@@ -18,8 +18,8 @@ from argosy.base.errors import (
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.rpc.status import SHARD_NOT_FOUND, Code
 
-STALE_MAP = "refresh topology and retry"        # how a node says that the tenant lies in another shard by now
-THROTTLED_S = 1.0                               # the wire does not say when to come back
+STALE_MAP = "refresh topology and retry"  # how a node says that the tenant lies in another shard by now
+THROTTLED_S = 1.0  # the wire does not say when to come back
 
 _KINDS: dict[str, type[ArgosyError]] = {
     Code.INVALID_ARGUMENT: Invalid,

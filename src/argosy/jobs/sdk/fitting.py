@@ -17,7 +17,7 @@ from argosy.base.errors import Invalid
 from argosy.jobs.model import FloatingLimit, Limit, NewJob, RateLimit, RateLimitRetry, RetryPolicy
 from argosy.jobs.shard.asking import TIME_MS_MAX, check_job, check_number
 
-DELAY_S_MAX = TIME_MS_MAX // 2000       # a time that begins now and ends later is still within TIME_MS_MAX
+DELAY_S_MAX = TIME_MS_MAX // 2000  # a time that begins now and ends later is still within TIME_MS_MAX
 
 _UINT32 = (0, 2**32 - 1)
 _INT32 = (-(2**31), 2**31 - 1)
@@ -55,7 +55,7 @@ def check(job: NewJob) -> None:
     for part in _parts(job):
         for name, kind in _scalars(type(part)):
             value = getattr(part, name)
-            if type(value) is not kind:                 # most are, and a number of another library may do as well
+            if type(value) is not kind:  # most are, and a number of another library may do as well
                 _check_kind(name, value, kind)
             if name in _WIDTHS:
                 least, most = _WIDTHS[name]
@@ -105,7 +105,7 @@ def _is_listed(values: object, kind: type | UnionType) -> bool:
     if values == ():
         return True
     is_many = isinstance(values, Collection) and not isinstance(values, str | bytes)
-    return is_many and all(isinstance(value, kind) for value in values)         # type: ignore[attr-defined]
+    return is_many and all(isinstance(value, kind) for value in values)  # type: ignore[attr-defined]
 
 
 def _check_texts(name: str, pairs: object) -> None:

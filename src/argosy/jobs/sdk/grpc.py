@@ -15,7 +15,7 @@ from argosy.jobs.sdk.errors import told
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.keepalive_time_ms", 20_000),             # a node that is cut off is noticed by a poll that waits
+    ("grpc.keepalive_time_ms", 20_000),  # a node that is cut off is noticed by a poll that waits
     ("grpc.keepalive_timeout_ms", 5_000),
     # A node that comes back is found within moments; gRPC's own back-off goes up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),

@@ -18,9 +18,9 @@ from argosy.jobs.sdk.packing import pack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-HANDLER_ERROR = "HANDLER_ERROR"         # the code of a failure that was an exception
+HANDLER_ERROR = "HANDLER_ERROR"  # the code of a failure that was an exception
 MESSAGE_CHARS_MAX = 2_000
-TRACEBACK_CHARS_MAX = 8_000             # its end, where the cause is
+TRACEBACK_CHARS_MAX = 8_000  # its end, where the cause is
 _MARK = "_argosy_task_group"
 
 
@@ -60,9 +60,7 @@ def handler_of(task_group: str, function: Callable[..., Any]) -> Handler:
 
 def marked(things: Iterable[object]) -> list[Handler]:
     """The handlers among some things: those with the decorator `job`."""
-    return [
-        handler_of(getattr(thing, _MARK), thing) for thing in things if callable(thing) and hasattr(thing, _MARK)
-    ]
+    return [handler_of(getattr(thing, _MARK), thing) for thing in things if callable(thing) and hasattr(thing, _MARK)]
 
 
 def failure_of(error: BaseException) -> Failure:

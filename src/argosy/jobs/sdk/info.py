@@ -34,14 +34,14 @@ class JobInfo:
     priority: int
     enqueued_at_ms: int
     changed_at_ms: int
-    next_start_at_ms: int                   # 0 unless it waits
+    next_start_at_ms: int  # 0 unless it waits
     attempt: int
-    is_dead: bool                           # failed for good: `requeue` starts it anew
-    cancelled_at_ms: int                    # not 0: it was told to stop
+    is_dead: bool  # failed for good: `requeue` starts it anew
+    cancelled_at_ms: int  # not 0: it was told to stop
     metadata: Mapping[str, str]
     payload_bytes: bytes
     progress_bytes: bytes
-    result_bytes: bytes | None              # of one that has succeeded
+    result_bytes: bytes | None  # of one that has succeeded
     retry: RetryPolicy | None
     limits: tuple[Limit, ...]
     waiting_for: tuple[str, ...]

@@ -44,14 +44,14 @@ Refresher = Callable[[str, int, Mapping[str, str]], int | Awaitable[int]]
 
 CONCURRENCY = 16
 CONCURRENCY_MAX = 1_000
-POLL_S = 2.0                            # how long a poll waits; one that stops lets it end, so that no lease is lost
-ROTATION_S = 0.25                       # … where there are more polls than slots, and they must take turns
+POLL_S = 2.0  # how long a poll waits; one that stops lets it end, so that no lease is lost
+ROTATION_S = 0.25  # … where there are more polls than slots, and they must take turns
 STOP_S = 30.0
-GIVE_BACK_S = 10.0                      # for what is given back to be reported
-MAP_S = 5.0                             # how often the nodes are looked for
+GIVE_BACK_S = 10.0  # for what is given back to be reported
+MAP_S = 5.0  # how often the nodes are looked for
 BEATS_A_LEASE = 3
-BEAT_S_MIN = 0.1                        # between two, however often progress is told
-AGAIN_S = 0.5                           # after heartbeats that could not be told
+BEAT_S_MIN = 0.1  # between two, however often progress is told
+AGAIN_S = 0.5  # after heartbeats that could not be told
 NO_REFRESHER = "NO_REFRESHER"
 
 _log = logs.get("jobs.worker")
@@ -83,7 +83,7 @@ class Worker:
         self._slots = Slots(concurrency)
         self._running: dict[str, RunningTask] = {}
         self._works: set[asyncio.Task[None]] = set()
-        self._wanted: set[tuple[str, str]] = set()              # groups and addresses that are to be polled
+        self._wanted: set[tuple[str, str]] = set()  # groups and addresses that are to be polled
         self._pollers: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._leases = Leases(client.router, self.name)
         self._reports: Batcher[tuple[Held, Outcome], None] = Batcher(self._leases.report)
@@ -131,6 +131,7 @@ class Worker:
 
     def run_until_told(self) -> None:
         """Runs in this thread until SIGINT or SIGTERM, which stop it in good order; a second one ends it at once."""
+
         async def run() -> None:
             async with self.client:
                 await self.run_until_signal()
@@ -163,7 +164,7 @@ class Worker:
     async def run(self) -> None:
         """Until `stop`. Raises what cannot be mended by trying again, such as a token that is not taken."""
         if not self._handlers:
-            raise Invalid("a worker needs a handler: @worker.handler(\"group\")")
+            raise Invalid('a worker needs a handler: @worker.handler("group")')
         self._loop = asyncio.get_running_loop()
         beating = asyncio.ensure_future(self._beat())
         try:
@@ -254,7 +255,7 @@ class Worker:
         task.add_done_callback(self._works.discard)
 
     def _wake(self) -> None:
-        with suppress(RuntimeError):        # a thread that was left behind after the loop has ended
+        with suppress(RuntimeError):  # a thread that was left behind after the loop has ended
             self._loop.call_soon_threadsafe(self._beat_now.set)
 
     async def _work(self, running: RunningTask) -> None:
@@ -279,7 +280,7 @@ class Worker:
                     await self._beat_now.wait()
             self._beat_now.clear()
             if self._running and not await self._beat_once(list(self._running.values())):
-                self._changed.set()         # look at the map again, and beat again soon
+                self._changed.set()  # look at the map again, and beat again soon
                 await self._pause(AGAIN_S)
                 self._beat_now.set()
 
@@ -295,7 +296,7 @@ class Worker:
     def _heard(self, running: RunningTask, answer: int | ArgosyError, progress: bytes | None) -> None:
         context = running.context
         if context.task_id not in self._running:
-            return                          # it has ended meanwhile
+            return  # it has ended meanwhile
         if not isinstance(answer, ArgosyError):
             if answer and not context.is_cancelled:
                 running.cancel()

@@ -25,9 +25,9 @@ from argosy.throttle.limits.model import NUMBER_MAX
 
 LIMIT_KEY_CHARS_MAX = 256
 UNIQUE_KEY_CHARS_MAX = 256
-LIMITS_BYTES_MAX = 16 << 10             # of all limits of a job: they are written anew at every turn of the chain
-AFTER_MAX = 100                         # jobs that one job may wait for
-TIME_MS_MAX = 1 << 53                   # all times are exact in every language of a client
+LIMITS_BYTES_MAX = 16 << 10  # of all limits of a job: they are written anew at every turn of the chain
+AFTER_MAX = 100  # jobs that one job may wait for
+TIME_MS_MAX = 1 << 53  # all times are exact in every language of a client
 RETRIES_MAX = 1 << 32
 TRACE_CHARS_MAX = 256
 SMALL_TEXT_CHARS_MAX = 4096
@@ -86,7 +86,7 @@ def _check_retry(retry: RetryPolicy) -> None:
     check_number("retry_count", retry.retry_count, RETRIES_MAX)
     check_number("initial_interval_ms", retry.initial_interval_ms, TIME_MS_MAX)
     check_number("max_interval_ms", retry.max_interval_ms, TIME_MS_MAX)
-    if not 0 <= retry.backoff_factor < 1e6:             # shuts out NaN, too
+    if not 0 <= retry.backoff_factor < 1e6:  # shuts out NaN, too
         raise Invalid(f"backoff_factor must lie between 0 and a million; got {retry.backoff_factor}")
 
 

@@ -25,17 +25,27 @@ from argosy.jobs.model import (
 from argosy.jobs.shard.slots import Slot
 from argosy.jobs.shard.step import Step
 
-GRANTS_MAX = 500                        # in one step: a limit raised by a million is granted in several
+GRANTS_MAX = 500  # in one step: a limit raised by a million is granted in several
 REFRESH_PRIORITY = 0
 
 
 def begin(step: Step, job: Job, state: State) -> None:
     """Sends a scheduled job to its first limit."""
-    walk(step, Request(
-        task_id=step.new_id(), tenant=job.tenant, key="", job=job.id, attempt=state.attempt,
-        relative_attempt=state.relative_attempt, rest=job.limits, start_at=state.next_start_at,
-        priority=job.priority, task_group=job.task_group,
-    ))  # fmt: skip
+    walk(
+        step,
+        Request(
+            task_id=step.new_id(),
+            tenant=job.tenant,
+            key="",
+            job=job.id,
+            attempt=state.attempt,
+            relative_attempt=state.relative_attempt,
+            rest=job.limits,
+            start_at=state.next_start_at,
+            priority=job.priority,
+            task_group=job.task_group,
+        ),
+    )
 
 
 def walk(step: Step, request: Request) -> None:
@@ -77,10 +87,18 @@ def request_of(queued: QueuedTask) -> Request:
     task = queued.task
     assert isinstance(task, RequestTicket | CheckRateLimit)
     return Request(
-        task_id=task.id, tenant=task.tenant, key="", job=task.job, attempt=task.attempt,
-        relative_attempt=task.relative_attempt, rest=task.rest, start_at=queued.start_at,
-        priority=queued.priority, task_group=queued.task_group, held=task.held,
-    )  # fmt: skip
+        task_id=task.id,
+        tenant=task.tenant,
+        key="",
+        job=task.job,
+        attempt=task.attempt,
+        relative_attempt=task.relative_attempt,
+        rest=task.rest,
+        start_at=queued.start_at,
+        priority=queued.priority,
+        task_group=queued.task_group,
+        held=task.held,
+    )
 
 
 def grant(step: Step) -> None:
@@ -125,9 +143,12 @@ def _height(step: Step, slot: Slot, limit: ConcurrencyLimit | FloatingLimit | Ra
             return limit.max_concurrency
         case FloatingLimit():
             if slot not in step.memory.floating:
-                step.put_floating(slot, FloatingState(
-                    limit.default_max_concurrency, limit.refresh_interval_ms, step.now, dict(limit.metadata)
-                ))  # fmt: skip
+                step.put_floating(
+                    slot,
+                    FloatingState(
+                        limit.default_max_concurrency, limit.refresh_interval_ms, step.now, dict(limit.metadata)
+                    ),
+                )
             return step.memory.floating[slot].max_concurrency
         case RateLimit():
             raise AssertionError("nobody waits for a slot of a rate limit")

@@ -47,7 +47,7 @@ class Rows(NamedTuple):
     leases: dict[str, TaskLease]
     requests: list[Request]
     holders: dict[tuple[str, str], set[str]]
-    twice: list[JobKey]                 # jobs with a live and a done state
+    twice: list[JobKey]  # jobs with a live and a done state
 
 
 async def audit(shard: Shard) -> list[str]:
@@ -55,9 +55,14 @@ async def audit(shard: Shard) -> list[str]:
     core = shard.core
     rows = await _read(core)
     found = [
-        *_check_jobs(rows), *_check_running(rows), *_check_scheduled(rows), *_check_final(rows), *_check_slots(rows),
-        *_check_memory(core, rows), *await _check_indexes(core, rows),
-    ]  # fmt: skip
+        *_check_jobs(rows),
+        *_check_running(rows),
+        *_check_scheduled(rows),
+        *_check_final(rows),
+        *_check_slots(rows),
+        *_check_memory(core, rows),
+        *await _check_indexes(core, rows),
+    ]
     return sorted(set(found))
 
 
@@ -71,12 +76,15 @@ async def _read(core: Core) -> Rows:
     for tenant, key, task_id in await _all(core, keys.HOLDER, bytes):
         holders.setdefault((tenant, key), set()).add(task_id)
     return Rows(
-        jobs=await _by_job(core, keys.JOB, decode_job), states={**live, **done}, attempts=attempts,
+        jobs=await _by_job(core, keys.JOB, decode_job),
+        states={**live, **done},
+        attempts=attempts,
         tasks=list((await _all(core, keys.TASK, decode_task)).values()),
         leases={items[0]: lease for items, lease in (await _all(core, keys.LEASE, decode_lease)).items()},
         requests=list((await _all(core, keys.REQUEST, decode_request)).values()),
-        holders=holders, twice=sorted(live.keys() & done.keys()),
-    )  # fmt: skip
+        holders=holders,
+        twice=sorted(live.keys() & done.keys()),
+    )
 
 
 async def _all(core: Core, kind: int, decode: Callable[[bytes], Any]) -> dict[tuple[Any, ...], Any]:
@@ -116,10 +124,10 @@ def _check_running(rows: Rows) -> Iterator[str]:
     queued = {task_id for _, _, task_id in _waiting(rows)}
     for job, task in _leased(rows):
         if job in seen:
-            yield f"oneLeasePerJob: {job} is leased as {seen[job]} and {task.id}"               # JOB-2
+            yield f"oneLeasePerJob: {job} is leased as {seen[job]} and {task.id}"  # JOB-2
         seen[job] = task.id
         if task.id in queued:
-            yield f"noDoubleLease: {task.id} of {job} is leased and queued"                     # JOB-2
+            yield f"noDoubleLease: {task.id} of {job} is leased and queued"  # JOB-2
         state = rows.states.get(job)
         if state is None or state.status != JobStatus.RUNNING or state.attempt != task.attempt:
             yield f"leaseJobMustBeRunning: {job} is leased and {state}"
@@ -185,7 +193,7 @@ def _check_slots(rows: Rows) -> Iterator[str]:
             ]
         # Who was granted last saw all of the others, so the highest limit among them bounds them all.
         if heights and len(heights) == len(task_ids) and len(task_ids) > max(heights):
-            yield f"queueLimitEnforced: {len(task_ids)} hold {key} of {tenant}, {max(heights)} may"       # JOB-3
+            yield f"queueLimitEnforced: {len(task_ids)} hold {key} of {tenant}, {max(heights)} may"  # JOB-3
     for request in rows.requests:
         if request.task_id in rows.holders.get((request.tenant, request.key), ()):
             yield f"grantedMeansNoRequest: {request.job} holds {request.key} and waits for it"
@@ -207,10 +215,13 @@ def _check_memory(core: Core, rows: Rows) -> Iterator[str]:
     requests = {((request.tenant, request.key), (request.job, request.attempt)) for request in rows.requests}
     leases = {task_id: running.lease for task_id, running in memory.leases.by_task.items()}
     for name, there, here in (
-        ("tasks", told, kept), ("steps", told_steps, kept_steps), ("holders", holders, rows.holders),
-        ("requests", waiting, requests), ("leases", leases, rows.leases),
+        ("tasks", told, kept),
+        ("steps", told_steps, kept_steps),
+        ("holders", holders, rows.holders),
+        ("requests", waiting, requests),
+        ("leases", leases, rows.leases),
         ("the count of tasks", memory.tasks.waiting + len(memory.tasks.hand), len(kept)),
-    ):  # fmt: skip
+    ):
         if there != here:
             yield f"memoryIsWhatRowsSay: {name} in memory {there}, in rows {here}"
 
@@ -224,14 +235,14 @@ async def _check_indexes(core: Core, rows: Rows) -> list[str]:
     }
     after = {(items[:2], items[2]) for items in await _all(core, keys.AFTER, bytes)}
     waiters = {(before, job) for before, jobs in memory.waiters.items() for job in jobs}
-    waits = {
-        ((tenant, before), job) for (tenant, job), state in rows.states.items() for before in state.waiting_for
-    }
+    waits = {((tenant, before), job) for (tenant, job), state in rows.states.items() for before in state.waiting_for}
     claims = {place: (each.job, each.until, each.is_done) for place, each in memory.claims.items()}
     pairs: list[tuple[str, Any, Any]] = [
-        ("status", wanted, status), ("after", waiters, after), ("waiting_for", waits, after),
+        ("status", wanted, status),
+        ("after", waiters, after),
+        ("waiting_for", waits, after),
         ("unique", claims, await _all(core, keys.UNIQUE, decode_unique)),
         ("floating", memory.floating, await _all(core, keys.FLOATING, decode_floating)),
         ("schedules", memory.schedules, await _all(core, keys.SCHEDULE, decode_schedule)),
-    ]  # fmt: skip
+    ]
     return [f"indexesAgree: {name}: {here} and {there}" for name, here, there in pairs if here != there]

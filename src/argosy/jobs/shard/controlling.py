@@ -15,7 +15,7 @@ from argosy.jobs.shard.rows import forget_at, indexed, status_key
 from argosy.jobs.shard.settling import settle_waiters
 from argosy.jobs.shard.step import Step
 
-DELETED_ROWS_MAX = 10_000               # attempts or holders deleted in one step
+DELETED_ROWS_MAX = 10_000  # attempts or holders deleted in one step
 
 
 async def cancel(core: Core, tenant: str, job: str) -> None:
@@ -35,9 +35,12 @@ async def cancel(core: Core, tenant: str, job: str) -> None:
         is_found = take_back(step, known.job, state, known.queued)
         assert is_found, f"scheduled job {job} has neither a task nor a request"
         # The attempt it waited for was never made, so its number is free for a restart.
-        end(step, known.job, known.stands, State(
-            JobStatus.CANCELLED, step.now, state.attempt - 1, state.relative_attempt - 1, cancelled_at=step.now
-        ))  # fmt: skip
+        end(
+            step,
+            known.job,
+            known.stands,
+            State(JobStatus.CANCELLED, step.now, state.attempt - 1, state.relative_attempt - 1, cancelled_at=step.now),
+        )
 
     await change(core, tenant, job, act)
 
@@ -52,9 +55,12 @@ async def restart(core: Core, tenant: str, job: str) -> None:
         _claim_again(step, known)
         keep(step, known.job, state)
         again = rescheduled(
-            state, now=step.now, start_at=max(known.job.start_at, step.now), attempt=state.attempt + 1,
+            state,
+            now=step.now,
+            start_at=max(known.job.start_at, step.now),
+            attempt=state.attempt + 1,
             relative_attempt=1,
-        )  # fmt: skip
+        )
         step.put_state(tenant, job, known.stands, again)
         begin(step, known.job, again)
 
@@ -96,15 +102,15 @@ async def delete(core: Core, tenant: str, job: str) -> None:
     """Forgets a job that is done, its attempts too; one that is not there is forgotten already."""
     for _ in range(READS_MAX):
         core.check_open()
-        await settle_waiters(core, (tenant, job))       # those who wait for it must learn how it ended
+        await settle_waiters(core, (tenant, job))  # those who wait for it must learn how it ended
         with core.watches.on([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             if known is not None and not known.state.status.is_final:
                 await core.settle()
                 raise Conflict(f"job cannot be deleted: it is {known.state.status.name.lower()}")
-            attempts = [key async for key, _ in core.ledger.scan(
-                *keys.under(keys.ATTEMPT, tenant, job), limit=DELETED_ROWS_MAX
-            )]  # fmt: skip
+            attempts = [
+                key async for key, _ in core.ledger.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=DELETED_ROWS_MAX)
+            ]
             if changed or (tenant, job) in core.memory.waiters:
                 continue
             with core.step() as step:

@@ -20,7 +20,7 @@ from argosy.jobs.shard.step import Step
 from argosy.jobs.shard.watches import Watches
 from argosy.throttle.limits.ports import RateLimiter
 
-READS_MAX = 16                          # how often a call reads anew because its job changed meanwhile
+READS_MAX = 16  # how often a call reads anew because its job changed meanwhile
 
 
 class Core:
@@ -42,8 +42,8 @@ class Core:
         self.options = options
         self.memory = Memory()
         self.watches = Watches()
-        self.on_step: Callable[[], None] = lambda: None         # told after every step
-        self.over: ArgosyError | None = None                    # why the shard can serve no more
+        self.on_step: Callable[[], None] = lambda: None  # told after every step
+        self.over: ArgosyError | None = None  # why the shard can serve no more
         self._staged = 0
         self._durable = 0
 

@@ -59,7 +59,7 @@ class Cron:
                 if (found_ms := int(match.timestamp()) * 1000) > at_ms:
                     return found_ms
         except CronSimError:
-            pass                        # a day that none of the months has
+            pass  # a day that none of the months has
         raise Invalid(f"the cron expression {self.expression!r} never matches a date: change its day or month")
 
 

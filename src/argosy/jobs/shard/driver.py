@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-TOGETHER = 64               # so many start at once, whatever is under way; copying them does not hold up the loop
-GATHER_S = 0.001            # in which nobody came: nobody else is on the way
+TOGETHER = 64  # so many start at once, whatever is under way; copying them does not hold up the loop
+GATHER_S = 0.001  # in which nobody came: nobody else is on the way
 GATHER_S_MAX = 0.010
 
 
@@ -26,7 +26,7 @@ class Together(Generic[Item, Answer]):
         self._under_way: set[asyncio.Task[None]] = set()
         self._gathering: asyncio.TimerHandle | None = None
         self._gathering_ends = 0.0
-        self._seen = 0                  # items when it was last looked whether more come
+        self._seen = 0  # items when it was last looked whether more come
 
     async def __call__(self, item: Item) -> Answer:
         """A caller that goes away leaves its item with the others: it may have been taken in already."""
@@ -72,7 +72,7 @@ class Together(Generic[Item, Answer]):
             for future in waiting:
                 if not future.done():
                     future.set_exception(_own(error))
-                    future.exception()          # seen: a caller that has gone away leaves no complaint behind
+                    future.exception()  # seen: a caller that has gone away leaves no complaint behind
             if not isinstance(error, Exception):
                 raise
             return
@@ -85,5 +85,5 @@ def _own(error: BaseException) -> BaseException:
     """One for each caller: an exception that several raise would gather all their tracebacks."""
     try:
         return type(error)(*error.args)
-    except TypeError:                           # it is made from more than it keeps in `args`
+    except TypeError:  # it is made from more than it keeps in `args`
         return error

@@ -34,12 +34,12 @@ def end(step: Step, job: Job, was: Standing | None, state: State) -> None:
 
 def fail(step: Step, job: Job, was: Standing | None, state: State, code: str) -> None:
     """Ends a job that could not even be tried; an attempt that began and ended now says why."""
-    step.put_attempt(job.tenant, job.id, Attempt(
-        state.attempt, "", AttemptStatus.FAILED, step.now, finished_at=step.now, error_code=code
-    ))  # fmt: skip
-    end(step, job, was, State(
-        JobStatus.FAILED, step.now, state.attempt, state.relative_attempt, is_dead=True
-    ))  # fmt: skip
+    step.put_attempt(
+        job.tenant,
+        job.id,
+        Attempt(state.attempt, "", AttemptStatus.FAILED, step.now, finished_at=step.now, error_code=code),
+    )
+    end(step, job, was, State(JobStatus.FAILED, step.now, state.attempt, state.relative_attempt, is_dead=True))
 
 
 def keep_until(step: Step, job: Job, state: State) -> None:
@@ -132,6 +132,14 @@ def claim_id(place: tuple[str, str]) -> str:
 def rescheduled(state: State, *, now: int, start_at: int, attempt: int, relative_attempt: int) -> State:
     """The state of a job that is to be tried again."""
     return replace(
-        state, status=JobStatus.SCHEDULED, changed_at=now, attempt=attempt, relative_attempt=relative_attempt,
-        next_start_at=start_at, cancelled_at=0, waiting_for=(), progress=b"", is_dead=False,
-    )  # fmt: skip
+        state,
+        status=JobStatus.SCHEDULED,
+        changed_at=now,
+        attempt=attempt,
+        relative_attempt=relative_attempt,
+        next_start_at=start_at,
+        cancelled_at=0,
+        waiting_for=(),
+        progress=b"",
+        is_dead=False,
+    )

@@ -19,8 +19,8 @@ from argosy.jobs.shard.reading import too_busy
 from argosy.jobs.shard.rows import decode_state, indexed
 from argosy.jobs.shard.step import Step
 
-ENQUEUE_MAX = 1_000                     # jobs in one call
-STEP_BYTES_MAX = 16 << 20               # of one step; a call with more takes several
+ENQUEUE_MAX = 1_000  # jobs in one call
+STEP_BYTES_MAX = 16 << 20  # of one step; a call with more takes several
 STEP_ROWS_MAX = 50_000
 
 Answer = str | ArgosyError
@@ -63,7 +63,7 @@ async def _enqueue_some(core: Core, some: list[tuple[int, NewJob]], answers: lis
                     is_all_new = is_all_new and is_new
     await core.commit(step)
     if not is_all_new:
-        await core.settle()             # somebody is told of a job that must not be undone by a crash
+        await core.settle()  # somebody is told of a job that must not be undone by a crash
 
 
 def _complaint(new: NewJob) -> ArgosyError | None:
@@ -118,11 +118,22 @@ def put(step: Step, new: NewJob, around: Surroundings, *, schedule: str = "") ->
 
 def job_of(new: NewJob, *, id: str, now: int, schedule: str = "") -> Job:
     return Job(
-        id=id, tenant=new.tenant, task_group=new.task_group, priority=new.priority, enqueued_at=now,
-        start_at=new.start_at_ms if new.start_at_ms > 0 else now, payload=new.payload, retry=new.retry,
-        limits=new.limits, metadata=dict(new.metadata), unique_key=new.unique_key, after=new.after,
-        keep_ms=new.keep_ms, trace=new.trace, schedule=schedule,
-    )  # fmt: skip
+        id=id,
+        tenant=new.tenant,
+        task_group=new.task_group,
+        priority=new.priority,
+        enqueued_at=now,
+        start_at=new.start_at_ms if new.start_at_ms > 0 else now,
+        payload=new.payload,
+        retry=new.retry,
+        limits=new.limits,
+        metadata=dict(new.metadata),
+        unique_key=new.unique_key,
+        after=new.after,
+        keep_ms=new.keep_ms,
+        trace=new.trace,
+        schedule=schedule,
+    )
 
 
 def put_index(step: Step, job: Job) -> None:

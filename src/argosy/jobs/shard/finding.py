@@ -10,11 +10,11 @@ from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.reading import attempts, read, too_busy
 from argosy.jobs.shard.rows import decode_job, decode_state, indexed, status_at
 
-FIND_MAX = 1_000                        # jobs in one answer
+FIND_MAX = 1_000  # jobs in one answer
 SCAN_CHUNK = 256
-SCANNED_MAX = 100_000                   # index rows looked at for one answer
+SCANNED_MAX = 100_000  # index rows looked at for one answer
 
-Place = tuple[int, str]                 # newest first: what the index goes by, and the job
+Place = tuple[int, str]  # newest first: what the index goes by, and the job
 
 
 async def get(core: Core, tenant: str, job: str, *, with_attempts: bool) -> JobView:
@@ -106,10 +106,12 @@ async def _find_by_metadata(
         rows = [key async for key, _ in core.ledger.scan(start, end, limit=SCAN_CHUNK)]
         views = await _views(core, tenant, [str(keys.items(row)[3]) for row in rows])
         found += [
-            view for view in views
-            if view.state.status in statuses and (view.state.is_dead or not is_dead)
+            view
+            for view in views
+            if view.state.status in statuses
+            and (view.state.is_dead or not is_dead)
             and view.job.metadata.get(name) == value
-        ]  # fmt: skip
+        ]
         if len(found) >= limit or len(rows) < SCAN_CHUNK:
             break
         start = rows[-1] + b"\x00"

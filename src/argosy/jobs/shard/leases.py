@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 
 from argosy.jobs.model import Job, TaskLease
 
-JobKey = tuple[str, str]                # tenant and job
+JobKey = tuple[str, str]  # tenant and job
 
 
 @dataclass(slots=True)
@@ -13,7 +13,7 @@ class Running:
     """A lease, and of the job it runs what reporting needs; `job` is None for the refresh of a limit."""
 
     lease: TaskLease
-    expires_at: int                     # not always what the row says: a shard that moved gives every lease time anew
+    expires_at: int  # not always what the row says: a shard that moved gives every lease time anew
     job: Job | None = None
     cancelled_at: int = 0
     progress: bytes = b""
@@ -23,10 +23,10 @@ class Leases:
     def __init__(self) -> None:
         self.by_task: dict[str, Running] = {}
         self.by_job: dict[JobKey, str] = {}
-        self._expiring: list[tuple[int, str]] = []      # may be too early: a heartbeat moves only the lease itself
+        self._expiring: list[tuple[int, str]] = []  # may be too early: a heartbeat moves only the lease itself
 
     def add(self, task_id: str, running: Running) -> None:
-        assert task_id not in self.by_task, f"task {task_id} has a live lease already"      # JOB-2
+        assert task_id not in self.by_task, f"task {task_id} has a live lease already"  # JOB-2
         self.by_task[task_id] = running
         if running.job is not None:
             self.by_job[running.job.tenant, running.job.id] = task_id

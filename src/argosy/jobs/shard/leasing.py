@@ -29,12 +29,12 @@ from argosy.jobs.shard.retries import is_last
 from argosy.jobs.shard.rows import decode_job, without_payload
 from argosy.jobs.shard.step import Standing, Step
 
-LEASE_TASKS_MAX = 1_000                 # in one call
-LEASE_BYTES_MAX = 32 << 20              # of payloads in one answer
-REFRESHES_MAX = 16                      # that ride along in one answer
+LEASE_TASKS_MAX = 1_000  # in one call
+LEASE_BYTES_MAX = 32 << 20  # of payloads in one answer
+REFRESHES_MAX = 16  # that ride along in one answer
 WORKER_CHARS_MAX = 256
 PROGRESS_BYTES_MAX = 64 << 10
-READ_CHUNK = 64                         # jobs read at once, so that large payloads cannot pile up
+READ_CHUNK = 64  # jobs read at once, so that large payloads cannot pile up
 
 Leased = tuple[list[LeasedTask], list[LeasedRefresh]]
 
@@ -52,12 +52,12 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int) -> Lea
             leased = [
                 lease_entry(step, worker, core.memory.tasks.hand[task_id], job)
                 for task_id, job in jobs.items()
-                if task_id in core.memory.tasks.hand            # else it was cancelled while its job was read
+                if task_id in core.memory.tasks.hand  # else it was cancelled while its job was read
             ]
             refreshes = _lease_refreshes(step, task_group, worker)
     except BaseException:
         _put_back(core, taken)
-        core.on_step()                  # others may be waiting for them
+        core.on_step()  # others may be waiting for them
         raise
     _put_back(core, taken)
     await core.commit(step)
@@ -184,7 +184,11 @@ def put_running(step: Step, running: Running) -> None:
     assert job is not None
     assert isinstance(lease.task, RunAttempt)
     state = State(
-        JobStatus.RUNNING, lease.started_at, lease.task.attempt, lease.task.relative_attempt,
-        cancelled_at=running.cancelled_at, progress=running.progress,
-    )  # fmt: skip
+        JobStatus.RUNNING,
+        lease.started_at,
+        lease.task.attempt,
+        lease.task.relative_attempt,
+        cancelled_at=running.cancelled_at,
+        progress=running.progress,
+    )
     step.put_state(job.tenant, job.id, (JobStatus.RUNNING, lease.started_at), state)

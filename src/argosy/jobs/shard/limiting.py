@@ -17,9 +17,9 @@ from argosy.jobs.shard.retries import rate_delay_ms
 from argosy.jobs.shard.step import Step
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status
 
-TICKETS_MAX = 500                       # in one step
-CHECKS_MAX = 100                        # in one call of the limiter
-WIRE_DRAIN_OVER_LIMIT = 16              # the flag as clients send it; the limiter knows it by Gubernator's number
+TICKETS_MAX = 500  # in one step
+CHECKS_MAX = 100  # in one call of the limiter
+WIRE_DRAIN_OVER_LIMIT = 16  # the flag as clients send it; the limiter knows it by Gubernator's number
 
 
 def queue_due(step: Step) -> int:

@@ -20,19 +20,19 @@ class Claim:
 @dataclass(slots=True)
 class Memory:
     tasks: TaskQueue = field(default_factory=TaskQueue)
-    tickets: Timed[QueuedTask] = field(default_factory=Timed)       # RequestTicket by task id
-    checks: Timed[QueuedTask] = field(default_factory=Timed)        # CheckRateLimit by task id
-    refreshes: dict[str, Timed[QueuedTask]] = field(default_factory=dict)    # RefreshLimit by group, then task id
+    tickets: Timed[QueuedTask] = field(default_factory=Timed)  # RequestTicket by task id
+    checks: Timed[QueuedTask] = field(default_factory=Timed)  # CheckRateLimit by task id
+    refreshes: dict[str, Timed[QueuedTask]] = field(default_factory=dict)  # RefreshLimit by group, then task id
     leases: Leases = field(default_factory=Leases)
     slots: Slots = field(default_factory=Slots)
     floating: dict[Slot, FloatingState] = field(default_factory=dict)
-    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)       # by tenant and unique key
-    stale_claims: Timed[tuple[str, str]] = field(default_factory=Timed)      # claims of done jobs by when they lapse
-    waiters: dict[JobKey, dict[str, None]] = field(default_factory=dict)     # job waited for -> jobs that wait
-    ended: dict[JobKey, None] = field(default_factory=dict)         # jobs waited for that are done, to be told on
+    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)  # by tenant and unique key
+    stale_claims: Timed[tuple[str, str]] = field(default_factory=Timed)  # claims of done jobs by when they lapse
+    waiters: dict[JobKey, dict[str, None]] = field(default_factory=dict)  # job waited for -> jobs that wait
+    ended: dict[JobKey, None] = field(default_factory=dict)  # jobs waited for that are done, to be told on
     schedules: dict[tuple[str, str], Schedule] = field(default_factory=dict)
-    rounds: Timed[tuple[str, str]] = field(default_factory=Timed)   # schedules by when they come round
-    forget_at: int | None = None                                    # when the first done job may be forgotten
+    rounds: Timed[tuple[str, str]] = field(default_factory=Timed)  # schedules by when they come round
+    forget_at: int | None = None  # when the first done job may be forgotten
 
     def steps_of(self, queued: QueuedTask) -> Timed[QueuedTask]:
         """Where a task that is not an attempt waits."""

@@ -14,7 +14,7 @@ from argosy.jobs.model import QueuedTask, RunAttempt
 # start, priority, job, attempt, task id, relative attempt, held: a flat tuple, because a million of them may wait.
 Entry = tuple[int, int, str, int, str, int, tuple[str, ...]]
 
-SWEEP_MIN = 1024                        # so many removed tasks may linger, whatever else waits
+SWEEP_MIN = 1024  # so many removed tasks may linger, whatever else waits
 
 T = TypeVar("T")
 
@@ -23,10 +23,10 @@ class GroupQueue:
     """What waits for the workers of one group."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, list[Entry]] = {}         # by tenant, each a heap
-        self._ready: deque[str] = deque()               # tenants whose turn comes round
+        self.lines: dict[str, list[Entry]] = {}  # by tenant, each a heap
+        self._ready: deque[str] = deque()  # tenants whose turn comes round
         self._is_ready: set[str] = set()
-        self._later: list[tuple[int, str]] = []         # tenants by when their first task is due; may be too early
+        self._later: list[tuple[int, str]] = []  # tenants by when their first task is due; may be too early
 
     def push(self, tenant: str, entry: Entry) -> None:
         line = self.lines.setdefault(tenant, [])
@@ -97,10 +97,10 @@ class TaskQueue:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupQueue] = {}
-        self.hand: dict[str, tuple[str, str, Entry]] = {}       # task id -> group, tenant, entry
-        self.fresh: dict[str, int] = {}                         # groups that changed since somebody looked: tasks come
+        self.hand: dict[str, tuple[str, str, Entry]] = {}  # task id -> group, tenant, entry
+        self.fresh: dict[str, int] = {}  # groups that changed since somebody looked: tasks come
         self.waiting = 0
-        self._gone: set[tuple[str, int]] = set()                # task id and start of what was removed
+        self._gone: set[tuple[str, int]] = set()  # task id and start of what was removed
 
     def push(self, group: str, tenant: str, entry: Entry) -> None:
         queue = self.groups.get(group)
@@ -116,7 +116,7 @@ class TaskQueue:
         taken = queue.take(now, self._gone) if queue is not None else None
         if taken is None:
             if queue is not None and not queue.lines:
-                del self.groups[group]                          # groups come and go
+                del self.groups[group]  # groups come and go
             return None
         tenant, entry = taken
         self.waiting -= 1
@@ -162,7 +162,7 @@ class Timed(Generic[T]):
 
     def __init__(self) -> None:
         self.items: dict[str, tuple[int, T]] = {}
-        self.hand: dict[str, tuple[int, T]] = {}        # taken and not yet dealt with
+        self.hand: dict[str, tuple[int, T]] = {}  # taken and not yet dealt with
         self._heap: list[tuple[int, str]] = []
 
     def push(self, at: int, id: str, item: T) -> None:
@@ -200,6 +200,4 @@ class Timed(Generic[T]):
 
 
 def entry_of(queued: QueuedTask, task: RunAttempt) -> Entry:
-    return (
-        queued.start_at, queued.priority, task.job, task.attempt, task.id, task.relative_attempt, task.held
-    )  # fmt: skip
+    return (queued.start_at, queued.priority, task.job, task.attempt, task.id, task.relative_attempt, task.held)

@@ -12,7 +12,7 @@ from argosy.jobs.shard.step import Standing, Step
 
 T = TypeVar("T")
 
-ATTEMPTS_SHOWN_MAX = 1_000              # the latest
+ATTEMPTS_SHOWN_MAX = 1_000  # the latest
 
 
 class Known(NamedTuple):
@@ -28,9 +28,9 @@ class Known(NamedTuple):
 
 
 async def read(core: Core, tenant: str, job: str) -> Known | None:
-    row, live, done = await core.ledger.get_many([
-        keys.key(kind, tenant, job) for kind in (keys.JOB, keys.LIVE, keys.DONE)
-    ])  # fmt: skip
+    row, live, done = await core.ledger.get_many(
+        [keys.key(kind, tenant, job) for kind in (keys.JOB, keys.LIVE, keys.DONE)]
+    )
     state_row = live if live is not None else done
     if row is None or state_row is None:
         return None
@@ -55,7 +55,7 @@ async def change(core: Core, tenant: str, job: str, act: Callable[[Step, Known],
                 with core.step() as step:
                     answer = act(step, known)
             except (Conflict, NotFound):
-                await core.settle()     # the refusal is about something that must not be undone by a crash
+                await core.settle()  # the refusal is about something that must not be undone by a crash
                 raise
         await core.commit(step)
         return answer

@@ -10,7 +10,7 @@ from argosy.jobs.shard.core import Core
 
 FAILURE_FIRST_MS = 1_000
 FAILURE_MS_MAX = 60_000
-DOUBLINGS_MAX = 16                      # past the longest wait
+DOUBLINGS_MAX = 16  # past the longest wait
 
 
 async def report_refresh(core: Core, task_id: str, max_concurrency: int | None) -> None:
@@ -32,9 +32,13 @@ async def report_refresh(core: Core, task_id: str, max_concurrency: int | None) 
             state = _failed(state, step.now)
         else:
             state = replace(
-                state, max_concurrency=max_concurrency, refreshed_at=step.now, failures=0, not_before=0,
+                state,
+                max_concurrency=max_concurrency,
+                refreshed_at=step.now,
+                failures=0,
+                not_before=0,
                 is_refreshing=False,
-            )  # fmt: skip
+            )
             step.memory.slots.to_grant[slot] = None
         step.put_floating(slot, state)
         refresh_if_wanted(step, slot, task.task_group)

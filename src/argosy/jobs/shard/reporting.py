@@ -35,11 +35,11 @@ from argosy.jobs.shard.memory import Memory
 from argosy.jobs.shard.retries import delay_ms
 from argosy.jobs.shard.step import Step
 
-REPORT_MAX = 1_000                      # outcomes in one call
-OUTCOME_BYTES_MAX = 16 << 20            # what a value of the store may hold
-REPORT_BYTES_MAX = 24 << 20             # of all outcomes in one call: what follows must fit into the batch, too
+REPORT_MAX = 1_000  # outcomes in one call
+OUTCOME_BYTES_MAX = 16 << 20  # what a value of the store may hold
+REPORT_BYTES_MAX = 24 << 20  # of all outcomes in one call: what follows must fit into the batch, too
 ERROR_CODE_CHARS_MAX = 1_024
-EXPIRED_MAX = 500                       # leases ended in one step
+EXPIRED_MAX = 500  # leases ended in one step
 
 
 async def report(core: Core, outcomes: Sequence[tuple[str, Outcome]], worker: str) -> list[ArgosyError | None]:
@@ -60,7 +60,7 @@ def _report_one(core: Core, step: Step, task_id: str, outcome: Outcome, worker: 
     try:
         running = owned(core.memory, task_id, worker)
         if running.job is None:
-            raise NotFound("lease not found")           # the refresh of a limit is reported elsewhere
+            raise NotFound("lease not found")  # the refresh of a limit is reported elsewhere
         _check(outcome)
     except ArgosyError as error:
         return error
@@ -89,15 +89,17 @@ def finish(step: Step, task_id: str, outcome: Outcome, random: Random) -> None:
     step.release(job.tenant, task.held, task_id)
     was = (JobStatus.RUNNING, running.lease.started_at)
     state = State(
-        JobStatus.SUCCEEDED, step.now, task.attempt, task.relative_attempt,
-        cancelled_at=running.cancelled_at, progress=running.progress,
-    )  # fmt: skip
+        JobStatus.SUCCEEDED,
+        step.now,
+        task.attempt,
+        task.relative_attempt,
+        cancelled_at=running.cancelled_at,
+        progress=running.progress,
+    )
     if isinstance(outcome, Success):
         end(step, job, was, state)
     elif isinstance(outcome, Cancelled) or running.cancelled_at:
-        end(step, job, was, replace(
-            state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or step.now
-        ))  # fmt: skip
+        end(step, job, was, replace(state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or step.now))
     elif isinstance(outcome, GivenBack):
         again = rescheduled(
             state, now=step.now, start_at=step.now, attempt=task.attempt + 1, relative_attempt=task.relative_attempt
@@ -108,9 +110,12 @@ def finish(step: Step, task_id: str, outcome: Outcome, random: Random) -> None:
         end(step, job, was, replace(state, status=JobStatus.FAILED, is_dead=True))
     else:
         again = rescheduled(
-            state, now=step.now, start_at=step.now + delay, attempt=task.attempt + 1,
+            state,
+            now=step.now,
+            start_at=step.now + delay,
+            attempt=task.attempt + 1,
             relative_attempt=task.relative_attempt + 1,
-        )  # fmt: skip
+        )
         step.put_state(job.tenant, job.id, was, again)
         begin(step, job, again)
 

@@ -8,8 +8,8 @@ from argosy.jobs.shard.ending import drop_claim, keep_until
 from argosy.jobs.shard.reading import Known, read
 from argosy.jobs.shard.rows import forget_at
 
-FORGOTTEN_MAX = 100                     # jobs in one tick
-CLAIMS_MAX = 1_000                      # unique keys given free in one step
+FORGOTTEN_MAX = 100  # jobs in one tick
+CLAIMS_MAX = 1_000  # unique keys given free in one step
 
 
 async def forget_some(core: Core) -> int:
@@ -19,7 +19,7 @@ async def forget_some(core: Core) -> int:
         return 0
     # From the first one known on: what was deleted before it need not be walked over again.
     start, end = keys.key(keys.EXPIRY, core.memory.forget_at), keys.under(keys.EXPIRY)[1]
-    core.memory.forget_at = None        # jobs that end meanwhile set it
+    core.memory.forget_at = None  # jobs that end meanwhile set it
     found = [key async for key, _ in core.ledger.scan(start, end, limit=FORGOTTEN_MAX)]
     due = [key for key in found if _when(key) <= now]
     for key in due:
@@ -38,7 +38,7 @@ async def _forget(core: Core, row: bytes) -> None:
         scan = core.ledger.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=DELETED_ROWS_MAX)
         attempts = [key async for key, _ in scan]
         if changed or (tenant, job) in core.memory.waiters:
-            return                      # the row stays, and the next tick looks again
+            return  # the row stays, and the next tick looks again
         with core.step() as step:
             is_all = len(attempts) < DELETED_ROWS_MAX
             if known is not None and _is_over(known, step.now, core.options.keep_ms):
@@ -47,7 +47,7 @@ async def _forget(core: Core, row: bytes) -> None:
                 if is_all:
                     forget(step, known)
             elif known is not None and known.state.status.is_final:
-                keep_until(step, known.job, known.state)        # the broker's setting was another one then
+                keep_until(step, known.job, known.state)  # the broker's setting was another one then
             if is_all:
                 step.batch.delete(row)
     await core.commit(step)

@@ -7,7 +7,7 @@ a longest interval of 0 means no wait at all: users of the wire see it so and ha
 from argosy.base.clock import Random
 from argosy.jobs.model import RateLimitRetry, RetryPolicy
 
-DELAY_MS_MAX = 10 * 365 * 86_400_000    # ten years: more than any policy means, and no number overflows
+DELAY_MS_MAX = 10 * 365 * 86_400_000  # ten years: more than any policy means, and no number overflows
 
 
 def delay_ms(policy: RetryPolicy | None, failed: int, random: Random) -> int | None:

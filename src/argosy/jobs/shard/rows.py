@@ -16,7 +16,7 @@ from argosy.jobs.model import (
     TaskLease,
 )
 
-METADATA_INDEXED_CHARS_MAX = 256        # a longer value is indexed by its beginning and its hash: keys are short
+METADATA_INDEXED_CHARS_MAX = 256  # a longer value is indexed by its beginning and its hash: keys are short
 
 encode = msgspec.msgpack.Encoder().encode
 
@@ -28,7 +28,7 @@ decode_lease = msgspec.msgpack.Decoder(TaskLease).decode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 decode_floating = msgspec.msgpack.Decoder(FloatingState).decode
 decode_schedule = msgspec.msgpack.Decoder(Schedule).decode
-decode_unique = msgspec.msgpack.Decoder(tuple[str, int, bool]).decode     # job, until, whether the job is done
+decode_unique = msgspec.msgpack.Decoder(tuple[str, int, bool]).decode  # job, until, whether the job is done
 decode_time = msgspec.msgpack.Decoder(int).decode
 
 
@@ -42,16 +42,12 @@ def status_at(state: State) -> int:
 
 
 def task_key(queued: QueuedTask, *, job: str, attempt: int) -> bytes:
-    return keys.key(
-        keys.TASK, queued.task_group, queued.start_at, queued.priority, job, attempt, queued.task.tenant
-    )
+    return keys.key(keys.TASK, queued.task_group, queued.start_at, queued.priority, job, attempt, queued.task.tenant)
 
 
 def scheduled_task_key(job: Job, state: State) -> bytes:
     """Where the task of a scheduled job lies, if it is not parked for a slot."""
-    return keys.key(
-        keys.TASK, job.task_group, state.next_start_at, job.priority, job.id, state.attempt, job.tenant
-    )
+    return keys.key(keys.TASK, job.task_group, state.next_start_at, job.priority, job.id, state.attempt, job.tenant)
 
 
 def request_key(request: Request) -> bytes:

@@ -16,9 +16,9 @@ from argosy.jobs.shard.enqueueing import look_around, mentioned, put
 from argosy.jobs.shard.rows import encode
 from argosy.jobs.shard.step import Step
 
-NAME_CHARS_MAX = 200                    # leaves room in a job's id for the time
-SCHEDULES_MAX = 10_000                  # of one tenant
-ROUNDS_MAX = 100                        # in one tick
+NAME_CHARS_MAX = 200  # leaves room in a job's id for the time
+SCHEDULES_MAX = 10_000  # of one tenant
+ROUNDS_MAX = 100  # in one tick
 
 
 async def put_schedule(core: Core, schedule: Schedule) -> None:
@@ -66,7 +66,7 @@ async def _come_round(core: Core, id: str, place: tuple[str, str]) -> None:
     with core.watches.on(mentioned(new)) as changed:
         around = await look_around(core, [new])
         if changed or core.memory.schedules.get(place) is not schedule:
-            return                      # somebody changed it while we read: it is still due, or due at another time
+            return  # somebody changed it while we read: it is still due, or due at another time
         with core.step() as step:
             # An id or unique key that is taken means that this round's job is there already.
             put(step, new, around, schedule=schedule.name)

@@ -19,11 +19,11 @@ from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.shard import Shard
 from argosy.throttle.limits.ports import RateLimiter
 
-WAITERS_MAX = 10_000                    # workers that wait at a time
-WAIT_S_MAX = 300.0                      # of one call
+WAITERS_MAX = 10_000  # workers that wait at a time
+WAIT_S_MAX = 300.0  # of one call
 SLEEP_S_MAX = 1.0
-SLEEP_S_MIN = 0.001                     # what cannot be done at once does not take the processor for itself
-PAUSE_S = 0.25                          # after a store or limiter failed us for a moment
+SLEEP_S_MIN = 0.001  # what cannot be done at once does not take the processor for itself
+PAUSE_S = 0.25  # after a store or limiter failed us for a moment
 
 
 class ShardService(Shard):
@@ -104,11 +104,11 @@ class ShardService(Shard):
                     await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self._wake(task_group)          # it was meant for us; somebody else shall have it
+                self._wake(task_group)  # it was meant for us; somebody else shall have it
             raise
         finally:
             self._waiting -= 1
-            if waiter.cancelled() or not waiter.done():         # else whoever woke it has taken it out
+            if waiter.cancelled() or not waiter.done():  # else whoever woke it has taken it out
                 with suppress(ValueError):
                     waiters.remove(waiter)
             if not waiters and self._waiters.get(task_group) is waiters:
@@ -172,7 +172,7 @@ class ShardService(Shard):
                 await turn()
             except ArgosyError:
                 if self.core.over is None:
-                    await asyncio.sleep(PAUSE_S)        # a read that failed; what is due stays due
+                    await asyncio.sleep(PAUSE_S)  # a read that failed; what is due stays due
             except Exception as bug:
                 self.core.fail(Unavailable(f"the shard failed at its own work ({bug!r}): open it anew"))
                 raise
@@ -199,4 +199,4 @@ class Alarm:
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._rung.wait()
-        self._at = 0                    # awake: nothing is nearer than now
+        self._at = 0  # awake: nothing is nearer than now

@@ -15,7 +15,7 @@ from argosy.jobs.shard.reading import Known, read
 from argosy.jobs.shard.rows import decode_state
 from argosy.jobs.shard.step import Step
 
-SETTLED_MAX = 100                       # jobs told on in one tick
+SETTLED_MAX = 100  # jobs told on in one tick
 
 
 async def settle_some(core: Core) -> None:
@@ -32,7 +32,7 @@ async def settle_waiters(core: Core, ended: JobKey) -> None:
     row = await core.ledger.get(keys.key(keys.DONE, tenant, before))
     has_succeeded = row is not None and decode_state(row).status == JobStatus.SUCCEEDED
     if row is None and await core.ledger.get(keys.key(keys.LIVE, tenant, before)) is not None:
-        core.memory.ended.pop(ended, None)              # it was restarted: they wait on
+        core.memory.ended.pop(ended, None)  # it was restarted: they wait on
         return
     for job in list(core.memory.waiters.get(ended, ())):
         await _settle_one(core, (tenant, job), before, has_succeeded=has_succeeded)
@@ -47,7 +47,7 @@ async def _settle_one(core: Core, waiting: JobKey, before: str, *, has_succeeded
             if changed:
                 continue
             if known is None or before not in known.state.waiting_for:
-                return                                  # cancelled meanwhile
+                return  # cancelled meanwhile
             with core.step() as step:
                 _go_on(step, known, before, has_succeeded=has_succeeded)
         await core.commit(step)

@@ -8,15 +8,15 @@ from heapq import heappop, heappush
 
 from argosy.jobs.model import Request
 
-Slot = tuple[str, str]                  # tenant and key
-Place = tuple[int, int, str, int]       # start, priority, job, attempt
+Slot = tuple[str, str]  # tenant and key
+Place = tuple[int, int, str, int]  # start, priority, job, attempt
 
 
 class Waiting:
     """Requests for one slot, in order."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[str, int], Request] = {}      # by job and attempt
+        self.requests: dict[tuple[str, int], Request] = {}  # by job and attempt
         self._heap: list[Place] = []
 
     def add(self, request: Request) -> None:
@@ -38,9 +38,9 @@ class Waiting:
 
 class Slots:
     def __init__(self) -> None:
-        self.holders: dict[Slot, dict[str, int]] = {}           # task id -> when it was granted
+        self.holders: dict[Slot, dict[str, int]] = {}  # task id -> when it was granted
         self.waiting: dict[Slot, Waiting] = {}
-        self.to_grant: dict[Slot, None] = {}                    # where a slot may have come free, in that order
+        self.to_grant: dict[Slot, None] = {}  # where a slot may have come free, in that order
 
     def count(self, slot: Slot) -> int:
         return len(self.holders.get(slot, ()))
@@ -67,7 +67,7 @@ class Slots:
         if waiting is not None and not waiting.requests:
             del self.waiting[slot]
         if request is not None:
-            self.to_grant[slot] = None          # who stood behind it may fit where it did not
+            self.to_grant[slot] = None  # who stood behind it may fit where it did not
         return request
 
     def is_wanted(self, slot: Slot) -> bool:

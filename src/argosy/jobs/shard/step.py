@@ -26,7 +26,7 @@ from argosy.jobs.shard.rows import encode, request_key, status_at, status_key, t
 from argosy.jobs.shard.slots import Slot
 from argosy.jobs.shard.watches import Watches
 
-Standing = tuple[JobStatus, int]        # where a job stands in the status index
+Standing = tuple[JobStatus, int]  # where a job stands in the status index
 
 
 class Step:
@@ -127,5 +127,5 @@ class Step:
 def _place(queued: QueuedTask) -> bytes:
     task = queued.task
     if isinstance(task, RefreshLimit):
-        return task_key(queued, job=task.key, attempt=0)        # attempts of jobs begin with 1, so the two never meet
+        return task_key(queued, job=task.key, attempt=0)  # attempts of jobs begin with 1, so the two never meet
     return task_key(queued, job=task.job, attempt=task.attempt)

@@ -10,7 +10,7 @@ from argosy.jobs.shard.settling import settle_some
 
 async def tick(core: Core) -> None:
     """One bounded round of all that is due but rate checks, which wait for somebody else's answer."""
-    with core.step() as step:           # a step also grants what an earlier one left
+    with core.step() as step:  # a step also grants what an earlier one left
         expire(step, core.random)
         queue_due(step)
     await core.commit(step)
@@ -27,7 +27,10 @@ def deadline(core: Core) -> int | None:
     if memory.ended or memory.slots.to_grant:
         return 0
     times = (
-        memory.tickets.next_at(), memory.leases.next_at(), memory.stale_claims.next_at(), memory.rounds.next_at(),
+        memory.tickets.next_at(),
+        memory.leases.next_at(),
+        memory.stale_claims.next_at(),
+        memory.rounds.next_at(),
         memory.forget_at,
-    )  # fmt: skip
+    )
     return min((at for at in times if at is not None), default=None)

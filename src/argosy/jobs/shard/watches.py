@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-JobKey = tuple[str, str]                # tenant and job
+JobKey = tuple[str, str]  # tenant and job
 
 
 class Watches:

@@ -13,8 +13,8 @@ from argosy.jobs.rpc.status import Code, Refusal, refusal
 from argosy.jobs.silo import codec
 from argosy.jobs.silo import silo_pb2 as pb
 
-LEASED_MAX = 1_000                      # tasks for one call, whatever it asks for
-IMPORTED_MAX = 1_000                    # jobs in one call
+LEASED_MAX = 1_000  # tasks for one call, whatever it asks for
+IMPORTED_MAX = 1_000  # jobs in one call
 WORKER_CHARS_MAX = 256
 RUNNING_CANNOT_BE_IMPORTED = "a job that is running cannot be imported"
 
@@ -39,7 +39,7 @@ class JobCalls:
     async def get_job(self, request: pb.GetJobRequest, asked: Asked) -> pb.GetJobResponse:
         view = await self._view(request, asked, with_attempts=request.include_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.include_attempts:
-            view = await self._view(request, asked, with_attempts=True)      # the result lies with the last attempt
+            view = await self._view(request, asked, with_attempts=True)  # the result lies with the last attempt
         return codec.to_job(view, with_attempts=request.include_attempts)
 
     async def get_job_result(self, request: pb.GetJobResultRequest, asked: Asked) -> pb.GetJobResultResponse:
@@ -76,7 +76,7 @@ class JobCalls:
         try:
             await shard.delete(tenant, request.id)
         except NotFound:
-            pass                        # it is gone, which is what was asked for
+            pass  # it is gone, which is what was asked for
         return pb.DeleteJobResponse()
 
     async def drop_tenant_holders(

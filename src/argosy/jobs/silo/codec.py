@@ -27,7 +27,7 @@ from argosy.jobs.model import (
 )
 from argosy.jobs.silo import silo_pb2 as pb
 
-ALGORITHMS = (0, 1)                     # token bucket, leaky bucket
+ALGORITHMS = (0, 1)  # token bucket, leaky bucket
 
 
 def packed(data: bytes) -> pb.SerializedBytes:
@@ -36,9 +36,12 @@ def packed(data: bytes) -> pb.SerializedBytes:
 
 def from_retry(retry: pb.RetryPolicy) -> RetryPolicy:
     return RetryPolicy(
-        retry.retry_count, retry.initial_interval_ms, retry.max_interval_ms, retry.randomize_interval,
+        retry.retry_count,
+        retry.initial_interval_ms,
+        retry.max_interval_ms,
+        retry.randomize_interval,
         retry.backoff_factor,
-    )  # fmt: skip
+    )
 
 
 def to_status(status: JobStatus) -> pb.JobStatus:
@@ -94,12 +97,14 @@ def to_limit(limit: Limit) -> pb.Limit:
         case RateLimit():
             return pb.Limit(rate_limit=_to_rate_limit(limit))
         case FloatingLimit():
-            return pb.Limit(floating_concurrency=pb.FloatingConcurrencyLimit(
-                key=limit.key,
-                default_max_concurrency=limit.default_max_concurrency,
-                refresh_interval_ms=limit.refresh_interval_ms,
-                metadata=limit.metadata,
-            ))  # fmt: skip
+            return pb.Limit(
+                floating_concurrency=pb.FloatingConcurrencyLimit(
+                    key=limit.key,
+                    default_max_concurrency=limit.default_max_concurrency,
+                    refresh_interval_ms=limit.refresh_interval_ms,
+                    metadata=limit.metadata,
+                )
+            )
 
 
 def _to_rate_limit(limit: RateLimit) -> pb.GubernatorRateLimit:
@@ -206,9 +211,7 @@ def to_result(view: JobView) -> pb.GetJobResultResponse:
     """Of a job that is done, with its attempts."""
     state = view.state
     last = view.attempts[-1] if view.attempts else None
-    answer = pb.GetJobResultResponse(
-        id=view.job.id, status=to_status(state.status), finished_at_ms=state.changed_at
-    )
+    answer = pb.GetJobResultResponse(id=view.job.id, status=to_status(state.status), finished_at_ms=state.changed_at)
     match state.status:
         case JobStatus.SUCCEEDED:
             answer.success_data.msgpack = last_result(view) or b""
@@ -267,4 +270,3 @@ def from_outcome(request: pb.ReportOutcomeRequest) -> Outcome:
         case "cancelled":
             return Cancelled()
     raise Invalid("an outcome is required: success, failure or cancelled")
-

@@ -11,7 +11,7 @@ from argosy.jobs.silo import silo_pb2 as pb
 
 PROFILE_S_MAX = 60
 PROFILE_S_DEFAULT = 10
-FREQUENCY_MAX = 1_000                   # samples a second
+FREQUENCY_MAX = 1_000  # samples a second
 FREQUENCY_DEFAULT = 100
 DONE = "completed"
 
@@ -68,15 +68,17 @@ class ShardOperations:
             try:
                 stats = await self._broker.stats(shard_id)
             except (NotOwner, Unavailable):
-                continue                # it has left since
-            shards.append(pb.OwnedShardInfo(
-                shard_id=shard_id,
-                total_jobs=stats.total_jobs,
-                completed_jobs=stats.completed_jobs,
-                cleanup_status=stats.cleanup_status,
-                created_at_ms=stats.created_at,
-                cleanup_completed_at_ms=stats.cleanup_completed_at,
-            ))  # fmt: skip
+                continue  # it has left since
+            shards.append(
+                pb.OwnedShardInfo(
+                    shard_id=shard_id,
+                    total_jobs=stats.total_jobs,
+                    completed_jobs=stats.completed_jobs,
+                    cleanup_status=stats.cleanup_status,
+                    created_at_ms=stats.created_at,
+                    cleanup_completed_at_ms=stats.cleanup_completed_at,
+                )
+            )
         return pb.GetNodeInfoResponse(node_id=self._broker.topology().node, owned_shards=shards)
 
     async def request_split(self, request: pb.RequestSplitRequest, asked: Asked) -> pb.RequestSplitResponse:

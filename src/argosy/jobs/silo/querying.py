@@ -63,7 +63,7 @@ class SqlCalls:
         tenant = self._tenancy.tenant_or_all(asked, request.tenant)
         self._tenancy.shard(request.shard, tenant)
         if not self._tenancy.is_on:
-            tenant = NO_TENANT              # there is no other, and a tenant makes the indexes usable
+            tenant = NO_TENANT  # there is no other, and a tenant makes the indexes usable
         parameters = {str(at): _value(parameter) for at, parameter in enumerate(request.parameters, 1)}
         rows = self._broker.rows(request.shard)
         try:

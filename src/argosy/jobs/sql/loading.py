@@ -37,12 +37,14 @@ from argosy.jobs.sql.wishes import Wish
 
 Row = tuple[Value, ...]
 
-CHUNK = 500                             # jobs read at once
+CHUNK = 500  # jobs read at once
 KINDS = {
-    RunAttempt: "RunAttempt", RequestTicket: "RequestTicket", CheckRateLimit: "CheckRateLimit",
+    RunAttempt: "RunAttempt",
+    RequestTicket: "RequestTicket",
+    CheckRateLimit: "CheckRateLimit",
     RefreshLimit: "RefreshFloatingLimit",
-}  # fmt: skip
-WAITING = "Waiting"                     # a scheduled job whose time has come
+}
+WAITING = "Waiting"  # a scheduled job whose time has come
 
 _STATUSES = {status.name.capitalize(): status for status in JobStatus} | {WAITING: JobStatus.SCHEDULED}
 _LIMIT_KINDS = {ConcurrencyLimit: "concurrency", RateLimit: "rate_limit", FloatingLimit: "floating_concurrency"}
@@ -80,9 +82,12 @@ class Loader:
         if self._is_empty:
             return
         loads = {
-            "jobs": self._jobs, "queues": self._queues, "tasks": self._tasks, "tenant_counts": self._tenant_counts,
+            "jobs": self._jobs,
+            "queues": self._queues,
+            "tasks": self._tasks,
+            "tenant_counts": self._tenant_counts,
             "queue_counts": self._queue_counts,
-        }  # fmt: skip
+        }
         chunk: list[Row] = []
         async for row in loads[table]():
             chunk.append(row)
@@ -130,7 +135,7 @@ class Loader:
             start, end = keys.under(keys.METADATA, tenant, wish.metadata[0], indexed(wish.metadata[1]))
         elif tenant is not None and _is_indexed(wish.metadata_prefix):
             assert wish.metadata_prefix is not None
-            start = keys.key(keys.METADATA, tenant, *wish.metadata_prefix)[:-1]     # less the end of the text
+            start = keys.key(keys.METADATA, tenant, *wish.metadata_prefix)[:-1]  # less the end of the text
             end = start + b"\xff"
         elif tenant is not None and status is not None:
             start, end = keys.under(keys.STATUS, tenant, int(status))
@@ -154,10 +159,20 @@ class Loader:
         is_scheduled = state.status == JobStatus.SCHEDULED
         is_waiting = is_scheduled and state.next_start_at <= self._now_ms
         return (
-            self._shard_id, job.tenant, job.id, job.priority, job.enqueued_at, as_json(job.payload),
-            WAITING if is_waiting else state.status.name.capitalize(), state.changed_at, job.task_group,
-            state.attempt, state.next_start_at if is_scheduled else None, _json(dict(job.metadata)), _limits(job),
-        )  # fmt: skip
+            self._shard_id,
+            job.tenant,
+            job.id,
+            job.priority,
+            job.enqueued_at,
+            as_json(job.payload),
+            WAITING if is_waiting else state.status.name.capitalize(),
+            state.changed_at,
+            job.task_group,
+            state.attempt,
+            state.next_start_at if is_scheduled else None,
+            _json(dict(job.metadata)),
+            _limits(job),
+        )
 
     async def _tasks(self) -> AsyncIterator[Row]:
         """The rows begin with the group, so all are read whichever tenant is asked for."""
@@ -166,10 +181,17 @@ class Loader:
             task = queued.task
             if self._tenant is None or task.tenant == self._tenant:
                 yield (
-                    self._shard_id, task.tenant, queued.task_group, queued.start_at, queued.priority,
-                    getattr(task, "job", None), getattr(task, "attempt", None), KINDS[type(task)], task.id,
+                    self._shard_id,
+                    task.tenant,
+                    queued.task_group,
+                    queued.start_at,
+                    queued.priority,
+                    getattr(task, "job", None),
+                    getattr(task, "attempt", None),
+                    KINDS[type(task)],
+                    task.id,
                     _json(list(getattr(task, "held", ()))),
-                )  # fmt: skip
+                )
 
     async def _queues(self) -> AsyncIterator[Row]:
         jobs = await self._jobs_by_task()
@@ -179,9 +201,15 @@ class Loader:
             yield self._shard_id, tenant, name, "holder", task_id, job, priority, decode_time(value)
         async for request in self._requests():
             yield (
-                self._shard_id, request.tenant, request.key, "requester", request.task_id, request.job,
-                request.priority, request.start_at,
-            )  # fmt: skip
+                self._shard_id,
+                request.tenant,
+                request.key,
+                "requester",
+                request.task_id,
+                request.job,
+                request.priority,
+                request.start_at,
+            )
 
     async def _jobs_by_task(self) -> dict[str, tuple[str | None, int | None]]:
         """Whose the tasks are that hold slots: those at work, those that are due, and those that wait for the next."""

@@ -24,10 +24,10 @@ class SqlLimits:
     statement_s: float = 5.0
     statement_chars: int = 100_000
     parameters: int = 1_000
-    scanned_rows: int = 1_000_000           # of the store
+    scanned_rows: int = 1_000_000  # of the store
     result_rows: int = 100_000
     result_bytes: int = 64 << 20
-    concurrent: int = 8                     # statements on one shard
+    concurrent: int = 8  # statements on one shard
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from argosy.jobs.sql.model import Cell, OverTime, Result, SqlLimits, TooMuch, Va
 from argosy.jobs.sql.tables import MAP, TABLES
 from argosy.jobs.sql.wishes import wish_of
 
-STEPS_BETWEEN_LOOKS = 10_000            # of SQLite's machine: some tenths of a millisecond
+STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine: some tenths of a millisecond
 FETCHED_AT_ONCE = 500
 EXPRESSION_DEPTH_MAX = 200
 COMPOUND_SELECTS_MAX = 20
@@ -233,6 +233,6 @@ def _with_maps(row: tuple[Value, ...], maps: list[int]) -> tuple[Cell, ...]:
     for at in maps:
         text = row[at]
         if isinstance(text, str):
-            with suppress(msgspec.DecodeError):         # something else that was named like a column of maps
+            with suppress(msgspec.DecodeError):  # something else that was named like a column of maps
                 cells[at] = msgspec.json.decode(text, type=dict[str, str])
     return tuple(cells)

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 MAP = "Map(Utf8, Utf8)"
 
 _SQLITE_TYPES = {
-    "Utf8": "TEXT", MAP: "TEXT", "Int64": "INTEGER", "UInt8": "INTEGER", "UInt32": "INTEGER",
-}  # fmt: skip
+    "Utf8": "TEXT",
+    MAP: "TEXT",
+    "Int64": "INTEGER",
+    "UInt8": "INTEGER",
+    "UInt32": "INTEGER",
+}
 
 
 @dataclass(frozen=True)
 class Table:
     name: str
-    columns: Mapping[str, str]              # Arrow types by name
+    columns: Mapping[str, str]  # Arrow types by name
 
     @property
     def ddl(self) -> str:
@@ -50,12 +54,15 @@ QUEUES = Table("queues", {
     "priority": "UInt8",
     "timestamp_ms": "Int64",                # when it was granted, or from when it waits
 })  # fmt: skip
-TENANT_COUNTS = Table("tenant_counts", {
-    "shard_id": "Utf8",
-    "tenant": "Utf8",
-    "status_kind": "Utf8",                  # a job that waits counts as scheduled here
-    "cnt": "Int64",
-})  # fmt: skip
+TENANT_COUNTS = Table(
+    "tenant_counts",
+    {
+        "shard_id": "Utf8",
+        "tenant": "Utf8",
+        "status_kind": "Utf8",  # a job that waits counts as scheduled here
+        "cnt": "Int64",
+    },
+)
 QUEUE_COUNTS = Table("queue_counts", {
     "shard_id": "Utf8",
     "tenant": "Utf8",

@@ -31,8 +31,8 @@ class Wish:
     tenant: str | None = None
     id: str | None = None
     status: str | None = None
-    metadata: tuple[str, str] | None = None             # a key and its value …
-    metadata_prefix: tuple[str, str] | None = None      # … or how the value begins
+    metadata: tuple[str, str] | None = None  # a key and its value …
+    metadata_prefix: tuple[str, str] | None = None  # … or how the value begins
 
 
 NOTHING = Wish()
@@ -41,7 +41,7 @@ NOTHING = Wish()
 @dataclass(frozen=True)
 class _Token:
     kind: str
-    text: str                               # words in lower case; what is quoted without its quotes
+    text: str  # words in lower case; what is quoted without its quotes
 
 
 def wish_of(sql: str, parameters: Mapping[str, Value]) -> Wish:
@@ -70,7 +70,7 @@ def _tokens(sql: str) -> Iterator[_Token]:
                 yield _Token("word", match.group().lower())
             case "other":
                 if match.group() == "?":
-                    yield _Token("other", "\0")         # a parameter without a number: its value is not known here
+                    yield _Token("other", "\0")  # a parameter without a number: its value is not known here
                     continue
                 yield _Token("other", match.group())
 
@@ -91,7 +91,7 @@ def _where(tokens: Sequence[_Token]) -> list[_Token]:
     while names < len(after) and after[names].kind in ("word", "quoted") and not _is_word(after[names], "where"):
         names += 1
     if not 1 <= names <= 3 or names == len(after) or not _is_word(after[names], "where"):
-        return []                           # more than one table, or no WHERE
+        return []  # more than one table, or no WHERE
     table_names = {token.text for token in after[:names]}
     where: list[_Token] = []
     for token in after[names + 1 :]:
@@ -123,7 +123,7 @@ def _with(wish: Wish, condition: list[_Token], parameters: Mapping[str, Value]) 
     values = [_value(token, parameters) for token in condition if token.kind in ("text", "parameter")]
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) != len(values):
-        return wish                         # a number is compared by rules of SQLite's own
+        return wish  # a number is compared by rules of SQLite's own
     match shape:
         case "id = ?" | "? = id":
             return replace(wish, id=texts[0])

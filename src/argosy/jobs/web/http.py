@@ -19,7 +19,7 @@ from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
 from argosy.jobs.sdk.packing import pack
 from argosy.jobs.web import showing, wishes
 
-BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX          # one payload of the largest size fits, in base64 and with the rest
+BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX  # one payload of the largest size fits, in base64 and with the rest
 TENANT_HEADER = "x-argosy-tenant"
 _PASSED_ON = ("authorization", "traceparent")
 _NO_WORDS = {"0", "false", "no", ""}

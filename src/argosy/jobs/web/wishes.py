@@ -25,10 +25,10 @@ from argosy.jobs.sdk.packing import pack
 
 T = TypeVar("T")
 
-BATCH_MAX = 1_000                       # jobs, heartbeats or outcomes in one request
-TASKS_MAX = 100                         # leased by one request
+BATCH_MAX = 1_000  # jobs, heartbeats or outcomes in one request
+TASKS_MAX = 100  # leased by one request
 WAIT_S_MAX = 60.0
-RETRY_MS_MAX = 3_600_000                # between two tries, unless it is said
+RETRY_MS_MAX = 3_600_000  # between two tries, unless it is said
 
 
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
@@ -204,6 +204,12 @@ def _limit(wish: LimitWish) -> Limit:
                 wish.initial_backoff_ms, wish.max_backoff_ms, wish.backoff_multiplier, wish.max_retries
             )
             return RateLimit(
-                wish.name, wish.unique_key, wish.limit, wish.duration_ms, wish.hits, wish.algorithm, wish.behavior,
+                wish.name,
+                wish.unique_key,
+                wish.limit,
+                wish.duration_ms,
+                wish.hits,
+                wish.algorithm,
+                wish.behavior,
                 retry,
-            )  # fmt: skip
+            )

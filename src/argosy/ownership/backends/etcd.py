@@ -167,7 +167,7 @@ class EtcdStore:
                         for fact in book.facts(reply):
                             yield fact
             except HistoryLost:
-                pass        # a new snapshot replaces all that was told
+                pass  # a new snapshot replaces all that was told
 
     async def _snapshot(self, book: FactBook, patience: Patience) -> tuple[Snapshot, int]:
         while True:

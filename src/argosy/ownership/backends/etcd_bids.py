@@ -34,7 +34,7 @@ from argosy.ownership.backends.etcd_records import (
 from argosy.ownership.backends.etcd_sessions import EtcdSessions, contended, fenced
 from argosy.ownership.model import BidOutcome, BidReceipt, Role, Session, Unit
 
-ATTEMPTS_MAX = 8            # the first bids of many nodes meet once, when all but one find the auction just opened
+ATTEMPTS_MAX = 8  # the first bids of many nodes meet once, when all but one find the auction just opened
 
 
 @dataclass(frozen=True)
@@ -132,5 +132,5 @@ class EtcdBids:
             *([put(keys.auction(unit), encode(terms))] if scene.auction is None else ()),
             put(keys.pending(node), unit.key.encode(), lease=lease),
             put(keys.bid(unit, node), encode(bid), lease=lease),
-            count(keys.bids(unit)),     # sees the bid just put, so exactly one bidder is told that the auction is full
+            count(keys.bids(unit)),  # sees the bid just put, so exactly one bidder is told that the auction is full
         ]

@@ -34,8 +34,8 @@ from argosy.ownership.backends.etcd_records import (
 )
 from argosy.ownership.model import BIDS_MAX, Bid, CloseOutcome, Closing, LeaseState, Unit
 
-ATTEMPTS_MAX = 32           # every bid that comes or goes while an auction is being closed costs an attempt
-RACE_PAUSE_S = 0.05         # after that many, bids are pouring in: let them
+ATTEMPTS_MAX = 32  # every bid that comes or goes while an auction is being closed costs an attempt
+RACE_PAUSE_S = 0.05  # after that many, bids are pouring in: let them
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class _Sale:
     grace: pb.KeyValue | None
     meta: pb.KeyValue | None
     rivals: tuple[pb.KeyValue | None, ...]
-    bids: tuple[Bid, ...]       # best first
+    bids: tuple[Bid, ...]  # best first
 
     def winner(self) -> Bid | None:
         """A bid that stands has a living bidder, so the best one wins, unless its node holds a sibling slot."""
@@ -101,7 +101,7 @@ class EtcdClosing:
             return max(window_left_s, await self._grace.wait_s(sale.grace))
         if window_left_s <= 0 and not self._grace.is_known(sale.meta):
             await self._grace.begin()
-            return RACE_PAUSE_S     # by then the next call finds the grace, if there is to be one
+            return RACE_PAUSE_S  # by then the next call finds the grace, if there is to be one
         return window_left_s
 
     async def _settle(self, sale: _Sale, winner: Bid | None, reads: list[pb.RequestOp]) -> pb.TxnResponse:

@@ -36,7 +36,7 @@ class FactBook:
         self._first_seen = first_seen
         self._epochs: dict[Unit, int] = {}
         self._auctions: dict[Unit, int] = {}
-        self.meta: bytes | None = None      # changes only when the store lost its memory
+        self.meta: bytes | None = None  # changes only when the store lost its memory
 
     def begin(self, kvs: Iterable[pb.KeyValue]) -> Snapshot:
         """Starts anew with everything that is in the store."""
@@ -63,7 +63,7 @@ class FactBook:
         """The facts of one reply, in order."""
         for _, transaction in groupby(events, key=lambda event: event.kv.mod_revision):
             facts: list[Fact] = []
-            for event in sorted(transaction, key=lambda event: event.type):     # PUT is 0, DELETE is 1
+            for event in sorted(transaction, key=lambda event: event.type):  # PUT is 0, DELETE is 1
                 is_put = event.type == pb.Event.PUT
                 facts.extend(self._put(event.kv) if is_put else self._delete(event.kv, facts))
             yield from facts
@@ -79,7 +79,7 @@ class FactBook:
                 auction = read_auction(kv, unit)
                 self._auctions[unit] = auction.id
                 self._first_seen.note(auction.id)
-                yield AuctionOpened(auction)        # as it was when it opened, so every watcher hears the same
+                yield AuctionOpened(auction)  # as it was when it opened, so every watcher hears the same
             case ("max_bids",):
                 yield MaxBidsChanged(int(kv.value))
             case ("meta",):
@@ -87,7 +87,7 @@ class FactBook:
 
     def _lease(self, lease: Lease) -> Iterator[Fact]:
         before = self._epochs.get(lease.unit, lease.epoch)
-        if before != lease.epoch:       # handed over: the key was overwritten, the old lease is gone all the same
+        if before != lease.epoch:  # handed over: the key was overwritten, the old lease is gone all the same
             yield LeaseGone(lease.unit, before)
         self._epochs[lease.unit] = lease.epoch
         yield LeaseChanged(lease)

@@ -7,7 +7,7 @@ first closes on time.
 
 from argosy.base.clock import Clock
 
-AUCTIONS_SEEN_MAX = 10_000      # of an auction forgotten because there are more, the window starts anew
+AUCTIONS_SEEN_MAX = 10_000  # of an auction forgotten because there are more, the window starts anew
 
 
 class FirstSeen:

@@ -64,7 +64,7 @@ class Grace:
         if lease:
             await self._client.revoke(lease)
         theirs = found(reply.responses[0])
-        assert theirs is not None       # the transaction failed because it is there
+        assert theirs is not None  # the transaction failed because it is there
         return theirs
 
     def _adopt(self, meta: pb.KeyValue) -> None:

@@ -13,7 +13,7 @@ from argosy.ownership.backends.etcd_records import LeaseValue, encode, is_of, le
 from argosy.ownership.backends.etcd_sessions import contended, fenced
 from argosy.ownership.model import Lease, LeaseState, Role, Session, Space, Unit
 
-ATTEMPTS_MAX = 8            # a lease is changed by its holder and by its end, so even a second attempt is rare
+ATTEMPTS_MAX = 8  # a lease is changed by its holder and by its end, so even a second attempt is rare
 
 
 class EtcdLeases:
@@ -46,7 +46,7 @@ class EtcdLeases:
             if grace is not None:
                 wait_s = await self._grace.wait_s(grace)
                 raise Throttled("the store may have forgotten leases that still stand", retry_after_s=wait_s)
-            await self._grace.begin()       # nothing is left but a store that is no longer the one we knew
+            await self._grace.begin()  # nothing is left but a store that is no longer the one we knew
         raise contended(f"claim of {str(unit)!r}")
 
     async def set_state(self, session: Session, unit: Unit, epoch: int, state: LeaseState) -> Lease:

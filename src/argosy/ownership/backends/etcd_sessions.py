@@ -11,7 +11,7 @@ from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import decode, encode, is_of, lease_of, token_of
 from argosy.ownership.model import Member, Role, Session, SessionInfo
 
-_LOOKUPS_AT_ONCE_MAX = 32       # questions for the time left; an operator's list must not crowd out renewals
+_LOOKUPS_AT_ONCE_MAX = 32  # questions for the time left; an operator's list must not crowd out renewals
 
 
 class EtcdSessions:
@@ -34,7 +34,7 @@ class EtcdSessions:
             return Session(role, member.node, member.address, token_of(lease), ttl_s)
         await self._client.revoke(lease)
         living = found(reply.responses[0])
-        assert living is not None       # the transaction failed because it is there
+        assert living is not None  # the transaction failed because it is there
         wait_s = max(0, await self._client.time_to_live(living.lease))
         raise Conflict(
             f"node id {member.node!r} is in use at {decode(living, Member).address!r}: give this node another id, or "

@@ -40,7 +40,7 @@ from argosy.ownership.model import (
     Unit,
 )
 
-WATCH_BACKLOG_MAX = 10_000      # facts a slow watcher may lag behind before it is given a new snapshot instead
+WATCH_BACKLOG_MAX = 10_000  # facts a slow watcher may lag behind before it is given a new snapshot instead
 
 
 @dataclass
@@ -73,7 +73,7 @@ class MemoryStore:
         self._random = random
         self._grace_s = grace_s
         self._watchers: list[_Watcher] = []
-        self.observers: list[Callable[[Fact], None]] = []     # called in the same instant: for the simulator's checkers
+        self.observers: list[Callable[[Fact], None]] = []  # called in the same instant: for the simulator's checkers
         self._forget_all()
         self._grants_from = clock.now() + grace_s
 
@@ -198,7 +198,7 @@ class MemoryStore:
             return None
         self._drop(lease)
         granted = self._grant(unit, self._promises[Role.HOLDER, heir.node].session, LeaseState.READY)
-        self._drop(heir)        # told last: at no point does the heir think that it holds nothing of the unit
+        self._drop(heir)  # told last: at no point does the heir think that it holds nothing of the unit
         return granted
 
     def _held(self, session: Session, unit: Unit, epoch: int) -> Lease | None:

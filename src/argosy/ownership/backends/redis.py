@@ -33,8 +33,8 @@ from argosy.ownership.model import (
     Unit,
 )
 
-SCHEMA = 1                      # of the data in Redis; another number means another, incompatible layout
-FREE_BYTES_MAX = 1 << 53        # Lua's numbers are exact up to here
+SCHEMA = 1  # of the data in Redis; another number means another, incompatible layout
+FREE_BYTES_MAX = 1 << 53  # Lua's numbers are exact up to here
 
 
 class RedisStore:

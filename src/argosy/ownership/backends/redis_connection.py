@@ -33,10 +33,10 @@ from argosy.ownership.backends.redis_keys import Keys, lua_names
 # The scheme says which server people run, and whether the wire is encrypted; the protocol is the same.
 SCHEMES = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
 
-CONNECT_TIMEOUT_S = 5.0         # a server in the same site answers in milliseconds; past this it is away
-CALL_TIMEOUT_S = 5.0            # shorter than any sensible session TTL, so that a keeper hears of trouble in time
-CONNECTIONS_MAX = 16            # per store; a server works one request at a time, more would only wait there
-FACTS_KEPT_MAX = 10_000         # facts kept for watchers that lag behind; past that they are given a snapshot
+CONNECT_TIMEOUT_S = 5.0  # a server in the same site answers in milliseconds; past this it is away
+CALL_TIMEOUT_S = 5.0  # shorter than any sensible session TTL, so that a keeper hears of trouble in time
+CONNECTIONS_MAX = 16  # per store; a server works one request at a time, more would only wait there
+FACTS_KEPT_MAX = 10_000  # facts kept for watchers that lag behind; past that they are given a snapshot
 
 _ADVICE: tuple[tuple[type[RedisError], str], ...] = (
     (AuthenticationError, "refused the login: check the user and the password in the URL"),

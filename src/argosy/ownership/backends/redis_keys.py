@@ -33,10 +33,18 @@ SHARED_KEYS = (
     KeyDoc("events", "stream", "number, kind and JSON of each fact, cut at about FACTS_KEPT_MAX", "what watchers read"),
 )  # fmt: skip
 
-BIDS_KEY = KeyDoc("bids:<unit>", "hash", "node id → JSON of free_bytes, order, token and address",
-                  "the bids of one auction; gone with it")  # fmt: skip
-MAX_BIDS_CHANNEL = KeyDoc("max_bids_changed", "channel", "the new threshold, or nothing when none is pushed any more",
-                          "a plain message for subscribers that do not read the stream")  # fmt: skip
+BIDS_KEY = KeyDoc(
+    "bids:<unit>",
+    "hash",
+    "node id → JSON of free_bytes, order, token and address",
+    "the bids of one auction; gone with it",
+)
+MAX_BIDS_CHANNEL = KeyDoc(
+    "max_bids_changed",
+    "channel",
+    "the new threshold, or nothing when none is pushed any more",
+    "a plain message for subscribers that do not read the stream",
+)
 KEY_DOCS = (*SHARED_KEYS, BIDS_KEY, MAX_BIDS_CHANNEL)
 
 

@@ -14,9 +14,9 @@ from argosy.ownership.backends import redis_codec as codec
 from argosy.ownership.backends.redis_connection import CALL_TIMEOUT_S, RedisConnection
 from argosy.ownership.events import Fact
 
-BLOCK_S = 2.0                   # how long one read waits; each empty one is followed by a look whether all is as it was
-BATCH_MAX = 500                 # facts per read
-AWAY_S_MAX = 60.0               # a store that stays away longer is the caller's affair
+BLOCK_S = 2.0  # how long one read waits; each empty one is followed by a look whether all is as it was
+BATCH_MAX = 500  # facts per read
+AWAY_S_MAX = 60.0  # a store that stays away longer is the caller's affair
 RECONNECT = Backoff(first_s=0.05, ceiling_s=2.0)
 
 
@@ -28,10 +28,10 @@ class RedisWatch:
         self._clock = clock
         self._random = random
         self._run_id = ""
-        self._number = 0                # of the last fact told
-        self._entry = "0-0"             # the id of its entry
+        self._number = 0  # of the last fact told
+        self._entry = "0-0"  # the id of its entry
         self._needs_snapshot = True
-        self._is_in_doubt = False       # the connection broke, so the server may be another one now
+        self._is_in_doubt = False  # the connection broke, so the server may be another one now
 
     async def next_facts(self) -> list[Fact]:
         """The next facts, of which there may be none yet; Unavailable after AWAY_S_MAX without the server."""

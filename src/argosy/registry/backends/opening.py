@@ -31,7 +31,7 @@ async def open_registry(url: str, *, clock: Clock, random: Random, namespace: st
     scheme, separator, _ = url.partition("://")
     if scheme not in _BACKENDS or not separator:
         raise Invalid(_unknown(scheme))
-    if url == "sqlite://":              # elsewhere that is a database in memory; who forgot the path would lose all
+    if url == "sqlite://":  # elsewhere that is a database in memory; who forgot the path would lose all
         raise Invalid("a SQLite registry needs a path: write sqlite:///relative.db, or memory:// to keep nothing")
     store = _store(*_BACKENDS[scheme])
     options = {"random": random, "namespace": namespace} if _BACKENDS[scheme] is _REDIS else {}

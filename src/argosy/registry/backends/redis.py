@@ -32,8 +32,8 @@ from argosy.registry.tables import TABLES
 
 T = TypeVar("T")
 
-RACE_PAUSE_S = 0.0005           # the mean of the first pause after a lost race; each loss doubles it
-RACE_PAUSE_S_MAX = 0.02         # about what a rival that was just begun needs to be done
+RACE_PAUSE_S = 0.0005  # the mean of the first pause after a lost race; each loss doubles it
+RACE_PAUSE_S_MAX = 0.02  # about what a rival that was just begun needs to be done
 
 
 class _LostRace(Exception):
@@ -129,7 +129,7 @@ class _Run:
 
     def __init__(self, store: RedisRegistry) -> None:
         self._store = store
-        self._got: dict[Cell, int] = {}                         # by key; 0: there was none
+        self._got: dict[Cell, int] = {}  # by key; 0: there was none
         self._found: list[tuple[Table[Any], list[Any]]] = []
 
     async def through(self, transaction: Transaction[T]) -> T:
@@ -178,7 +178,7 @@ class _Run:
             )
         number, detail = details
         if number < 1:
-            raise _LostRace                                     # a row that was read and is not written
+            raise _LostRace  # a row that was read and is not written
         write = commit.writes[number - 1]
         if outcome == b"stale":
             seen = self._seen((write.table.name, write.table.key_of(write.row)))

@@ -14,7 +14,7 @@ from argosy.registry.checking import check_key_part
 from argosy.registry.program import FIND_MAX, Count, Find, Get, LogState, Now, Question, ReadCounter, ReadLog
 from argosy.registry.table import Index, Layout, Table
 
-Answer: TypeAlias = Callable[[Any, int], Any]           # from the script's reply and the server's time in milliseconds
+Answer: TypeAlias = Callable[[Any, int], Any]  # from the script's reply and the server's time in milliseconds
 Asked: TypeAlias = tuple[list[Arg], Answer]
 
 _HASHES = (Layout.PACKED, Layout.FAMILY)

@@ -25,14 +25,14 @@ from argosy.registry.backends.redis_keys import (
 )
 from argosy.registry.table import Column, Index, Kind, Layout, Table, default_of
 
-FIELD_BYTES_MAX = 64            # hash-max-listpack-value by default: one longer value costs the row 300 bytes
-MAP_FIELDS_MAX = 64             # entries of a map kept as fields; keeps the hash below hash-max-listpack-entries
-LONG_MARK = b"+"                # follows the version of a row that has a companion
+FIELD_BYTES_MAX = 64  # hash-max-listpack-value by default: one longer value costs the row 300 bytes
+MAP_FIELDS_MAX = 64  # entries of a map kept as fields; keeps the hash below hash-max-listpack-entries
+LONG_MARK = b"+"  # follows the version of a row that has a companion
 VERSION_FIELD = "v"
-DIGITS = b"0123456789"          # of the version; a msgpack array begins with none of them
-JSON_MARK = b"\0"               # before an entry of a map of texts that is no text, or begins with this itself
+DIGITS = b"0123456789"  # of the version; a msgpack array begins with none of them
+JSON_MARK = b"\0"  # before an entry of a map of texts that is no text, or begins with this itself
 
-Arg = str | bytes | int                                 # what hiredis sends
+Arg = str | bytes | int  # what hiredis sends
 
 _AS_THEY_ARE = frozenset((str, int))
 _to_json = msgspec.json.Encoder().encode
@@ -78,7 +78,7 @@ class TableCodec:
         self._writers = [(c.name, self.fields[c.name], c.kind, c.name in used) for c in self.kept]
         has_bytes = any(column.kind is Kind.BYTES for column in self.kept)
         assert not (is_hash and self.indexed and has_bytes), f"{table.name}: scripts cannot unpack bytes"
-        self._is_compact = self.is_value        # the others are few, or scripts unpack them
+        self._is_compact = self.is_value  # the others are few, or scripts unpack them
 
     def _when_absent(self, column: Column) -> Callable[[], Any]:
         """What a missing field means: none, an empty map, or a row older than the column."""

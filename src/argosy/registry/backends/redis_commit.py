@@ -26,10 +26,10 @@ from argosy.registry.program import (
 )
 from argosy.registry.table import Layout, Table
 
-EVENTS_KEPT_MAX = 1000          # changes kept for watchers that lag behind; past that they are told to list again
-ARGS_MAX = 1_000_000            # a server takes 2^20 arguments in one call
+EVENTS_KEPT_MAX = 1000  # changes kept for watchers that lag behind; past that they are told to list again
+ARGS_MAX = 1_000_000  # a server takes 2^20 arguments in one call
 
-Cell = tuple[str, tuple[str, ...]]                      # a table's name and a row's key
+Cell = tuple[str, tuple[str, ...]]  # a table's name and a row's key
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Writes:
             if unmoved and not isinstance(write, Upsert):
                 cell = (write.table.name, write.table.key_of(write.row))
                 if unmoved.get(cell) == write.row.version:
-                    del unmoved[cell]                           # the write itself asks for that version
+                    del unmoved[cell]  # the write itself asks for that version
         checks: list[Arg] = []
         for (name, key), version in unmoved.items():
             checks += ["check", *self._place(self._codecs[name].table, key), str(version)]

@@ -17,7 +17,7 @@ from argosy.registry.program import Append
 from argosy.registry.table import Layout
 
 _PAGE = script("page")
-PAGE = 500                      # entries of an index, or of a log, per call
+PAGE = 500  # entries of an index, or of a log, per call
 
 Item = tuple[str, dict[str, Any]]
 

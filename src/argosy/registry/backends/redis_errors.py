@@ -20,7 +20,7 @@ _ADVICE = {
     "WRONGPASS": "refused the login: check the user and the password in the URL",
     "NOPERM": "does not allow this user to do that: give it all commands on the registry's keys",
 }
-_LOGIN = "AUTH"                 # `ERR AUTH <password> called without any password configured…`
+_LOGIN = "AUTH"  # `ERR AUTH <password> called without any password configured…`
 
 
 class Refused(Exception):

@@ -15,8 +15,8 @@ from argosy.registry.backends.redis_errors import Refused
 from argosy.registry.backends.redis_mux import RedisMux
 from argosy.registry.backends.redis_scripts import Script
 
-GATHERED_MAX = 16               # parts of one call: more would save little, and the server would begin later
-GATHERED_ARGS_MAX = 10_000      # arguments of one call, unless one part alone has more
+GATHERED_MAX = 16  # parts of one call: more would save little, and the server would begin later
+GATHERED_ARGS_MAX = 10_000  # arguments of one call, unless one part alone has more
 
 Part = tuple[list[Arg], "asyncio.Future[Any]"]
 

@@ -30,8 +30,8 @@ from argosy.registry.tables import (
 )
 
 SEPARATOR = b"\0"
-ESCAPED_SEPARATOR = b"\0\xff"       # 0xff is in no UTF-8 text, so a zero byte within a part cannot be mistaken
-NAME_BYTES_MAX = 1024               # of a log's, counter's or channel's name
+ESCAPED_SEPARATOR = b"\0\xff"  # 0xff is in no UTF-8 text, so a zero byte within a part cannot be mistaken
+NAME_BYTES_MAX = 1024  # of a log's, counter's or channel's name
 
 
 def spelled(part: str) -> str:
@@ -52,7 +52,7 @@ def _spelled_bytes(part: bytes) -> bytes:
 
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_UUID_MARK = 0xFE                   # begins no UTF-8 text
+_UUID_MARK = 0xFE  # begins no UTF-8 text
 
 
 def compact(text: str) -> bytes | None:
@@ -184,9 +184,13 @@ def _table_docs(table: Table[Any]) -> list[KeyDoc]:
         expires = f"; expires at {table.expires}" if table.expires else ""
         docs = [
             KeyDoc(f"{table.name}:{key}", "hash", f"version, and a field for each of {columns}{expires}", table.why),
-            KeyDoc(f"{table.name}:{key}:_long", "string", "columns longer than a listpack takes, as msgpack",
-                   "keeps the row's hash small and quick"),
-        ]  # fmt: skip
+            KeyDoc(
+                f"{table.name}:{key}:_long",
+                "string",
+                "columns longer than a listpack takes, as msgpack",
+                "keeps the row's hash small and quick",
+            ),
+        ]
     return docs + [doc for index in _indexes(table) for doc in _index_docs(table, index)]
 
 
@@ -206,17 +210,27 @@ def stored_indexes(table: Table[Any]) -> tuple[Index, ...]:
 def _index_docs(table: Table[Any], index: Index) -> list[KeyDoc]:
     name = f"{table.name}:_index"
     if index.is_unique:
-        return [KeyDoc(f"{name}:{index.name}", "hash", f"{', '.join(index.by)} → the row that has it",
-                       "at most one row has a value")]  # fmt: skip
+        return [
+            KeyDoc(
+                f"{name}:{index.name}",
+                "hash",
+                f"{', '.join(index.by)} → the row that has it",
+                "at most one row has a value",
+            )
+        ]
     if index.by:
         name += f":{index.name}:{':'.join(f'<{column}>' for column in index.by)}"
     order = f"scored by {index.order}" if index.order else "scored 0"
     return [
         KeyDoc(name, "sorted set", f"keys of rows, {order}", f"index {index.name!r}, as long as it is short"),
-        KeyDoc(f"{name}:_<n>", "sorted set", "the same, from some order on",
-               "a piece split off, so that each stays a listpack: half the memory"),
+        KeyDoc(
+            f"{name}:_<n>",
+            "sorted set",
+            "the same, from some order on",
+            "a piece split off, so that each stays a listpack: half the memory",
+        ),
         KeyDoc(f"{name}:_chunks", "sorted set", "n, scored by the lowest order in piece n", "finds the piece"),
-    ]  # fmt: skip
+    ]
 
 
 KEY_DOCS = (

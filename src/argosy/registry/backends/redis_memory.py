@@ -27,9 +27,9 @@ from argosy.registry.tables import TABLES
 
 KeysByTable = dict[str, set[bytes]]
 
-BATCH = 200                 # writes of one commit, or keys of one command
-ROUNDS = 5                  # measurements, of which the middle one is told
-AROUND = ""                 # the name under which keys are gathered that belong to no table
+BATCH = 200  # writes of one commit, or keys of one command
+ROUNDS = 5  # measurements, of which the middle one is told
+AROUND = ""  # the name under which keys are gathered that belong to no table
 
 
 async def measure(url: str, *, runs: int, clock: Clock, random: Random) -> Accounting:
@@ -174,9 +174,7 @@ async def _pieces(mux: RedisMux, indexes: Sequence[bytes]) -> set[bytes]:
     return made | {index + b":_" + n for index, numbers in zip(indexes, split, strict=True) for n in numbers}
 
 
-async def _tables(
-    mux: RedisMux, found: KeysByTable, counts: dict[str, int], total: int
-) -> tuple[TableMemory, ...]:
+async def _tables(mux: RedisMux, found: KeysByTable, counts: dict[str, int], total: int) -> tuple[TableMemory, ...]:
     usage = {name: await _usage(mux, sorted(keys)) for name, keys in found.items()}
     rest = total - sum(map(sum, usage.values()))
     share = rest / sum(map(len, usage.values()))

@@ -20,12 +20,11 @@ from argosy.registry.backends.redis_scripts import Script
 from argosy.registry.backends.redis_url import Address, Target
 from argosy.registry.backends.redis_wire import Wire, connect
 
-CONNECT_TIMEOUT_S = 5.0         # a server in the same site answers in milliseconds; past this it is away
-CALL_TIMEOUT_S = 5.0            # for any one request
+CONNECT_TIMEOUT_S = 5.0  # a server in the same site answers in milliseconds; past this it is away
+CALL_TIMEOUT_S = 5.0  # for any one request
 RECONNECT = Backoff(first_s=0.02, ceiling_s=1.0)
-HOPS_MAX = 3                    # from node to node of a cluster, or after a failover that is still under way
+HOPS_MAX = 3  # from node to node of a cluster, or after a failover that is still under way
 CLIENT_NAME = "argosy-registry"
-
 
 
 class RedisMux:
@@ -49,8 +48,8 @@ class RedisMux:
         self._tls = target.tls()
         self._wire: Wire | None = None
         self._opening: asyncio.Task[Wire] | None = None
-        self._failures = 0                          # to connect, in a row
-        self._moved_to: Address | None = None       # the node of a cluster that has the registry
+        self._failures = 0  # to connect, in a row
+        self._moved_to: Address | None = None  # the node of a cluster that has the registry
         self._siblings: WeakSet[RedisMux] = WeakSet()
         self.is_closed = False
 
@@ -124,7 +123,7 @@ class RedisMux:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if opening.cancelled() and task is not None and not task.cancelling():
-                raise self._closed() from None                  # the attempt was cancelled and not the caller
+                raise self._closed() from None  # the attempt was cancelled and not the caller
             raise
 
     async def close(self) -> None:

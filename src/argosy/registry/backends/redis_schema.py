@@ -15,9 +15,9 @@ from argosy.registry.backends.redis_scripts import script
 from argosy.registry.backends.redis_wire import Wire
 
 SCHEMA_VERSION = 1
-HALF_LOADED = "half_loaded"     # a field of _meta while an import is under way
-SERVER_MIN = 7                  # older ones cannot tell when a key ends
-LEASE_MS = 60_000               # longer than any step: a step that takes longer would be begun by two
+HALF_LOADED = "half_loaded"  # a field of _meta while an import is under way
+SERVER_MIN = 7  # older ones cannot tell when a key ends
+LEASE_MS = 60_000  # longer than any step: a step that takes longer would be begun by two
 _HELLO = script("hello")
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end"
 

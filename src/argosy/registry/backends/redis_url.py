@@ -28,8 +28,8 @@ class Target:
     """What a URL says. `name` is for people: no user, no password, no options."""
 
     name: str
-    hosts: tuple[Address, ...]              # of the server, or of the sentinels
-    service: str | None = None              # what the sentinels call the primary
+    hosts: tuple[Address, ...]  # of the server, or of the sentinels
+    service: str | None = None  # what the sentinels call the primary
     db: int = 0
     user: str | None = None
     password: str | None = field(default=None, repr=False)

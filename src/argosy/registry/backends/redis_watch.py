@@ -17,9 +17,9 @@ from argosy.registry.backends.redis_scripts import script
 from argosy.registry.backends.redis_wire import UNHEARD_MAX
 from argosy.registry.ports import Change
 
-BLOCK_S = 2.0                   # how long one read waits; each empty one is followed by a look whether all is as it was
-BATCH_MAX = 500                 # changes per read
-AWAY_S_MAX = 60.0               # a store that stays away longer is the caller's affair
+BLOCK_S = 2.0  # how long one read waits; each empty one is followed by a look whether all is as it was
+BATCH_MAX = 500  # changes per read
+AWAY_S_MAX = 60.0  # a store that stays away longer is the caller's affair
 _WATCH = script("watch")
 RETURN = Backoff(first_s=0.05, ceiling_s=2.0)
 

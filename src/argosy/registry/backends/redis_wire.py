@@ -16,10 +16,10 @@ import hiredis
 from argosy.registry.backends.redis_errors import Refused, away
 from argosy.registry.backends.redis_url import Address
 
-IN_FLIGHT_MAX = 1024            # requests without an answer yet; further callers wait, so nothing piles up
-OUT_BYTES_MAX = 4096            # gathered before they are written at once, so that the server begins meanwhile
-UNHEARD_MAX = 1024              # messages a subscriber may be behind
-READ_BYTES_MAX = 1 << 20        # kept between reads; hiredis gives back what is more
+IN_FLIGHT_MAX = 1024  # requests without an answer yet; further callers wait, so nothing piles up
+OUT_BYTES_MAX = 4096  # gathered before they are written at once, so that the server begins meanwhile
+UNHEARD_MAX = 1024  # messages a subscriber may be behind
+READ_BYTES_MAX = 1 << 20  # kept between reads; hiredis gives back what is more
 
 
 class Wire(asyncio.Protocol):
@@ -36,12 +36,12 @@ class Wire(asyncio.Protocol):
         self._out_bytes = 0
         self._room = asyncio.Event()
         self._room.set()
-        self.closed = asyncio.Event()               # the socket is no more
+        self.closed = asyncio.Event()  # the socket is no more
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
-        self._lost: object = None                   # why it ended
-        self.pushed: asyncio.Queue[Any] | None = None   # a subscriber's messages, which answer nothing; None is the end
-        self.is_behind = False                      # more came than the subscriber took
+        self._lost: object = None  # why it ended
+        self.pushed: asyncio.Queue[Any] | None = None  # a subscriber's messages, which answer nothing; None is the end
+        self.is_behind = False  # more came than the subscriber took
 
     @property
     def is_alive(self) -> bool:

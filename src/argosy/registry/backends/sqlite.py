@@ -29,10 +29,10 @@ from argosy.registry.tables import TABLES
 
 T = TypeVar("T")
 
-POLL_S = 0.5                    # how late a watcher may see what another process has written
-OPEN_ATTEMPTS_MAX = 50          # SQLite does not wait its turn while a file becomes a WAL file
+POLL_S = 0.5  # how late a watcher may see what another process has written
+OPEN_ATTEMPTS_MAX = 50  # SQLite does not wait its turn while a file becomes a WAL file
 OPEN_PAUSE_S = 0.02
-ITEMS_PER_STEP = 500            # of a dump or a load, between two turns of the event loop
+ITEMS_PER_STEP = 500  # of a dump or a load, between two turns of the event loop
 
 
 class SqliteStore:
@@ -153,7 +153,7 @@ class SqliteStore:
             try:
                 self._feed.move(await self.revision())
             except ArgosyError:
-                continue        # the file is busy or away; whoever calls is told
+                continue  # the file is busy or away; whoever calls is told
 
 
 def _opened(path: str, durability: Durability, tables: Sequence[Table[Any]], **how: Any) -> sqlite3.Connection:

@@ -24,7 +24,7 @@ from argosy.registry.program import (
     Write,
 )
 
-Event = tuple[int, str, str, int]           # revision, table, key as a JSON list, is it deleted
+Event = tuple[int, str, str, int]  # revision, table, key as a JSON list, is it deleted
 
 
 class OneCommit:

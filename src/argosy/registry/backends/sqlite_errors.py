@@ -4,7 +4,7 @@ from sqlite3 import Error
 
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 
-BUSY_MS = 10_000                # another process may hold the file this long before a call gives up
+BUSY_MS = 10_000  # another process may hold the file this long before a call gives up
 
 _REMEDIES: dict[str, tuple[type[ArgosyError], str]] = {
     "SQLITE_FULL": (Unavailable, "its disk is full: make room, then retry. What was answered before is safe"),

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from argosy.base.errors import Gone, Unavailable
 
-UNHEARD_MAX = 1024              # messages a listener may be behind
+UNHEARD_MAX = 1024  # messages a listener may be behind
 
 
 class Feed:

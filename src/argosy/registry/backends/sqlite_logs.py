@@ -15,7 +15,7 @@ _ADD, _NEWEST, _OLDEST = SQL["entry_add"], SQL["entry_newest"], SQL["entry_oldes
 _SIZES, _FORGET = SQL["entry_sizes"], SQL["entry_drop"]
 _COUNTER, _SET_COUNTER, _DROP_COUNTER = SQL["counter_read"], SQL["counter_write"], SQL["counter_drop"]
 
-_Head = tuple[int, int, int, int, int]      # log_id, next, length, size_bytes, dropped
+_Head = tuple[int, int, int, int, int]  # log_id, next, length, size_bytes, dropped
 
 
 def read(cursor: Cursor, log: str, limit: int) -> LogState:

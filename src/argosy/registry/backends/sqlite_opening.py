@@ -20,11 +20,11 @@ from argosy.registry.table import Table
 Durability = Literal["full", "normal"]
 
 MEMORY = ":memory:"
-LIBRARY_MIN = (3, 35, 0)                # for RETURNING
-CACHE_KIB = 8 * 1024                    # of pages, per connection
-STATEMENTS_CACHED = 512                 # about ten per table
-CHECKPOINT_PAGES = 4000                 # 16 MiB of log between two copies into the file
-HALF_LOADED = "half_loaded"             # the marker of an import under way
+LIBRARY_MIN = (3, 35, 0)  # for RETURNING
+CACHE_KIB = 8 * 1024  # of pages, per connection
+STATEMENTS_CACHED = 512  # about ten per table
+CHECKPOINT_PAGES = 4000  # 16 MiB of log between two copies into the file
+HALF_LOADED = "half_loaded"  # the marker of an import under way
 
 
 def path_of(url: str | Path) -> str:
@@ -48,8 +48,8 @@ def connect(path: str, *, durability: Durability = "full") -> sqlite3.Connection
     connection = sqlite3.connect(
         path,
         timeout=BUSY_MS / 1000,
-        isolation_level=None,           # transactions are begun and ended here, never by the driver
-        check_same_thread=False,        # opened in one thread, then used by the writer alone
+        isolation_level=None,  # transactions are begun and ended here, never by the driver
+        check_same_thread=False,  # opened in one thread, then used by the writer alone
         cached_statements=STATEMENTS_CACHED,
     )
     try:

@@ -45,10 +45,10 @@ from argosy.registry.table import Table
 
 T = TypeVar("T")
 
-EVENTS_KEPT = 10_000            # changes a watcher may be behind before it must list again
-EVENTS_READ_MAX = 1000          # changes one look of a watcher returns
-PRUNE_EVERY_MS = 1000           # between two looks for what has expired
-PRUNE_ROWS_MAX = 200            # of one table, per look: pruning never holds up a batch for long
+EVENTS_KEPT = 10_000  # changes a watcher may be behind before it must list again
+EVENTS_READ_MAX = 1000  # changes one look of a watcher returns
+PRUNE_EVERY_MS = 1000  # between two looks for what has expired
+PRUNE_ROWS_MAX = 200  # of one table, per look: pruning never holds up a batch for long
 
 # Errors of one program's own values; every other error of SQLite is about the whole transaction.
 OWN_ERRORS = (ProgrammingError, InterfaceError, DataError, OverflowError, UnicodeEncodeError)

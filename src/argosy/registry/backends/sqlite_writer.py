@@ -18,8 +18,8 @@ from argosy.registry.backends.sqlite_session import Effects, Session
 
 T = TypeVar("T")
 
-BATCH_MAX = 256                 # jobs that share one commit
-WAITING_MAX = 16_384            # jobs not yet answered; beyond it the store is overrun
+BATCH_MAX = 256  # jobs that share one commit
+WAITING_MAX = 16_384  # jobs not yet answered; beyond it the store is overrun
 
 Job = Callable[[Session], Any]
 _Item = tuple[Job, bool, "asyncio.Future[Any]"]
@@ -64,7 +64,7 @@ class Writer:
     def _deliver(self, answers: list[_Answer], revision: int, effects: Effects | None) -> None:
         self._waiting -= len(answers)
         for future, value, error in answers:
-            if future.done():           # its caller has gone
+            if future.done():  # its caller has gone
                 continue
             if error is None:
                 future.set_result(value)
@@ -111,7 +111,7 @@ class Writer:
         try:
             self._loop.call_soon_threadsafe(self._deliver, answers, self._session.revision, effects)
         except RuntimeError:
-            pass                        # the event loop is closed: nobody is left to be told
+            pass  # the event loop is closed: nobody is left to be told
 
     def _transact(self, batch: list[_Item]) -> tuple[list[_Answer], Effects | None]:
         """Nothing is answered before it is durable; if the transaction fails, everybody in it is told so."""
@@ -132,6 +132,6 @@ class Writer:
         try:
             return future, job(self._session), None
         except Error:
-            raise                       # about the whole transaction
+            raise  # about the whole transaction
         except BaseException as error:  # the program's own: it is its caller's to handle
             return future, None, error

@@ -29,8 +29,8 @@ from argosy.search.model import Branch, Repository
 
 FILES_MAX = 2_000_000
 NEVER_ENTERED = frozenset({".hg", ".svn", ".bzr", ".jj", ".sl", ".pijul", "_darcs", "CVS"})
-GIT_DIRECTORY = frozenset({"HEAD", "objects", "refs"})         # what a bare repository holds
-_GIT = ".git"                       # a folder, or in a linked worktree a file
+GIT_DIRECTORY = frozenset({"HEAD", "objects", "refs"})  # what a bare repository holds
+_GIT = ".git"  # a folder, or in a linked worktree a file
 _GITIGNORE = ".gitignore"
 
 
@@ -101,7 +101,7 @@ def _text(place: Beneath, path: bytes) -> bytes:
         return b""
     try:
         return os.read(descriptor, IGNORE_BYTES_MAX)
-    except OSError:             # a folder, a pipe that nobody writes to
+    except OSError:  # a folder, a pipe that nobody writes to
         return b""
     finally:
         os.close(descriptor)
@@ -114,7 +114,7 @@ class _Walk:
     place: Beneath
     root: str
     listed_s: float
-    is_left_out: IgnoreFile | None      # None: no ignore file counts
+    is_left_out: IgnoreFile | None  # None: no ignore file counts
     seen: int = 0
 
     def entries(self) -> Iterator[Entry]:
@@ -124,7 +124,7 @@ class _Walk:
             try:
                 children = self._children(path)
             except (FileNotFoundError, NotADirectoryError):
-                continue                # it has gone, or become something else, since its own folder was listed
+                continue  # it has gone, or become something else, since its own folder was listed
             except OSError as error:
                 yield self._unlisted(path, error)
                 continue
@@ -165,7 +165,7 @@ class _Walk:
             return entry_of(name, child.stat(follow_symlinks=False), self.listed_s)
         except FileNotFoundError:
             return None
-        except OSError:             # a folder may show its names and yet let nobody pass
+        except OSError:  # a folder may show its names and yet let nobody pass
             return unreadable(name)
 
     def _unlisted(self, path: bytes, error: OSError) -> Entry:
@@ -179,7 +179,7 @@ class _Walk:
 def _is_folder(child: os.DirEntry[str]) -> bool:
     try:
         return child.is_dir(follow_symlinks=False)
-    except OSError:                 # where the listing does not say, and nobody may ask
+    except OSError:  # where the listing does not say, and nobody may ask
         return False
 
 

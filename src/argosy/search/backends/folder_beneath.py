@@ -19,7 +19,7 @@ class Beneath:
     """The files below `root`. Paths are bytes from there, parted by slashes; the root itself is the empty one."""
 
     def __init__(self, root: str) -> None:
-        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)     # the root may be a link
+        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the root may be a link
         self._folders: OrderedDict[bytes, int] = OrderedDict()
 
     def __enter__(self) -> Self:

@@ -19,8 +19,8 @@ from argosy.base.errors import Unavailable
 from argosy.search.backends.folder_beneath import Beneath
 from argosy.search.documents import DOCUMENT_BYTES_MAX, Content, Entry, EntryKind, SkipReason
 
-SETTLED_S = 2.0                     # the coarsest tick there is (FAT)
-READ_BYTES = 1 << 20                # at a time, of a file that is not as long as it said
+SETTLED_S = 2.0  # the coarsest tick there is (FAT)
+READ_BYTES = 1 << 20  # at a time, of a file that is not as long as it said
 _STATE = struct.Struct("<QQQqqd")
 
 

@@ -39,9 +39,7 @@ class GitSource:
         branches = branches_of(git, refs)
         with object_store(self._place) as store:
             latest_s = max(commit_times_s(store, [branch.version for branch in branches]), default=0)
-        repository = described(
-            configured(git), path=path, name=self._place.name, latest_commit_s=float(latest_s)
-        )
+        repository = described(configured(git), path=path, name=self._place.name, latest_commit_s=float(latest_s))
         self._repository = msgspec.structs.replace(repository, branches=branches)
 
     @property

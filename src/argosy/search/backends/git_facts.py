@@ -15,12 +15,12 @@ from argosy.search.backends.git_program import Git
 from argosy.search.model import Repository
 
 RANK_MAX = 65_535
-PRIORITY_HALF = 5_000.0                         # the priority that gives half the highest rank
+PRIORITY_HALF = 5_000.0  # the priority that gives half the highest rank
 FLAGS = ("archived", "fork", "public")
 _SECTION = "zoekt."
 _ORIGIN = "remote.origin.url"
 _WANTED = r"^(zoekt\.|remote\.origin\.url$)"
-_TRUE = {"", "1", "true", "yes", "on"}          # a key without a value is true to git
+_TRUE = {"", "1", "true", "yes", "on"}  # a key without a value is true to git
 _MONTH_S = 365.2425 * 86_400 / 12
 
 
@@ -29,7 +29,7 @@ def configured(git: Git) -> dict[str, str]:
     try:
         answer = git.run("config", "--local", "-z", "--get-regexp", _WANTED, accepted=(0, 1))
     except ArgosyError:
-        git.run("rev-parse", "--git-dir")       # says why git will not read a place, which `config` keeps to itself
+        git.run("rev-parse", "--git-dir")  # says why git will not read a place, which `config` keeps to itself
         raise
     settings = (item.partition("\n") for item in answer.decode(errors="replace").split("\0") if item)
     return {name.lower(): value.strip() for name, _, value in settings}
@@ -58,9 +58,7 @@ def described(config: Mapping[str, str], *, path: str, name: str, latest_commit_
 
 def on_disk(repository: Repository) -> Repository:
     """The same repository as it lies in a folder: files that may never have been committed have no page on the web."""
-    return msgspec.structs.replace(
-        repository, file_url_template="", commit_url_template="", line_fragment_template=""
-    )
+    return msgspec.structs.replace(repository, file_url_template="", commit_url_template="", line_fragment_template="")
 
 
 def _whole(text: str, most: int) -> int:

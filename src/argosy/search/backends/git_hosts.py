@@ -61,7 +61,7 @@ def _split(text: str) -> SplitResult | None:
     try:
         split = urlsplit(f"ssh://{scp['host']}/{scp['path']}" if scp else text)
         _ = split.port
-    except ValueError:          # a port that is no number, brackets that do not close
+    except ValueError:  # a port that is no number, brackets that do not close
         return None
     return split
 
@@ -139,7 +139,7 @@ def _gitweb(url: str) -> Addresses:
 
 
 def _bitbucket_server(url: str) -> Addresses:
-    base = url.rstrip("/").removesuffix("/browse")      # its own API names the page with it
+    base = url.rstrip("/").removesuffix("/browse")  # its own API names the page with it
     file = _joined(base, "browse", ".Path") + "?at={{.Version}}"
     return Addresses(file, _joined(base, "commits", ".Version"), "#{{.LineNumber}}")
 

@@ -18,7 +18,7 @@ from argosy.search.backends.folder_files import folder_name
 from argosy.search.backends.git_program import READ_BYTES, Git, Running, environment
 from argosy.search.documents import DOCUMENT_BYTES_MAX, Content, SkipReason
 
-DAMAGED_MAX = 16        # git gives up at a damaged object and is started anew behind it; more mean a broken disk
+DAMAGED_MAX = 16  # git gives up at a damaged object and is started anew behind it; more mean a broken disk
 _FORMATS = {
     "sha1": "[core]\n\trepositoryformatversion = 0\n",
     "sha256": "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n",
@@ -122,7 +122,7 @@ def _answers(running: Running) -> Iterator[Content]:
             yield SkipReason.TOO_LARGE if kind == b"blob" else SkipReason.UNREADABLE
             continue
         content = out.read(size)
-        if out.read(1) != b"\n":            # which git adds to every content
+        if out.read(1) != b"\n":  # which git adds to every content
             return
         yield content
 

@@ -21,27 +21,27 @@ from typing import IO, Any
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
 from argosy.base.redact import redact
 
-QUIET_S_MAX = 120.0                 # a git that says nothing for so long hangs on a dead disk or mount
-OUTPUT_BYTES_MAX = 256 << 20        # of one command: a listing of two to three million files
-READ_BYTES = 1 << 20                # asked of the pipe at a time
-WORDS_BYTES_MAX = 4096              # of git's complaint that are looked at
+QUIET_S_MAX = 120.0  # a git that says nothing for so long hangs on a dead disk or mount
+OUTPUT_BYTES_MAX = 256 << 20  # of one command: a listing of two to three million files
+READ_BYTES = 1 << 20  # asked of the pipe at a time
+WORDS_BYTES_MAX = 4096  # of git's complaint that are looked at
 WORDS_SHOWN_MAX = 300
 
 # What the operator may set for git in the environment; every other GIT_ variable (a hook's GIT_DIR, a tracing target)
 # would change what is read.
 _KEPT = {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES"}
 _SET = {
-    "LC_ALL": "C",                      # complaints are recognised by their words
+    "LC_ALL": "C",  # complaints are recognised by their words
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",          # reading writes nothing
-    "GIT_NO_LAZY_FETCH": "1",           # git 2.45; before that the next line is what stops it
+    "GIT_OPTIONAL_LOCKS": "0",  # reading writes nothing
+    "GIT_NO_LAZY_FETCH": "1",  # git 2.45; before that the next line is what stops it
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
 _SWITCHED_OFF = (
     "core.fsmonitor=false",
     f"core.hooksPath={os.devnull}",
-    "core.commitGraph=false",           # a stale one contradicts the objects, and nothing here walks history
+    "core.commitGraph=false",  # a stale one contradicts the objects, and nothing here walks history
     "core.warnAmbiguousRefs=false",
     "protocol.allow=never",
 )
@@ -80,7 +80,7 @@ class Git:
         A thread of its own writes `feed`: git answers before it has read everything, and two full pipes would wait for
         each other.
         """
-        with TemporaryFile() as complaints:     # and not a pipe, which nobody would be emptying
+        with TemporaryFile() as complaints:  # and not a pipe, which nobody would be emptying
             process = self._start(command, complaints, is_fed=bool(feed))
             feeder = Thread(target=_feed, args=(process.stdin, feed), name="argosy-git-feed", daemon=True)
             if feed:
@@ -105,7 +105,7 @@ class Git:
                 stderr=complaints,
                 bufsize=0,
                 env=self.variables,
-                start_new_session=True,     # no terminal to prompt at; Ctrl-C is for us, who then end it
+                start_new_session=True,  # no terminal to prompt at; Ctrl-C is for us, who then end it
             )
         except FileNotFoundError as error:
             raise Invalid("git is not installed, or not on the PATH: install git 2.31 or later") from error

@@ -15,7 +15,7 @@ from argosy.search.backends.git_program import Git
 from argosy.search.model import BRANCHES_MAX, Branch
 
 REF_LENGTH_MAX = 1000
-NAMES_TOLD_MAX = 5                  # in an error
+NAMES_TOLD_MAX = 5  # in an error
 _BRANCHES = ("refs/heads/", "refs/remotes/origin/")
 _TAGS = "refs/tags/"
 _PREFIXES = (*_BRANCHES, _TAGS)

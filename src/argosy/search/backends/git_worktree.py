@@ -73,7 +73,7 @@ def _entry(place: Beneath, path: bytes, listed_s: float) -> Entry | None:
     try:
         state = place.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return None                     # deleted, or a folder on the way is now a link or a file
+        return None  # deleted, or a folder on the way is now a link or a file
     except OSError as error:
         if is_ours(error):
             raise out_of_room(path, error) from error
@@ -86,5 +86,5 @@ def _entry(place: Beneath, path: bytes, listed_s: float) -> Entry | None:
 def is_ignored(path: str) -> bool:
     """Whether the working copy around this folder leaves the folder out."""
     folder, name = os.path.split(path)
-    named = f"./{name}"                 # by itself it might look like an option, or like one of git's patterns
+    named = f"./{name}"  # by itself it might look like an option, or like one of git's patterns
     return bool(Git.at(folder).run("check-ignore", named, accepted=(0, 1)))

@@ -66,5 +66,5 @@ def several_branches(name: str, branches: Mapping[str, Mapping[str | bytes, Cont
 
 def _entry(file: File) -> Entry:
     content = file.content if isinstance(file.content, bytes) else file.content.name.encode()
-    blob_id = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()    # as git has it
+    blob_id = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()  # as git has it
     return Entry(file.path, blob_id, len(content), file.branches, file.kind)

@@ -27,7 +27,7 @@ def open_source(text: str, *, refs: Sequence[str] | None = None, with_ignored: b
     `with_ignored` also lists what ignore files leave out, but nothing that is git's own.
     """
     mode = _mode(text)
-    path = realpath(text)           # what is above a link's target counts, not what is above the link
+    path = realpath(text)  # what is above a link's target counts, not what is above the link
     if stat.S_ISREG(mode):
         if refs is not None:
             raise Invalid(f"{text!r} is a file and has no branches: name its repository, or leave the branches out")

@@ -41,12 +41,12 @@ from argosy.search.fleet.model import Wish
 from argosy.search.model import Branch, Repository
 from argosy.search.settings import FetchSettings
 
-SHA256_CHARS = 64                   # of a commit's id
+SHA256_CHARS = 64  # of a commit's id
 _PLACE = "refs/argosy/"
 # Where each place stands, and for a tag with a text of its own the commit it is for.
 _STANDS = "%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end) %(refname)"
 _DAMAGE = {SkipReason.MISSING, SkipReason.UNREADABLE}
-_ON_DISK = Bounds(120.0)            # for a git that reads and writes nothing but this disk
+_ON_DISK = Bounds(120.0)  # for a git that reads and writes nothing but this disk
 _T = TypeVar("_T")
 
 log = logs.get("fetch")
@@ -102,7 +102,7 @@ class RemoteFetcher:
             ask_s=settings.ask_timeout_s,
         )
         self._mirrors = Mirrors(settings.folder, bytes_max=settings.folder_bytes_max, clock=clock)
-        self._can_pin = False               # until it has been seen that this git can
+        self._can_pin = False  # until it has been seen that this git can
 
     async def heads(self, wish: Wish) -> tuple[Branch, ...]:
         """Where the wished branches stand at the origin now; of a folder on this machine, what it holds."""
@@ -267,7 +267,7 @@ class RemoteFetcher:
                     is_led, way = False, await self._routes.follow(address)
                 elif failed.trouble is Trouble.CREDENTIALS and self._credentials.refused(way.address):
                     way = await self._routes.way(address)
-                elif is_led:                    # where a redirect led some time ago, which may be past
+                elif is_led:  # where a redirect led some time ago, which may be past
                     is_led, met = False, set()
                     self._routes.forget(address)
                     way = await self._routes.way(address)
@@ -294,7 +294,7 @@ async def _source(address: Address, wish: Wish, refs: Sequence[Ref], path: str) 
     remote = remote_of(address.url)
     templates = addresses(remote.kind, remote.url)
     commits = [branch.version for branch in found.branches]
-    if len(commits) != len(refs):           # git takes a copy without any place for an empty one
+    if len(commits) != len(refs):  # git takes a copy without any place for an empty one
         raise Unavailable(f"the copy of {address.url} has lost its branches: it will be tried again")
     repository = msgspec.structs.replace(
         found,

@@ -20,7 +20,7 @@ from argosy.base.errors import Invalid, Unavailable
 from argosy.search.catalog.addresses import PORTS, Address
 
 KEPT_S = 300.0
-KEPT_MAX = 1024                     # hosts
+KEPT_MAX = 1024  # hosts
 COMMAND_S_MAX = 20.0
 ANSWER_BYTES_MAX = 64 << 10
 FILE_BYTES_MAX = 1 << 20
@@ -71,7 +71,7 @@ class Credentials:
         except OSError as error:
             raise Invalid(f"fetch.credentials_file cannot be read ({error.strerror}): mend it, or unset it") from error
         for line in text.splitlines():
-            with suppress(ValueError):              # a line that makes no sense, which must not be shown
+            with suppress(ValueError):  # a line that makes no sense, which must not be shown
                 split = urlsplit(line.strip())
                 place = (split.scheme, split.hostname, split.port or PORTS.get(split.scheme))
                 if place == (address.scheme, address.host, address.port) and split.password:
@@ -81,7 +81,7 @@ class Credentials:
     async def _from_command(self, place: str) -> Credential | None:
         lock = self._asking.setdefault(place, asyncio.Lock())
         try:
-            async with lock:                        # many repositories of one host ask at once: the command runs once
+            async with lock:  # many repositories of one host ask at once: the command runs once
                 answer = self._answers.get(place, self._clock.now())
                 if answer is None:
                     answer = _Answer(await self._ask(place))
@@ -98,7 +98,7 @@ class Credentials:
                 place,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,          # it might print what it should not
+                stderr=subprocess.DEVNULL,  # it might print what it should not
                 start_new_session=True,
             )
         except OSError as error:

@@ -19,26 +19,26 @@ from argosy.base.errors import Invalid, Unavailable
 from argosy.search.backends.remote_words import failure
 from argosy.search.catalog.addresses import Address
 
-OUTPUT_BYTES_MAX = 64 << 20         # a list of some 800,000 branches
-WORDS_BYTES_MAX = 4096              # of git's complaints, the last that were said
+OUTPUT_BYTES_MAX = 64 << 20  # a list of some 800,000 branches
+WORDS_BYTES_MAX = 4096  # of git's complaints, the last that were said
 READ_BYTES = 64 << 10
-ENDING_S_MAX = 2.0                  # a git asked to end tidies up after itself for so long, then it is killed
+ENDING_S_MAX = 2.0  # a git asked to end tidies up after itself for so long, then it is killed
 CONNECT_S = 20
-SILENCE_S = 120                     # an origin that sends nothing for so long has gone; they stay in touch every 5 s
-WATCH_S = 0.25                      # between two looks at how much there is on the disk
+SILENCE_S = 120  # an origin that sends nothing for so long has gone; they stay in touch every 5 s
+WATCH_S = 0.25  # between two looks at how much there is on the disk
 _T = TypeVar("_T")
 
 # What the operator may set: where git's parts are and whom to trust. Proxies are not git's, and are kept as well.
 _KEPT = {"GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"}
-_NOT_HANDED_ON = ("GIT_", "ARGOSY_", "SSH_ASKPASS", "XDG_CONFIG_HOME")     # our own settings may hold secrets
+_NOT_HANDED_ON = ("GIT_", "ARGOSY_", "SSH_ASKPASS", "XDG_CONFIG_HOME")  # our own settings may hold secrets
 _SET = {
-    "HOME": os.devnull,                 # no .netrc; ssh finds its user's folder by itself
-    "LC_ALL": "C",                      # complaints are recognised by their words
+    "HOME": os.devnull,  # no .netrc; ssh finds its user's folder by itself
+    "LC_ALL": "C",  # complaints are recognised by their words
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "",                  # set and empty: nobody is asked
+    "GIT_ASKPASS": "",  # set and empty: nobody is asked
     "SSH_ASKPASS_REQUIRE": "never",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
@@ -48,13 +48,13 @@ _CONFIG = {
     "core.askPass": "",
     "credential.helper": "",
     "credential.interactive": "false",
-    "fetch.fsckObjects": "false",       # half of the older repositories would be refused, and nothing is checked out
-    "fetch.unpackLimit": "1",           # packs, not a file for every object
+    "fetch.fsckObjects": "false",  # half of the older repositories would be refused, and nothing is checked out
+    "fetch.unpackLimit": "1",  # packs, not a file for every object
     "fetch.recurseSubmodules": "false",
     "fetch.writeCommitGraph": "false",
-    "gc.auto": "0",                     # never beside a reader
+    "gc.auto": "0",  # never beside a reader
     "maintenance.auto": "false",
-    "http.followRedirects": "false",    # we look first; this also leaves out what a dumb server says is elsewhere
+    "http.followRedirects": "false",  # we look first; this also leaves out what a dumb server says is elsewhere
     "http.lowSpeedLimit": "1",
     "http.lowSpeedTime": str(SILENCE_S),
     "http.emptyAuth": "false",
@@ -96,11 +96,7 @@ def variables(way: Way) -> dict[str, str]:
     if way.pinned and address.is_web and ":" not in address.host:
         numbers = ",".join(f"[{number}]" if ":" in number else number for number in way.pinned)
         config.append(("http.curloptResolve", f"{address.host}:{address.port}:{numbers}"))
-    kept = {
-        name: text
-        for name, text in os.environ.items()
-        if name in _KEPT or not name.startswith(_NOT_HANDED_ON)
-    }
+    kept = {name: text for name, text in os.environ.items() if name in _KEPT or not name.startswith(_NOT_HANDED_ON)}
     return {
         **kept,
         **_SET,
@@ -128,7 +124,7 @@ class Bounds:
     time_s: float
     folder: str = ""
     folder_bytes_max: int = 0
-    held: tuple[int, ...] = ()          # descriptors of locks: held until git ends, even if this process does not last
+    held: tuple[int, ...] = ()  # descriptors of locks: held until git ends, even if this process does not last
 
 
 async def require_pinning(way: Way) -> None:
@@ -139,11 +135,11 @@ async def require_pinning(way: Way) -> None:
 
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
-_PINNING = (2, 37)                      # before that http.curloptResolve is silently passed over
+_PINNING = (2, 37)  # before that http.curloptResolve is silently passed over
 
 
 _RECEIVED = re.compile(rb"Receiving objects: +(\d+)%")
-_PASSING = re.compile(rb"[^\r\n]*\d% \(\d+/\d+\)[^\r\n]*[\r\n]")       # progress, which is no complaint
+_PASSING = re.compile(rb"[^\r\n]*\d% \(\d+/\d+\)[^\r\n]*[\r\n]")  # progress, which is no complaint
 
 
 class TooLarge(Exception):
@@ -154,7 +150,7 @@ def ignored(part: float) -> None:
     """Nobody wants to know how far it has come."""
 
 
-Progress = Callable[[float], None]      # told the part that has arrived, 0 to 1
+Progress = Callable[[float], None]  # told the part that has arrived, 0 to 1
 
 
 async def run_git(way: Way, arguments: Sequence[str], bounds: Bounds, progress: Progress = ignored) -> bytes:

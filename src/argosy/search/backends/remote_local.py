@@ -16,7 +16,7 @@ from argosy.search.backends.opening import open_source
 from argosy.search.documents import Content, Entry, Source
 from argosy.search.model import Branch, Repository
 
-_LISTED = "files-"                  # so that nobody takes it for a commit
+_LISTED = "files-"  # so that nobody takes it for a commit
 
 
 class LocalSource:

@@ -21,10 +21,10 @@ from argosy.base.errors import Unavailable
 from argosy.search.backends.remote_git import folder_bytes, to_the_end
 from argosy.search.catalog.addresses import Address
 
-WAIT_FIRST_S = 0.02                 # between two tries for a lock; doubles
+WAIT_FIRST_S = 0.02  # between two tries for a lock; doubles
 WAIT_CEILING_S = 0.5
-LEFT_OVER_S = 60.0                  # a passing clone that nobody holds for so long has been left behind
-PACKS_MAX = 50                      # git's own number: more make reading slow
+LEFT_OVER_S = 60.0  # a passing clone that nobody holds for so long has been left behind
+PACKS_MAX = 50  # git's own number: more make reading slow
 _MIRROR, _NEW, _WRITING, _USING = ".git", ".new", ".writing", ".using"
 _DAMAGED = "argosy-damaged"
 _PASSING = "passing"
@@ -61,7 +61,7 @@ class Mirror:
     """A mirror that is ours to write to until `done_writing`, and to read from until the context ends."""
 
     path: str
-    new_path: str                       # where one is made before it takes the other's place
+    new_path: str  # where one is made before it takes the other's place
     _writing: Lock
     _using: Lock
 
@@ -124,7 +124,7 @@ class Mirrors:
         self._folder = os.path.abspath(folder)
         self._bytes_max = bytes_max
         self._clock = clock
-        self._sizes: dict[str, tuple[int, int]] = {}        # by key: when packs last came or went, and the bytes then
+        self._sizes: dict[str, tuple[int, int]] = {}  # by key: when packs last came or went, and the bytes then
 
     @asynccontextmanager
     async def open(self, address: Address, *, wait_s: float) -> AsyncIterator[Mirror]:

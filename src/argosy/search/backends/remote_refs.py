@@ -16,8 +16,8 @@ from argosy.search.model import BRANCHES_MAX, Branch
 HEAD = "HEAD"
 HEADS, TAGS = "refs/heads/", "refs/tags/"
 NAME_CHARS_MAX = 500
-NAMES_TOLD_MAX = 5                  # in an error
-_PEELED = "^{}"                     # the commit that a tag with a text of its own is for
+NAMES_TOLD_MAX = 5  # in an error
+_PEELED = "^{}"  # the commit that a tag with a text of its own is for
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # What git allows in a name, less what means something else in a fetch (`+`, `:`, `^`, `~`).
 _NAME = re.compile(r"(?!-)(?!/)[^\x00-\x20\x7f~^:\\+]+(?<!/)(?<!\.lock)")

@@ -24,12 +24,12 @@ from argosy.search.backends.remote_git import Way
 from argosy.search.catalog.addresses import Address, address_of
 
 REDIRECTS_MAX = 5
-LED_MAX = 10_000                    # origins whose redirects are remembered
+LED_MAX = 10_000  # origins whose redirects are remembered
 RESOLVE_S_MAX = 10.0
 _ASKED = "/info/refs?service=git-upload-pack"
 _REDIRECTS = {301, 302, 303, 307, 308}
 
-Resolver = Callable[[str, int], Awaitable[tuple[str, ...]]]     # a host and port to network addresses
+Resolver = Callable[[str, int], Awaitable[tuple[str, ...]]]  # a host and port to network addresses
 
 
 async def resolved(host: str, port: int) -> tuple[str, ...]:

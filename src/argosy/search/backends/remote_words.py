@@ -18,9 +18,9 @@ WORDS_SHOWN_MAX = 200
 class Trouble(Enum):
     """What is wrong, as far as the next step differs."""
 
-    CREDENTIALS = "credentials"         # they may be stale: ask for them anew
-    REDIRECT = "redirect"               # look where it leads
-    DAMAGE = "damage"                   # our copy may be broken: make it anew
+    CREDENTIALS = "credentials"  # they may be stale: ask for them anew
+    REDIRECT = "redirect"  # look where it leads
+    DAMAGE = "damage"  # our copy may be broken: make it anew
     OTHER = "other"
 
 
@@ -129,7 +129,7 @@ _MEANINGS: tuple[tuple[tuple[str, ...], Trouble, type[ArgosyError], str], ...] =
 def failure(address: Address, words: str, *, secrets: Iterable[str] = ()) -> FetchFailed:
     """The failure behind git's complaint. An origin may send back what it was sent, so `secrets` are masked."""
     said = tidy(words, secrets)
-    words = words.replace(address.url, "")          # a repository may be called anything
+    words = words.replace(address.url, "")  # a repository may be called anything
     for parts, trouble, kind, meaning in _MEANINGS:
         if any(part in words for part in parts):
             told = meaning.format(host=address.place, url=address.url)

@@ -16,7 +16,7 @@ from argosy.base.errors import Forbidden, Invalid
 from argosy.base.redact import redact
 
 ADDRESS_CHARS_MAX = 2_000
-SHOWN_CHARS_MAX = 100               # of an address, in an error
+SHOWN_CHARS_MAX = 100  # of an address, in an error
 PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
 
 _SCHEMES = {"git+ssh": "ssh", "ssh+git": "ssh"}
@@ -24,7 +24,7 @@ _HELPER = re.compile(r"[A-Za-z0-9+._-]*::")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 # user@host:path, or host:path: git takes it for ssh unless a slash comes before the colon.
 _SCP = re.compile(r"(?:(?P<user>[^@/:]+)@)?(?P<host>[^@/:\[\]]+):(?P<path>[^:].*)")
-_BARE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?/[^/].*")      # github.com/o/r, as people write it
+_BARE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?/[^/].*")  # github.com/o/r, as people write it
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+~-]*")
 _ESCAPED_CONTROL = re.compile(r"%(?:[01][0-9a-f]|7f)", re.IGNORECASE)
@@ -36,12 +36,12 @@ class Address:
     """Where a repository is: `url` is what git is given, or a path on this machine."""
 
     url: str
-    name: str                       # what the repository is called unless somebody says otherwise
-    scheme: str                     # https, http, ssh, git, or file
-    host: str = ""                  # in lower case, without a port; empty on this machine
+    name: str  # what the repository is called unless somebody says otherwise
+    scheme: str  # https, http, ssh, git, or file
+    host: str = ""  # in lower case, without a port; empty on this machine
     port: int = 0
-    path: str = ""                  # on this machine
-    note: str = ""                  # what whoever gave the address should be told
+    path: str = ""  # on this machine
+    note: str = ""  # what whoever gave the address should be told
 
     @property
     def is_local(self) -> bool:
@@ -142,7 +142,7 @@ def _path(text: str, path: str, allow_local: bool) -> Address:
     if not path.startswith("/"):
         raise _refused(text, "is not a whole path", "begin it with a slash")
     path = posixpath.normpath(path)
-    path = f"/{path.lstrip('/')}"               # two leading slashes survive normpath
+    path = f"/{path.lstrip('/')}"  # two leading slashes survive normpath
     folder = posixpath.dirname(path) if posixpath.basename(path) == ".git" else path
     name = posixpath.basename(folder).removesuffix(".git") or "root"
     return Address(url=path, name=name, scheme="file", path=path)

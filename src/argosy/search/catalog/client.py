@@ -26,11 +26,9 @@ log = logs.get("catalog")
 class CatalogClient:
     """Implements `ownership.ports.Catalog` from what it has been told so far."""
 
-    def __init__(
-        self, registry: RegistryStore, *, clock: Clock | None = None, random: Random | None = None
-    ) -> None:
-        self.observers: list[Callable[[], None]] = []       # called after every change
-        self.version = 0                                    # grows with every change
+    def __init__(self, registry: RegistryStore, *, clock: Clock | None = None, random: Random | None = None) -> None:
+        self.observers: list[Callable[[], None]] = []  # called after every change
+        self.version = 0  # grows with every change
         self._registry = registry
         self._clock = clock or SystemClock()
         self._random = random or system_random()
@@ -53,7 +51,7 @@ class CatalogClient:
                 async for change in self._registry.watch(revision):
                     await self._take(change)
             except Gone:
-                continue                                    # fell behind: list again
+                continue  # fell behind: list again
             except Unavailable as why:
                 notice = f"the catalog cannot be read ({why}); trying again"
                 log.warning("registry away", why=str(why), notice=notice)
@@ -66,9 +64,7 @@ class CatalogClient:
 
     async def units(self) -> list[UnitSpec]:
         await self._is_current.wait()
-        return [
-            UnitSpec(wish.name, footprint_of(wish), wish.max_bids, wish.replicas) for wish in self._wishes.values()
-        ]
+        return [UnitSpec(wish.name, footprint_of(wish), wish.max_bids, wish.replicas) for wish in self._wishes.values()]
 
     async def note_indexed(self, name: str, *, commit: str, footprint_bytes: int) -> None:
         """Remembers what a repository takes, so that the next bids for it are honest. It may be gone by now."""

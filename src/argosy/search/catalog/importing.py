@@ -7,7 +7,7 @@ from argosy.base.errors import Invalid
 from argosy.search.catalog.addresses import address_of
 from argosy.search.fleet.model import Wish
 
-REPOSITORIES_MAX = 100_000          # in one list
+REPOSITORIES_MAX = 100_000  # in one list
 PROBLEMS_TOLD_MAX = 20
 _KEYS = {"url": str, "name": str, "branches": list, "is_pinned": bool, "replicas": int}
 

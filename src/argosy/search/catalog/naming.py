@@ -23,7 +23,7 @@ def unique_names(addresses: Sequence[Address], taken: Collection[str] = ()) -> l
             for index, name in enumerate(names)
             if (counts[name] > 1 or name in taken) and levels[index] + 1 < len(candidates[index])
         ]
-        if not short:                       # each pass lengthens a name, so the number of passes is bounded
+        if not short:  # each pass lengthens a name, so the number of passes is bounded
             return _numbered(addresses, names, taken)
         for index in short:
             levels[index] += 1

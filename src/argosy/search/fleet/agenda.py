@@ -17,7 +17,7 @@ class Agenda(Generic[K]):
     def __init__(self) -> None:
         self._at: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
-        self._count = 0                                 # keeps equal times in the order they were set
+        self._count = 0  # keeps equal times in the order they were set
 
     def __contains__(self, key: K) -> bool:
         return key in self._at

@@ -11,7 +11,7 @@ from argosy.search.index.index import Index
 from argosy.search.index.look import HEAD, Outlined, branch_number, content_of, found, listed, outline
 
 FOLDER_NAMES_MAX = 10_000
-OUTLINE_ENTRIES_MAX = 20_000            # a file may define more; nobody reads on
+OUTLINE_ENTRIES_MAX = 20_000  # a file may define more; nobody reads on
 
 
 def file_text(index: Index, asked: FileAsked) -> FileText:

@@ -31,16 +31,16 @@ from argosy.search.fleet.packing import pack, unpack, wall_time_s
 from argosy.search.fleet.ports import Node
 from argosy.search.model import Answer
 
-CONNECTIONS_PER_NODE_MAX = 128          # over HTTP, where each question has one to itself
-KEEP_ALIVE_S = 4.0                      # less than the 5 s after which uvicorn closes what is idle
+CONNECTIONS_PER_NODE_MAX = 128  # over HTTP, where each question has one to itself
+KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
 CONNECT_S = 2.0
-MARGIN_S = 1.0                          # what the way there and back may take besides the search's own time
-CALL_S = 10.0                           # for questions that name no time of their own
-STALL_S = 30.0                          # a stream that brings nothing for so long is given up
-READ_BYTES = 1 << 20                    # of a stream, waiting to be taken
+MARGIN_S = 1.0  # what the way there and back may take besides the search's own time
+CALL_S = 10.0  # for questions that name no time of their own
+STALL_S = 30.0  # a stream that brings nothing for so long is given up
+READ_BYTES = 1 << 20  # of a stream, waiting to be taken
 ERROR_BYTES_MAX = 64 << 10
 ADDRESSES_KEPT_MAX = 4096
-SEARCH_LANE = "search"                  # no search waits behind a long file
+SEARCH_LANE = "search"  # no search waits behind a long file
 
 _T = TypeVar("_T")
 
@@ -140,9 +140,12 @@ class _FarNode:
 
     async def index(self, repository: str) -> AsyncGenerator[bytes]:
         path = packing.INDEX_PATH + quote(repository, safe="", errors="surrogateescape")
-        async with self._told_errors(), self._nodes.session().get(
-            self._url(path), headers=self._nodes.tracer.carried(), timeout=_STREAM
-        ) as response:
+        async with (
+            self._told_errors(),
+            self._nodes.session().get(
+                self._url(path), headers=self._nodes.tracer.carried(), timeout=_STREAM
+            ) as response,
+        ):
             await self._check(response)
             async for chunk in response.content.iter_any():
                 yield chunk
@@ -208,7 +211,7 @@ class _FarNode:
         try:
             return await self._requested(path, body)
         except aiohttp.ClientConnectorError:
-            raise                               # nobody is there: whoever asks chooses what to do
+            raise  # nobody is there: whoever asks chooses what to do
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
             return await self._requested(path, body)
 
@@ -282,7 +285,7 @@ class _Found(Reply[Answer]):
     def _ended(self, again: asyncio.Task[Answer]) -> None:
         error = None if again.cancelled() else again.exception()
         if self.done():
-            return                              # nobody waits for it any more
+            return  # nobody waits for it any more
         if again.cancelled():
             self.cancel()
         elif error is not None:

@@ -33,9 +33,9 @@ from argosy.search.query.parse import parse
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
 
-QUIET_WITHIN_S = 5.0                    # a drop waits so long for questions under way, and no longer
+QUIET_WITHIN_S = 5.0  # a drop waits so long for questions under way, and no longer
 QUIET_LOOK_S = 0.005
-SEARCH_S_MIN = 0.001                    # what a search begun anew is given when its time is up: zero would be no bound
+SEARCH_S_MIN = 0.001  # what a search begun anew is given when its time is up: zero would be no bound
 
 _T = TypeVar("_T")
 
@@ -103,7 +103,7 @@ class Desk:
         self._is_draining = is_draining
         self._tracer = tracer
         self._listings = Listings()
-        self._under_way: dict[object, Collection[str]] = {}     # questions, and the repositories they are about
+        self._under_way: dict[object, Collection[str]] = {}  # questions, and the repositories they are about
         self._started_at = clock.wall()
 
     # -- questions about many repositories --------------------------------------------------------------------------

@@ -40,13 +40,11 @@ class Memory:
         """The names of those to give up; `coming_bytes` is what is known to be needed soon."""
         load_bytes = self.held_bytes + coming_bytes
         if load_bytes <= self.high_bytes:
-            return []                                   # nearly always: no need to look at each
+            return []  # nearly always: no need to look at each
         load_bytes -= sum(volume.memory_bytes for volume in volumes if volume.is_leaving)
         if load_bytes <= self.high_bytes:
             return []
-        return victims(
-            volumes, traffic, load_bytes=load_bytes, low_bytes=self._low_bytes, by=self._by, now=now
-        )
+        return victims(volumes, traffic, load_bytes=load_bytes, low_bytes=self._low_bytes, by=self._by, now=now)
 
 
 def victims(

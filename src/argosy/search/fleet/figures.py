@@ -20,5 +20,5 @@ def figures_of(index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float
 
 
 def _live_bytes(part: Part) -> int:
-    lengths = np.diff(part.segment.content.starts.astype(np.int64)) - 1         # without its NUL
+    lengths = np.diff(part.segment.content.starts.astype(np.int64)) - 1  # without its NUL
     return int(lengths[part.branches != 0].sum())

@@ -26,9 +26,9 @@ from argosy.search.fleet.model import Asked, FileAsked, FolderAsked
 from argosy.search.fleet.packing import pack, pack_answer, unpack
 from argosy.search.fleet.ports import Node
 
-QUESTIONS_MAX = 1_000                   # under way at a time; a front door bounds what it lets in long before
-STREAMS_MAX = 64                        # indexes sent at a time: a fleet that takes over all at once
-STALL_S = 30.0                          # a reader that takes no chunk for so long is given up
+QUESTIONS_MAX = 1_000  # under way at a time; a front door bounds what it lets in long before
+STREAMS_MAX = 64  # indexes sent at a time: a fleet that takes over all at once
+STALL_S = 30.0  # a reader that takes no chunk for so long is given up
 
 _Handler = Callable[[bytes], Coroutine[Any, Any, bytes]]
 _T = TypeVar("_T")
@@ -60,9 +60,7 @@ def node_routes(node: Node, *, fleet_token: str | None = None, tracer: Tracer = 
         packing.FILE_PATH: file,
         packing.FOLDER_PATH: folder,
     }
-    in_frames = {
-        wire.SEARCH: search, wire.LIST: listing, wire.FILE: file, wire.FOLDER: folder, wire.STATUS: status
-    }  # fmt: skip
+    in_frames = {wire.SEARCH: search, wire.LIST: listing, wire.FILE: file, wire.FOLDER: folder, wire.STATUS: status}
     return [
         FramesRoute(in_frames, questions, tracer),
         *(Route(path, _Question(questions, handler), methods=["POST"]) for path, handler in posted.items()),
@@ -135,7 +133,7 @@ class _IndexStream:
         chunks = self._node.index(name)
         assert isinstance(chunks, AsyncGenerator), "a stream that is given up must be closed"
         async with aclosing(chunks):
-            chunk = await anext(chunks, b"")        # an error before the first is still an answer
+            chunk = await anext(chunks, b"")  # an error before the first is still an answer
             await send({"type": "http.response.start", "status": 200, "headers": [_STREAM_TYPE]})
             while chunk:
                 async with asyncio.timeout(STALL_S):

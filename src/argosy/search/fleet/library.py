@@ -27,9 +27,9 @@ from argosy.search.fleet.volume import Kept, Stage, Volume, is_same_place, spell
 from argosy.search.model import Branch
 from argosy.search.settings import SearchSettings
 
-CHECKS_AT_ONCE = 1                      # a check reads memory as fast as one core can
-JITTER = (0.8, 1.2)                     # of every period, so that repositories do not march in step
-NO_COMMIT = "none"                      # what a folder without git is at
+CHECKS_AT_ONCE = 1  # a check reads memory as fast as one core can
+JITTER = (0.8, 1.2)  # of every period, so that repositories do not march in step
+NO_COMMIT = "none"  # what a folder without git is at
 
 
 class Library:
@@ -149,9 +149,9 @@ class Library:
         if volume.making is not None and not is_same_place(volume.making.wish, wish):
             effects += self._abandon(volume)
             if volume.kept is not None:
-                self._plan(volume, now)                 # it may be what is wished for again
+                self._plan(volume, now)  # it may be what is wished for again
         if volume.needs_making() and volume.making is None:
-            volume.look = None                          # it asks for what nobody wishes any more
+            volume.look = None  # it asks for what nobody wishes any more
             self._line_up(volume, now)
         return effects
 
@@ -176,7 +176,7 @@ class Library:
         sibling: str | None = None,
         can_restore: bool = False,
     ) -> None:
-        self.looks.cancel(volume.name)                  # the fetch will see whatever a look would
+        self.looks.cancel(volume.name)  # the fetch will see whatever a look would
         self.line.add(volume, now, heads=heads, sibling=sibling, can_restore=can_restore)
 
     def _made(self, number: int, figures: saw.Figures, now: float) -> list[do.Effect]:
@@ -190,7 +190,7 @@ class Library:
             return [do.Discard(number), *self._fail(volume, self._too_large(figures.memory_bytes), now, figures)]
         is_built = making.stage is Stage.BUILDING
         if not is_built and _is_reindex_due(making.wish):
-            volume.is_anew = True                       # what another node or the disk had may be what is complained of
+            volume.is_anew = True  # what another node or the disk had may be what is complained of
         had_trouble = volume.failures > 0 or making.wish.failures > 0
         same_as = making.heads if spelled_differently(making.heads, figures.branches) else None
         self.memory.keep(volume, Kept(figures, making.wish, now, same_as), now)
@@ -214,12 +214,10 @@ class Library:
         if making.stage not in (Stage.RESTORING, Stage.RECEIVING):
             return self._fail(volume, reason, now)
         sibling = making.sibling if making.stage is Stage.RESTORING else None
-        self._line_up(volume, making.since, sibling=sibling)    # by the next way, at the old place in line
+        self._line_up(volume, making.since, sibling=sibling)  # by the next way, at the old place in line
         return []
 
-    def _fail(
-        self, volume: Volume, reason: str, now: float, figures: saw.Figures | None = None
-    ) -> list[do.Effect]:
+    def _fail(self, volume: Volume, reason: str, now: float, figures: saw.Figures | None = None) -> list[do.Effect]:
         """What is too large has its size noted all the same, so that no node bids for it in vain."""
         volume.failures += 1
         volume.reason = reason
@@ -289,7 +287,7 @@ class Library:
         if volume.check == number:
             volume.check = None
         elif is_sound:
-            return []                                   # said of an index that is no longer kept
+            return []  # said of an index that is no longer kept
         # What was renewed during the check shares memory with what is damaged: it goes, too.
         if is_sound:
             self.checks.set(volume.name, now + self._period(self._settings.check_s))
@@ -297,7 +295,7 @@ class Library:
         self.memory.let_go(volume)
         effects: list[do.Effect] = [do.Withdraw(volume.name)]
         if volume.making is not None and volume.making.stage in (Stage.FETCHED, Stage.BUILDING):
-            effects += self._abandon(volume)            # it may share what is damaged
+            effects += self._abandon(volume)  # it may share what is damaged
         self._rest(volume)
         if volume.making is None and volume.wish is not None and not volume.is_leaving:
             self._line_up(volume, now)

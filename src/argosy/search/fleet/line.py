@@ -16,7 +16,7 @@ from argosy.search.fleet.effects import Build, Effect, Fetch, Receive, Restore
 from argosy.search.fleet.volume import Making, Stage, Volume
 from argosy.search.model import Branch
 
-UNKNOWN_BYTES = 64 << 20            # taken as the size of what was never indexed
+UNKNOWN_BYTES = 64 << 20  # taken as the size of what was never indexed
 
 
 class Line:
@@ -28,7 +28,7 @@ class Line:
         self._builds_max = builds_max
         self._waiting: dict[int, Volume] = {}
         self._under_way: dict[int, Volume] = {}
-        self._stopping: dict[int, Stage] = {}           # given up, and not yet at their end
+        self._stopping: dict[int, Stage] = {}  # given up, and not yet at their end
 
     def add(
         self,
@@ -139,6 +139,6 @@ def _order(volume: Volume) -> tuple[int, int, float, int]:
     making = _making_of(volume)
     if volume.kept is not None:
         return (2, 0, making.since, making.number)
-    is_awaited = volume.unit.replica <= PRIMARY         # a primary, or the successor of one that leaves
+    is_awaited = volume.unit.replica <= PRIMARY  # a primary, or the successor of one that leaves
     size_bytes = making.wish.footprint_bytes
     return (0 if is_awaited else 1, UNKNOWN_BYTES if size_bytes is None else size_bytes, making.since, making.number)

@@ -12,8 +12,8 @@ from argosy.search.index.accounting import memory_bytes
 from argosy.search.index.index import Index, Part
 from argosy.search.index.segment import U8
 
-COUNTED_MAX = 10_000                    # repositories whose numbers are remembered
-LOOK_BYTES = 1 << 20                    # text looked at in one go: comparing makes as many bytes again
+COUNTED_MAX = 10_000  # repositories whose numbers are remembered
+LOOK_BYTES = 1 << 20  # text looked at in one go: comparing makes as many bytes again
 
 _NEWLINE = ord("\n")
 _Version: TypeAlias = Hashable
@@ -25,8 +25,8 @@ class Counts:
 
     documents: int
     content_bytes: int
-    memory_bytes: int                   # what it takes, the dead included
-    lines: int                          # newlines
+    memory_bytes: int  # what it takes, the dead included
+    lines: int  # newlines
     has_symbols: bool
     languages: dict[str, int]
 
@@ -98,6 +98,4 @@ def _lines(part: Part) -> int:
 
 
 def _newlines(data: U8) -> int:
-    return sum(
-        int(np.count_nonzero(data[at : at + LOOK_BYTES] == _NEWLINE)) for at in range(0, len(data), LOOK_BYTES)
-    )
+    return sum(int(np.count_nonzero(data[at : at + LOOK_BYTES] == _NEWLINE)) for at in range(0, len(data), LOOK_BYTES))

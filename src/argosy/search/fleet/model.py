@@ -15,14 +15,14 @@ class Wish(msgspec.Struct, frozen=True):
     """A repository that should be searchable, as the catalog has it. Times are milliseconds since 1970."""
 
     name: str
-    url: str                                            # or a path, where the settings allow it
-    branches: tuple[str, ...] = ()                      # none: whatever the origin's HEAD points to
+    url: str  # or a path, where the settings allow it
+    branches: tuple[str, ...] = ()  # none: whatever the origin's HEAD points to
     is_pinned: bool = False
-    footprint_bytes: int | None = None                  # memory it took when it was last indexed
+    footprint_bytes: int | None = None  # memory it took when it was last indexed
     replicas: int = 0
     max_bids: int | None = None
     reindex_asked_at: int | None = None
-    pushed_at: int | None = None                        # when its origin last said that it has news
+    pushed_at: int | None = None  # when its origin last said that it has news
     last_commit: str | None = None
     last_indexed_at: int | None = None
     failures: int = 0
@@ -33,12 +33,12 @@ class Wish(msgspec.Struct, frozen=True):
 class Phase(Enum):
     """How far a node is with a repository."""
 
-    WAITING = "waiting"             # held, in line behind others
-    FETCHING = "fetching"           # from its origin
-    RECEIVING = "receiving"         # the finished index, from the node that has it
+    WAITING = "waiting"  # held, in line behind others
+    FETCHING = "fetching"  # from its origin
+    RECEIVING = "receiving"  # the finished index, from the node that has it
     INDEXING = "indexing"
     READY = "ready"
-    FAILED = "failed"               # tried, and not tried again before a while
+    FAILED = "failed"  # tried, and not tried again before a while
 
 
 class RepoStatus(msgspec.Struct, frozen=True):
@@ -47,9 +47,9 @@ class RepoStatus(msgspec.Struct, frozen=True):
     name: str
     phase: Phase
     replica: int = 0
-    reason: str = ""                                    # why it failed, fit to be shown
-    progress: float = 0.0                               # of fetching, receiving or indexing: 0 to 1
-    is_refreshing: bool = False                         # ready, and a newer index is being made
+    reason: str = ""  # why it failed, fit to be shown
+    progress: float = 0.0  # of fetching, receiving or indexing: 0 to 1
+    is_refreshing: bool = False  # ready, and a newer index is being made
     is_pinned: bool = False
     branches: tuple[Branch, ...] = ()
     documents: int = 0
@@ -57,8 +57,8 @@ class RepoStatus(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
     fetch_time_ms: float = 0.0
     index_time_ms: float = 0.0
-    claim_latency_s: float = 0.0                        # from open to held
-    indexed_at: float = 0.0                             # seconds since 1970, as the next two
+    claim_latency_s: float = 0.0  # from open to held
+    indexed_at: float = 0.0  # seconds since 1970, as the next two
     last_served_at: float = 0.0
     retry_at: float = 0.0
     searches: int = 0
@@ -72,9 +72,9 @@ class NodeStatus(msgspec.Struct, frozen=True):
     version: str
     started_at: float
     is_draining: bool
-    budget_bytes: int                                   # memory its indexes may take
-    held_bytes: int                                     # memory they take
-    free_bytes: int                                     # what it would bid
+    budget_bytes: int  # memory its indexes may take
+    held_bytes: int  # memory they take
+    free_bytes: int  # what it would bid
     repositories: tuple[RepoStatus, ...] = ()
 
 
@@ -96,7 +96,7 @@ class Entry(msgspec.Struct, frozen=True):
     lines: int = 0
     indexed_at: float = 0.0
     has_symbols: bool = False
-    languages: dict[str, int] = {}                      # documents in each
+    languages: dict[str, int] = {}  # documents in each
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class Listing(msgspec.Struct, frozen=True):
 class FileAsked(msgspec.Struct, frozen=True):
     repository: str
     path: str
-    branch: str = ""                                    # "" is the first one
+    branch: str = ""  # "" is the first one
 
 
 class OutlineEntry(msgspec.Struct, frozen=True):
@@ -130,13 +130,13 @@ class FileText(msgspec.Struct, frozen=True):
     language: str = ""
     branches: tuple[str, ...] = ()
     version: str = ""
-    skipped: str = ""                                   # why there is no content
+    skipped: str = ""  # why there is no content
     outline: tuple[OutlineEntry, ...] = ()
 
 
 class FolderAsked(msgspec.Struct, frozen=True):
     repository: str
-    path: str = ""                                      # "" is the top
+    path: str = ""  # "" is the top
     branch: str = ""
 
 
@@ -146,5 +146,4 @@ class Folder(msgspec.Struct, frozen=True):
     repository: Repository
     path: str
     names: tuple[str, ...] = ()
-    is_cut: bool = False                                # there are more names than are told
-
+    is_cut: bool = False  # there are more names than are told

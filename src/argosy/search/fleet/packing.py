@@ -16,15 +16,15 @@ LIST_PATH = "/v1/node/list"
 FILE_PATH = "/v1/node/file"
 FOLDER_PATH = "/v1/node/folder"
 STATUS_PATH = "/v1/node/status"
-INDEX_PATH = "/v1/node/index/"          # and the repository's name
+INDEX_PATH = "/v1/node/index/"  # and the repository's name
 CONTENT_TYPE = "application/msgpack"
 
-QUESTION_BYTES_MAX = 8 << 20            # names of 50,000 repositories, and a query
-ANSWER_BYTES_MAX = 256 << 20            # the largest file there can be, twice
-WALL_TIME_S_MAX = 300.0                 # of one search, whatever its options say
+QUESTION_BYTES_MAX = 8 << 20  # names of 50,000 repositories, and a query
+ANSWER_BYTES_MAX = 256 << 20  # the largest file there can be, twice
+WALL_TIME_S_MAX = 300.0  # of one search, whatever its options say
 
-_ODD_TEXT = 1                           # the extension: UTF-8 but for what is none
-_SPARE = 0.9                            # files are not of one size: cut a little more than seems needed
+_ODD_TEXT = 1  # the extension: UTF-8 but for what is none
+_SPARE = 0.9  # files are not of one size: cut a little more than seems needed
 
 _T = TypeVar("_T")
 
@@ -41,7 +41,7 @@ def unpack(body: bytes, kind: type[_T]) -> _T:
     try:
         return _decoder(kind).decode(body)
     except msgspec.ValidationError:
-        pass                                    # text as an extension looks wrong at first
+        pass  # text as an extension looks wrong at first
     except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(f"this is no msgpack: {error}") from None
     try:
@@ -67,7 +67,7 @@ def wall_time_s(options: Options) -> float:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}           # of the few kinds there are
+_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}  # of the few kinds there are
 
 
 def _decoder(kind: type[_T]) -> msgspec.msgpack.Decoder[_T]:

@@ -36,7 +36,7 @@ from argosy.search.service import Shelf
 from argosy.search.settings import SearchSettings
 
 NOTE_BACKOFF = Backoff(first_s=0.2, ceiling_s=5.0, attempts_max=6)
-MEASURE_S = 5.0                         # how often figures are brought up to date
+MEASURE_S = 5.0  # how often figures are brought up to date
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class SearchNode:
         """Without `nodes` every index is made from its origin; without `memory` the settings must name a budget."""
         self._settings = settings or SearchSettings()
         self.shelf = shelf
-        self.before_drop: Callable[[str], Awaitable[object]] = _at_once     # awaits the questions under way
+        self.before_drop: Callable[[str], Awaitable[object]] = _at_once  # awaits the questions under way
         self._node_id = node_id
         self._address = address
         self._catalog = catalog
@@ -111,13 +111,20 @@ class SearchNode:
         snapshots = self._settings.snapshot_dir
         self._snapshots = Snapshots(snapshots, bytes_max=self._settings.snapshot_bytes_max) if snapshots else None
         self._maker = Maker(
-            fetcher, nodes, shelf, self._workshop, self._snapshots,
-            tell=self._driver.tell, teller=self._teller, tracer=tracer, clock=self._clock,
+            fetcher,
+            nodes,
+            shelf,
+            self._workshop,
+            self._snapshots,
+            tell=self._driver.tell,
+            teller=self._teller,
+            tracer=tracer,
+            clock=self._clock,
         )
-        self._saving = asyncio.Lock()                   # one copy at a time: the disk is one
+        self._saving = asyncio.Lock()  # one copy at a time: the disk is one
         self._leases: Leases | None = None
         self._claimed_after_s: Callable[[Unit], float] = _unknown
-        self._told: dict[str, Wish | None] = {}         # what the library was last told of each name
+        self._told: dict[str, Wish | None] = {}  # what the library was last told of each name
         self._warming: dict[str, list[asyncio.Future[int]]] = {}
         self._dropping: dict[str, list[asyncio.Future[None]]] = {}
         self._is_closed = False
@@ -256,7 +263,7 @@ class SearchNode:
 
     def _forget(self, name: str) -> None:
         self._off_the_shelf(name)
-        if name not in self._told:                      # else it was gained again meanwhile
+        if name not in self._told:  # else it was gained again meanwhile
             self._teller.forgotten(name)
         for gone in _unanswered(self._dropping, name):
             gone.set_result(None)
@@ -270,7 +277,7 @@ class SearchNode:
         try:
             self.shelf.drop(name)
         except NotFound:
-            return                                      # it never got there
+            return  # it never got there
         if self._advertiser is not None:
             self._advertiser.dropped(name)
 
@@ -286,7 +293,7 @@ class SearchNode:
         try:
             damages = await self._workshop.verify(self.shelf.get(name))
         except NotFound:
-            return True                                 # gone meanwhile; nobody asks any more
+            return True  # gone meanwhile; nobody asks any more
         if damages:
             self._teller.damaged(name, ", ".join(f"{each.section} of part {each.part}" for each in damages[:8]))
         return not damages

@@ -36,7 +36,7 @@ class Standing:
         *,
         node_id: str,
         may_answer: Callable[[str], bool],
-        holder_of: Callable[[str], str | None],         # the address to try instead
+        holder_of: Callable[[str], str | None],  # the address to try instead
     ) -> None:
         self._indexes = indexes
         self._progress = progress

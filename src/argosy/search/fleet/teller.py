@@ -20,8 +20,12 @@ class Teller:
         self._metrics.set(m.INDEX_TIME_MS, figures.index_time_ms, repository=name)
         self._metrics.set(m.FETCH_TIME_MS, figures.fetch_time_ms, repository=name)
         self.log.info(
-            "index made", repository=name, how=how, documents=figures.documents,
-            memory_bytes=figures.memory_bytes, seconds=round(seconds, 3),
+            "index made",
+            repository=name,
+            how=how,
+            documents=figures.documents,
+            memory_bytes=figures.memory_bytes,
+            seconds=round(seconds, 3),
         )
 
     def failed(self, name: str, step: str, reason: str, bug: BaseException | None = None) -> None:

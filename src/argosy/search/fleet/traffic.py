@@ -14,7 +14,7 @@ HALF_LIFE_S = 600.0
 class _Use:
     searches: int = 0
     last_at: float = 0.0
-    weight: float = 0.0                                 # as of last_at
+    weight: float = 0.0  # as of last_at
 
 
 class Traffic:

@@ -15,11 +15,11 @@ from argosy.search.model import Branch
 class Stage(Enum):
     """How far the making of an index is."""
 
-    WAITING = "waiting"             # in line
-    RESTORING = "restoring"         # from this machine's disk
-    RECEIVING = "receiving"         # from another node
+    WAITING = "waiting"  # in line
+    RESTORING = "restoring"  # from this machine's disk
+    RECEIVING = "receiving"  # from another node
     FETCHING = "fetching"
-    FETCHED = "fetched"             # in line for a build
+    FETCHED = "fetched"  # in line for a build
     BUILDING = "building"
 
 
@@ -28,13 +28,13 @@ class Making:
     """An index on its way."""
 
     number: int
-    wish: Wish                      # as it was when this began
-    since: float                    # in line since
+    wish: Wish  # as it was when this began
+    since: float  # in line since
     stage: Stage = Stage.WAITING
-    can_restore: bool = False       # ways that are tried before the origin
+    can_restore: bool = False  # ways that are tried before the origin
     sibling: str | None = None
-    is_anew: bool = False           # shares nothing with the index that is kept
-    heads: tuple[Branch, ...] | None = None     # where the branches stood when something new was seen
+    is_anew: bool = False  # shares nothing with the index that is kept
+    heads: tuple[Branch, ...] | None = None  # where the branches stood when something new was seen
 
 
 @dataclass(frozen=True)
@@ -42,29 +42,29 @@ class Kept:
     """An index on the shelf."""
 
     figures: Figures
-    wish: Wish                      # what it was made for
+    wish: Wish  # what it was made for
     at: float
-    same_as: tuple[Branch, ...] | None = None   # what the origin calls it, where that is spelled differently
+    same_as: tuple[Branch, ...] | None = None  # what the origin calls it, where that is spelled differently
 
 
 @dataclass
 class Volume:
     """One repository of this node."""
 
-    unit: Unit                      # the slot gained last
+    unit: Unit  # the slot gained last
     wish: Wish | None
     claim_latency_s: float = 0.0
     kept: Kept | None = None
     making: Making | None = None
-    look: int | None = None         # the number of the look under way
+    look: int | None = None  # the number of the look under way
     check: int | None = None
-    is_admitted: bool = False       # ownership knows that it can be served
-    is_leaving: bool = False        # given up; the lease is on its way out
-    is_told: bool = False           # new commits were announced after the last look began
-    is_anew: bool = False           # somebody asked for an index that shares nothing with this one
-    ready_at: float = 0.0           # since when there is an index, be it renewed or not
-    failures: int = 0               # in a row
-    reason: str = ""                # of the last one
+    is_admitted: bool = False  # ownership knows that it can be served
+    is_leaving: bool = False  # given up; the lease is on its way out
+    is_told: bool = False  # new commits were announced after the last look began
+    is_anew: bool = False  # somebody asked for an index that shares nothing with this one
+    ready_at: float = 0.0  # since when there is an index, be it renewed or not
+    failures: int = 0  # in a row
+    reason: str = ""  # of the last one
 
     @property
     def name(self) -> str:

@@ -15,8 +15,8 @@ from argosy.search.index.index import Index
 from argosy.search.index.sections import SECTIONS, Array, sections
 
 BRANCHES = "branches"
-OBJECTS = "objects"                     # whatever is no array
-_TRACKING_BYTES = 16                    # the garbage collector's share of a container
+OBJECTS = "objects"  # whatever is no array
+_TRACKING_BYTES = 16  # the garbage collector's share of a container
 
 
 def memory_bytes(index: Index) -> int:

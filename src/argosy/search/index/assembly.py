@@ -39,7 +39,7 @@ class Assembly:
         # Untouched pages of an empty array take no memory.
         self._data: U8 = np.empty(max(1, min(expected_bytes, SEGMENT_TEXT_BYTES)), np.uint8)
         self._starts = [0]
-        self._blocks = 0                # at most
+        self._blocks = 0  # at most
         self._names: list[bytes] = []
         self._names_bytes = 0
         self._blob_ids: list[bytes] = []
@@ -87,7 +87,7 @@ class Assembly:
     def finish(self) -> Segment:
         """The segment. The assembly has given its text away and is of no further use."""
         data, self._data = self._data, np.empty(0, np.uint8)
-        data.resize(self.text_bytes, refcheck=False)        # in place: the rest goes back to the system
+        data.resize(self.text_bytes, refcheck=False)  # in place: the rest goes back to the system
         assert self._blocks <= SEGMENT_BLOCKS_MAX, "a document was added that had no room"
         content, names = text_of(data, np.array(self._starts, np.uint32)), names_of(self._names)
         return sealed(

@@ -24,8 +24,8 @@ from argosy.search.languages import category_of, language_of
 from argosy.search.skipping import Policy, reason_before_reading, reason_to_skip
 from argosy.search.symbols.extract import definitions
 
-HEAD_BYTES = 4096                       # what a file is shows in its first lines
-PROGRESS_BYTES = 1 << 20                # progress is told this often
+HEAD_BYTES = 4096  # what a file is shows in its first lines
+PROGRESS_BYTES = 1 << 20  # progress is told this often
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Task:
     @property
     def text_bytes(self) -> int:
         """What is to be read, for all one knows beforehand: progress counts these, indexed in the end or not."""
-        return 1 + (self.entry.size_bytes if self.reason is SkipReason.NONE else 0)     # with its NUL
+        return 1 + (self.entry.size_bytes if self.reason is SkipReason.NONE else 0)  # with its NUL
 
 
 def build(
@@ -83,7 +83,7 @@ def _documents(
             yield task, _document(task.entry, content, policy, with_symbols=with_symbols)
     finally:
         if isinstance(contents, Generator):
-            contents.close()            # a process may stand behind it
+            contents.close()  # a process may stand behind it
 
 
 def _document(entry: Entry, content: Content, policy: Policy, *, with_symbols: bool) -> Document:
@@ -115,9 +115,7 @@ def _checked(entry: Entry, content: bytes, policy: Policy) -> Content:
     return content
 
 
-def _parts(
-    documents: Iterator[tuple[_Task, Document]], total_bytes: int, progress: Progress | None
-) -> Iterator[Part]:
+def _parts(documents: Iterator[tuple[_Task, Document]], total_bytes: int, progress: Progress | None) -> Iterator[Part]:
     """The documents in as few segments as they fit, of about the same size."""
     shares = total_bytes // SEGMENT_TEXT_BYTES + 1
     share_bytes = total_bytes // shares + 1
@@ -125,7 +123,7 @@ def _parts(
     branches: list[int] = []
     done_bytes = told_bytes = 0
     for task, document in documents:
-        has_share = shares > 1 and assembly.text_bytes >= share_bytes       # the last one takes what is left
+        has_share = shares > 1 and assembly.text_bytes >= share_bytes  # the last one takes what is left
         if branches and (has_share or not assembly.has_room(document.path, len(document.content))):
             yield sealed_part(assembly.finish(), frozen(np.array(branches, np.uint64)))
             assembly, branches, shares = Assembly(expected_bytes=share_bytes), [], shares - 1

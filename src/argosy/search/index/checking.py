@@ -12,7 +12,7 @@ from argosy.search.index.index import Index, Part
 from argosy.search.index.sections import SECTIONS, Array, sections
 from argosy.search.index.segment import U64, Segment
 
-BRANCHES = "branches"                   # the section of a part that is not its segment's
+BRANCHES = "branches"  # the section of a part that is not its segment's
 
 
 @dataclass(frozen=True, slots=True)

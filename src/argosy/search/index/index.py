@@ -15,8 +15,8 @@ class Part:
     """A segment as one version of the repository sees it."""
 
     segment: Segment
-    branches: U64                       # per document: bit i is the i-th branch of the repository; 0 is dead
-    checksum: int | None = None         # of the branches when they were made
+    branches: U64  # per document: bit i is the i-th branch of the repository; 0 is dead
+    checksum: int | None = None  # of the branches when they were made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,4 +25,4 @@ class Index:
 
     repository: Repository
     parts: tuple[Part, ...]
-    recipe: str = ""                    # how it was made: only an index of the same recipe can be renewed from it
+    recipe: str = ""  # how it was made: only an index of the same recipe can be renewed from it

@@ -11,7 +11,7 @@ from argosy.search.index.index import Index, Part
 from argosy.search.index.segment import Segment
 from argosy.search.symbols import KINDS
 
-HEAD = "HEAD"                           # the first branch, whatever its name
+HEAD = "HEAD"  # the first branch, whatever its name
 
 _REASONS = tuple(SkipReason)
 
@@ -21,12 +21,12 @@ class Listed:
     """A document as a listing shows it."""
 
     path: str
-    size_bytes: int                     # of what is indexed
+    size_bytes: int  # of what is indexed
     language: str
     category: Category
     skipped: SkipReason
     branches: tuple[str, ...]
-    blob_id: bytes                      # padded with zeros to the width of the longest
+    blob_id: bytes  # padded with zeros to the width of the longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Outlined:
 
     name: str
     kind: str
-    line: int                           # from 1
-    offset: int                         # of the name, in bytes from the start of the file
+    line: int  # from 1
+    offset: int  # of the name, in bytes from the start of the file
     parent: int
 
 

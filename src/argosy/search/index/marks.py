@@ -9,7 +9,7 @@ from argosy.search.documents import Definition
 from argosy.search.index.segment import Symbols, frozen
 from argosy.search.symbols import KINDS, points
 
-NAME_BYTES_MAX = 0xFFFF                 # a longer name is known by its beginning: lengths have 16 bits
+NAME_BYTES_MAX = 0xFFFF  # a longer name is known by its beginning: lengths have 16 bits
 
 _CAPITALS = frozenset(range(ord("A"), ord("Z") + 1))
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
@@ -25,9 +25,7 @@ class Marks:
         self._points = array("H")
         self._parents = array("i")
 
-    def add(
-        self, definitions: Sequence[Definition], start: int, *, language: str, path: bytes, content: bytes
-    ) -> None:
+    def add(self, definitions: Sequence[Definition], start: int, *, language: str, path: bytes, content: bytes) -> None:
         """The definitions of a document that begins at `start` of the segment's text."""
         first = len(self._starts)
         # Of its name, what a definition is worth depends on the case of the first letter at most.

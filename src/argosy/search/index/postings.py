@@ -22,8 +22,8 @@ from argosy.search.index.segment import (
 from argosy.search.kernels.classes import CLASSES, KEYS
 from argosy.search.kernels.postings import BITMAP, collect_keys, fill_postings
 
-CHUNK_KEYS_MAX = 1 << 22                # scratch is taken 16 MiB at a time
-BLOCK_KEYS_MAX = LONG_LINE_BYTES + OVERLAP_BYTES + 2    # a chunk has room for one block's at least
+CHUNK_KEYS_MAX = 1 << 22  # scratch is taken 16 MiB at a time
+BLOCK_KEYS_MAX = LONG_LINE_BYTES + OVERLAP_BYTES + 2  # a chunk has room for one block's at least
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class _Chunk:
 
     keys: U32
     first: int
-    last: int                           # past the last
+    last: int  # past the last
 
 
 def postings_of(text: Text, names: Text) -> Postings:
@@ -50,7 +50,7 @@ def postings_of(text: Text, names: Text) -> Postings:
     cursors[is_bitmap] |= np.uint32(BITMAP)
     blocks = np.zeros(starts[-1], np.uint16)
     while chunks:
-        chunk = chunks.pop(0)           # and is given back once it is entered
+        chunk = chunks.pop(0)  # and is given back once it is entered
         fill_postings(chunk.keys, ends, chunk.first, chunk.last, cursors, blocks)
     is_present = (counts > 0).reshape(-1, 64)
     return Postings(
@@ -70,9 +70,19 @@ def _collect(text: Text, names: Text, counts: U32, ends: npt.NDArray[np.int64]) 
     while first < text.blocks:
         keys = np.empty(room, np.uint32)
         last = collect_keys(
-            text.data, text.block_starts, text.block_docs, names.data, names.starts,
-            first, CLASSES, OVERLAP_BYTES, stamps, counts, keys, ends,
-        )  # fmt: skip
+            text.data,
+            text.block_starts,
+            text.block_docs,
+            names.data,
+            names.starts,
+            first,
+            CLASSES,
+            OVERLAP_BYTES,
+            stamps,
+            counts,
+            keys,
+            ends,
+        )
         assert last > first
         chunks.append(_Chunk(keys, first, last))
         first = last

@@ -22,9 +22,9 @@ from argosy.search.index.index import Index
 from argosy.search.index.segment import U64, Segment
 from argosy.search.skipping import Policy, reason_before_reading
 
-DEAD_SHARE_MAX = 0.25                   # of the text; more, and the index is built anew
-MERGE_RATIO = 2                         # the last segment joins the new one up to so many times its weight
-DOCUMENT_WEIGHT_BYTES = 1024            # a document costs about as much as so much text, however short it is
+DEAD_SHARE_MAX = 0.25  # of the text; more, and the index is built anew
+MERGE_RATIO = 2  # the last segment joins the new one up to so many times its weight
+DOCUMENT_WEIGHT_BYTES = 1024  # a document costs about as much as so much text, however short it is
 
 _REASONS = tuple(SkipReason)
 _KINDS = {SkipReason.SYMLINK: EntryKind.SYMLINK, SkipReason.SUBMODULE: EntryKind.SUBMODULE}
@@ -103,7 +103,7 @@ def _weight_bytes(entry: Entry, policy: Policy) -> int:
 
 
 def _keys(segment: Segment, number: int) -> Iterator[tuple[_Key, tuple[int, int]]]:
-    paths = segment.names.data.tobytes().split(b"\0")       # a path has no NUL
+    paths = segment.names.data.tobytes().split(b"\0")  # a path has no NUL
     skips = segment.table.skips.tolist()
     width = segment.table.blob_ids.shape[1]
     ids = segment.table.blob_ids.tobytes()

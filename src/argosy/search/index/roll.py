@@ -16,7 +16,7 @@ from argosy.search.index.index import Index, Part
 from argosy.search.index.segment import I64, U32, bitmap_length, frozen
 from argosy.search.kernels import candidates, scan, spans
 
-TURN_BLOCKS = 1 << 20           # looked up in one go: a few milliseconds
+TURN_BLOCKS = 1 << 20  # looked up in one go: a few milliseconds
 
 
 class Row(NamedTuple):
@@ -56,7 +56,7 @@ class Roll:
         """Some of its indexes, in their order."""
         if len(indexes) == len(self.indexes):
             return self
-        assert len(self._rows) == len(self.parts)       # made once for all, not for every selection anew
+        assert len(self._rows) == len(self.parts)  # made once for all, not for every selection anew
         return Roll(indexes, self)
 
     @cached_property
@@ -114,7 +114,7 @@ class Roll:
     def _rows(self) -> list[Row]:
         for part in self.parts:
             if part not in self._known:
-                self._known[part] = _row(part)          # whoever takes this roll's place need not make it again
+                self._known[part] = _row(part)  # whoever takes this roll's place need not make it again
         return [self._known[part] for part in self.parts]
 
 
@@ -123,46 +123,52 @@ def _row(part: Part) -> Row:
     content, postings, symbols = segment.content, segment.postings, segment.symbols
     odd_folds: U32 = frozen(np.array(segment.odd_folds, np.uint32))
     first_symbols: U32 = frozen(np.searchsorted(symbols.starts, content.starts).astype(np.uint32))
-    choice = _filled({
-        candidates.PRESENT: _address(postings.present),
-        candidates.RANKS: _address(postings.ranks),
-        candidates.OFFSETS: _address(postings.offsets),
-        candidates.POSTINGS: _address(postings.blocks),
-        candidates.BLOCK_STARTS: _address(content.block_starts),
-        candidates.BLOCK_DOCS: _address(content.block_docs),
-        candidates.BRANCHES: _address(part.branches),
-        candidates.ODD_FOLDS: _address(odd_folds),
-        candidates.BLOCKS: content.blocks,
-        candidates.ALL_DOCUMENTS: content.documents,
-        candidates.BITMAP_WORDS: bitmap_length(content.blocks),
-        candidates.TRAITS: segment.traits,
-        candidates.ODD_FOLDS_COUNT: len(odd_folds),
-    })  # fmt: skip
-    scanned = _filled({
-        scan.DATA: _address(content.data),
-        scan.BLOCK_STARTS: _address(content.block_starts),
-        scan.BLOCK_DOCS: _address(content.block_docs),
-        scan.NAMES: _address(segment.names.data),
-        scan.NAME_STARTS: _address(segment.names.starts),
-        scan.DATA_BYTES: len(content.data),
-    })  # fmt: skip
-    scored = _filled({
-        spans.DATA: _address(content.data),
-        spans.NAMES: _address(segment.names.data),
-        spans.NAME_STARTS: _address(segment.names.starts),
-        spans.CATEGORIES: _address(segment.table.categories),
-        spans.SYMBOL_STARTS: _address(symbols.starts),
-        spans.SYMBOL_LENGTHS: _address(symbols.lengths),
-        spans.SYMBOL_POINTS: _address(symbols.points),
-        spans.FIRST_SYMBOLS: _address(first_symbols),
-        spans.DATA_BYTES: len(content.data),
-        spans.NAMES_BYTES: len(segment.names.data),
-        spans.SYMBOLS: len(symbols.starts),
-        spans.SYMBOL_BYTES_MAX: int(symbols.lengths.max(initial=0)),
-        spans.FIRST_DOCUMENT: 0,
-        spans.DOCUMENTS: 0,
-        spans.RANK: 0,
-    })  # fmt: skip
+    choice = _filled(
+        {
+            candidates.PRESENT: _address(postings.present),
+            candidates.RANKS: _address(postings.ranks),
+            candidates.OFFSETS: _address(postings.offsets),
+            candidates.POSTINGS: _address(postings.blocks),
+            candidates.BLOCK_STARTS: _address(content.block_starts),
+            candidates.BLOCK_DOCS: _address(content.block_docs),
+            candidates.BRANCHES: _address(part.branches),
+            candidates.ODD_FOLDS: _address(odd_folds),
+            candidates.BLOCKS: content.blocks,
+            candidates.ALL_DOCUMENTS: content.documents,
+            candidates.BITMAP_WORDS: bitmap_length(content.blocks),
+            candidates.TRAITS: segment.traits,
+            candidates.ODD_FOLDS_COUNT: len(odd_folds),
+        }
+    )
+    scanned = _filled(
+        {
+            scan.DATA: _address(content.data),
+            scan.BLOCK_STARTS: _address(content.block_starts),
+            scan.BLOCK_DOCS: _address(content.block_docs),
+            scan.NAMES: _address(segment.names.data),
+            scan.NAME_STARTS: _address(segment.names.starts),
+            scan.DATA_BYTES: len(content.data),
+        }
+    )
+    scored = _filled(
+        {
+            spans.DATA: _address(content.data),
+            spans.NAMES: _address(segment.names.data),
+            spans.NAME_STARTS: _address(segment.names.starts),
+            spans.CATEGORIES: _address(segment.table.categories),
+            spans.SYMBOL_STARTS: _address(symbols.starts),
+            spans.SYMBOL_LENGTHS: _address(symbols.lengths),
+            spans.SYMBOL_POINTS: _address(symbols.points),
+            spans.FIRST_SYMBOLS: _address(first_symbols),
+            spans.DATA_BYTES: len(content.data),
+            spans.NAMES_BYTES: len(segment.names.data),
+            spans.SYMBOLS: len(symbols.starts),
+            spans.SYMBOL_BYTES_MAX: int(symbols.lengths.max(initial=0)),
+            spans.FIRST_DOCUMENT: 0,
+            spans.DOCUMENTS: 0,
+            spans.RANK: 0,
+        }
+    )
     return Row(choice, scanned, scored, (odd_folds, first_symbols))
 
 

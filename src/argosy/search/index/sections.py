@@ -23,7 +23,7 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
 SECTIONS: Mapping[str, np.dtype[Any]] = {
     f"{group}.{field}": np.dtype(code) for group, fields in _GROUPS.items() for field, code in fields.items()
 }
-TWO_DIMENSIONAL = "table.blob_ids"      # the only one: documents by width
+TWO_DIMENSIONAL = "table.blob_ids"  # the only one: documents by width
 
 
 def sections(segment: Segment) -> Iterator[tuple[str, Array]]:

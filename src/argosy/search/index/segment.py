@@ -20,10 +20,10 @@ I64: TypeAlias = npt.NDArray[np.int64]
 F64: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-SEGMENT_TEXT_BYTES = 128 << 20          # a segment is closed before it would grow past this (one document may)
-SEGMENT_BLOCKS_MAX = 65_535             # block numbers are 16 bits
+SEGMENT_TEXT_BYTES = 128 << 20  # a segment is closed before it would grow past this (one document may)
+SEGMENT_BLOCKS_MAX = 65_535  # block numbers are 16 bits
 BLOCK_BYTES = 4096
-LONG_LINE_BYTES = 2 * BLOCK_BYTES       # a longer line is cut, and the block before the cut indexes OVERLAP more bytes
+LONG_LINE_BYTES = 2 * BLOCK_BYTES  # a longer line is cut, and the block before the cut indexes OVERLAP more bytes
 OVERLAP_BYTES = 128
 
 
@@ -32,10 +32,10 @@ class Text:
     """Documents joined, each followed by one NUL, and the blocks they are cut into."""
 
     data: U8
-    starts: U32                         # documents + 1: where each begins; its end is the next start less one
-    block_starts: U32                   # blocks + 1
+    starts: U32  # documents + 1: where each begins; its end is the next start less one
+    block_starts: U32  # blocks + 1
     block_docs: U32
-    block_lines: U32                    # newlines in the document before the block
+    block_lines: U32  # newlines in the document before the block
 
     @property
     def documents(self) -> int:
@@ -50,10 +50,10 @@ class Text:
 class Postings:
     """Trigram to blocks. A key's rank among the keys present is found by one popcount, without a search."""
 
-    present: U64                        # 4096 words: bit k of word w is key 64 w + k
-    ranks: U32                          # 4097: keys present before word w
-    offsets: U32                        # keys + 1: where each posting begins in `blocks`
-    blocks: U16                         # postings; one that is bitmap_length(blocks) long is a bitmap
+    present: U64  # 4096 words: bit k of word w is key 64 w + k
+    ranks: U32  # 4097: keys present before word w
+    offsets: U32  # keys + 1: where each posting begins in `blocks`
+    blocks: U16  # postings; one that is bitmap_length(blocks) long is a bitmap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,29 +62,29 @@ class Symbols:
 
     starts: U32
     lengths: U16
-    kinds: U8                           # index into KINDS of `symbols/kinds.py`
-    points: U16                         # what the kind is worth in this language, for ranking
-    parents: I32                        # position in these arrays, or -1
+    kinds: U8  # index into KINDS of `symbols/kinds.py`
+    points: U16  # what the kind is worth in this language, for ranking
+    parents: I32  # position in these arrays, or -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocTable:
     """One entry per document, parallel to Text.starts."""
 
-    languages: U16                      # index into Segment.languages
-    categories: U8                      # Category
-    skips: U8                           # position in SkipReason
-    traits: U8                          # Trait
-    blob_ids: U8                        # (documents, width): what names each content
+    languages: U16  # index into Segment.languages
+    categories: U8  # Category
+    skips: U8  # position in SkipReason
+    traits: U8  # Trait
+    blob_ids: U8  # (documents, width): what names each content
 
 
 class Trait:
     """Bits of DocTable.traits: what makes a document need more care than a plain one."""
 
-    INVALID_UTF8 = 1                    # matched byte by byte, as Latin-1
-    ODD_FOLD = 2                        # holds a non-ASCII letter that folds to an ASCII one (Kelvin sign, long s)
-    ODD_NAME = 8                        # its path has a newline, is no UTF-8, or has a letter that folds oddly
-    CUT_LINE = 4                        # has a line longer than LONG_LINE_BYTES, so some block ends inside a line
+    INVALID_UTF8 = 1  # matched byte by byte, as Latin-1
+    ODD_FOLD = 2  # holds a non-ASCII letter that folds to an ASCII one (Kelvin sign, long s)
+    ODD_NAME = 8  # its path has a newline, is no UTF-8, or has a letter that folds oddly
+    CUT_LINE = 4  # has a line longer than LONG_LINE_BYTES, so some block ends inside a line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,13 +93,13 @@ class Segment:
 
     content: Text
     postings: Postings
-    names: Text                         # paths as documents, in the same order; searched without postings
+    names: Text  # paths as documents, in the same order; searched without postings
     symbols: Symbols
     table: DocTable
     languages: tuple[str, ...]
-    checksums: tuple[int, ...] = ()     # of the arrays when they were made; `checking.py` compares
-    traits: int = field(init=False)     # those that any document has: nearly always few, and soon asked
-    odd_folds: tuple[int, ...] = field(init=False)      # the documents read as UTF-8 with ODD_FOLD: few, asked as often
+    checksums: tuple[int, ...] = ()  # of the arrays when they were made; `checking.py` compares
+    traits: int = field(init=False)  # those that any document has: nearly always few, and soon asked
+    odd_folds: tuple[int, ...] = field(init=False)  # the documents read as UTF-8 with ODD_FOLD: few, asked as often
 
     def __post_init__(self) -> None:
         traits = self.table.traits

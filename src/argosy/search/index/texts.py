@@ -52,7 +52,7 @@ def traits_of(text: Text, names: Text) -> U8:
     broken = np.flatnonzero(names.data == ord("\n"))
     traits[np.searchsorted(names.starts, broken, "right") - 1] |= Trait.ODD_NAME
     mark_traits(text.data, text.starts, traits)
-    inner = np.flatnonzero(text.block_docs[1:] == text.block_docs[:-1])     # the document goes on after these
+    inner = np.flatnonzero(text.block_docs[1:] == text.block_docs[:-1])  # the document goes on after these
     is_cut = text.data[text.block_starts[inner + 1] - 1] != ord("\n")
     traits[text.block_docs[inner[is_cut]]] |= Trait.CUT_LINE
     return traits

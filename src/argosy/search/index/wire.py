@@ -23,10 +23,10 @@ from argosy.search.index.segment import Segment, frozen
 from argosy.search.index.soundness import faults
 from argosy.search.model import Repository
 
-FORMAT = 1                              # counted up with any change of sections, kinds, classes or what they mean
-HEADER_BYTES_MAX = 8 << 20              # a part's entry takes about 1 KiB
-SECTION_BYTES_MAX = 1 << 30             # a segment's largest is its text, 128 MiB
-CHUNK_BYTES = 1 << 20                   # what is yielded at a time, at most
+FORMAT = 1  # counted up with any change of sections, kinds, classes or what they mean
+HEADER_BYTES_MAX = 8 << 20  # a part's entry takes about 1 KiB
+SECTION_BYTES_MAX = 1 << 30  # a segment's largest is its text, 128 MiB
+CHUNK_BYTES = 1 << 20  # what is yielded at a time, at most
 
 _MAGIC = b"argosyix"
 _PREFIX = struct.Struct("<8sHIQ")
@@ -40,7 +40,7 @@ class _Section(msgspec.Struct, frozen=True, array_like=True):
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):
     languages: tuple[str, ...]
-    sections: tuple[_Section, ...]      # of the segment, in the order of SECTIONS
+    sections: tuple[_Section, ...]  # of the segment, in the order of SECTIONS
     branches: _Section
 
 

@@ -50,7 +50,7 @@ def prepare(progress: Callable[[int, int], None] | None = None) -> "Background |
     import_all()
     compile_essential(progress)
     compiling.load_cached()
-    compiling.load(compiling.missing(ESSENTIAL))        # in memory, where nothing can be written
+    compiling.load(compiling.missing(ESSENTIAL))  # in memory, where nothing can be written
     from argosy.search.kernels.worker import Background
 
     return Background() if any(each._cache.folder for each in compiling.missing()) else None

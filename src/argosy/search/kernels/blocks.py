@@ -18,7 +18,7 @@ _NEWLINE = np.uint8(10)
 @helper
 def _next_cut(data: U8, start: int, end: int, block_bytes: int) -> int:
     """Where the block that begins at `start` ends; `end` is the document's."""
-    if end - start <= block_bytes + block_bytes // 2:       # too little is left for two blocks
+    if end - start <= block_bytes + block_bytes // 2:  # too little is left for two blocks
         return end
     limit = start + 2 * block_bytes
     at = start + block_bytes - 1
@@ -28,7 +28,7 @@ def _next_cut(data: U8, start: int, end: int, block_bytes: int) -> int:
         at += 1
     if end <= limit:
         return end
-    at = start + block_bytes - 1                            # the line here is long: let it begin the next block
+    at = start + block_bytes - 1  # the line here is long: let it begin the next block
     while at > start:
         at -= 1
         if data[np.uintp(at)] == _NEWLINE:
@@ -45,9 +45,7 @@ def _newlines(data: U8, start: int, end: int) -> int:
 
 
 @kernel(numba.int64(BYTES, WORDS, numba.int64, _OUT, _OUT, _OUT))
-def cut_blocks(
-    data: U8, starts: U32, block_bytes: int, block_starts: U32, block_docs: U32, block_lines: U32
-) -> int:
+def cut_blocks(data: U8, starts: U32, block_bytes: int, block_starts: U32, block_docs: U32, block_lines: U32) -> int:
     """Writes each block's start, document and the newlines before it in that document; returns their number.
 
     Every document has a block, also an empty one: the NUL after it. The last start written is the end of the data.

@@ -132,5 +132,3 @@ class KernelCache(FunctionCache):
 def _warn(event: str, **fields: str) -> None:
     """Once for each folder: there are dozens of kernels."""
     log.warning(event, **fields)
-
-

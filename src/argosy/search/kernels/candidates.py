@@ -19,13 +19,13 @@ BLOCKS, ALL_DOCUMENTS, BITMAP_WORDS, TRAITS, ODD_FOLDS_COUNT = range(8, COLUMNS)
 
 # What it says of a part that is not ruled out.
 ROW, FIRST_BLOCK, PAST_BLOCK, DOCUMENTS, BYTES = range(5)
-UNDECIDED = -1                  # past the last block of a part where bytes alone do not decide
+UNDECIDED = -1  # past the last block of a part where bytes alone do not decide
 
 # As in `segment.py` and `classes.py`; a kernel's cache does not notice constants of other files.
 _ODD_NAME = 8
 _CLASS_BITS = 6
-_ROOM_BLOCKS = 4096             # to begin with
-_RULED_BLOCKS_MAX = 2048        # of a part that is not large: about 8 MB of text
+_ROOM_BLOCKS = 4096  # to begin with
+_RULED_BLOCKS_MAX = 2048  # of a part that is not large: about 8 MB of text
 
 # A list this many times longer than what is left of the candidates is searched in leaps, not walked.
 _LEAP_RATIO = 16

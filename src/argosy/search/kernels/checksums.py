@@ -6,7 +6,7 @@ import numpy as np
 from argosy.search.index.segment import U8, U64, frozen
 from argosy.search.kernels.compiling import BYTES, kernel
 
-_POLYNOMIAL = 0xD800000000000000        # x^64 + x^4 + x^3 + x + 1, lowest power first
+_POLYNOMIAL = 0xD800000000000000  # x^64 + x^4 + x^3 + x + 1, lowest power first
 _TABLES = numba.types.Array(numba.uint64, 2, "C", readonly=True)
 
 

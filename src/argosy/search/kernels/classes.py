@@ -12,11 +12,11 @@ from argosy.search.index.segment import OVERLAP_BYTES, U8, frozen
 from argosy.search.kernels.compiling import BYTES, kernel
 
 CLASS_BITS = 6
-KEYS = 1 << 3 * CLASS_BITS              # how many trigrams there are
-LINE_END = 0                            # the class of a line's end, also of what lies before the first byte
+KEYS = 1 << 3 * CLASS_BITS  # how many trigrams there are
+LINE_END = 0  # the class of a line's end, also of what lies before the first byte
 
-_ALONE = b"\n \tabcdefghijklmnopqrstuvwxyz0123456789_,.()=-;:/*\\{}#>'[<]&\""        # in the order of their classes
-_SHARED = b"|+`!%$@?~^"                 # too rare for classes of their own; they share the last three
+_ALONE = b"\n \tabcdefghijklmnopqrstuvwxyz0123456789_,.()=-;:/*\\{}#>'[<]&\""  # in the order of their classes
+_SHARED = b"|+`!%$@?~^"  # too rare for classes of their own; they share the last three
 _LINE_ENDS = b"\0\r\n"
 
 

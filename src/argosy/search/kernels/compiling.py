@@ -31,14 +31,14 @@ SHORTS = numba.types.Array(numba.uint16, 1, "C", readonly=True)
 WORDS = numba.types.Array(numba.uint32, 1, "C", readonly=True)
 LONGS = numba.types.Array(numba.uint64, 1, "C", readonly=True)
 INTS = numba.types.Array(numba.int32, 1, "C", readonly=True)
-TABLE = numba.types.Array(numba.int64, 2, "C", readonly=True)          # a row per segment
+TABLE = numba.types.Array(numba.int64, 2, "C", readonly=True)  # a row per segment
 
 SHARED = ("machine.py", "spelling.py")
 
 # Before the first kernel is declared: numba asks for its target then.
 targets.use_portable()
 
-_signatures: dict[Any, Any] = {}        # of the kernels that are not loaded yet
+_signatures: dict[Any, Any] = {}  # of the kernels that are not loaded yet
 
 
 def kernel(signature: Any) -> Callable[[_F], _F]:
@@ -47,7 +47,7 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
 
     def declare(function: _F) -> _F:
         dispatcher = compiled(function)
-        if dispatcher is function:      # numba is switched off
+        if dispatcher is function:  # numba is switched off
             return function
         _signatures[dispatcher] = signature
         dispatcher._cache = KernelCache(function, _shared_stamp())
@@ -107,7 +107,7 @@ def load_cached() -> None:
 
 def _load_at_call(dispatcher: Any, *_: Any) -> Any:
     _load(dispatcher)
-    return dispatcher                   # which compiles no more, and refuses arguments of other types
+    return dispatcher  # which compiles no more, and refuses arguments of other types
 
 
 def _load(dispatcher: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from argosy.search.index.segment import U8, U64
 from argosy.search.kernels.compiling import BYTES, helper, kernel
 
-_WORDS = 1 << 12                        # a bit for each of 2^18 keys
+_WORDS = 1 << 12  # a bit for each of 2^18 keys
 
 
 @helper

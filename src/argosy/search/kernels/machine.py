@@ -13,8 +13,8 @@ from numba.extending import intrinsic
 
 from argosy.search.kernels.compiling import helper
 
-WINDOW = 64                     # positions compared at once: a bit each
-FETCH_BYTES = 64                # come from memory together
+WINDOW = 64  # positions compared at once: a bit each
+FETCH_BYTES = 64  # come from memory together
 
 
 @intrinsic
@@ -58,7 +58,7 @@ def fetch(_: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [start.type, number, number, number])
         fetch = builder.module.declare_intrinsic("llvm.prefetch", [start.type], kind)
-        builder.call(fetch, [start, number(0), number(3), number(1)])      # to read, often, data
+        builder.call(fetch, [start, number(0), number(3), number(1)])  # to read, often, data
         return context.get_dummy_value()
 
     return numba.void(data, numba.uintp), build

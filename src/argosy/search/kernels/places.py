@@ -17,8 +17,8 @@ _FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG, COLUMN, LAST_COLUMN = range(10)
 COLUMNS = 10
 
-LEAP_BYTES = 1024                       # to look up a block takes as long as to count the newlines in so many bytes
-NEAR_BYTES = 512                        # so close to its line's beginning, all before a match is soon looked at
+LEAP_BYTES = 1024  # to look up a block takes as long as to count the newlines in so many bytes
+NEAR_BYTES = 512  # so close to its line's beginning, all before a match is soon looked at
 
 
 @helper
@@ -40,7 +40,7 @@ def _line_start(data: U8, at: int, start: int) -> int:
 def _newlines(data: U8, at: int, end: int) -> int:
     count = 0
     while at + 128 <= end:
-        few = np.uint8(0)                       # the compiler makes vectors of this, and 128 cannot overflow it
+        few = np.uint8(0)  # the compiler makes vectors of this, and 128 cannot overflow it
         for i in range(128):
             few += np.uint8(data[_U(at) + _U(i)] == _NEWLINE)
         count += np.int64(few)
@@ -125,8 +125,8 @@ def _place(
     rows: I64,
 ) -> None:
     """Writes the rows of the matches from `first` to `last`, which are those of the document data[start:end]."""
-    at, line, begin = start, 1, start           # a place, the number of its line, where that line begins
-    edge = start                                # the end of the line last walked to its end
+    at, line, begin = start, 1, start  # a place, the number of its line, where that line begins
+    edge = start  # the end of the line last walked to its end
     for i in range(first, last):
         for column, position in ((LINE, np.int64(starts[i])), (LAST_LINE, np.int64(ends[i]))):
             block, leap = 0, at
@@ -135,7 +135,7 @@ def _place(
                 leap = np.int64(block_starts[_U(block)])
             if leap > at:
                 above = _line_start(data, leap, at)
-                begin = above if above > at else begin          # a block may begin inside a line that was met before
+                begin = above if above > at else begin  # a block may begin inside a line that was met before
                 at, line = leap, np.int64(block_lines[_U(block)]) + 1
             newlines = _newlines(data, at, position)
             if newlines:
@@ -212,7 +212,17 @@ def places_in_documents(
         document = _U(documents[i])
         start, end = np.int64(document_starts[document]), np.int64(document_starts[document + _U(1)]) - 1
         _place(
-            data, start, end, block_starts, block_lines, starts, ends, firsts[i], firsts[i + 1],
-            context, bytes_max, rows,
-        )  # fmt: skip
+            data,
+            start,
+            end,
+            block_starts,
+            block_lines,
+            starts,
+            ends,
+            firsts[i],
+            firsts[i + 1],
+            context,
+            bytes_max,
+            rows,
+        )
     return rows

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from argosy.search.index.segment import U8, U16, U32
 from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
 
-BITMAP = 1 << 31                        # set in a cursor: its posting is a bitmap and begins there
+BITMAP = 1 << 31  # set in a cursor: its posting is a bitmap and begins there
 
 _U16S = numba.uint16[::1]
 _U32S = numba.uint32[::1]
@@ -38,9 +38,7 @@ def _enter(
     return filled
 
 
-@kernel(
-    numba.int64(BYTES, WORDS, WORDS, BYTES, WORDS, numba.int64, BYTES, numba.int64, _U16S, _U32S, _U32S, _I64S)
-)
+@kernel(numba.int64(BYTES, WORDS, WORDS, BYTES, WORDS, numba.int64, BYTES, numba.int64, _U16S, _U32S, _U32S, _I64S))
 def collect_keys(
     data: U8,
     block_starts: U32,
@@ -81,9 +79,7 @@ def collect_keys(
 
 
 @kernel(numba.void(_U32S, _I64S, numba.int64, numba.int64, _U32S, _U16S))
-def fill_postings(
-    keys: U32, ends: npt.NDArray[np.int64], first: int, last: int, cursors: U32, postings: U16
-) -> None:
+def fill_postings(keys: U32, ends: npt.NDArray[np.int64], first: int, last: int, cursors: U32, postings: U16) -> None:
     """Enters the blocks from `first` to before `last` into the postings of their keys, as `collect_keys` left them."""
     at = 0
     for block in range(first, last):

@@ -30,8 +30,8 @@ FILE_ROW, DOCUMENT, FIRST_MATCH, IS_NAME = range(4)
 
 _ROOM, _ROOM_FILES = 4096, 256  # for matches and files, to begin with
 
-STRIDE = 2 * WINDOW             # positions passed at once where nothing is
-_AHEAD_BYTES = 1024             # fetched before they are looked at, in ranges that may be long
+STRIDE = 2 * WINDOW  # positions passed at once where nothing is
+_AHEAD_BYTES = 1024  # fetched before they are looked at, in ranges that may be long
 
 
 @helper
@@ -99,8 +99,8 @@ def _scan_range(
     Unless it `tells`, matches are counted and no place is told.
     """
     size = pattern.size
-    last = data.size - size                 # the last place where the pattern could begin
-    near = data.size - STRIDE - size        # from here on, 128 positions at once would be beyond the data
+    last = data.size - size  # the last place where the pattern could begin
+    near = data.size - STRIDE - size  # from here on, 128 positions at once would be beyond the data
     at = max(at, free)
     end = min(end - 1, last) + 1
     while at < end:
@@ -149,7 +149,7 @@ def scan(
     the range is the number of ranges. `folds[k]` is 32 where case does not matter (pattern[k] is lower then).
     """
     found = 0
-    free = first_position                   # no match may begin before the previous one has ended
+    free = first_position  # no match may begin before the previous one has ended
     for r in range(first_range, starts.size):
         start, end = np.int64(starts[r]), np.int64(ends[r])
         found, free, on = _scan_range(

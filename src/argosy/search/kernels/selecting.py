@@ -94,7 +94,7 @@ def best_of(scores: F64, size: int) -> I64:
     for i in range(scores.size):
         if np.isnan(scores[i]):
             continue
-        if count < heap.size:                   # the worst of those kept is on top
+        if count < heap.size:  # the worst of those kept is on top
             at = count
             count += 1
             while at > 0 and _is_better(scores, heap[_U((at - 1) >> 1)], i):

@@ -20,22 +20,22 @@ DATA_BYTES, NAMES_BYTES, SYMBOLS, SYMBOL_BYTES_MAX, FIRST_DOCUMENT, DOCUMENTS, R
 
 # The columns of a file, as `scan.py` tells them.
 FILE_ROW, DOCUMENT, FIRST_MATCH, IS_NAME = range(4)
-NOT_COUNTED = -1                # instead of its row, in a file that is to have no score
+NOT_COUNTED = -1  # instead of its row, in a file that is to have no score
 
-_TOGETHER = 8                   # symbols passed at once
-_FILES_AHEAD = 2                # what such a file needs is fetched
-_SYMBOLS_AHEAD_MAX = 512        # of one file
+_TOGETHER = 8  # symbols passed at once
+_FILES_AHEAD = 2  # what such a file needs is fetched
+_SYMBOLS_AHEAD_MAX = 512  # of one file
 _FETCH_SYMBOLS = FETCH_BYTES // 4
 
 # Points of one match; the figures are zoekt's.
-BOTH_EDGES = 500                # the match begins and ends where the kind of character changes
+BOTH_EDGES = 500  # the match begins and ends where the kind of character changes
 ONE_EDGE = 50
 WHOLE_SYMBOL = 7000
 EDGE_OF_SYMBOL = 5500
 INSIDE_SYMBOL = 4000
 
 # Points of a file; between equally good ones, the repository's rank and the file's place in it decide.
-POINT = 10_000_000              # one point outweighs everything below it
+POINT = 10_000_000  # one point outweighs everything below it
 RANK_POINT = 100
 ORDER_POINT = 10
 
@@ -48,7 +48,7 @@ def documents_of(starts: U32, positions: U32) -> U32:
     for i in range(positions.size):
         at = positions[i]
         if at >= starts[_U(document + 1)]:
-            step = 1                        # leap, then halve: hits are often far apart
+            step = 1  # leap, then halve: hits are often far apart
             low = document + 1
             while low + step < starts.size and starts[_U(low + step)] <= at:
                 low += step
@@ -108,7 +108,7 @@ def _edge_points(data: U8, start: int, end: int) -> int:
 @helper
 def _next_symbol(symbol_starts: U32, symbol_lengths: U16, at: int, start: int) -> int:
     """The first symbol from `at` on that does not end before a span that begins at `start`."""
-    step = 1                                # leap past the span's beginning, then halve back to it
+    step = 1  # leap past the span's beginning, then halve back to it
     while at + step < symbol_starts.size and np.int64(symbol_starts[_U(at + step)]) <= start:
         at += step
         step <<= 1
@@ -125,9 +125,7 @@ def _next_symbol(symbol_starts: U32, symbol_lengths: U16, at: int, start: int) -
 
 
 @helper
-def _symbol_points(
-    symbol_starts: U32, symbol_lengths: U16, symbol_points: U16, at: int, start: int, end: int
-) -> int:
+def _symbol_points(symbol_starts: U32, symbol_lengths: U16, symbol_points: U16, at: int, start: int, end: int) -> int:
     first = np.int64(symbol_starts[_U(at)])
     touches = np.int64(first == start) + np.int64(first + np.int64(symbol_lengths[_U(at)]) == end)
     place = WHOLE_SYMBOL if touches == 2 else (EDGE_OF_SYMBOL if touches == 1 else INSIDE_SYMBOL)
@@ -141,7 +139,7 @@ def score_matches(
     """Points of each span, of spans ascending by start; and the symbol each overlaps, or -1."""
     points = np.empty(starts.size, np.int32)
     symbols = np.empty(starts.size, np.int32)
-    at = 0                                  # symbols before this one end before the current span begins
+    at = 0  # symbols before this one end before the current span begins
     for i in range(starts.size):
         start = np.int64(starts[i])
         end = np.int64(ends[i])
@@ -226,7 +224,7 @@ def _past_symbols(symbol_starts: U32, at: int, place: int) -> int:
             at += step
     if at + _TOGETHER <= symbol_starts.size:
         passed = 0
-        for k in range(_TOGETHER):          # without a branch, so that the compiler makes one comparison of it
+        for k in range(_TOGETHER):  # without a branch, so that the compiler makes one comparison of it
             passed += np.int64(symbol_starts[_U(at) + _U(k)] <= np.uint32(place))
         return at + passed
     while at < symbol_starts.size and symbol_starts[_U(at)] <= np.uint32(place):

@@ -19,7 +19,7 @@ LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG, COLUMN, LAST
 INVALID_UTF8 = 1
 
 NIL = 0xC0
-NUMBER_ROOM = 5                         # of a number or a length, at most
+NUMBER_ROOM = 5  # of a number or a length, at most
 
 
 class Shown(NamedTuple):
@@ -27,14 +27,14 @@ class Shown(NamedTuple):
 
     data: U8
     document_starts: U32
-    traits: U8                          # of all documents
-    documents: U32                      # those with matches
-    firsts: I64                         # where each one's matches begin, and where the last one's end
+    traits: U8  # of all documents
+    documents: U32  # those with matches
+    firsts: I64  # where each one's matches begin, and where the last one's end
     starts: U32
     ends: U32
-    rows: I64                           # of `places_in_documents`
-    points: I32                         # of `score_matches`
-    symbols: I32                        # of `score_matches`
+    rows: I64  # of `places_in_documents`
+    points: I32  # of `score_matches`
+    symbols: I32  # of `score_matches`
 
 
 class Defined(NamedTuple):
@@ -51,9 +51,7 @@ class Defined(NamedTuple):
 _FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _ROWS = numba.types.Array(numba.int64, 2, "C")
 _NUMBERS = numba.types.Array(numba.int32, 1, "C")
-SHOWN = numba.types.NamedTuple(
-    (BYTES, WORDS, BYTES, WORDS, _FIRSTS, WORDS, WORDS, _ROWS, _NUMBERS, _NUMBERS), Shown
-)  # fmt: skip
+SHOWN = numba.types.NamedTuple((BYTES, WORDS, BYTES, WORDS, _FIRSTS, WORDS, WORDS, _ROWS, _NUMBERS, _NUMBERS), Shown)
 DEFINED = numba.types.NamedTuple((WORDS, SHORTS, BYTES, INTS, BYTES, _FIRSTS), Defined)
 
 

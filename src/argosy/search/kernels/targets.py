@@ -15,8 +15,8 @@ from llvmlite import binding as llvm
 
 @dataclass(frozen=True)
 class Target:
-    name: str                   # as LLVM calls the CPU
-    needs: tuple[str, ...]      # features a CPU must have to run the code
+    name: str  # as LLVM calls the CPU
+    needs: tuple[str, ...]  # features a CPU must have to run the code
 
 
 # By architecture, as LLVM's triples spell it. The vector instructions of the scans are in every 64-bit ARM.

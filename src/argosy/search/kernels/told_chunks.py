@@ -51,9 +51,10 @@ _RANGES = spelled("ranges")
 _SYMBOLS = spelled("symbols")
 _BEST_LINE = spelled("is_file_name", b"\xc2", "is_clipped", b"\xc2", "best_line")
 _PLACE_ROOM = _LINE_IS.size + _COLUMN_IS.size + 3 * NUMBER_ROOM
-_CHUNK_ROOM = sum(
-    each.size + NUMBER_ROOM for each in (_CONTENT, _START, _RANGES, _SYMBOLS, _BEST_LINE, SCORE, EXPLANATION)
-) + _PLACE_ROOM  # fmt: skip
+_CHUNK_ROOM = (
+    sum(each.size + NUMBER_ROOM for each in (_CONTENT, _START, _RANGES, _SYMBOLS, _BEST_LINE, SCORE, EXPLANATION))
+    + _PLACE_ROOM
+)
 
 # A range.
 _RANGE_START = spelled(b"\x82", "start", b"\x83", "offset")

@@ -11,7 +11,7 @@ from argosy.search.index.segment import U8, U32
 from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
 
 _STRIDE = 64
-_INVALID, _ODD = 1, 2                   # as in Trait; a kernel's cache does not notice constants of other files
+_INVALID, _ODD = 1, 2  # as in Trait; a kernel's cache does not notice constants of other files
 
 
 @helper

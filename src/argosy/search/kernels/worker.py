@@ -23,19 +23,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-JOBS_MAX = 4                    # workers at once, one for each core up to this
-BACKGROUND_NICE = 15            # of a worker that nobody waits for
-STOP_S = 5.0                    # for a worker to end before it is killed
-LOCK = "compile.lock"           # beside the compiled kernels; a byte of it for each
-TICK_S = 1.0                    # a kernel takes seconds: the time is shown meanwhile
-BAR_CHARACTERS = 30             # at most, as far as the terminal is wide enough
+JOBS_MAX = 4  # workers at once, one for each core up to this
+BACKGROUND_NICE = 15  # of a worker that nobody waits for
+STOP_S = 5.0  # for a worker to end before it is killed
+LOCK = "compile.lock"  # beside the compiled kernels; a byte of it for each
+TICK_S = 1.0  # a kernel takes seconds: the time is shown meanwhile
+BAR_CHARACTERS = 30  # at most, as far as the terminal is wide enough
 BAR_CHARACTERS_MIN = 8
-COLUMNS = 80                    # of a terminal that does not tell
-PLAIN_LINES = 4                 # where the output is no terminal: a line for each quarter
+COLUMNS = 80  # of a terminal that does not tell
+PLAIN_LINES = 4  # where the output is no terminal: a line for each quarter
 MODULE = "argosy.search.kernels.worker"
 INTERRUPTED = 130
 
-Progress = Callable[[int, int], None]       # kernels compiled, kernels to compile
+Progress = Callable[[int, int], None]  # kernels compiled, kernels to compile
 
 
 class Failed(Exception):
@@ -112,7 +112,7 @@ class Compilation:
 
     def _read(self, worker: "subprocess.Popen[str]") -> None:
         assert worker.stdout is not None
-        with suppress(ValueError):      # it was closed while we read
+        with suppress(ValueError):  # it was closed while we read
             for line in worker.stdout:
                 word, _, name = line.strip().partition(" ")
                 self._lines.put((word, name))
@@ -134,7 +134,7 @@ class Background:
         with self._compilation as compilation:
             try:
                 compilation.wait()
-            except Failed:              # said on stderr; a query that needs a kernel compiles it
+            except Failed:  # said on stderr; a query that needs a kernel compiles it
                 return
         for dispatcher in compiling.not_loaded():
             if self._is_stopping.is_set():
@@ -166,7 +166,7 @@ def compile_missing(dispatchers: list[Any], done: Callable[[str], None]) -> None
         left = busy
 
 
-_locks: dict[str, int] = {}             # open for as long as the process: closing one gives up its locks
+_locks: dict[str, int] = {}  # open for as long as the process: closing one gives up its locks
 
 
 @contextmanager
@@ -189,10 +189,10 @@ def _locked(dispatcher: Any, waits: bool) -> Iterator[bool]:
 def _work(everything: bool, is_background: bool) -> None:
     """What a worker does."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)        # Ctrl-C reaches the parent as well, which stops its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent as well, which stops its workers
     if is_background:
         os.nice(BACKGROUND_NICE)
-    gc.disable()                        # a tenth of the time, and the process ends before it matters
+    gc.disable()  # a tenth of the time, and the process ends before it matters
     from argosy.search import kernels
     from argosy.search.kernels import compiling
 
@@ -211,7 +211,7 @@ def _say(line: str) -> None:
 
 
 def _end_with_parent() -> None:
-    while os.read(0, 1):        # not sys.stdin, whose lock the interpreter wants when it ends
+    while os.read(0, 1):  # not sys.stdin, whose lock the interpreter wants when it ends
         pass
     os._exit(1)
 
@@ -267,7 +267,7 @@ def main() -> int:
         display.show(done, total, time.monotonic() - started_at)
 
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})     # tools/setup_env.py has blocked it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tools/setup_env.py has blocked it
         with Compilation(everything=given.all) as compilation:
             compilation.wait(show)
     except Failed as error:

@@ -8,15 +8,13 @@ import re
 
 from argosy.search.documents import Category
 
-LOOK_BYTES = 1024                       # a generator says so at the top
-MINIFIED_LINE_BYTES = 300               # people's scripts and style sheets average below 60 bytes a line
+LOOK_BYTES = 1024  # a generator says so at the top
+MINIFIED_LINE_BYTES = 300  # people's scripts and style sheets average below 60 bytes a line
 
 _TEST, _VENDORED, _GENERATED, _DOCUMENTATION, _CONFIGURATION = (
     int(each)
-    for each in (
-        Category.TEST, Category.VENDORED, Category.GENERATED, Category.DOCUMENTATION, Category.CONFIGURATION
-    )
-)  # fmt: skip
+    for each in (Category.TEST, Category.VENDORED, Category.GENERATED, Category.DOCUMENTATION, Category.CONFIGURATION)
+)
 # Putting flags together with `|` makes a new object by way of much Python; looking one up does not.
 _CATEGORIES = tuple(Category(number) for number in range(32))
 
@@ -30,37 +28,57 @@ def _say(table: dict[bytes, int], category: int, words: str) -> None:
         table[word.encode()] = table.get(word.encode(), 0) | category
 
 
-_say(_FOLDERS, _TEST, """
+_say(
+    _FOLDERS,
+    _TEST,
+    """
     test tests testing testdata test-data test_data testcases testsuite testsuites __tests__ __mocks__ __fixtures__
     __snapshots__ spec specs fixtures mocks e2e unittest unittests selftests selftest
     integration_tests integration-tests androidtest jvmtest commontest kunit cypress
-""")  # fmt: skip
-_say(_FOLDERS, _VENDORED, """
+""",
+)
+_say(
+    _FOLDERS,
+    _VENDORED,
+    """
     vendor vendors vendored _vendor node_modules bower_components jspm_packages third_party third-party thirdparty
     3rdparty 3rd_party godeps extern externals site-packages dist-packages carthage pods .yarn .venv venv
     web_modules .mvn cpan
-""")  # fmt: skip
+""",
+)
 _say(_FOLDERS, _GENERATED, "generated __generated__ generated-sources .next .nuxt __pycache__ autogen")
 _say(_FOLDERS, _DOCUMENTATION, "doc docs documentation man manpages javadoc examples example samples demos")
 _say(_FOLDERS, _CONFIGURATION, ".github .circleci .vscode .idea .gitlab .devcontainer .husky")
 
-_say(_NAMES, _GENERATED, """
+_say(
+    _NAMES,
+    _GENERATED,
+    """
     package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb cargo.lock go.sum go.work.sum
     gemfile.lock poetry.lock uv.lock pdm.lock pipfile.lock pixi.lock composer.lock mix.lock rebar.lock podfile.lock
     flake.lock deno.lock gopkg.lock glide.lock packages.lock.json paket.lock pubspec.lock package.resolved conan.lock
     manifest.toml stack.yaml.lock .terraform.lock.hcl
-""")  # fmt: skip
+""",
+)
 _say(_NAMES, _VENDORED, "gradlew gradlew.bat mvnw mvnw.cmd config.guess config.sub aclocal.m4 libtool.m4 ltmain.sh")
 _say(_NAMES, _TEST, "conftest.py")
-_say(_NAMES, _DOCUMENTATION, """
+_say(
+    _NAMES,
+    _DOCUMENTATION,
+    """
     readme license licence copying notice authors contributors maintainers changelog changes history news install
     contributing code_of_conduct security credits todo faq
-""")  # fmt: skip
-_say(_NAMES, _CONFIGURATION, """
+""",
+)
+_say(
+    _NAMES,
+    _CONFIGURATION,
+    """
     package.json tsconfig.json jsconfig.json pyproject.toml setup.cfg tox.ini cargo.toml go.mod pom.xml composer.json
     .editorconfig .gitignore .gitattributes .gitmodules .dockerignore .npmrc .nvmrc .babelrc .eslintrc .prettierrc
     .clang-format .clang-tidy .travis.yml .gitlab-ci.yml codeowners
-""")  # fmt: skip
+""",
+)
 
 _say(_EXTENSIONS, _DOCUMENTATION, "md markdown mdx rst adoc asciidoc txt org textile rdoc pod tex")
 _say(_EXTENSIONS, _CONFIGURATION, "yml yaml toml ini cfg conf properties json jsonc json5 env plist editorconfig")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from argosy.search.languages.table import BY_EXTENSION, BY_FILE_NAME, BY_INTERPRETER, canonical
 
-LOOK_BYTES = 4096                       # so much of a file tells one language from another, or nothing does
+LOOK_BYTES = 4096  # so much of a file tells one language from another, or nothing does
 
 
 def language_of(path: bytes, head: bytes) -> str:
@@ -49,7 +49,7 @@ _MODELINE = re.compile(
     rb"|\b(?:vim?|ex):[^\n]{0,200}?\b(?:ft|filetype|syntax)=(\w+)",
     re.IGNORECASE,
 )
-_MODELINE_BYTES = 400                   # editors look at the first lines only
+_MODELINE_BYTES = 400  # editors look at the first lines only
 
 
 def _by_content(head: bytes) -> str:

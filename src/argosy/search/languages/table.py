@@ -273,7 +273,7 @@ YANG | | yang
 Yul | | yul
 Zig | | zig zon
 Zimpl | | zimpl zmpl zpl
-"""  # fmt: skip
+"""
 
 
 def _rows() -> list[list[str]]:
@@ -306,7 +306,7 @@ def _by_name() -> dict[str, str]:
 
 
 LANGUAGES = tuple(sorted((row[0] for row in _rows()), key=str.lower))
-BY_EXTENSION = _by_cell(2)              # without the dot, in lower case
+BY_EXTENSION = _by_cell(2)  # without the dot, in lower case
 BY_FILE_NAME = _by_cell(3)
 BY_INTERPRETER = _by_cell(4)
 _BY_NAME = _by_name()

@@ -17,9 +17,9 @@ from argosy.search.match.runs import RunNeedle, best_run, singles
 from argosy.search.match.spans import Mask
 from argosy.search.regex import Literal, Needs
 
-WINDOW_KEYS_MAX = 300                   # a window of three byte sets with more combinations says too little
-WINDOWS_MAX = 6                         # the most telling ones are looked up
-CLAUSE_LITERALS_MAX = 8                 # more literals than these cost more to look for than they save
+WINDOW_KEYS_MAX = 300  # a window of three byte sets with more combinations says too little
+WINDOWS_MAX = 6  # the most telling ones are looked up
+CLAUSE_LITERALS_MAX = 8  # more literals than these cost more to look for than they save
 
 Run = tuple[frozenset[int], ...]
 
@@ -100,7 +100,7 @@ def anchors(needs: Needs) -> list[Anchor]:
     needles = [clause for clause in map(_needles, needs.clauses) if clause is not None]
     found: list[Anchor] = [ClauseAnchor(clause) for clause in needles if not _is_implied(clause, needles)]
     run = best_run(needs.runs)
-    if run is not None and len(singles(run)) < len(run):        # a run of single bytes is a literal, and there already
+    if run is not None and len(singles(run)) < len(run):  # a run of single bytes is a literal, and there already
         found.append(RunAnchor(run))
     return found
 

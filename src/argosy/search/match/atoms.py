@@ -10,14 +10,14 @@ from argosy.search.match.texts import TextsFinder
 from argosy.search.query.tree import And, Boost, Not, Or, Query, Regexp, Substring, Symbol, Type
 
 TextAtom: TypeAlias = Substring | Regexp
-_UNFINDABLE = "\0"              # documents hold no NUL: it stands between them
+_UNFINDABLE = "\0"  # documents hold no NUL: it stands between them
 
 
 class Atoms:
     """Finders by atom. Reducing a query keeps its atoms, the very objects, so they are known by identity."""
 
     def __init__(self, query: Query) -> None:
-        self._query = query             # keeps the atoms, and so their identities
+        self._query = query  # keeps the atoms, and so their identities
         self._finders = {id(atom): finder_of(atom) for atom in text_atoms(query) if not is_impossible(atom)}
 
     def finder(self, atom: TextAtom) -> Finder | None:

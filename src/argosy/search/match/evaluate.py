@@ -39,9 +39,9 @@ from argosy.search.query.tree import (
     Substring,
     Symbol,
     Type,
-)  # fmt: skip
+)
 
-BATCH_BYTES = 16 << 20          # candidate text in one batch; a literal passes it in about two milliseconds
+BATCH_BYTES = 16 << 20  # candidate text in one batch; a literal passes it in about two milliseconds
 BATCH_DOCUMENTS = 16_384
 
 
@@ -51,7 +51,7 @@ class Found:
 
     mask: Mask
     spans: tuple[Spans, ...] = ()
-    matches: int | None = None          # known without spans
+    matches: int | None = None  # known without spans
 
 
 class SegmentSearch:
@@ -74,9 +74,9 @@ class SegmentSearch:
         self._branches = part.branches
         self._repository = repository
         self._budget = budget
-        self._sites: dict[int, Sequence[Site]] = {}     # by the identity of the atom
-        self._named: dict[int, Mask] = {}               # by the identity of the set of names
-        self.content_bytes = 0          # looked at so far
+        self._sites: dict[int, Sequence[Site]] = {}  # by the identity of the atom
+        self._named: dict[int, Mask] = {}  # by the identity of the set of names
+        self.content_bytes = 0  # looked at so far
         self.lookups = self.index_bytes = self.regexps_considered = 0
 
     def possible(self) -> U32:
@@ -85,7 +85,7 @@ class SegmentSearch:
         if mask is None:
             return NOTHING
         mask = mask & (self._branches != 0)
-        if isinstance(self._query, And):                # what one child leaves is what the others are asked about
+        if isinstance(self._query, And):  # what one child leaves is what the others are asked about
             for site in itertools.chain(*self._sites.values()):
                 site.narrow(mask)
         return np.flatnonzero(mask).astype(np.uint32)
@@ -153,7 +153,7 @@ class SegmentSearch:
         for child in children:
             if _breadth(child) is Breadth.NAMES:
                 named = self._exact(child, mask).mask
-                if self._budget.reached is not None:    # some names were not looked at
+                if self._budget.reached is not None:  # some names were not looked at
                     break
                 mask = named
         return mask
@@ -176,7 +176,7 @@ class SegmentSearch:
                 is_on: Mask = self._branches & np.uint64(branch_mask(node, self._repository)) != 0
                 return is_on
             case FileNameSet(names):
-                if id(node) not in self._named:         # once for all batches
+                if id(node) not in self._named:  # once for all batches
                     wanted = {name.encode("utf-8", "surrogateescape") for name in names}
                     is_wanted = [self._segment.path(i) in wanted for i in range(self._size)]
                     self._named[id(node)] = np.array(is_wanted, np.bool_)
@@ -233,7 +233,7 @@ class SegmentSearch:
                 return self._exact_any(children, mask)
             case Not(child):
                 ruled_out = self._exact(child, mask).mask
-                if self._budget.reached is not None:    # more might have been ruled out: nothing is certain
+                if self._budget.reached is not None:  # more might have been ruled out: nothing is certain
                     return Found(np.zeros_like(mask))
                 return Found(mask & ~ruled_out)
             case Boost(child, factor):

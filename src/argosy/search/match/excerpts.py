@@ -15,15 +15,15 @@ class Match(NamedTuple):
     end: int
     points: float = 0.0
     symbol: int = -1
-    line: int = 1                       # the number of the line it begins in
+    line: int = 1  # the number of the line it begins in
     line_start: int = 0
-    last_line: int = 1                  # and of the one it ends in
+    last_line: int = 1  # and of the one it ends in
     last_start: int = 0
-    lines_end: int = 0                  # past the newline of the last line it has a byte in
-    top: int = 0                        # its lines with their context
+    lines_end: int = 0  # past the newline of the last line it has a byte in
+    top: int = 0  # its lines with their context
     bottom: int = 0
-    is_long: int = 0                    # one of its lines is longer than is shown
-    column: int = 0                     # of its beginning and its end; 0 is not known yet
+    is_long: int = 0  # one of its lines is longer than is shown
+    column: int = 0  # of its beginning and its end; 0 is not known yet
     last_column: int = 0
 
 

@@ -25,9 +25,7 @@ def match_explanation(segment: Segment, match: Match) -> str:
     """What a match in the content is worth, sign by sign."""
     symbols = segment.symbols
     start, end = (frozen(np.array([place], np.uint32)) for place in (match.start, match.end))
-    points, found = score_matches(
-        segment.content.data, start, end, symbols.starts, symbols.lengths, symbols.points
-    )
+    points, found = score_matches(segment.content.data, start, end, symbols.starts, symbols.lengths, symbols.points)
     plain, symbol = int(points[0]), int(found[0])
     parts = []
     if symbol >= 0:

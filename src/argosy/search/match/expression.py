@@ -20,9 +20,9 @@ _NO_SPANS: I64 = frozen(np.empty((0, 2), np.int64))
 class Manner(Enum):
     """How a text is to be read."""
 
-    UTF8 = "utf8"                       # valid, and ASCII letters are the only ones that fold to ASCII
-    ODD_UTF8 = "odd"                    # valid, with a Kelvin sign or a long s in it
-    BYTES = "bytes"                     # not valid: every byte is a character
+    UTF8 = "utf8"  # valid, and ASCII letters are the only ones that fold to ASCII
+    ODD_UTF8 = "odd"  # valid, with a Kelvin sign or a long s in it
+    BYTES = "bytes"  # not valid: every byte is a character
 
 
 class Expression:
@@ -67,7 +67,7 @@ class Expression:
             rows = np.array(spans, np.int64)
             found.append(rows[rows[:, 1] > rows[:, 0]] if self.can_be_empty else rows)
             begin, end = spans[-1]
-            at = end + (begin == end)           # in the midst of a character only what is empty could begin
+            at = end + (begin == end)  # in the midst of a character only what is empty could begin
             is_more = len(spans) == step and at <= len(text)
             step = min(4 * step, STEP_MAX) if budget.now() - began < FAST_S else max(step // 4, STEP_MIN)
         return np.concatenate(found) if found else _NO_SPANS

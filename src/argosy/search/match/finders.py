@@ -22,7 +22,7 @@ from argosy.search.match.needle import NO_KEYS, Needle, blocks_with_all, keys_wi
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 
-_BEYOND_ASCII = re.compile(rb"[ks]")            # U+212A folds to k, U+017F to s
+_BEYOND_ASCII = re.compile(rb"[ks]")  # U+212A folds to k, U+017F to s
 BEYOND_ASCII_CLASSES: U16 = frozen(CLASSES[list(b"ks")].astype(np.uint16))
 
 
@@ -57,8 +57,8 @@ class Held:
     """A literal that every match holds, by its trigrams."""
 
     keys: I64
-    odd_traits: int = 0         # of documents whose letters beyond ASCII may be its letters
-    free_traits: int = 0        # of documents that may match without it
+    odd_traits: int = 0  # of documents whose letters beyond ASCII may be its letters
+    free_traits: int = 0  # of documents that may match without it
 
 
 class Finder(Protocol):
@@ -109,7 +109,7 @@ class LiteralFinder:
     def __init__(self, text: bytes, *, is_folded: bool) -> None:
         self.needle = Needle(text, is_folded=is_folded)
         self._meets_odd_folds = is_folded and _BEYOND_ASCII.search(self.needle.text) is not None
-        self.odd_traits = Trait.ODD_FOLD if self._meets_odd_folds else 0       # of documents its bytes do not decide
+        self.odd_traits = Trait.ODD_FOLD if self._meets_odd_folds else 0  # of documents its bytes do not decide
 
     @cached_property
     def _expression(self) -> Expression:
@@ -162,7 +162,7 @@ class LiteralFinder:
             return find_in_pieces(self._expression, data, starts, ends, manner, budget)
         size = np.uint32(len(self.needle.text))
         fits = ends - starts >= size
-        lasts = ends[fits] - size + np.uint32(1)        # so that no match reaches out of its piece
+        lasts = ends[fits] - size + np.uint32(1)  # so that no match reaches out of its piece
         found = self.needle.find(data, starts[fits], lasts, budget)
         return found, found + size
 

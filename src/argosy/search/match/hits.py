@@ -18,9 +18,9 @@ class Marks:
 
     starts: U32
     ends: U32
-    boosts: npt.NDArray[np.float64] | None      # None: all are 1
-    documents: U32                              # those that have spans, ascending
-    firsts: npt.NDArray[np.int64]               # documents + 1: where each one's spans begin
+    boosts: npt.NDArray[np.float64] | None  # None: all are 1
+    documents: U32  # those that have spans, ascending
+    firsts: npt.NDArray[np.int64]  # documents + 1: where each one's spans begin
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -41,8 +41,8 @@ class Hits:
     documents: U32
     content: Marks
     names: Marks
-    atoms: npt.NDArray[np.int64]                # parallel to documents: how many atoms were found there
-    known_matches: int | None = None            # counted without spans
+    atoms: npt.NDArray[np.int64]  # parallel to documents: how many atoms were found there
+    known_matches: int | None = None  # counted without spans
 
     @property
     def matches(self) -> int:
@@ -95,4 +95,3 @@ def _merged(several: Sequence[Spans]) -> tuple[U32, U32, U32, npt.NDArray[np.flo
     if any(spans.boost != 1 for spans in several):
         boosts = np.concatenate([np.full(len(spans), spans.boost) for spans in several])[order][keep]
     return starts[keep], ends[keep], owners[keep], boosts
-

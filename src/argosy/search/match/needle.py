@@ -14,18 +14,16 @@ from argosy.search.match.budget import Budget
 from argosy.search.match.spans import NOTHING, Mask
 
 # Bytes of source text from the most to the least frequent, counted over C, Python and prose. What is missing is rarer.
-_BY_FREQUENCY = (
-    b" etrasnio\nl_dc,pufm'().hgy\"b=\t:-x0vkw*E1TN[]ASC2I#R`PLO\\/D>F;M43qU6|zB{}58G+H9jV7KXW~<@Y?&!%Z^Q$J"
-)
+_BY_FREQUENCY = b" etrasnio\nl_dc,pufm'().hgy\"b=\t:-x0vkw*E1TN[]ASC2I#R`PLO\\/D>F;M43qU6|zB{}58G+H9jV7KXW~<@Y?&!%Z^Q$J"
 _FREQUENCY = {byte: len(_BY_FREQUENCY) - place for place, byte in enumerate(_BY_FREQUENCY)}
 
 NO_KEYS: I64 = frozen(np.empty(0, np.int64))
 CLASS_MASK = (1 << CLASS_BITS) - 1
-_LOWER = 32                             # the bit that makes an ASCII letter a small one
+_LOWER = 32  # the bit that makes an ASCII letter a small one
 _ONE_CASE = [_FREQUENCY.get(byte, 0) for byte in range(256)]
 _BOTH_CASES = [each + (_ONE_CASE[byte - _LOWER] if 97 <= byte <= 122 else 0) for byte, each in enumerate(_ONE_CASE)]
 
-_SCAN_POSITIONS = 16_384                # matches found between two looks at the budget
+_SCAN_POSITIONS = 16_384  # matches found between two looks at the budget
 _FOLDS = bytes(_LOWER if 97 <= byte <= 122 else 0 for byte in range(256))
 _NO_FOLDS = bytes(256)
 
@@ -104,9 +102,7 @@ def frequency(byte_set: Iterable[int]) -> int:
     return sum(_FREQUENCY.get(byte, 0) for byte in byte_set)
 
 
-def collected(
-    resume: Callable[[int, int, U32], tuple[int, int, int]], ranges: int, budget: Budget
-) -> U32:
+def collected(resume: Callable[[int, int, U32], tuple[int, int, int]], ranges: int, budget: Budget) -> U32:
     """All that a scan finds, which fills a buffer and says where to go on: at which range and position.
 
     The budget is looked at between two buffers only: a first one is always filled, for whoever asks has just looked.

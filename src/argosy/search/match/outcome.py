@@ -5,7 +5,7 @@ from argosy.search.match.shortlist import Hit, Shortlist
 from argosy.search.match.view import file_matches
 from argosy.search.model import Answer, FileMatch, Form, Options, Reached, Stats
 
-UNBOUNDED = 1 << 62             # matches: more than there are
+UNBOUNDED = 1 << 62  # matches: more than there are
 
 
 class Quota:
@@ -34,10 +34,10 @@ class Outcome:
         self.matches = self.files = self.content_bytes = 0
         self.files_considered = self.files_loaded = self.regexps_considered = 0
         self.ngram_lookups = self.index_bytes = 0
-        self.searched: set[int] = set()         # numbers of indexes, all or in part
-        self.skipped: set[int] = set()          # and of those of which some part was not reached
-        self.found: set[int] = set()            # and of those that have a file to tell
-        self.indexes_ruled_out = 0              # searched as well: their postings said at once that nothing is there
+        self.searched: set[int] = set()  # numbers of indexes, all or in part
+        self.skipped: set[int] = set()  # and of those of which some part was not reached
+        self.found: set[int] = set()  # and of those that have a file to tell
+        self.indexes_ruled_out = 0  # searched as well: their postings said at once that nothing is there
         self.indexes_excluded = 0
 
     def looked_up(self, ngrams: int, index_bytes: int) -> None:

@@ -26,7 +26,7 @@ def find_in_pieces(
     found = expression.find_all(text, manner, budget)
     if len(found) == 0:
         return NOTHING, NOTHING
-    first = np.searchsorted(begins, found[:, 0], "right") - 1           # the piece each match begins in, or after
+    first = np.searchsorted(begins, found[:, 0], "right") - 1  # the piece each match begins in, or after
     stops = begins + (ends.astype(np.int64) - starts)
     is_inside, is_again = _sorted_out(found, first, begins, stops)
     good = is_inside & ~is_again[first]
@@ -42,7 +42,7 @@ def _sorted_out(found: I64, first: I64, begins: I64, stops: I64) -> tuple[Flags,
     last = np.searchsorted(begins, found[:, 1] - 1, "right") - 1
     is_inside: Flags = (last == first) & (found[:, 1] <= stops[last])
     is_astray = ~is_inside & ((last > first) | (found[:, 0] < stops[first]))
-    edges = np.zeros(len(begins) + 1, np.int64)         # +1 where a touched stretch of pieces begins, -1 past its end
+    edges = np.zeros(len(begins) + 1, np.int64)  # +1 where a touched stretch of pieces begins, -1 past its end
     np.add.at(edges, (first + (found[:, 0] >= stops[first]))[is_astray], 1)
     np.add.at(edges, last[is_astray] + 1, -1)
     return is_inside, np.cumsum(edges)[:-1] > 0

@@ -29,10 +29,10 @@ from argosy.search.match.shortlist import Hit
 from argosy.search.match.spans import Mask
 from argosy.search.query.tree import Query, Scope, Substring
 
-PIECE_BYTES = 8 << 20           # candidate text looked at in one go: about a millisecond
-PIECE_SLACK_BYTES = 1 << 18     # so much larger than an even share, or what no document fills would be one more piece
+PIECE_BYTES = 8 << 20  # candidate text looked at in one go: about a millisecond
+PIECE_SLACK_BYTES = 1 << 18  # so much larger than an even share, or what no document fills would be one more piece
 
-Piece: TypeAlias = list[int]    # of a part: its row, first block, past the last block (or UNDECIDED), documents, bytes
+Piece: TypeAlias = list[int]  # of a part: its row, first block, past the last block (or UNDECIDED), documents, bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,9 +66,7 @@ class Plain:
     def chosen(self, roll: Roll, first: int, past: int) -> Chosen:
         """What is left to look at in these rows of the roll."""
         keys = self.finder.needle.keys
-        blocks, pieces, parts, entries = choose_in_all(
-            roll.choices, first, past, keys, BEYOND_ASCII_CLASSES, self.care
-        )
+        blocks, pieces, parts, entries = choose_in_all(roll.choices, first, past, keys, BEYOND_ASCII_CLASSES, self.care)
         return Chosen(blocks, pieces.tolist(), parts * len(keys), entries * ENTRY_BYTES)
 
     def finds(self, roll: Roll, blocks: U32, bundle: Sequence[Piece], *, counts_only: bool) -> "Finds":
@@ -85,11 +83,11 @@ class Finds:
 
     def __init__(self, roll: Roll, size_bytes: int, places: U32, files: I64, sums: I64) -> None:
         self._roll = roll
-        self._size_bytes = size_bytes           # of every match
+        self._size_bytes = size_bytes  # of every match
         self._places = places
         self._ends: U32 | None = None
-        self._files = files                     # row, document, first match, whether matches are in the name
-        self._firsts = [*sums[:, FIRST_FILE].tolist(), len(files) - 1]     # the first file of each piece
+        self._files = files  # row, document, first match, whether matches are in the name
+        self._firsts = [*sums[:, FIRST_FILE].tolist(), len(files) - 1]  # the first file of each piece
         self._matches = sums[:, MATCHES].tolist()
 
     def sums(self) -> Iterator[tuple[int, int]]:

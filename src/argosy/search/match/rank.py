@@ -13,12 +13,12 @@ from argosy.search.kernels import spans
 from argosy.search.kernels.spans import best_points, score_matches, score_names
 from argosy.search.match.hits import Hits, Marks
 
-ATOMS_POINTS = 400                      # for holding every atom; half of them for holding two
+ATOMS_POINTS = 400  # for holding every atom; half of them for holding two
 POINT, RANK_POINT, ORDER_POINT = spans.POINT, spans.RANK_POINT, spans.ORDER_POINT
 
 # What a match is worth in files that people look for last.
 _WORTH = {Category.TEST: 0.8, Category.VENDORED: 0.6, Category.GENERATED: 0.5}
-WORTH_OF: F64 = frozen(                 # by the categories of the file
+WORTH_OF: F64 = frozen(  # by the categories of the file
     np.array([np.prod([worth for each, worth in _WORTH.items() if number & each] or [1.0]) for number in range(256)])
 )
 
@@ -65,7 +65,7 @@ def _boosted(points: npt.NDArray[np.int32], marks: Marks) -> npt.NDArray[np.floa
 def _best(hits: Hits, segment: Segment) -> npt.NDArray[np.float64]:
     """The points of the best span of each document."""
     content = _best_in_content(segment, hits.content)
-    if hits.documents is hits.content.documents:        # nothing was found in any name
+    if hits.documents is hits.content.documents:  # nothing was found in any name
         return content
     best = np.zeros(segment.content.documents, np.float64)
     best[hits.content.documents] = content
@@ -82,6 +82,11 @@ def _best_in_content(segment: Segment, marks: Marks) -> npt.NDArray[np.float64]:
         return np.maximum.reduceat(match_points(segment, marks), marks.firsts[:-1])
     symbols = segment.symbols
     return best_points(
-        segment.content.data, frozen(marks.starts), frozen(marks.ends), frozen(marks.firsts),
-        symbols.starts, symbols.lengths, symbols.points,
-    ).astype(np.float64)  # fmt: skip
+        segment.content.data,
+        frozen(marks.starts),
+        frozen(marks.ends),
+        frozen(marks.firsts),
+        symbols.starts,
+        symbols.lengths,
+        symbols.points,
+    ).astype(np.float64)

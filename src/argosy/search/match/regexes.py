@@ -26,8 +26,8 @@ from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 # Text handed to RE2 at once: what it gets through in about FAST_S to SLOW_S seconds, so that a bound is met in time.
 STEP_BLOCKS_MIN, STEP_BLOCKS_MAX = 16, 8192
 FAST_S, SLOW_S = 0.003, 0.008
-CAREFUL_MAX = 16                        # documents that are seen to one by one
-FEW_BLOCKS = 256                        # about a megabyte: a quarter of a millisecond to scan
+CAREFUL_MAX = 16  # documents that are seen to one by one
+FEW_BLOCKS = 256  # about a megabyte: a quarter of a millisecond to scan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,9 +174,7 @@ class RegexFinder:
             found.extend(self._find_in_documents(segment, documents, candidates.anchor, budget))
         return spans_of(content, *joined(found))
 
-    def _find_in_blocks(
-        self, text: Text, blocks: U32, anchor: Anchor | None, budget: Budget
-    ) -> list[tuple[U32, U32]]:
+    def _find_in_blocks(self, text: Text, blocks: U32, anchor: Anchor | None, budget: Budget) -> list[tuple[U32, U32]]:
         found: list[tuple[U32, U32]] = []
         at, step = 0, 4 * STEP_BLOCKS_MIN
         while at < len(blocks) and not budget.is_spent():

@@ -17,7 +17,7 @@ from argosy.search.match.atoms import Atoms, TextAtom
 from argosy.search.match.finders import BEYOND_ASCII_CLASSES, Held
 from argosy.search.query.tree import And, Boost, Query, Regexp, Scope, Substring, Symbol, Type
 
-ENTRY_BYTES = np.dtype(np.uint16).itemsize      # of postings
+ENTRY_BYTES = np.dtype(np.uint16).itemsize  # of postings
 
 
 class Ruling:

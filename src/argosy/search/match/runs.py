@@ -12,7 +12,7 @@ from argosy.search.kernels.scan import scan_run
 from argosy.search.match.budget import Budget
 from argosy.search.match.needle import collected, frequency
 
-RUN_BYTES_MAX = 64                      # a place has a bit
+RUN_BYTES_MAX = 64  # a place has a bit
 _CASE = 32
 
 

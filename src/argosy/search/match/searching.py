@@ -36,9 +36,9 @@ from argosy.search.query.tree import (
     Substring,
     Symbol,
     Type,
-)  # fmt: skip
+)
 
-_NOBODY = Repository("")        # stands for any, where a query is about none
+_NOBODY = Repository("")  # stands for any, where a query is about none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +64,8 @@ class Search:
         self._atoms = Atoms(query)
         self._bounds = Bounds(options, budget)
         self._common = _reduced(query, _NOBODY, bool) if _is_about_files(query) else None
-        self._looks_to_reduce = _has_type_repo(query)   # then what is left of it cannot be told without text
-        self._seen = 0                          # indexes: each has a number in this search
+        self._looks_to_reduce = _has_type_repo(query)  # then what is left of it cannot be told without text
+        self._seen = 0  # indexes: each has a number in this search
 
     def tasks(self, roll: Roll, outcome: Outcome) -> list[Task]:
         """What is to be done to search the indexes, in their order; where that is nothing, `outcome` is told why."""
@@ -112,7 +112,7 @@ class Search:
             if ruling is not None:
                 rows, lookups, index_bytes = ruling.rows(roll, roll.firsts[first], roll.firsts[past])
                 outcome.looked_up(lookups, index_bytes)
-            busy = 0                                    # indexes with something left to do, or skipped
+            busy = 0  # indexes with something left to do, or skipped
             for owner, own in itertools.groupby(rows, key=roll.owners.__getitem__):
                 asked = _Asked(query, roll.indexes[owner], numbers[owner])
                 if self.is_over(outcome):
@@ -136,7 +136,7 @@ class Search:
                 break
             chosen = plain.chosen(roll, roll.firsts[first], roll.firsts[past])
             outcome.looked_up(chosen.lookups, chosen.index_bytes)
-            owners, busy = roll.owners, set()           # indexes with something left to do
+            owners, busy = roll.owners, set()  # indexes with something left to do
             for is_undecided, alike in itertools.groupby(chosen.pieces, key=_is_undecided):
                 pieces = list(alike)
                 if not is_undecided:
@@ -170,9 +170,7 @@ class Search:
 
     def segment_search(self, query: Query, index: Index, part: int) -> SegmentSearch:
         is_count = self.options.form is Form.COUNT
-        return SegmentSearch(
-            query, self._atoms, index.parts[part], index.repository, self.budget, counts_only=is_count
-        )
+        return SegmentSearch(query, self._atoms, index.parts[part], index.repository, self.budget, counts_only=is_count)
 
     def _reduced(self, index: Index) -> Query:
         return _reduced(self._query, index.repository, lambda child: self._has_match(child, index))

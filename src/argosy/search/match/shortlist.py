@@ -27,11 +27,11 @@ class Hit:
     ends: U32
     boosts: npt.NDArray[np.float64] | None
     is_name: bool
-    atoms: int = 1                      # of the query that were found in it
+    atoms: int = 1  # of the query that were found in it
 
     @property
     def match_count(self) -> int:
-        return max(len(self.starts), 1)         # a file without spans is there for its whole name
+        return max(len(self.starts), 1)  # a file without spans is there for its whole name
 
 
 class Batch(Protocol):
@@ -67,7 +67,7 @@ class Shortlist:
             self._trim()
 
     def _trim(self) -> None:
-        self._entries.sort(key=_score, reverse=True)            # equals stay in their order
+        self._entries.sort(key=_score, reverse=True)  # equals stay in their order
         if self._size:
             del self._entries[self._size :]
 

@@ -77,7 +77,7 @@ class NameSite:
         self._finder = finder
         self._segment = segment
         self._candidates = candidates
-        self._seen: tuple[Mask, Spans] | None = None    # names looked at, and what was found in them
+        self._seen: tuple[Mask, Spans] | None = None  # names looked at, and what was found in them
 
     @cached_property
     def possible(self) -> Mask | None:
@@ -90,7 +90,7 @@ class NameSite:
 
     @cached_property
     def costs(self) -> I64:
-        return np.zeros(self._segment.names.documents, np.int64)      # next to nothing
+        return np.zeros(self._segment.names.documents, np.int64)  # next to nothing
 
     def narrow(self, mask: Mask) -> None:
         return None

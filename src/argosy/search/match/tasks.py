@@ -55,7 +55,7 @@ class Bundle:
         self._bounds = bounds
         self._plain = plain
         self._roll = roll
-        self._numbers = numbers                 # of the roll's indexes, in this search
+        self._numbers = numbers  # of the roll's indexes, in this search
         self._blocks = blocks
         self._pieces = pieces
         self.cost_bytes = sum([piece[BYTES] for piece in pieces])
@@ -78,7 +78,7 @@ class Bundle:
         finds = self._plain.finds(self._roll, self._blocks, self._pieces, counts_only=options.form is Form.COUNT)
         for place, (matches, files) in enumerate(finds.sums()):
             number, quota, piece = numbers[place], quotas[place], self._pieces[place]
-            if total.is_met or quota.is_met:    # by an earlier piece: this one was not to be seen
+            if total.is_met or quota.is_met:  # by an earlier piece: this one was not to be seen
                 finds.drop(place)
                 outcome.skipped.add(number)
                 outcome.reached.update([each.reached for each in (total, quota) if each.is_met])
@@ -109,7 +109,7 @@ class TreeTask:
         self._search = search
         self._index = index
         self._part = part
-        self._number = number                   # the index's, in this search
+        self._number = number  # the index's, in this search
         self._possible = search.possible()
         self._is_for_names = isinstance(query, Type) and query.kind is Kind.FILE_NAME
 
@@ -131,7 +131,7 @@ class TreeTask:
         is_cut = has_begun = False
         for documents, hits in self._batches():
             has_begun = True
-            is_cut = self._budget.reached is not None           # then who knows what was not seen
+            is_cut = self._budget.reached is not None  # then who knows what was not seen
             outcome.files_loaded += len(hits.documents) if is_cut else documents
             outcome.matches += hits.matches
             outcome.files += len(hits.documents)

@@ -23,7 +23,7 @@ class Told:
     """A document as it is told: where in the text it lies, what a symbol's number means, why a match is worth it."""
 
     text: memoryview
-    start: int                          # of the document, from which offsets count
+    start: int  # of the document, from which offsets count
     symbol_of: SymbolOf
     explain: Explain
 

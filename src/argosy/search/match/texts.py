@@ -25,7 +25,7 @@ from argosy.search.regex.tree import Place
 _IS_WORD = np.zeros(256, np.bool_)
 _IS_WORD[list(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] = True
 _IS_LINE_EDGE = np.zeros(256, np.bool_)
-_IS_LINE_EDGE[[0, 10]] = True           # a NUL stands after every document
+_IS_LINE_EDGE[[0, 10]] = True  # a NUL stands after every document
 
 
 class TextsFinder:
@@ -83,7 +83,7 @@ class TextsFinder:
         good = _holds(self._before, data, begins) & _holds(self._after, data, stops)
         begins, stops = begins[good], stops[good]
         if len(self._needles) > 1:
-            order = np.argsort(begins, kind="stable")       # texts were tried in order, so the first stays first
+            order = np.argsort(begins, kind="stable")  # texts were tried in order, so the first stays first
             begins, stops = begins[order], stops[order]
         keep = without_overlaps(frozen(begins), frozen(stops))
         return begins[keep], stops[keep]

@@ -28,14 +28,14 @@ from argosy.search.model import Chunk, FileMatch, Form, Line, Options, SymbolInf
 from argosy.search.sealing import chunks_in, lines_in
 from argosy.search.symbols.kinds import KINDS
 
-TOGETHER_MATCHES = 4096         # looked up together; a file with more, by itself
+TOGETHER_MATCHES = 4096  # looked up together; a file with more, by itself
 
 _SKIPS = tuple(reason.value for reason in SkipReason)
 _NEWLINE = ord("\n")
 KIND_TEXT = frozen(np.frombuffer("".join(KINDS).encode(), np.uint8))
 KIND_EDGES = frozen(np.array([0, *accumulate(map(len, KINDS))], np.int64))
 
-_View: TypeAlias = tuple[tuple[Chunk, ...], tuple[Line, ...], bytes]    # chunks or lines, or chunks that are sealed
+_View: TypeAlias = tuple[tuple[Chunk, ...], tuple[Line, ...], bytes]  # chunks or lines, or chunks that are sealed
 _NOTHING: _View = (), (), b""
 
 
@@ -154,9 +154,17 @@ def _shown(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options)
     documents = frozen(np.array([hit.document for hit, _ in group], np.uint32))
     firsts = frozen(np.array([0, *accumulate([shown for _, shown in group])], np.int64))
     rows = places_in_documents(
-        content.data, content.starts, content.block_starts, content.block_lines, documents, firsts, starts, ends,
-        options.context_lines, _bytes_max(options),
-    )  # fmt: skip
+        content.data,
+        content.starts,
+        content.block_starts,
+        content.block_lines,
+        documents,
+        firsts,
+        starts,
+        ends,
+        options.context_lines,
+        _bytes_max(options),
+    )
     points, own = score_matches(content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points)
     traits = segment.table.traits
     return Shown(content.data, content.starts, traits, documents, firsts, starts, ends, rows, points, own)
@@ -213,13 +221,17 @@ def _by_line(matches: Sequence[Match], hit: Hit, segment: Segment, options: Opti
     whole = np.array([(match.start, match.end) for match in matches], np.uint32)
     starts, ends, owners = split(segment, whole[:, 0], whole[:, 1])
     rows = places(
-        content.data, *_bounds(segment, hit.document), content.block_starts, content.block_lines, starts, ends,
-        options.context_lines, _bytes_max(options),
-    )  # fmt: skip
+        content.data,
+        *_bounds(segment, hit.document),
+        content.block_starts,
+        content.block_lines,
+        starts,
+        ends,
+        options.context_lines,
+        _bytes_max(options),
+    )
     told = zip(starts.tolist(), ends.tolist(), owners.tolist(), rows.tolist(), strict=True)
-    return [
-        Match(start, end, matches[owner].points, matches[owner].symbol, *row) for start, end, owner, row in told
-    ]
+    return [Match(start, end, matches[owner].points, matches[owner].symbol, *row) for start, end, owner, row in told]
 
 
 def split(segment: Segment, starts: U32, ends: U32) -> tuple[U32, U32, I64]:

@@ -6,7 +6,7 @@ a repeated Unicode class is a few characters to type and a megabyte to compile.
 
 from argosy.search.regex.tree import Choice, Class, Named, Node, Opaque, Range, Repeat, Sequence, Text
 
-STEPS_MAX = 200_000             # of all regexes of a query; a step takes at most about a microsecond
+STEPS_MAX = 200_000  # of all regexes of a query; a step takes at most about a microsecond
 
 # Measured: a character or a class of ASCII, a class of other characters, one of Unicode's. What could not be read is
 # nested so deep that nobody has typed it, and may hold any of them.
@@ -37,6 +37,6 @@ def steps(node: Node) -> int:
 
 def _part_steps(part: Range | Named) -> int:
     if isinstance(part, Named):
-        is_unicode = part.name[0] not in "\\["       # else it is \w or [:word:] or their like
+        is_unicode = part.name[0] not in "\\["  # else it is \w or [:word:] or their like
         return _UNICODE_CLASS_STEPS if is_unicode else _WIDE_CLASS_STEPS
     return _CHARACTER_STEPS if part.high < _ASCII_END else _WIDE_CLASS_STEPS

@@ -4,8 +4,8 @@ from unicodedata import combining, east_asian_width
 
 from argosy.base.errors import Invalid
 
-SHOWN_CHARACTERS_MAX = 100      # of a query, around the place that is pointed at
-MESSAGE_CHARACTERS_MAX = 300    # it quotes the query, and a query can be long
+SHOWN_CHARACTERS_MAX = 100  # of a query, around the place that is pointed at
+MESSAGE_CHARACTERS_MAX = 300  # it quotes the query, and a query can be long
 
 
 class QuerySyntaxError(Invalid):

@@ -12,10 +12,10 @@ from typing import NamedTuple
 class Value(Enum):
     """What follows the colon."""
 
-    PATTERN = "pattern"         # a regex, or a literal text where `patterntype:` says so
+    PATTERN = "pattern"  # a regex, or a literal text where `patterntype:` says so
     REGEX = "regex"
     TEXT = "text"
-    CHOICE = "choice"           # one of a few words
+    CHOICE = "choice"  # one of a few words
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Field(Enum):
     FILE = Spelling(("file", "f"), Value.REGEX)
     FORK = Spelling(("fork",), Value.CHOICE)
     LANGUAGE = Spelling(("lang",), Value.TEXT)
-    META = Spelling(("meta",), Value.REGEX)         # meta.NAME:, the only one with a name of its own
+    META = Spelling(("meta",), Value.REGEX)  # meta.NAME:, the only one with a name of its own
     PATTERN_TYPE = Spelling(("patterntype",), Value.CHOICE)
     PUBLIC = Spelling(("public",), Value.CHOICE)
     REGEX = Spelling(("regex",), Value.REGEX)

@@ -32,7 +32,7 @@ from argosy.search.regex.tree import Node
 
 T = TypeVar("T")
 
-SPECIAL = frozenset(r"\.+*?()|[]{}^$")      # what does not stand for itself in a regex
+SPECIAL = frozenset(r"\.+*?()|[]{}^$")  # what does not stand for itself in a regex
 
 _SCOPES: dict[Field | None, Scope] = {Field.CONTENT: Scope.CONTENT, Field.FILE: Scope.FILE_NAME}
 _YES_OR_NO = {"yes": True, "no": False}
@@ -72,7 +72,7 @@ class Leaves:
 
     def _pattern(self, token: Token, *, is_literal: bool) -> Query:
         scope = _SCOPES.get(token.field, Scope.ANY)
-        if is_literal or SPECIAL.isdisjoint(token.text):        # most words are plain, and need no regex
+        if is_literal or SPECIAL.isdisjoint(token.text):  # most words are plain, and need no regex
             return substring(token.text, scope)
         node = self._checked(token)
         text = as_literal(node)

@@ -23,7 +23,7 @@ from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import Field, Value, prefix_at
 
 BLANKS = " \t\n\r\f\v"
-NESTING_MAX = 50                # groups within groups; whoever walks the tree may recurse
+NESTING_MAX = 50  # groups within groups; whoever walks the tree may recurse
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -33,9 +33,9 @@ _SIGN = re.compile(rf'[{BLANKS}"\\]|\(+|\)+')
 class PatternType(Enum):
     """How the words of a query are read."""
 
-    REGEX = "regex"             # as regexes
-    LITERAL = "literal"         # as they are; groups and operators mean what they mean
-    KEYWORD = "keyword"         # as they are; nothing but blanks, quotes and fields means anything
+    REGEX = "regex"  # as regexes
+    LITERAL = "literal"  # as they are; groups and operators mean what they mean
+    KEYWORD = "keyword"  # as they are; nothing but blanks, quotes and fields means anything
 
 
 class TokenKind(Enum):
@@ -56,9 +56,9 @@ class Token:
     start: int
     end: int
     text: str = ""
-    spans: Spans = ()                   # the parts of the query that `text` is made of
+    spans: Spans = ()  # the parts of the query that `text` is made of
     field: Field | None = None
-    name: str = ""                      # what follows `meta.`
+    name: str = ""  # what follows `meta.`
 
     def place(self, offset: int) -> int:
         """Where in the query the value's character at `offset` stands, or where the token ends."""
@@ -169,7 +169,7 @@ class _Word:
         self._query = query
         self._is_regex = is_regex
         self._kept: list[tuple[int, int]] = []
-        self._begun = start             # where the part begins that is not yet among the kept ones
+        self._begun = start  # where the part begins that is not yet among the kept ones
         self._read(has_groups=has_groups, closes=closes)
         self._keep()
 

@@ -21,9 +21,9 @@ from argosy.search.query.simplify import conjunction, disjunction, negation, typ
 from argosy.search.query.tree import Kind, Not, Query, Regexp, Scope, Substring, Symbol
 
 QUERY_CHARACTERS_MAX = 10_000
-ATOMS_MAX = 1_000               # words and fields: each may have to be looked for in every file
+ATOMS_MAX = 1_000  # words and fields: each may have to be looked for in every file
 COUNT_MAX = 1_000_000_000
-COUNT_ALL = 0                   # what `count:all` stands for: no bound
+COUNT_ALL = 0  # what `count:all` stands for: no bound
 
 
 class Case(Enum):
@@ -78,7 +78,7 @@ class _List:
     alternatives: "list[list[Query | _List]]" = field(default_factory=lambda: [[]])
     case: Case | None = None
     kinds: list[Kind] = field(default_factory=list)
-    operator: Token | None = None       # the last one, while nothing has followed it
+    operator: Token | None = None  # the last one, while nothing has followed it
     is_started: bool = False
 
 

@@ -36,7 +36,7 @@ from argosy.search.query.tree import (
     Type,
 )
 
-SHOWN_NAMES_MAX = 10            # of a set; the rest is counted
+SHOWN_NAMES_MAX = 10  # of a set; the rest is counted
 
 _BLANKS = frozenset(BLANKS)
 _WORD = re.compile(r"[A-Za-z0-9_]+")
@@ -47,7 +47,7 @@ _FIELDS = {Scope.ANY: "", Scope.CONTENT: "content:", Scope.FILE_NAME: "file:"}
 class _Level(IntEnum):
     """How tightly a piece of text holds together; a looser one needs parentheses inside a tighter one."""
 
-    LIST = 0                    # with a directive in it
+    LIST = 0  # with a directive in it
     ANY = 1
     ALL = 2
     ONE = 3
@@ -173,7 +173,7 @@ def _word(prefix: str, text: str) -> str:
 
 
 def _reads_as(plain: str, text: str, kind: TokenKind) -> bool:
-    if not _BLANKS.isdisjoint(text):        # behind a backslash it may stand, but what follows could be a patterntype:
+    if not _BLANKS.isdisjoint(text):  # behind a backslash it may stand, but what follows could be a patterntype:
         return False
     try:
         # The parenthesis of a group around it must not be taken for its own.

@@ -31,8 +31,8 @@ from argosy.search.query.tree import (
 )
 from argosy.search.regex import Pattern
 
-PATTERNS_KEPT_MAX = 256         # compiled: a query's few patterns are asked of every repository in turn
-HEAD = "HEAD"                   # the first branch, whatever it is called
+PATTERNS_KEPT_MAX = 256  # compiled: a query's few patterns are asked of every repository in turn
+HEAD = "HEAD"  # the first branch, whatever it is called
 
 
 def simplify(query: Query) -> Query:
@@ -43,7 +43,7 @@ def simplify(query: Query) -> Query:
 def for_repository(query: Query, repository: Repository) -> Query:
     """What is left to ask of this repository's files; FALSE if none of them can match."""
     if isinstance(query, And) and any(_told(child, repository) is FALSE for child in query.children):
-        return FALSE                            # as most often where a query names a repository, and soon said
+        return FALSE  # as most often where a query names a repository, and soon said
     return _rebuilt(query, lambda leaf: _told(leaf, repository))
 
 

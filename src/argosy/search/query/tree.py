@@ -12,7 +12,7 @@ from typing import TypeAlias
 class Scope(Enum):
     """Where a text is looked for."""
 
-    ANY = "any"                 # in the content, or in the file name of a file whose content does not match
+    ANY = "any"  # in the content, or in the file name of a file whose content does not match
     CONTENT = "content"
     FILE_NAME = "file"
 

@@ -18,7 +18,7 @@ from argosy.search.regex.tree import (
     Text,
 )
 
-LITERAL_CHARS_MAX = 4096                # a pattern that spells out more, by repetition, stays a pattern
+LITERAL_CHARS_MAX = 4096  # a pattern that spells out more, by repetition, stays a pattern
 _CAPITALS = frozenset({"[:upper:]", "Lu"})
 
 
@@ -89,7 +89,7 @@ def _takes_newline(leaf: Node) -> bool:
         case Text(chars):
             return "\n" in chars
         case Class():
-            return "\n" in charset(leaf, is_folded=False)     # a newline has no case
+            return "\n" in charset(leaf, is_folded=False)  # a newline has no case
         case Opaque():
             return True
         case _:

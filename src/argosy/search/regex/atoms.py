@@ -11,7 +11,7 @@ from argosy.search.regex.tree import CODE_POINT_MAX, Named, Range
 
 _CONTROLS = {"n": 0x0A, "r": 0x0D, "t": 0x09, "a": 0x07, "f": 0x0C, "v": 0x0B}
 _HEX = re.compile(r"x\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{2})")
-_OCTAL = re.compile(r"0[0-7]{0,2}|[1-7][0-7]{1,2}")       # a single digit from 1 up would be a back-reference
+_OCTAL = re.compile(r"0[0-7]{0,2}|[1-7][0-7]{1,2}")  # a single digit from 1 up would be a back-reference
 _UNICODE_GROUP = re.compile(r"\\([pP])(?:\{(\^?)([^}]*)\}|([^{]))")
 _PERL = frozenset("dsw")
 _POSIX = frozenset(
@@ -62,7 +62,7 @@ def read_named(pattern: str, at: int) -> tuple[Named, int] | None:
 def _read_posix(pattern: str, at: int) -> tuple[Named, int] | None:
     end = pattern.find(":]", at + 2)
     if end < 0:
-        return None                     # then the bracket stands for itself
+        return None  # then the bracket stands for itself
     written = pattern[at : end + 2]
     name = written.replace("[:^", "[:", 1)
     if name not in _POSIX:
@@ -84,7 +84,7 @@ def read_class(pattern: str, at: int) -> tuple[ClassParts, bool, int]:
     is_negated = pattern.startswith("^", at)
     at += is_negated
     parts: list[Range | Named] = []
-    while not pattern.startswith("]", at) or not parts:       # a bracket that comes first stands for itself
+    while not pattern.startswith("]", at) or not parts:  # a bracket that comes first stands for itself
         named = read_named(pattern, at)
         part, at = named if named else _read_range(pattern, at)
         parts.append(part)

@@ -13,10 +13,10 @@ import re2
 
 from argosy.base import logs
 
-Buffer: TypeAlias = bytes | bytearray | memoryview | Any     # Any: a numpy array of bytes; there is no type for buffers
+Buffer: TypeAlias = bytes | bytearray | memoryview | Any  # Any: a numpy array of bytes; there is no type for buffers
 Span: TypeAlias = tuple[int, int]
 
-NOWHERE = -1                            # where a group that took no part begins and ends
+NOWHERE = -1  # where a group that took no part begins and ends
 
 log = logs.get("search.regex")
 
@@ -24,8 +24,8 @@ log = logs.get("search.regex")
 class Program(Protocol):
     """A compiled pattern. `match` returns the spans of the first match in text[start:end] and of its groups."""
 
-    takes_buffers: bool                 # otherwise a text that is not bytes is copied: do so once, before a loop
-    error: str                          # what is wrong with the pattern, as RE2 says it; empty if nothing
+    takes_buffers: bool  # otherwise a text that is not bytes is copied: do so once, before a loop
+    error: str  # what is wrong with the pattern, as RE2 says it; empty if nothing
 
     def match(self, text: Buffer, start: int, end: int) -> list[Span]: ...
 
@@ -87,7 +87,7 @@ def program_type() -> type[PrivateProgram] | type[PublicProgram]:
     """The fast path if it works as expected, decided once."""
     try:
         check_private_path()
-    except Exception as error:      # whatever has changed: the public path does not depend on it
+    except Exception as error:  # whatever has changed: the public path does not depend on it
         log.warning("re2 private api changed, using the public one", reason=f"{type(error).__name__}: {error}")
         return PublicProgram
     return PrivateProgram
@@ -99,7 +99,7 @@ def check_private_path() -> None:
     program = PrivateProgram(b"(?m)^(b+)(c)?$", new_options())
     expected = [
         ((text, 0, 13), [(4, 7), (4, 7), (NOWHERE, NOWHERE)]),
-        ((memoryview(text), 5, 13), [(8, 11), (8, 10), (10, 11)]),      # an assertion sees what is before the range
+        ((memoryview(text), 5, 13), [(8, 11), (8, 10), (10, 11)]),  # an assertion sees what is before the range
         ((bytearray(text), 9, 11), [(NOWHERE, NOWHERE)] * 3),
     ]
     for arguments, spans in expected:

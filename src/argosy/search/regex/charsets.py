@@ -16,12 +16,12 @@ from argosy.search.regex.tree import CODE_POINT_MAX, Class, Named, Range
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 ByteSets: TypeAlias = tuple[frozenset[int], ...]
 
-FOLDED_CHARS_MAX = 256                  # classes of more characters beyond ASCII are not folded one by one
-CLASSES_CACHED_MAX = 1024               # one pattern asks several times for each of its classes
+FOLDED_CHARS_MAX = 256  # classes of more characters beyond ASCII are not folded one by one
+CLASSES_CACHED_MAX = 1024  # one pattern asks several times for each of its classes
 
 _ASCII = (1 << 128) - 1
 _WIDE: Ranges = ((0x80, CODE_POINT_MAX),)
-_LENGTH_STARTS = (0x00, 0x80, 0x800, 0x10000, CODE_POINT_MAX + 1)     # where UTF-8 takes one byte more
+_LENGTH_STARTS = (0x00, 0x80, 0x800, 0x10000, CODE_POINT_MAX + 1)  # where UTF-8 takes one byte more
 _CONTINUATION = frozenset(range(0x80, 0xC0))
 _SPACE = "\t\n\f\r "
 
@@ -80,7 +80,7 @@ def charset(node: Class, *, is_folded: bool) -> CharSet:
     """The characters the class takes, with their other case if that is ignored."""
     mask = 0
     wide: list[tuple[int, int]] = []
-    is_exact = True                     # whether `wide` is the truth and not just a cover of it
+    is_exact = True  # whether `wide` is the truth and not just a cover of it
     for part in node.parts:
         if isinstance(part, Named):
             part_mask, has_wide, is_part_exact = _named(part, is_folded=is_folded)
@@ -138,7 +138,7 @@ def _named_ascii(name: str) -> int:
         return _ASCII & ~_named_ascii("Latin")
     if len(name) <= 2:
         return _mask(char for char in map(chr, range(0x80)) if category(char).startswith(name))
-    return 0                            # any other script: ASCII is Latin or common
+    return 0  # any other script: ASCII is Latin or common
 
 
 def _mask(chars: "Iterator[str] | filter[str] | str") -> int:

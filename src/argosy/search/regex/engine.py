@@ -7,12 +7,12 @@ characters. How RE2 is called is in `binding.py`.
 from argosy.base.errors import Invalid
 from argosy.search.regex.binding import Buffer, Program, Span, compile_program, latin1, new_options
 
-PATTERN_BYTES_MAX = 32 << 10            # a query is typed or made by a program; neither needs more
-PROGRAM_BYTES_MAX = 8 << 20             # of one compiled program with its caches; RE2 refuses a pattern that needs more
-SHOWN_CHARACTERS = 80                   # of a pattern, or of what RE2 says about it, in an error
-MATCHES_MAX = 1 << 31                   # more than a buffer can hold that an index can hold
+PATTERN_BYTES_MAX = 32 << 10  # a query is typed or made by a program; neither needs more
+PROGRAM_BYTES_MAX = 8 << 20  # of one compiled program with its caches; RE2 refuses a pattern that needs more
+SHOWN_CHARACTERS = 80  # of a pattern, or of what RE2 says about it, in an error
+MATCHES_MAX = 1 << 31  # more than a buffer can hold that an index can hold
 
-_REMEDIES = {                           # by the beginning of RE2's message
+_REMEDIES = {  # by the beginning of RE2's message
     "invalid perl operator": "look-around, back-references and comments are not supported",
     "invalid repetition size": "repeat at most 1000 times, nested repetitions multiplied",
     "bad repetition operator": "put what is repeated twice in parentheses",
@@ -73,7 +73,7 @@ class Pattern:
             text = bytes(text)
         found = program.match
         keep = spans.append
-        last = -1                       # where the last match ended
+        last = -1  # where the last match ended
         while len(spans) < limit:
             span = found(text, start, end)[0]
             begin, stop = span

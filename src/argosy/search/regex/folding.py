@@ -15,7 +15,7 @@ ODD_FOLDS = {KELVIN_SIGN: "kK", LONG_S: "sS"}
 
 # Where scripts with two cases live. Between them lie Han, Hangul, Yi and private use, none of which has case.
 _CASED_RANGES = ((0x00, 0x3000), (0xA640, 0xAC00), (0xF900, 0x10000), (0x10000, 0x12000), (0x16A00, 0x1F200))
-_VARIANTS_CACHED_MAX = 4096             # of some 2,900 letters that have variants
+_VARIANTS_CACHED_MAX = 4096  # of some 2,900 letters that have variants
 
 
 @cache

@@ -24,17 +24,17 @@ from argosy.search.regex.strings import (
 )
 from argosy.search.regex.tree import Assertion, Choice, Class, Node, Range, Repeat, Sequence, Text
 
-CLASS_STRINGS_MAX = 3                   # a class of more characters is left to the runs
+CLASS_STRINGS_MAX = 3  # a class of more characters is left to the runs
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What to look for before matching."""
 
-    clauses: tuple[Strings, ...] = ()   # of each, every match holds at least one literal; the rarest clause first
-    runs: tuple[ByteSets, ...] = ()     # every match holds each of them: bytes in a row, each in its set
-    can_span_lines: bool = True         # a match may hold a newline
-    holds_for_bytes: bool = True        # also true of matches in text that is not valid UTF-8
+    clauses: tuple[Strings, ...] = ()  # of each, every match holds at least one literal; the rarest clause first
+    runs: tuple[ByteSets, ...] = ()  # every match holds each of them: bytes in a row, each in its set
+    can_span_lines: bool = True  # a match may hold a newline
+    holds_for_bytes: bool = True  # also true of matches in text that is not valid UTF-8
     # A match may hold a Kelvin sign or long s where a k or s is required: where those two occur, require nothing.
     has_odd_folds: bool = False
 
@@ -53,7 +53,7 @@ def needs(node: Node, *, is_case_sensitive: bool) -> Needs:
 def needs_of_text(text: str, *, is_case_sensitive: bool) -> Needs:
     """What every occurrence of the text holds; less than the text itself only if case is ignored beyond ASCII."""
     found = needs(Text(text), is_case_sensitive=is_case_sensitive)
-    return replace(found, holds_for_bytes=is_case_sensitive or text.isascii())    # the text is its bytes
+    return replace(found, holds_for_bytes=is_case_sensitive or text.isascii())  # the text is its bytes
 
 
 def _known(node: Node, is_case_sensitive: bool) -> Known:

@@ -9,7 +9,7 @@ from argosy.search.regex.analysis import leaves
 from argosy.search.regex.charsets import charset
 from argosy.search.regex.tree import Assertion, Choice, Class, Node, Opaque, Place, Repeat, Sequence, Text
 
-REACH_MAX = 8                           # a pattern that reaches over more lines is matched against whole documents
+REACH_MAX = 8  # a pattern that reaches over more lines is matched against whole documents
 _BLANK = sum(1 << ord(char) for char in "\t\n\v\f\r ")
 
 

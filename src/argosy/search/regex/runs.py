@@ -8,10 +8,10 @@ from argosy.search.regex.charsets import ByteSets, CharSet, charset, utf8
 from argosy.search.regex.folding import variants
 from argosy.search.regex.tree import Assertion, Choice, Class, Node, Repeat, Sequence, Text
 
-RUN_BYTES_MIN = 3                       # an index knows nothing of shorter ones
-RUN_BYTES_MAX = 64                      # a longer run is told in pieces
-RUNS_MAX = 8                            # kept for the whole pattern, the most telling
-_FIXED_BYTES_MAX = 4 * RUN_BYTES_MAX    # longer parts of one length are not written out
+RUN_BYTES_MIN = 3  # an index knows nothing of shorter ones
+RUN_BYTES_MAX = 64  # a longer run is told in pieces
+RUNS_MAX = 8  # kept for the whole pattern, the most telling
+_FIXED_BYTES_MAX = 4 * RUN_BYTES_MAX  # longer parts of one length are not written out
 
 
 def byte_runs(node: Node, *, is_case_sensitive: bool) -> tuple[ByteSets, ...]:
@@ -61,7 +61,7 @@ class _Writer:
             self._take(copies)
             if most != least or len(copies) < len(sets) * least:
                 self.cut()
-                self._take(copies)      # the last copies precede what comes
+                self._take(copies)  # the last copies precede what comes
 
     def _take(self, sets: ByteSets | None) -> None:
         if sets is None:

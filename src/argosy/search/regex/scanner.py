@@ -16,8 +16,8 @@ from argosy.search.regex.binding import NOWHERE, Program, compile_program, latin
 
 Text: TypeAlias = bytes | npt.NDArray[np.uint8]
 
-PATTERN_MEMORY_BYTES = 64 << 20         # for the automaton of one pattern; RE2's own 8 MiB is short for 256 globs
-PATTERNS_CACHED_MAX = 128               # the same globs are compiled for every repository
+PATTERN_MEMORY_BYTES = 64 << 20  # for the automaton of one pattern; RE2's own 8 MiB is short for 256 globs
+PATTERNS_CACHED_MAX = 128  # the same globs are compiled for every repository
 
 
 class Scanner:

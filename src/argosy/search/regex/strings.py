@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-PRODUCT_MAX = 16                        # strings that joining two sets may make, unless one of them has just one
-STRINGS_MAX = 200                       # strings of one set: a long alternation is still worth a look-up each
-STRINGS_BYTES_MAX = 8192                # of one set, all together
-CLAUSES_MAX = 16                        # kept for the whole pattern, the rarest
-COMPARED_MAX = 1024                     # pairs of strings looked at to drop a clause that another implies
-COMMON_BYTES_MIN = 3                    # an index knows nothing of shorter ones
-UNROLLED_MAX = 32                       # copies of what is repeated that are written out
-_RARITY_BYTES_MAX = 20                  # longer strings are all equally rare
+PRODUCT_MAX = 16  # strings that joining two sets may make, unless one of them has just one
+STRINGS_MAX = 200  # strings of one set: a long alternation is still worth a look-up each
+STRINGS_BYTES_MAX = 8192  # of one set, all together
+CLAUSES_MAX = 16  # kept for the whole pattern, the rarest
+COMPARED_MAX = 1024  # pairs of strings looked at to drop a clause that another implies
+COMMON_BYTES_MIN = 3  # an index knows nothing of shorter ones
+UNROLLED_MAX = 32  # copies of what is repeated that are written out
+_RARITY_BYTES_MAX = 20  # longer strings are all equally rare
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _common_ends(strings: Strings) -> list[Strings]:
 
 
 def _common_beginning(texts: list[bytes]) -> bytes:
-    first, last = min(texts), max(texts)            # what these two share, all between them share
+    first, last = min(texts), max(texts)  # what these two share, all between them share
     differing = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
     return first[: next(differing, len(first))]
 
@@ -176,7 +176,7 @@ def _shortest(strings: Strings) -> Strings:
 
 def _implies(stronger: Strings, weaker: Strings) -> bool:
     if len(stronger) * len(weaker) > COMPARED_MAX:
-        return False                    # both are kept, which is never wrong
+        return False  # both are kept, which is never wrong
     return all(any(literal.holds(other) for other in weaker) for literal in stronger)
 
 

@@ -27,17 +27,20 @@ from argosy.search.regex.tree import (
 
 # What is built from the tree walks it by recursion; a pattern nested deeper is legal, and merely not reasoned about.
 DEPTH_MAX = 50
-REPEATS_MAX = 1000                      # RE2's bound on `{n,m}`
+REPEATS_MAX = 1000  # RE2's bound on `{n,m}`
 
-_COUNT = r"(?:0|[1-9][0-9]{0,8})"       # RE2 takes a number with leading zeros for plain text
+_COUNT = r"(?:0|[1-9][0-9]{0,8})"  # RE2 takes a number with leading zeros for plain text
 _REPEAT = re.compile(rf"([*+?]|\{{({_COUNT})(,({_COUNT})?)?\}})(\??)")
 _FLAGS = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
 _NAMED_GROUP = re.compile(r"\(\?P?<[^>]+>")
 _PLAIN = re.compile(r"[^\\\[\](){}*+?.^$|]+")
 _SIMPLE_REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _ESCAPED_PLACES = {
-    "A": Place.TEXT_START, "z": Place.TEXT_END, "b": Place.WORD_BOUNDARY, "B": Place.NO_WORD_BOUNDARY,
-}  # fmt: skip
+    "A": Place.TEXT_START,
+    "z": Place.TEXT_END,
+    "b": Place.WORD_BOUNDARY,
+    "B": Place.NO_WORD_BOUNDARY,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class _Flags:
     case: Case = Case.ASKED
     is_per_line: bool = True
     dot_takes_newline: bool = False
-    is_lazy: bool = False               # `(?U)`: a plain repetition takes as little as it can
+    is_lazy: bool = False  # `(?U)`: a plain repetition takes as little as it can
 
     def changed(self, letters: str, *, to: bool) -> "_Flags":
         case = (Case.IGNORED if to else Case.KEPT) if "i" in letters else self.case
@@ -122,7 +125,7 @@ class _Reader:
             case ".":
                 return ANY_CHAR if self.flags.dot_takes_newline else ANY_CHAR_OF_LINE
             case _:
-                return Text(sign, self.flags.case)            # a bracket or brace that closes nothing
+                return Text(sign, self.flags.case)  # a bracket or brace that closes nothing
 
     def _push(self, node: Node) -> None:
         self.groups[-1].items.append(node)
@@ -139,7 +142,7 @@ class _Reader:
             self.at = found.end()
             self.flags = outer.changed(found[1], to=True).changed(found[2] or "", to=False)
             if found[3] == ")":
-                return                  # from here on, to the end of the group that is open already
+                return  # from here on, to the end of the group that is open already
         elif self.pattern.startswith("(?", self.at):
             raise Unknown(self.pattern[self.at : self.at + 3])
         else:
@@ -180,7 +183,7 @@ class _Reader:
             self._push(Assertion(_ESCAPED_PLACES[following]))
         elif following == "C":
             self.at += 2
-            self._push(ANY_CHAR)        # any byte, even of the middle of a character: as unknown as any character
+            self._push(ANY_CHAR)  # any byte, even of the middle of a character: as unknown as any character
         elif following == "Q":
             quoted, _, _ = self.pattern[self.at + 2 :].partition(r"\E")
             self.at = min(self.at + len(quoted) + 4, len(self.pattern))
@@ -196,7 +199,7 @@ class _Reader:
 def _sequence(items: list[Node]) -> Node:
     """The items in a row; neighbouring text is joined, sequences within are spread out."""
     joined: list[Node] = []
-    texts: list[str] = []               # of the run of text that is being joined
+    texts: list[str] = []  # of the run of text that is being joined
     case = Case.ASKED
 
     def flush() -> None:

@@ -15,9 +15,9 @@ CODE_POINT_MAX = 0x10FFFF
 class Case(Enum):
     """Whether a leaf tells upper from lower case."""
 
-    ASKED = "asked"                     # as the whole search does
-    IGNORED = "ignored"                 # `(?i)`
-    KEPT = "kept"                       # `(?-i)`
+    ASKED = "asked"  # as the whole search does
+    IGNORED = "ignored"  # `(?i)`
+    KEPT = "kept"  # `(?-i)`
 
     def is_folded(self, *, is_case_sensitive: bool) -> bool:
         return self is Case.IGNORED or (self is Case.ASKED and not is_case_sensitive)

@@ -36,13 +36,13 @@ from argosy.search.symbols.lexis import (
     TRIPLE,
     VERBATIM,
     Lexis,
-)  # fmt: skip
+)
 
 _NEWLINE, _SPACE, _TAB, _BACKSLASH = ord("\n"), ord(" "), ord("\t"), ord("\\")
-_CHARACTER_BYTES_MAX = 12               # '\U0001F600' is the longest character literal
+_CHARACTER_BYTES_MAX = 12  # '\U0001F600' is the longest character literal
 _TEMPLATE_DEPTH_MAX = 16
-_LOOK_BYTES_MAX = 2_000                 # how far the end of a regular expression or of an attribute is sought
-_DELIMITER_BYTES_MAX = 16               # of a raw string in C++
+_LOOK_BYTES_MAX = 2_000  # how far the end of a regular expression or of an attribute is sought
+_DELIMITER_BYTES_MAX = 16  # of a raw string in C++
 
 
 def _set_of(members: bytes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -178,7 +178,7 @@ def _plain_string(out: U8, at: int, says: int) -> int:
             _wipe(out, at + 1, here)
             return here + 1
         if byte == _NEWLINE and not says & RUNS_ON:
-            return here                             # it was no string after all; what is on the line stays as it is
+            return here  # it was no string after all; what is on the line stays as it is
         if byte == _BACKSLASH and not says & DOUBLED:
             is_paren = here + 1 < out.size and out[here + 1] == ord("(")
             here = _balanced(out, here + 1, ord("("), ord(")")) if says & SLASH_PAREN and is_paren else here + 2

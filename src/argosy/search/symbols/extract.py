@@ -19,12 +19,12 @@ from argosy.search.symbols.nesting import nested, placed
 from argosy.search.symbols.outline import outlined
 from argosy.search.symbols.squeezing import Squeezed, squeezed
 
-CONTENT_BYTES_MAX = 8 << 20             # four times what is indexed unasked; a larger file is found, not outlined
-DEFINITIONS_MAX = 100_000               # of one file, macros apart; what comes after is not told
-NAME_BYTES_MAX = 1_000                  # longer is no name
+CONTENT_BYTES_MAX = 8 << 20  # four times what is indexed unasked; a larger file is found, not outlined
+DEFINITIONS_MAX = 100_000  # of one file, macros apart; what comes after is not told
+NAME_BYTES_MAX = 1_000  # longer is no name
 
-WINDOW_BYTES = 16 << 10                 # how far ahead one search looks, at most twice that
-WINDOW_OVERLAP_BYTES = 1 << 10          # a form that stands across the end of a window is seen in the next
+WINDOW_BYTES = 16 << 10  # how far ahead one search looks, at most twice that
+WINDOW_OVERLAP_BYTES = 1 << 10  # a form that stands across the end of a window is seen in the next
 
 _BRACE = ord("{")
 
@@ -103,7 +103,7 @@ def _matches(grammar: Grammar, text: bytes) -> list[_Match]:
             if len(name) <= NAME_BYTES_MAX and name not in refused:
                 matches.append((start, position, group, name, owner))
             if text[last - 1] == _BRACE:
-                position = last                     # what stands before a body belongs to this definition
+                position = last  # what stands before a body belongs to this definition
             break
         if start < 0:
             position = max(last, position + 1)

@@ -20,11 +20,11 @@ class Nest(Enum):
     """How one sees that a definition lies in another."""
 
     NONE = "none"
-    OUTLINE = "outline"         # by braces, bodies being blanked first
-    BRACES = "braces"           # by braces, bodies being searched too
-    PYTHON = "python"           # by indentation, bodies of functions being blanked first
-    INDENT = "indent"           # by indentation
-    LEVELS = "levels"           # by kind: a section lies in the chapter before it
+    OUTLINE = "outline"  # by braces, bodies being blanked first
+    BRACES = "braces"  # by braces, bodies being searched too
+    PYTHON = "python"  # by indentation, bodies of functions being blanked first
+    INDENT = "indent"  # by indentation
+    LEVELS = "levels"  # by kind: a section lies in the chapter before it
 
 
 # A kind, or the kind in each context where there is one.
@@ -32,8 +32,8 @@ Kinds: TypeAlias = str | Mapping[int, str]
 # An alternative of a pattern with what its groups are; without groups it is there to be passed over.
 Form: TypeAlias = tuple[bytes, *tuple[Kinds, ...]]
 
-OWNER = "owner"                 # the group names the type to which the definition in the next group belongs
-NAME = "name"                   # the group is the name, and the next that matches says by what follows what it is
+OWNER = "owner"  # the group names the type to which the definition in the next group belongs
+NAME = "name"  # the group is the name, and the next that matches says by what follows what it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +41,17 @@ class Grammar:
     """Everything about one language."""
 
     pattern: Scanner
-    kinds: tuple[Kinds, ...]                    # one for each group
+    kinds: tuple[Kinds, ...]  # one for each group
     lexis: Lexis | None = None
     nest: Nest = Nest.NONE
-    words: Words | None = None                  # which words open which frames
-    reads: int = 0                              # flags of `outline.py`
-    refused: frozenset[bytes] = frozenset()     # what a pattern may take for a name: `if (x) {`
-    inner: Mapping[str, Mapping[str, str]] = field(default_factory=dict)    # kind, parent's kind: the kind it is then
-    levels: tuple[str, ...] = ()                # kinds from the outermost in, where a kind is a level
+    words: Words | None = None  # which words open which frames
+    reads: int = 0  # flags of `outline.py`
+    refused: frozenset[bytes] = frozenset()  # what a pattern may take for a name: `if (x) {`
+    inner: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # kind, parent's kind: the kind it is then
+    levels: tuple[str, ...] = ()  # kinds from the outermost in, where a kind is a level
 
     has_owners: bool = False
-    owns: tuple[bool, ...] = ()                 # for each group, whether what it names may hold others
+    owns: tuple[bool, ...] = ()  # for each group, whether what it names may hold others
 
 
 def grammar(
@@ -69,11 +69,16 @@ def grammar(
     return Grammar(
         pattern=Scanner(b"(?:" + b"|".join(parts) + b")"),
         kinds=tuple(kind for form in forms for kind in form[1:]),
-        lexis=lexis, nest=nest, words=words, reads=reads,
-        refused=frozenset(refused.encode().split()), inner=inner or {}, levels=levels,
+        lexis=lexis,
+        nest=nest,
+        words=words,
+        reads=reads,
+        refused=frozenset(refused.encode().split()),
+        inner=inner or {},
+        levels=levels,
         has_owners=any(OWNER in form[1:] for form in forms),
         owns=tuple(nest is Nest.BRACES or _may_own(kind) for form in forms for kind in form[1:]),
-    )  # fmt: skip
+    )
 
 
 _BRACELESS = {"field", "variable", "constant", "enumerator"}

@@ -10,8 +10,8 @@ import numpy as np
 from argosy.search.index.segment import I32, U8
 from argosy.search.kernels.compiling import helper, kernel
 
-DEPTH_MAX = 100                 # indentations inside one another
-TAB_COLUMNS = 8                 # as Python counts
+DEPTH_MAX = 100  # indentations inside one another
+TAB_COLUMNS = 8  # as Python counts
 
 _NEWLINE, _SPACE, _TAB = ord("\n"), ord(" "), ord("\t")
 _COLUMN, _FUNCTION = 0, 1

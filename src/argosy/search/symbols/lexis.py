@@ -12,40 +12,40 @@ import numpy as np
 from argosy.search.index.segment import U8, frozen
 
 # What a byte may begin.
-SLASH = 1                       # `//`, `/* */`, a regular expression in JavaScript
-HASH = 2                        # a comment, a directive of the C preprocessor, an attribute
-DASH = 3                        # `--`
-QUOTE = 4                       # a string that ends with the same byte
-CHARACTER = 5                   # one character between quotes; or a lifetime, or an apostrophe in a number
-BACKTICK = 6                    # a raw string, or a template
-BRACE = 7                       # `{- -}`
-POD = 8                         # `=begin` to `=end`, `=head1` to `=cut`, at the start of a line
-LONG = 9                        # `[[ ]]`, `[==[ ]==]`
+SLASH = 1  # `//`, `/* */`, a regular expression in JavaScript
+HASH = 2  # a comment, a directive of the C preprocessor, an attribute
+DASH = 3  # `--`
+QUOTE = 4  # a string that ends with the same byte
+CHARACTER = 5  # one character between quotes; or a lifetime, or an apostrophe in a number
+BACKTICK = 6  # a raw string, or a template
+BRACE = 7  # `{- -}`
+POD = 8  # `=begin` to `=end`, `=head1` to `=cut`, at the start of a line
+LONG = 9  # `[[ ]]`, `[==[ ]==]`
 
 # What else holds in a language.
 SLASH_LINE = 1
 SLASH_BLOCK = 2
-NESTED = 4                      # block comments nest
-TRIPLE = 8                      # three quotes begin a string of several lines
-RUNS_ON = 16                    # a plain string may hold newlines
-DIRECTIVES = 32                 # lines of the C preprocessor
-ATTRIBUTES = 64                 # `#[…]` and `#![…]` are attributes
-BLANK_BEFORE = 128              # `#` begins a comment only after a blank or a bracket
-REGEX = 256                     # `/…/` where a value may stand
-TEMPLATE = 512                  # `${…}` inside backticks, with backticks inside that
-RAW_C = 1024                    # R"x(…)x"
-RAW_RUST = 2048                 # r#"…"#
-VERBATIM = 4096                 # @"…" in which a quote is doubled
-DOLLAR_BRACE = 8192             # "…${…}…"
-SLASH_PAREN = 16384             # "…\(…)…"
-DOUBLED = 32768                 # a quote inside is doubled, a backslash is nothing special
+NESTED = 4  # block comments nest
+TRIPLE = 8  # three quotes begin a string of several lines
+RUNS_ON = 16  # a plain string may hold newlines
+DIRECTIVES = 32  # lines of the C preprocessor
+ATTRIBUTES = 64  # `#[…]` and `#![…]` are attributes
+BLANK_BEFORE = 128  # `#` begins a comment only after a blank or a bracket
+REGEX = 256  # `/…/` where a value may stand
+TEMPLATE = 512  # `${…}` inside backticks, with backticks inside that
+RAW_C = 1024  # R"x(…)x"
+RAW_RUST = 2048  # r#"…"#
+VERBATIM = 4096  # @"…" in which a quote is doubled
+DOLLAR_BRACE = 8192  # "…${…}…"
+SLASH_PAREN = 16384  # "…\(…)…"
+DOUBLED = 32768  # a quote inside is doubled, a backslash is nothing special
 
 
 @dataclass(frozen=True, eq=False)
 class Lexis:
     """The comments and strings of a language."""
 
-    acts: U8                    # for each byte, what it may begin
+    acts: U8  # for each byte, what it may begin
     says: int
 
 

@@ -16,8 +16,8 @@ from argosy.search.symbols.words import BLOCK, HASH_FACTOR, HASH_START, TOP, Wor
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-DEPTH_MAX = 500                 # braces and parentheses inside one another; deeper ones are not told apart
-FRAME_BYTES = 2                 # `{}`
+DEPTH_MAX = 500  # braces and parentheses inside one another; deeper ones are not told apart
+FRAME_BYTES = 2  # `{}`
 
 _PAREN, _BRACE, _TYPE = 0, 1, 2
 

@@ -29,31 +29,31 @@ from argosy.search.symbols.words import (
     TYPEDEF,
     TYPES,
     Words,
-)  # fmt: skip
+)
 
 I64: TypeAlias = npt.NDArray[np.int64]
 
 # How a language is read.
-PARENS = 1                      # what is in parentheses is blanked, but for `(*name)`
-ANGLES = 2                      # and between `<` and `>`
-VALUES = 4                      # and from `=` to the next comma or semicolon
-NEWLINES = 8                    # a line ends a statement
-PAREN_ENDS = 16                 # a parenthesis after `struct` makes it a function that returns one
-FIRST = 32                      # a word for a body outdoes others before and after it
-NAMED = 64                      # `class` must be followed by a name
-DIRECTIVES = 128                # lines of the C preprocessor, and a brace in column one closes what is open
-GROUPS = 256                    # `const (`, `var (`, `type (`
-BANG_BLOCKS = 512               # `name! {` holds items
-ANNOTATIONS = 1024              # `@Name(…)` is blanked
-BRACKETS = 2048                 # what is in brackets is blanked
-BASES = 4096                    # from a colon in a header to the brace is blanked: what a class derives from
+PARENS = 1  # what is in parentheses is blanked, but for `(*name)`
+ANGLES = 2  # and between `<` and `>`
+VALUES = 4  # and from `=` to the next comma or semicolon
+NEWLINES = 8  # a line ends a statement
+PAREN_ENDS = 16  # a parenthesis after `struct` makes it a function that returns one
+FIRST = 32  # a word for a body outdoes others before and after it
+NAMED = 64  # `class` must be followed by a name
+DIRECTIVES = 128  # lines of the C preprocessor, and a brace in column one closes what is open
+GROUPS = 256  # `const (`, `var (`, `type (`
+BANG_BLOCKS = 512  # `name! {` holds items
+ANNOTATIONS = 1024  # `@Name(…)` is blanked
+BRACKETS = 2048  # what is in brackets is blanked
+BASES = 4096  # from a colon in a header to the brace is blanked: what a class derives from
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
-DEPTH_MAX = 200                 # frames inside frames; deeper ones are bodies
-ANGLE_BYTES_MAX = 1000          # of one list of type arguments
-WASTE_MAX = 8                   # how many times its length may be read for brackets that are not closed
-FRAME_BYTES = 8                 # no frame is shorter, on the average: `enum{A}`
-_IFS_MAX = 32                   # conditionals inside conditionals
+DEPTH_MAX = 200  # frames inside frames; deeper ones are bodies
+ANGLE_BYTES_MAX = 1000  # of one list of type arguments
+WASTE_MAX = 8  # how many times its length may be read for brackets that are not closed
+FRAME_BYTES = 8  # no frame is shorter, on the average: `enum{A}`
+_IFS_MAX = 32  # conditionals inside conditionals
 _RECEIVER_AT_MAX = len("func  ")
 _TYPEDEF_MARK = ord("$")
 
@@ -292,7 +292,7 @@ def _annotation(out: U8, at: int, state: I64) -> int:
     while end < out.size and (_IS_WORD[out[end]] or out[end] == ord(".") or out[end] == ord(":")):
         end += 1
     if end == at + 1 or (end - at == 10 and out[at + 1] == ord("i") and out[at + 9] == ord("e")):
-        return at + 1                                   # `@interface`
+        return at + 1  # `@interface`
     after = _next_mark(out, end)
     if after < out.size and out[after] == ord("("):
         close = _close_paren(out, after, state)

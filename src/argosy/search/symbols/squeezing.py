@@ -12,7 +12,7 @@ import numpy as np
 from argosy.search.index.segment import I32, U8
 from argosy.search.kernels.compiling import helper, kernel
 
-MACRO_BYTES = len("#define A\n")        # no macro takes less
+MACRO_BYTES = len("#define A\n")  # no macro takes less
 
 _NEWLINE, _SPACE, _TAB, _RETURN = ord("\n"), ord(" "), ord("\t"), ord("\r")
 _IS_BLANK = np.zeros(256, np.bool_)

@@ -21,15 +21,15 @@ TRAIT = 7
 IMPLEMENTATION = 8
 OBJECT = 9
 RECORD = 10
-CONSTANTS = 12                  # Go's `const (`
+CONSTANTS = 12  # Go's `const (`
 VARIABLES = 13
 TYPES = 14
 SERVICE = 15
-BLOCK = 16                      # any other brace, where braces are all kept
-EXTERN = 17                     # `extern "C" {`
+BLOCK = 16  # any other brace, where braces are all kept
+EXTERN = 17  # `extern "C" {`
 
-OPAQUE = 32                     # what follows is a body of statements
-ATTRIBUTE = 33                  # a call-like decoration: blanked with its brackets
+OPAQUE = 32  # what follows is a body of statements
+ATTRIBUTE = 33  # a call-like decoration: blanked with its brackets
 TYPEDEF = 34
 OPERATOR = 35
 

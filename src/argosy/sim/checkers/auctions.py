@@ -18,13 +18,13 @@ class AuctionChecker:
         assert store.space.is_auctioned
         self._findings = findings
         self._store = store
-        self._running: dict[Unit, int] = {}             # unit -> auction's id
+        self._running: dict[Unit, int] = {}  # unit -> auction's id
         self._closed: set[int] = set()
-        self._bidders: dict[Unit, set[str]] = {}        # of the running auction
+        self._bidders: dict[Unit, set[str]] = {}  # of the running auction
         self._leases: dict[Unit, Lease] = {}
-        self._unexplained: dict[Unit, Lease] = {}       # granted by the call under way, and not yet known why
-        self._given_up: dict[Unit, str] = {}            # slot -> who held it, of leases that ended in this call
-        self._closings = 0                              # in the call under way
+        self._unexplained: dict[Unit, Lease] = {}  # granted by the call under way, and not yet known why
+        self._given_up: dict[Unit, str] = {}  # slot -> who held it, of leases that ended in this call
+        self._closings = 0  # in the call under way
 
     def saw(self, fact: Fact) -> None:
         match fact:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-VIOLATIONS_MAX = 20         # of one world; after the first few, the rest is noise
+VIOLATIONS_MAX = 20  # of one world; after the first few, the rest is noise
 
 
 @dataclass(frozen=True)

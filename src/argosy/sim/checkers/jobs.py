@@ -13,8 +13,8 @@ from argosy.jobs.model import JobStatus, RefreshLimit
 from argosy.jobs.shard.rows import decode_lease
 from argosy.sim.checkers.findings import Findings
 
-JobName = tuple[str, str]               # tenant and id
-Slot = tuple[str, str]                  # tenant and key of a limit
+JobName = tuple[str, str]  # tenant and id
+Slot = tuple[str, str]  # tenant and key of a limit
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Run:
     job: JobName
     task: str
     worker: str
-    until: float                        # true time; a heartbeat that was answered moves it
+    until: float  # true time; a heartbeat that was answered moves it
     slot: Slot | None = None
 
 
@@ -33,7 +33,7 @@ class _Disk:
     """The durable rows of one shard that the invariants are about."""
 
     jobs: dict[JobName, None] = field(default_factory=dict)
-    leases: dict[str, JobName] = field(default_factory=dict)            # by task
+    leases: dict[str, JobName] = field(default_factory=dict)  # by task
     tasks: dict[JobName, dict[str, None]] = field(default_factory=dict)
     holders: dict[Slot, dict[str, None]] = field(default_factory=dict)
 
@@ -43,8 +43,8 @@ class JobsChecker:
 
     def __init__(self, findings: Findings, heights: Mapping[str, int]) -> None:
         self.acknowledged: dict[JobName, None] = {}
-        self.succeeded: dict[JobName, None] = {}            # whose worker was told that its report stands
-        self.most: dict[Slot, int] = {}                     # that ran under a limit at a time
+        self.succeeded: dict[JobName, None] = {}  # whose worker was told that its report stands
+        self.most: dict[Slot, int] = {}  # that ran under a limit at a time
         self.runs = 0
         self._findings = findings
         self._heights = heights

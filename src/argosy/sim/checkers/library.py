@@ -18,9 +18,9 @@ class LibraryChecker:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._serving: dict[str, dict[Unit, float]] = {}        # node -> what it serves, until when in true time
-        self._shelves: dict[str, dict[str, int]] = {}           # node -> bytes by name
-        self._damaged: dict[tuple[str, str], float] = {}        # since when the node knows
+        self._serving: dict[str, dict[Unit, float]] = {}  # node -> what it serves, until when in true time
+        self._shelves: dict[str, dict[str, int]] = {}  # node -> bytes by name
+        self._damaged: dict[tuple[str, str], float] = {}  # since when the node knows
 
     def changed(self, node: str, clock: SimClock, change: ServingChange) -> None:
         serving = self._serving.setdefault(node, {})

@@ -9,7 +9,7 @@ from argosy.ownership.model import Unit
 from argosy.ownership.ring import Ring
 from argosy.sim.checkers.findings import Findings
 
-RINGS_MAX = 1_000           # remembered at once; a world that changes faster than that tests nothing
+RINGS_MAX = 1_000  # remembered at once; a world that changes faster than that tests nothing
 
 
 class RingChecker:
@@ -21,7 +21,7 @@ class RingChecker:
         self._vnodes = vnodes
         self._stale_s = stale_s
         self._members: dict[str, None] = {}
-        self._rings: list[tuple[float, Ring]] = [(0.0, Ring((), vnodes=vnodes))]    # with the time each began
+        self._rings: list[tuple[float, Ring]] = [(0.0, Ring((), vnodes=vnodes))]  # with the time each began
         self._holder: dict[Unit, tuple[str, int]] = {}
 
     def saw(self, fact: Fact) -> None:
@@ -61,6 +61,4 @@ class RingChecker:
     def _lawful(self, unit: Unit) -> set[str | None]:
         horizon = self._findings.true_now() - self._stale_s
         ends = [began for began, _ in self._rings[1:]] + [float("inf")]
-        return {
-            ring.owner(unit.name) for (_, ring), end in zip(self._rings, ends, strict=True) if end >= horizon
-        }
+        return {ring.owner(unit.name) for (_, ring), end in zip(self._rings, ends, strict=True) if end >= horizon}

@@ -14,13 +14,13 @@ from argosy.sim.checkers.findings import Findings
 from argosy.sim.clocks import SimClock
 from argosy.sim.network import Served
 
-SLACK_S = 1e-6              # sums of floats
+SLACK_S = 1e-6  # sums of floats
 
 
 @dataclass
 class _Span:
     epoch: int
-    until: float            # true time
+    until: float  # true time
 
 
 class ServingChecker:
@@ -30,8 +30,8 @@ class ServingChecker:
         self._findings = findings
         self._store_clock = store_clock
         self._spans: dict[Unit, dict[str, _Span]] = {}
-        self._units: dict[str, dict[Unit, None]] = {}           # node -> what it serves, in order
-        self._promised: dict[str, float] = {}                   # node -> true time its holder session stands until
+        self._units: dict[str, dict[Unit, None]] = {}  # node -> what it serves, in order
+        self._promised: dict[str, float] = {}  # node -> true time its holder session stands until
         self._leases: dict[Unit, Lease] = {}
         self._forgotten: dict[str, set[tuple[Unit, int]]] = {}  # node -> granted by a store that then lost its data
         self._epoch_seen: dict[Unit, int] = {}

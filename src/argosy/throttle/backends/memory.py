@@ -20,7 +20,7 @@ class _Row:
     expires_ms: int
     fingerprint: str
     states: dict[int, State] = field(default_factory=dict)
-    versions: dict[int, int] = field(default_factory=dict)      # of the row, when the column was last written
+    versions: dict[int, int] = field(default_factory=dict)  # of the row, when the column was last written
     writers: dict[str, int] = field(default_factory=dict)
 
 
@@ -85,10 +85,13 @@ class MemoryStore:
         is_duplicate = push.number <= row.writers.get(client.instance, 0)
         if not is_duplicate:
             now_ms, per_ms = self._now_ms(), client.rules.decay_per_ms
-            self._write(row, {
-                col: pushed(row.states.get(col), delta, at_ms, now_ms=now_ms, per_ms=per_ms)
-                for col, delta, at_ms in push.deltas
-            })
+            self._write(
+                row,
+                {
+                    col: pushed(row.states.get(col), delta, at_ms, now_ms=now_ms, per_ms=per_ms)
+                    for col, delta, at_ms in push.deltas
+                },
+            )
             row.writers[client.instance] = push.number
         states = {col: row.states.get(col, State(0.0, 0)) for col, _, _ in push.deltas}
         return Written(push.cell, row.mark, is_duplicate, states)
@@ -96,10 +99,13 @@ class MemoryStore:
     def _restore(self, client: "MemoryRows", restore: Restore) -> Written:
         row = self._row(client, restore.cell)
         now_ms, per_ms = self._now_ms(), client.rules.decay_per_ms
-        self._write(row, {
-            col: restored(row.states.get(col), prob, at_ms, now_ms=now_ms, per_ms=per_ms)
-            for col, prob, at_ms in restore.states
-        })
+        self._write(
+            row,
+            {
+                col: restored(row.states.get(col), prob, at_ms, now_ms=now_ms, per_ms=per_ms)
+                for col, prob, at_ms in restore.states
+            },
+        )
         return Written(restore.cell, row.mark, False, {col: row.states[col] for col, _, _ in restore.states})
 
     def _pull(self, client: "MemoryRows", pull: Pull, written: list[Written]) -> RowState:

@@ -32,19 +32,22 @@ from argosy.throttle.blue import clamp
 from argosy.throttle.ports import Cell, Order, Pull, Push, Reply, Restore, RowMark, RowState, State, Written
 from argosy.throttle.rows import SKEW_MS_MAX, Rules, is_moved
 
-SENDS_MAX = 2                   # of one pipeline: the second is after a server was told the scripts
-RESTORE_NUMBER = 0              # a restore is nobody's batch
-SEEDS_READ_MAX = 4              # windows whose rows are remembered as they were read
+SENDS_MAX = 2  # of one pipeline: the second is after a server was told the scripts
+RESTORE_NUMBER = 0  # a restore is nobody's batch
+SEEDS_READ_MAX = 4  # windows whose rows are remembered as they were read
 
 _Command = tuple[Any, ...]
 _ADVICE: tuple[tuple[type[RedisError], str], ...] = (
     (AuthenticationError, "refused the login: check the user and the password in the URL"),
-    (NoPermissionError, "does not allow this user to do that: allow it evalsha, script|load, hmget, hset, hgetall, "
-     "pttl, pexpire and time on the throttle's keys"),
+    (
+        NoPermissionError,
+        "does not allow this user to do that: allow it evalsha, script|load, hmget, hset, hgetall, "
+        "pttl, pexpire and time on the throttle's keys",
+    ),
     (ReadOnlyError, "is a replica: point the URL at the primary"),
     (ResponseError, "answered with an error: see the server's log"),
     (RedisError, "cannot be reached: check that it runs and that the URL is right"),
-)  # fmt: skip
+)
 
 
 class RedisRows:
@@ -65,7 +68,7 @@ class RedisRows:
             return self._exchange(order)
         except ValueError as error:
             raise Unavailable(f"redis at {self._name} has rows that are none of ours ({redact(str(error))})") from error
-        except (RedisError, RedisClusterException, OSError) as error:     # the second is none of the first
+        except (RedisError, RedisClusterException, OSError) as error:  # the second is none of the first
             self._routes.forget()
             if "FINGERPRINT" in str(error):
                 cell = (order.restores or order.pushes)[0].cell

@@ -4,7 +4,6 @@ A row is a hash of its own and every script touches one row, so in a Redis Clust
 nodes. No key contains braces: they would pin a whole window to one node, and another one every few minutes.
 """
 
-
 from argosy.base.errors import Invalid
 from argosy.base.key_docs import KeyDoc
 from argosy.throttle.ports import Cell

@@ -7,7 +7,7 @@ one id in both.
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-_UNPREFIXED = ("CONTENT_TYPE", "CONTENT_LENGTH")       # headers that WSGI keeps without HTTP_ before them
+_UNPREFIXED = ("CONTENT_TYPE", "CONTENT_LENGTH")  # headers that WSGI keeps without HTTP_ before them
 
 
 class Call(Protocol):

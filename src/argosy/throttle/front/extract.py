@@ -18,11 +18,11 @@ from argosy.throttle.model import ClientId
 
 Extractor: TypeAlias = Callable[[Call], ClientId | None]
 
-ID_LENGTH_MAX = 128             # characters; a longer id is known by its digest
+ID_LENGTH_MAX = 128  # characters; a longer id is known by its digest
 PROXIES_MAX = 16
-ADDRESS_LENGTH_MAX = 64         # an IPv6 address in brackets, with zone and port, is shorter
-ADDRESSES_REMEMBERED = 4096     # parsing one takes ten times as long as a decision
-IPV6_PREFIX = 64                # a single customer is given at least that much
+ADDRESS_LENGTH_MAX = 64  # an IPv6 address in brackets, with zone and port, is shorter
+ADDRESSES_REMEMBERED = 4096  # parsing one takes ten times as long as a decision
+IPV6_PREFIX = 64  # a single customer is given at least that much
 
 _DIGEST_BYTES = 16
 _SHOWN_BYTES = 6
@@ -77,7 +77,7 @@ def by_address(
             for entry in reversed(entries):
                 further = _network(entry, ipv6_prefix) if len(entry) <= ADDRESS_LENGTH_MAX else None
                 if further is None:
-                    break               # no proxy of ours wrote that: whoever came before is the last we know of
+                    break  # no proxy of ours wrote that: whoever came before is the last we know of
                 found = further
         return found
 
@@ -117,7 +117,7 @@ def all_of(*extractors: Extractor) -> Extractor:
             if found is None:
                 return None
             part = as_text(found)
-            parts.append(f"{len(part)}:{part}")         # with lengths, so that no two lists of parts read the same
+            parts.append(f"{len(part)}:{part}")  # with lengths, so that no two lists of parts read the same
         return "all:" + "".join(parts)
 
     return extract

@@ -11,11 +11,11 @@ from argosy.base.errors import Invalid
 
 POLICY = "ratelimit-policy"
 LIMIT = "ratelimit"
-THROTTLED = "x-argosy-throttled"        # tells our refusals from those of an application, and shows shadow mode
+THROTTLED = "x-argosy-throttled"  # tells our refusals from those of an application, and shows shadow mode
 SHADOW = "shadow"
 
 NAME_LENGTH_MAX = 64
-_INTEGER_MAX = 10**15 - 1               # of a structured field (RFC 9651)
+_INTEGER_MAX = 10**15 - 1  # of a structured field (RFC 9651)
 
 
 def policy_item(name: str, *, quota: int, window_s: float) -> str:

@@ -32,8 +32,8 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-WAIT_S_MAX = 0.25               # for a limiter; who is not answered by then passes, or is turned away
-DENIAL = "websocket.http.response"      # the extension by which a websocket can be refused with a status
+WAIT_S_MAX = 0.25  # for a limiter; who is not answered by then passes, or is turned away
+DENIAL = "websocket.http.response"  # the extension by which a websocket can be refused with a status
 
 _STARTS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
 
@@ -136,9 +136,7 @@ class _Exchange:
 
     __slots__ = ("_asked", "_course", "_is_told", "_receive", "_send", "_throttle")
 
-    def __init__(
-        self, throttle: FairThrottle, asked: Asked, outcomes: Outcomes, receive: Receive, send: Send
-    ) -> None:
+    def __init__(self, throttle: FairThrottle, asked: Asked, outcomes: Outcomes, receive: Receive, send: Send) -> None:
         self._throttle = throttle
         self._asked = asked
         self._receive = receive
@@ -155,11 +153,11 @@ class _Exchange:
         self._course.sent(message)
         try:
             await self._send(message)
-        except OSError:                 # how servers say that the client has gone
+        except OSError:  # how servers say that the client has gone
             self._course.lost()
             raise
         if self._course.is_over:
-            self.tell()                 # now, for the application may go on with work that nobody waits for
+            self.tell()  # now, for the application may go on with work that nobody waits for
 
     def tell(self, error: BaseException | None = None) -> None:
         if self._is_told:
@@ -190,5 +188,5 @@ async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send
     if scope["type"] == "http" or DENIAL in (scope.get("extensions") or {}):
         await response(scope, receive, send)
         return
-    await receive()                     # the opening, which must be taken before it can be refused
+    await receive()  # the opening, which must be taken before it can be refused
     await send({"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": "come back later"})

@@ -12,7 +12,7 @@ from argosy.base.errors import Invalid
 from argosy.throttle.model import Outcome
 
 SWITCHING_PROTOCOLS = 101
-TRY_AGAIN_LATER = 1013          # the code of a websocket's close frame that says what 503 says
+TRY_AGAIN_LATER = 1013  # the code of a websocket's close frame that says what 503 says
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Course:
         self._status = status
 
     def ended(self) -> None:
-        self.is_over = not self._is_cut_short       # what is sent to nobody is no success
+        self.is_over = not self._is_cut_short  # what is sent to nobody is no success
 
     def lost(self) -> None:
         """The client has gone before the end."""
@@ -101,4 +101,4 @@ class Course:
             case "http.disconnect" if not self.is_over:
                 self.lost()
             case "websocket.disconnect":
-                self.ended()            # the usual end: either side may hang up
+                self.ended()  # the usual end: either side may hang up

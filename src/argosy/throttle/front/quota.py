@@ -21,9 +21,9 @@ class Quota:
 
     limit: int
     window_s: float
-    name: str = "requests"          # buckets of the same name are the same buckets, wherever they are asked for
+    name: str = "requests"  # buckets of the same name are the same buckets, wherever they are asked for
     algorithm: Algorithm = Algorithm.TOKEN_BUCKET
-    burst: int = 0                  # of a leaky bucket; 0 is as much as `limit`
+    burst: int = 0  # of a leaky bucket; 0 is as much as `limit`
 
     def __post_init__(self) -> None:
         headers.check_name(self.name)
@@ -59,7 +59,7 @@ class Quota:
         }
         if answer.status != Status.OVER_LIMIT:
             return Verdict(told, None)
-        if self.algorithm == Algorithm.LEAKY_BUCKET:        # room comes back drop by drop, not at the reset alone
+        if self.algorithm == Algorithm.LEAKY_BUCKET:  # room comes back drop by drop, not at the reset alone
             missing = max(ceil(asked.cost) - answer.remaining, 1)
             reset_s = min(missing * self.window_s / self.limit, self.window_s)
         return Verdict(told, max(reset_s, RETRY_AFTER_S_MIN))

@@ -22,7 +22,7 @@ from argosy.throttle.limits.model import RateLimitResponse
 from argosy.throttle.model import Decision
 from argosy.throttle.service import FairThrottle
 
-AWAY_S = 1.0                    # how long a limiter that has failed is not asked again
+AWAY_S = 1.0  # how long a limiter that has failed is not asked again
 
 log = logs.get("throttle.front")
 
@@ -76,7 +76,7 @@ class QuotaDoor:
 
     def failed(self, error: Exception) -> Response | None:
         """The limiter could not be asked: what to answer, if the door is to be shut meanwhile."""
-        if not self.is_away:            # one line for each time it is tried, not for each request under way
+        if not self.is_away:  # one line for each time it is tried, not for each request under way
             log.warning("limiter away", quota=self.quota.name, is_admitting=self._admits_when_away, why=str(error))
         self._away_until = self._clock.now() + AWAY_S
         return self.away()

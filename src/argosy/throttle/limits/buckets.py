@@ -26,7 +26,7 @@ from argosy.throttle.limits.model import (
     Status,
 )
 
-REMAINING_MAX = 2**53           # negative hits give tokens back, but not beyond this: above it doubles skip numbers
+REMAINING_MAX = 2**53  # negative hits give tokens back, but not beyond this: above it doubles skip numbers
 
 _INT64_MIN = -(2**63)
 # Plain integers: an operation on an IntFlag costs more than the whole of a decision.
@@ -103,7 +103,7 @@ def _on_token(bucket: TokenBucket, request: RateLimitRequest, created_at: int, i
     if bucket.limit != request.limit:
         moved = min(max(bucket.remaining + request.limit - bucket.limit, 0), REMAINING_MAX)
         bucket = bucket._replace(limit=request.limit, remaining=moved)
-    left = bucket.remaining             # before a renewal, see the head of this file
+    left = bucket.remaining  # before a renewal, see the head of this file
     if bucket.duration != request.duration:
         expire_at = _end(request, bucket.created_at, interval)
         if expire_at is None:
@@ -188,7 +188,7 @@ def _pour(bucket: LeakyBucket, request: RateLimitRequest, created_at: int, step_
     hits, room = request.hits, truncated(bucket.remaining)
     if hits > room:
         reset_time = wrapped(created_at + (request.limit - room) * step_ms)
-        if request.behavior & _DRAIN and room != 0:     # where there is no whole room, the fraction stays
+        if request.behavior & _DRAIN and room != 0:  # where there is no whole room, the fraction stays
             bucket, room = bucket._replace(remaining=0.0), 0
         return Decision(bucket, RateLimitResponse(_OVER, request.limit, room, reset_time))
     if hits == room:

@@ -22,19 +22,17 @@ from argosy.throttle.limits import wire
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
 from argosy.throttle.limits.table import check_batch
 
-CALL_TIMEOUT_S = 2.0            # a whole call, the wait for a free connection included
+CALL_TIMEOUT_S = 2.0  # a whole call, the wait for a free connection included
 CONNECTIONS_MAX = 8
-REPLY_BYTES_MAX = 4 << 20       # a full batch is answered in 0.2 MB
+REPLY_BYTES_MAX = 4 << 20  # a full batch is answered in 0.2 MB
 
-_PORT = 1050                    # Gubernator's own
+_PORT = 1050  # Gubernator's own
 
 
 class HttpLimiter:
     """`http://host:1050` or `https://…`. Calls run in threads of its own, one connection each."""
 
-    def __init__(
-        self, url: str, *, call_timeout_s: float = CALL_TIMEOUT_S, tls: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, url: str, *, call_timeout_s: float = CALL_TIMEOUT_S, tls: ssl.SSLContext | None = None) -> None:
         """`tls` replaces the system's certificates. Nothing is sent before the first call."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
@@ -85,7 +83,7 @@ class HttpLimiter:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, exchange)
         except TimeoutError as error:
             for connection in used:
-                _hang_up(connection)        # else its thread would wait on
+                _hang_up(connection)  # else its thread would wait on
             late = f"{self._name} did not answer within {self._call_timeout_s} s"
             raise Unavailable(f"{late}, hits may or may not have been counted") from error
         except (OSError, HTTPException) as error:
@@ -109,7 +107,7 @@ class HttpLimiter:
                 read = reply.read(REPLY_BYTES_MAX + 1)
                 if len(read) > REPLY_BYTES_MAX:
                     raise HTTPException(f"the answer is larger than {REPLY_BYTES_MAX} bytes")
-                if reply.length:            # the library counts down what it was promised, and does not mind
+                if reply.length:  # the library counts down what it was promised, and does not mind
                     raise HTTPException(f"the answer ends {reply.length} bytes too early")
                 return reply.status, read
         except BaseException:
@@ -125,7 +123,7 @@ class HttpLimiter:
         if known is not None and known.sock is not None:
             if not select.select([known.sock], [], [], 0)[0]:
                 return known
-            self._forget(known)         # nothing is owed, so what can be read is the end
+            self._forget(known)  # nothing is owed, so what can be read is the end
         if self._tls is None:
             made = HTTPConnection(self._host, self._port, timeout=self._call_timeout_s)
         else:

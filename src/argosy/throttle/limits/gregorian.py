@@ -22,12 +22,12 @@ class Interval:
 
     begin_ms: int
     end_ms: int
-    length_ms: int              # what the leaky bucket's rate is taken from
+    length_ms: int  # what the leaky bucket's rate is taken from
 
 
 def interval(duration: int, now_ms: int, zone: tzinfo) -> Interval | None:
     """The interval of this kind that holds `now_ms`; None if there is no such kind, for which see `complaint`."""
-    if duration == MINUTE:      # those of UTC in every zone, as upstream
+    if duration == MINUTE:  # those of UTC in every zone, as upstream
         begin_ms = now_ms - now_ms % _MINUTE_MS
         return Interval(begin_ms, begin_ms + _MINUTE_MS - 1, _MINUTE_MS)
     now = (_EPOCH + now_ms * _MILLISECOND).astimezone(zone)

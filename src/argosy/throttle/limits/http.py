@@ -18,7 +18,7 @@ from argosy.throttle.limits import wire
 from argosy.throttle.limits.model import BATCH_MAX, BATCH_TOO_LARGE
 from argosy.throttle.limits.ports import RateLimiter
 
-BODY_BYTES_MAX = 4 << 20        # a full batch of the longest keys takes 2.5 MB
+BODY_BYTES_MAX = 4 << 20  # a full batch of the longest keys takes 2.5 MB
 
 # gRPC's codes, and the status its gateway gives to each.
 _INVALID_ARGUMENT = (3, 400)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 
-BATCH_MAX = 1000                # requests in one call
-KEY_LENGTH_MAX = 2048           # characters of `name_unique_key`: enough for a long URL
+BATCH_MAX = 1000  # requests in one call
+KEY_LENGTH_MAX = 2048  # characters of `name_unique_key`: enough for a long URL
 # One bound for every number of a request. Redis computes in doubles, and within this bound each sum of two is exact.
 NUMBER_MAX = 2**52
 
@@ -23,8 +23,8 @@ BATCH_TOO_LARGE = f"Requests.RateLimits list too large; max size is '{BATCH_MAX}
 class Algorithm(IntEnum):
     """How hits are counted."""
 
-    TOKEN_BUCKET = 0            # `limit` hits in a window that begins with the first
-    LEAKY_BUCKET = 1            # room for `burst` hits, which comes back at `limit` per `duration`
+    TOKEN_BUCKET = 0  # `limit` hits in a window that begins with the first
+    LEAKY_BUCKET = 1  # room for `burst` hits, which comes back at `limit` per `duration`
 
 
 class Behavior(IntFlag):
@@ -37,10 +37,10 @@ class Behavior(IntFlag):
     BATCHING = 0
     NO_BATCHING = 1
     GLOBAL = 2
-    DURATION_IS_GREGORIAN = 4   # `duration` names a calendar interval: 0 minute, 1 hour, 2 day, 4 month, 5 year
-    RESET_REMAINING = 8         # forget what was used so far
+    DURATION_IS_GREGORIAN = 4  # `duration` names a calendar interval: 0 minute, 1 hour, 2 day, 4 month, 5 year
+    RESET_REMAINING = 8  # forget what was used so far
     MULTI_REGION = 16
-    DRAIN_OVER_LIMIT = 32       # a refused request takes what was left
+    DRAIN_OVER_LIMIT = 32  # a refused request takes what was left
 
 
 class Status(IntEnum):
@@ -58,12 +58,12 @@ class RateLimitRequest:
     unique_key: str
     hits: int = 0
     limit: int = 0
-    duration: int = 0           # milliseconds, or the number of a calendar interval
-    algorithm: int = 0          # an Algorithm
-    behavior: int = 0           # Behavior flags
-    burst: int = 0              # of a leaky bucket; 0 is as much as `limit`
+    duration: int = 0  # milliseconds, or the number of a calendar interval
+    algorithm: int = 0  # an Algorithm
+    behavior: int = 0  # Behavior flags
+    burst: int = 0  # of a leaky bucket; 0 is as much as `limit`
     metadata: Mapping[str, str] = field(default_factory=dict)
-    created_at: int = 0         # 0 is the time at which the store sees it
+    created_at: int = 0  # 0 is the time at which the store sees it
 
     @property
     def key(self) -> str:

@@ -20,7 +20,7 @@ from argosy.throttle.limits.model import (
     complaint,
 )
 
-KEYS_MAX = 50_000               # Gubernator's own default; about 25 MB of ordinary keys
+KEYS_MAX = 50_000  # Gubernator's own default; about 25 MB of ordinary keys
 
 _GREGORIAN = int(Behavior.DURATION_IS_GREGORIAN)
 

@@ -83,7 +83,7 @@ def _request_row(request: RateLimitRequest) -> dict[str, Any]:
         "limit": str(request.limit),
         "duration": str(request.duration),
         "algorithm": int(request.algorithm),
-        "behavior": int(request.behavior),      # several flags together have no name
+        "behavior": int(request.behavior),  # several flags together have no name
         "burst": str(request.burst),
         "metadata": dict(request.metadata),
     }

@@ -11,7 +11,7 @@ from argosy.bench.jobs.contenders.counting import BEGAN, COUNT, PAYLOAD, main, s
 
 CONCURRENCY = 256
 CALLERS = 64
-POLL_S = 0.01                           # it asks for jobs this often; by default twice a second
+POLL_S = 0.01  # it asks for jobs this often; by default twice a second
 
 
 async def race(_: Any, payload: str) -> None:
@@ -21,9 +21,13 @@ async def race(_: Any, payload: str) -> None:
 def work(url: str) -> None:
     asyncio.set_event_loop(asyncio.new_event_loop())
     Worker(
-        functions=[race], redis_settings=RedisSettings.from_dsn(url), max_jobs=CONCURRENCY, poll_delay=POLL_S,
-        queue_read_limit=CONCURRENCY * 4, keep_result=0,
-    ).run()  # fmt: skip
+        functions=[race],
+        redis_settings=RedisSettings.from_dsn(url),
+        max_jobs=CONCURRENCY,
+        poll_delay=POLL_S,
+        queue_read_limit=CONCURRENCY * 4,
+        keep_result=0,
+    ).run()
 
 
 def produce(url: str, jobs: int) -> None:

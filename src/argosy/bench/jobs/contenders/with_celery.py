@@ -13,10 +13,14 @@ THREADS = 8
 def _app(url: str) -> Celery:
     app = Celery(GROUP, broker=url)
     app.conf.update(
-        task_ignore_result=True, task_acks_late=True, worker_prefetch_multiplier=32, broker_pool_limit=CALLERS,
-        worker_send_task_events=False, worker_redirect_stdouts=False,
+        task_ignore_result=True,
+        task_acks_late=True,
+        worker_prefetch_multiplier=32,
+        broker_pool_limit=CALLERS,
+        worker_send_task_events=False,
+        worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,
-    )  # fmt: skip
+    )
 
     @app.task(name="race")  # type: ignore[untyped-decorator, unused-ignore]
     def race(payload: str) -> None:

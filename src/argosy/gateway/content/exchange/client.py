@@ -12,12 +12,12 @@ from typing import Self, cast
 
 import httptools
 
-KEEP_S = 4.0                        # less than the 5 s after which uvicorn closes what is idle
-IDLE_MAX = 64                       # connections to one place that wait for a question
-HELD_BYTES_MAX = 256 * 1024         # of a reply that nobody has taken yet; beyond it nothing more is read
+KEEP_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
+IDLE_MAX = 64  # connections to one place that wait for a question
+HELD_BYTES_MAX = 256 * 1024  # of a reply that nobody has taken yet; beyond it nothing more is read
 HEAD_BYTES_MAX = 32 * 1024
 
-Place = tuple[str, int, bool]       # host, port, and whether TLS is spoken there
+Place = tuple[str, int, bool]  # host, port, and whether TLS is spoken there
 
 
 class Closed(OSError):
@@ -171,7 +171,7 @@ class _Connection(asyncio.Protocol):
             while not self.status:
                 await self._news()
         except BaseException:
-            self.close()                # cancelled, too: what is still to come is nobody's
+            self.close()  # cancelled, too: what is still to come is nobody's
             raise
 
     async def part(self) -> bytes:
@@ -197,11 +197,11 @@ class _Connection(asyncio.Protocol):
             self._waiting = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)        # uvloop's is one in all but its class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None:
-            self.close()                # nobody has asked
+            self.close()  # nobody has asked
             return
         if not self.status:
             self._head_bytes += len(data)

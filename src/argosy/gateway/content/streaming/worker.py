@@ -16,8 +16,8 @@ from argosy.gateway.content.worker import Gathering
 from argosy.ipni.model import Result
 from argosy.ipni.web.finder import RESULTS_MAX, TRUNCATED_HEADER
 
-RECORDS_MAX = 2 * RESULTS_MAX       # of one stream: what is remembered so as not to tell it twice
-KEPT_MAX = 1000                     # of a stream that goes into the cache
+RECORDS_MAX = 2 * RESULTS_MAX  # of one stream: what is remembered so as not to tell it twice
+KEPT_MAX = 1000  # of a stream that goes into the cache
 
 _BROKEN = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.ERROR)
 
@@ -32,8 +32,8 @@ class Stream:
     def __init__(self, gathering: Gathering[None], clock: Clock) -> None:
         self.missing: tuple[Lack, ...] = ()
         self.total: int | None = None
-        self.kept: dict[str, list[Result]] | None = {}      # by indexer; None once there is too much of it
-        self.is_whole = False                               # once the last part was taken and nothing is missing
+        self.kept: dict[str, list[Result]] | None = {}  # by indexer; None once there is too much of it
+        self.is_whole = False  # once the last part was taken and nothing is missing
         self._gathering = gathering
         self._clock = clock
         self._seen: set[tuple[str, bytes, bytes]] = set()

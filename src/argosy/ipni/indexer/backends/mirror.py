@@ -21,8 +21,8 @@ from argosy.ipni.formats.head import SignedHead
 from argosy.ipni.ports import Source
 from argosy.ipni.settings import IndexerSettings
 
-AHEAD_MAX = 16              # blocks read past on the way to the one that is asked for
-SPREAD_CHARS = 2            # files lie in folders by the end of their names, a thousand at most
+AHEAD_MAX = 16  # blocks read past on the way to the one that is asked for
+SPREAD_CHARS = 2  # files lie in folders by the end of their names, a thousand at most
 
 log = logs.get("ipni.mirror")
 

@@ -27,7 +27,7 @@ from argosy.ipni.settings import IndexerSettings
 
 log = logs.get("ipni.indexer")
 
-BROKEN_OFF = "broken off"           # by whoever stops the indexer, or removes the provider
+BROKEN_OFF = "broken off"  # by whoever stops the indexer, or removes the provider
 
 
 class Syncing:
@@ -193,9 +193,13 @@ class Syncing:
         status = self.statuses.of(peer.id)
         async with self._scans, asyncio.timeout(self._settings.sync_timeout_s):
             batch = await self._follower.scan(
-                replace(course, publisher=peer), source, status,
-                head=wish.head, depth=wish.depth, is_resync=wish.is_resync,
-            )  # fmt: skip
+                replace(course, publisher=peer),
+                source,
+                status,
+                head=wish.head,
+                depth=wish.depth,
+                is_resync=wish.is_resync,
+            )
         if batch is not None:
             async with self._workers:
                 await self._follower.apply(peer, batch, source, status)

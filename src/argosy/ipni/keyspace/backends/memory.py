@@ -17,7 +17,7 @@ class RangedMemoryStore(MemoryStore):
 
     def __init__(self, *, is_double_hashed: bool = False) -> None:
         super().__init__(is_double_hashed=is_double_hashed)
-        self._places: SortedSet[tuple[bytes, bytes]] = SortedSet()      # of all that are found, with their multihashes
+        self._places: SortedSet[tuple[bytes, bytes]] = SortedSet()  # of all that are found, with their multihashes
 
     async def put(
         self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False

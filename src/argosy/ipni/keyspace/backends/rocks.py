@@ -16,7 +16,7 @@ from argosy.ipni.backends.rocks_errors import told
 from argosy.ipni.keyspace.ports import Page
 from argosy.ipni.model import Value
 
-DROPS_PER_PIECE = 512           # a few milliseconds
+DROPS_PER_PIECE = 512  # a few milliseconds
 
 
 class RangedRocksStore(RocksStore):
@@ -63,7 +63,7 @@ class RangedRocksStore(RocksStore):
                             second = layout.second_key(layout.entry(key).multihash, key)
                             batch.delete(second, self._folder.handles["seconds"])
                     await self._write(batch)
-            start = keys[-1] + b"\0"        # a search from the first start would wade through the tombstones
+            start = keys[-1] + b"\0"  # a search from the first start would wade through the tombstones
             dropped += len(keys)
             await asyncio.sleep(0)
         return dropped

@@ -25,11 +25,11 @@ from argosy.ipni.model import StoreFigures, Value
 from argosy.ipni.ports import IndexStore, Rows
 
 BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0, attempts_max=6)
-AWAY_S = 2.0                    # one that did not answer is asked last for so long
+AWAY_S = 2.0  # one that did not answer is asked last for so long
 
 T = TypeVar("T")
 Connect = Callable[[str], QueryNode]
-IsOwn = Callable[[str], Awaitable[bool]]        # of a provider
+IsOwn = Callable[[str], Awaitable[bool]]  # of a provider
 
 
 class ShardedStore:
@@ -57,7 +57,7 @@ class ShardedStore:
         self._is_own = is_own
         self._is_closed = False
         self._nodes: dict[str, QueryNode] = {}
-        self._away: dict[str, float] = {}       # by URL, until when it is asked last
+        self._away: dict[str, float] = {}  # by URL, until when it is asked last
 
     # -- changing
 
@@ -139,7 +139,7 @@ class ShardedStore:
             names = [name for name in layout.owners[slot] if (name, slot) not in declined]
             if not names:
                 raise Unavailable(f"no owner of slot {slot} answers ({', '.join(layout.owners[slot])}): try again")
-            name = min(names, key=lambda name: self._is_away(layout.urls[name]))        # the first of the best
+            name = min(names, key=lambda name: self._is_away(layout.urls[name]))  # the first of the best
             # A new owner may have one slot and not yet another: asked for each alone, it declines no more than it must.
             is_new = layout.former is not None and name not in layout.former.owners[slot]
             shares.setdefault((name, slot if is_new else -1), []).extend(hashes)

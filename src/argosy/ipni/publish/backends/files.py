@@ -18,8 +18,8 @@ from typing import BinaryIO, TypeAlias
 from argosy.base.errors import NotFound
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 
-MULTIHASH_BYTES = 34            # of sha2-256
-SPOOL_BYTES_MAX = 8 << 20       # of multihashes in memory; more of them wait in a temporary file
+MULTIHASH_BYTES = 34  # of sha2-256
+SPOOL_BYTES_MAX = 8 << 20  # of multihashes in memory; more of them wait in a temporary file
 READ_BYTES = 64 << 10
 
 
@@ -77,7 +77,7 @@ def hashed(path: Path, note: Callable[[Note], None]) -> Iterator[Hashes]:
             count += 1
             size_bytes += size
             note(Hashed(file, size))
-        yield Hashes(spool, digest.hexdigest(), count, size_bytes)     # type: ignore[arg-type]
+        yield Hashes(spool, digest.hexdigest(), count, size_bytes)  # type: ignore[arg-type]
 
 
 def _files(path: Path, note: Callable[[Note], None]) -> Iterator[Path]:

@@ -20,9 +20,9 @@ from argosy.ipni.formats.cid import Cid
 from argosy.ipni.publish.ports import Link, Offer
 
 SCHEMA = (Path(__file__).parent / "sql" / "chain.sql").read_text(encoding="utf-8")
-PAGE_BYTES = 16384              # blocks of entries are large
-VACUUM_PAGES_MAX = 1 << 16      # given back to the disk at a time: 1 GiB
-BUSY_S = 2.0                    # how long a process that ends may still hold the lock
+PAGE_BYTES = 16384  # blocks of entries are large
+VACUUM_PAGES_MAX = 1 << 16  # given back to the disk at a time: 1 GiB
+BUSY_S = 2.0  # how long a process that ends may still hold the lock
 LOOK_S = 0.05
 
 _T = TypeVar("_T")
@@ -59,7 +59,7 @@ class SqliteChain:
         self._connection = connection
         self._thread = thread
         self._path = path
-        self._lock = lock               # open file; None if the chain is only read
+        self._lock = lock  # open file; None if the chain is only read
 
     @classmethod
     async def open(cls, path: Path) -> "SqliteChain":

@@ -130,9 +130,7 @@ class _Admin:
 
     async def sync(self, request: Request) -> Response:
         address = bodies.address(await _body(request))
-        await self._indexer.sync(
-            peer_in(request), address, depth=_depth(request), is_resync=flag_in(request, "resync")
-        )
+        await self._indexer.sync(peer_in(request), address, depth=_depth(request), is_resync=flag_in(request, "resync"))
         return Response(status_code=202)
 
     async def syncs(self, _: Request) -> Response:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-Counts = tuple[int, float, int]         # multihashes, seconds, samples
+Counts = tuple[int, float, int]  # multihashes, seconds, samples
 
 
 class Unread:

@@ -46,7 +46,7 @@ class FindConnection(HttpToolsProtocol):
         self.on_response_complete()
 
     def on_message_complete(self) -> None:
-        if self.cycle is not None:      # None until a request has gone the normal way
+        if self.cycle is not None:  # None until a request has gone the normal way
             super().on_message_complete()
 
     def _is_free(self) -> bool:
@@ -66,7 +66,7 @@ class FindConnection(HttpToolsProtocol):
             reply: Reply = found.value
             return reply
         except Exception:
-            return None         # what fails will fail again on the normal way, where the server tells of it
+            return None  # what fails will fail again on the normal way, where the server tells of it
         finding.close()
         return None
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # caches that others put in front of an index have kept misses for twenty minutes.
 HIT_CACHE = "public, max-age=60, stale-while-revalidate=60, stale-if-error=120"
 MISS_CACHE = "public, max-age=15"
-PIECE_BYTES = 64 * 1024             # lines of a stream are sent together up to about this
+PIECE_BYTES = 64 * 1024  # lines of a stream are sent together up to about this
 
 NOTHING = "no results for query"
 

@@ -26,19 +26,22 @@ from argosy.ipni.web.http import EXCEPTION_HANDLERS, NO_CACHE, health, peer_in, 
 
 BATCH_MULTIHASHES_MAX = 1000
 BATCH_BYTES_MAX = 256 * 1024
-PROVIDERS_PER_TURN = 50         # a millisecond or so of encoding before others may run
+PROVIDERS_PER_TURN = 50  # a millisecond or so of encoding before others may run
 SAMPLES_MAX = 10
 BEACON_BYTES_MAX = 32
-SHOWN_MAX = 100                 # results on the page for people
+SHOWN_MAX = 100  # results on the page for people
 STATS_TTL_S = 60.0
-ESTIMATE_BYTES_PER_ENTRY = 40   # how clients of the original have always been told an estimate
+ESTIMATE_BYTES_PER_ENTRY = 40  # how clients of the original have always been told an estimate
 
 CORS = {"access-control-allow-origin": "*"}
 # A browser asks before it sends a body of JSON to another site than its own.
 _BATCH = {**CORS, "access-control-allow-methods": "POST, OPTIONS", "access-control-allow-headers": "content-type"}
 _ROUTING = {
-    **CORS, "access-control-allow-methods": "GET, OPTIONS", "x-content-type-options": "nosniff", "vary": "Accept",
-}  # fmt: skip
+    **CORS,
+    "access-control-allow-methods": "GET, OPTIONS",
+    "x-content-type-options": "nosniff",
+    "vary": "Accept",
+}
 
 
 def find_app(indexer: Finds, *, clock: Clock, metrics: Metrics) -> HotFind:

@@ -12,7 +12,7 @@ from argosy.ipni.ports import Indexer
 from argosy.ipni.web.http import health, peer_in, route
 
 ANNOUNCE_BYTES_MAX = 1024 * 1024
-RECORD_BYTES_MAX = 64 * 1024        # a signed peer record: a key, a signature and some addresses
+RECORD_BYTES_MAX = 64 * 1024  # a signed peer record: a key, a signature and some addresses
 _FRESH = {"cache-control": "no-store"}
 
 

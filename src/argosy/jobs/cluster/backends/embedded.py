@@ -1,7 +1,7 @@
 """The whole broker in one process, with no server: for one machine, for tests of applications, for a laptop.
 
-    async with embedded("file:///var/lib/app/jobs") as broker:
-        await broker.shard(broker.shard_of("-")).enqueue([NewJob("mail")])
+async with embedded("file:///var/lib/app/jobs") as broker:
+    await broker.shard(broker.shard_of("-")).enqueue([NewJob("mail")])
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from argosy.ownership.model import Space
 from argosy.throttle.limits.backends.opening import open_limiter
 from argosy.throttle.limits.ports import RateLimiter
 
-SHARDS = 1                      # of a broker that begins embedded: one process gains nothing from more
+SHARDS = 1  # of a broker that begins embedded: one process gains nothing from more
 READY_S_MAX = 60.0
 POLL_S = 0.01
 

@@ -123,7 +123,7 @@ class BucketMaps:
             await self._bucket.create(f"{self._prefix}{_name(shards.version)}", encoded(shards))
         except Conflict as error:
             raise _taken(shards.version) from error
-        except Invalid as error:        # a right that was withdrawn may be given back: nodes go on with what they know
+        except Invalid as error:  # a right that was withdrawn may be given back: nodes go on with what they know
             raise Unavailable(str(error)) from error
 
     async def _read(self, version: int) -> ShardMap | None:
@@ -154,4 +154,6 @@ def maps_at(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) 
             prefix = f"{parts.path.strip('/')}/".lstrip("/")
             return BucketMaps(bucket_of(parts.netloc, settings, environ), prefix)
         case _:
-            raise Invalid(f"{url[:80]!r} names no place for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX")
+            raise Invalid(
+                f"{url[:80]!r} names no place for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX"
+            )

@@ -55,7 +55,7 @@ class Poller:
             try:
                 tasks, refreshes = await opened.calls.lease(task_group, worker, left)
             except (NotOwner, Unavailable):
-                continue            # it has just gone elsewhere; what the others gave must be handed out
+                continue  # it has just gone elsewhere; what the others gave must be handed out
             if tasks or refreshes:
                 found.append(ShardLeases(shard_id, tasks, refreshes))
                 left -= len(tasks)
@@ -83,7 +83,7 @@ class Poller:
             if waits:
                 await asyncio.gather(*waits, return_exceptions=True)
         for wait in ended:
-            wait.result()               # Throttled: too many wait there already
+            wait.result()  # Throttled: too many wait there already
         return [waits[wait] for wait in ended] if ended and not is_changed(change) else list(self._served())
 
     def _shuffled(self, names: Sequence[str]) -> list[str]:

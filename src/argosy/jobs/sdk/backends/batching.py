@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-TOGETHER_MAX = 1_000                    # items in one flush
-UNDER_WAY_MAX = 2                       # flushes at once
-WAITING_MAX = 10_000                    # further callers wait before their item is taken
+TOGETHER_MAX = 1_000  # items in one flush
+UNDER_WAY_MAX = 2  # flushes at once
+WAITING_MAX = 10_000  # further callers wait before their item is taken
 
 
 class Batcher(Generic[T, R]):
@@ -21,7 +21,7 @@ class Batcher(Generic[T, R]):
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._room = asyncio.Semaphore(WAITING_MAX)
         self._under_way = 0
-        self._tasks: set[asyncio.Task[None]] = set()        # kept, so that they are not collected while they run
+        self._tasks: set[asyncio.Task[None]] = set()  # kept, so that they are not collected while they run
 
     async def add(self, item: T) -> R:
         """The answer to this item; what it was answered with if that was an error is raised."""
@@ -37,7 +37,7 @@ class Batcher(Generic[T, R]):
 
     async def _run(self) -> None:
         try:
-            await asyncio.sleep(0)      # whoever is ready now comes along
+            await asyncio.sleep(0)  # whoever is ready now comes along
             while self._waiting:
                 await self._flush_some()
         finally:
@@ -53,7 +53,7 @@ class Batcher(Generic[T, R]):
             answers = [error] * len(taken)
         for (_, future), answer in zip(taken, answers, strict=True):
             if future.done():
-                continue                # its caller has gone
+                continue  # its caller has gone
             if isinstance(answer, Exception):
                 future.set_exception(answer)
             else:

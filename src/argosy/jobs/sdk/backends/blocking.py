@@ -1,8 +1,8 @@
 """`BlockingClient`: the same client for programs without an event loop, which has a thread of its own.
 
-    with BlockingClient.connect("127.0.0.1:7450") as client:
-        id = client.enqueue("mail", {"to": "ada"})
-        print(client.result(id, timeout_s=60))
+with BlockingClient.connect("127.0.0.1:7450") as client:
+    id = client.enqueue("mail", {"to": "ada"})
+    print(client.result(id, timeout_s=60))
 """
 
 import asyncio
@@ -122,9 +122,7 @@ class BlockingClient:
         limit: int = 100,
     ) -> list[JobInfo]:
         return self.run(
-            self.client.find(
-                tenant=tenant, status=status, metadata=metadata, is_dead=is_dead, after=after, limit=limit
-            )
+            self.client.find(tenant=tenant, status=status, metadata=metadata, is_dead=is_dead, after=after, limit=limit)
         )
 
     def cancel(self, id: str, *, tenant: str | None = None) -> None:
@@ -145,9 +143,17 @@ class BlockingClient:
         return self.run(self.client.requeue(ids, tenant=tenant, limit=limit))
 
     def put_schedule(
-        self, name: str, cron: str, task_group: str, payload: object = None, *, timezone: str = "UTC",
-        is_paused: bool = False, tenant: str | None = None, **options: Unpack[JobOptions],
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        cron: str,
+        task_group: str,
+        payload: object = None,
+        *,
+        timezone: str = "UTC",
+        is_paused: bool = False,
+        tenant: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> None:
         self.run(
             self.client.put_schedule(
                 name, cron, task_group, payload, timezone=timezone, is_paused=is_paused, tenant=tenant, **options

@@ -14,10 +14,10 @@ from argosy.jobs.sdk import calls
 from argosy.jobs.sdk.backends.router import BATCH_BYTES_MAX, Router
 from argosy.jobs.sdk.errors import told_item
 
-ITEM_BYTES = 512                        # of an item on the wire besides its data, at a guess
-ANSWER_S = 10.0                         # for the answer to a poll, beyond its wait; and to heartbeats
-BEATS_TOGETHER = 32                     # heartbeats in one call
-SLICE_S = 0.25                          # of a wait for tasks, at one node after the other
+ITEM_BYTES = 512  # of an item on the wire besides its data, at a guess
+ANSWER_S = 10.0  # for the answer to a poll, beyond its wait; and to heartbeats
+BEATS_TOGETHER = 32  # heartbeats in one call
+SLICE_S = 0.25  # of a wait for tasks, at one node after the other
 
 
 @dataclass(frozen=True)

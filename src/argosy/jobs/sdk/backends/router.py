@@ -22,12 +22,12 @@ from argosy.jobs.silo import silo_pb2 as silo
 T = TypeVar("T")
 R = TypeVar("R")
 
-TIMEOUT_S = 30.0                        # of one call
-BACKOFF = Backoff(first_s=0.1, ceiling_s=5.0, attempts_max=9)   # about 16 s: a crashed node's shards have moved by then
-HINTS_MAX = 2                           # followed at once; after that it waits like the rest
-BATCH_ITEMS_MAX = 1_000                 # of one call
+TIMEOUT_S = 30.0  # of one call
+BACKOFF = Backoff(first_s=0.1, ceiling_s=5.0, attempts_max=9)  # about 16 s: a crashed node's shards have moved by then
+HINTS_MAX = 2  # followed at once; after that it waits like the rest
+BATCH_ITEMS_MAX = 1_000  # of one call
 BATCH_BYTES_MAX = 8 << 20
-SENDS_MAX = 8                           # batches of one question under way at once
+SENDS_MAX = 8  # batches of one question under way at once
 
 Send = Callable[[str, Sequence[tuple[T, ShardPlace]]], Awaitable[Sequence[R | ArgosyError]]]
 
@@ -197,7 +197,7 @@ class Router:
         try:
             await self.refresh()
         except Unavailable:
-            pass                        # the next attempt says so itself
+            pass  # the next attempt says so itself
 
 
 def _error(answer: object) -> ArgosyError | None:

@@ -50,7 +50,7 @@ class Slots:
         while self._free and self._waiting:
             turn, most = self._waiting.popleft()
             if turn.done():
-                continue                # its poll was given up
+                continue  # its poll was given up
             taken = min(self._free, most)
             self._free -= taken
             turn.set_result(taken)

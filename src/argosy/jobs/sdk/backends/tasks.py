@@ -19,7 +19,7 @@ class RunningTask:
 
     def __init__(self, handler: Handler, context: Context, tracer: Tracer) -> None:
         self.context = context
-        self.is_lost = False                # somebody else may have it by now: nothing is reported
+        self.is_lost = False  # somebody else may have it by now: nothing is reported
         self._is_given_back = False
         self._handler = handler
         self._tracer = tracer

@@ -33,9 +33,9 @@ def in_thread(function: Callable[..., Any], *arguments: Any, name: str) -> "asyn
             value = context.run(function, *arguments)
         except Exception as error:
             raised = error
-        except BaseException as error:      # a function that wants to end the process ends its task only
+        except BaseException as error:  # a function that wants to end the process ends its task only
             raised = RuntimeError(f"the function ended with {type(error).__name__}: {error}")
-        with suppress(RuntimeError):        # the loop has ended before us
+        with suppress(RuntimeError):  # the loop has ended before us
             loop.call_soon_threadsafe(tell, value, raised)
 
     threading.Thread(target=run, name=name, daemon=True).start()

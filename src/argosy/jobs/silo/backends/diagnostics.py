@@ -15,8 +15,8 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Throttled
 
-FRAMES_MAX = 128                        # of one stack, the innermost
-STACKS_MAX = 50_000                     # different ones in one profile
+FRAMES_MAX = 128  # of one stack, the innermost
+STACKS_MAX = 50_000  # different ones in one profile
 ALLOCATIONS_SHOWN_MAX = 1_000
 TASKS_SHOWN_MAX = 1_000
 TASK_FRAMES_MAX = 16

@@ -13,13 +13,18 @@ class PyArrowEncoder:
     """Needs `pyarrow`; making one without it is an ImportError."""
 
     def __init__(self) -> None:
-        self._arrow: Any = import_module("pyarrow")      # by name, because the checker of types may not have it
+        self._arrow: Any = import_module("pyarrow")  # by name, because the checker of types may not have it
         pyarrow = self._arrow
         self._types = {
-            "Utf8": pyarrow.utf8(), "Int64": pyarrow.int64(), "UInt8": pyarrow.uint8(), "UInt32": pyarrow.uint32(),
-            "Float64": pyarrow.float64(), "Binary": pyarrow.binary(), "Null": pyarrow.null(),
+            "Utf8": pyarrow.utf8(),
+            "Int64": pyarrow.int64(),
+            "UInt8": pyarrow.uint8(),
+            "UInt32": pyarrow.uint32(),
+            "Float64": pyarrow.float64(),
+            "Binary": pyarrow.binary(),
+            "Null": pyarrow.null(),
             MAP: pyarrow.map_(pyarrow.utf8(), pyarrow.utf8()),
-        }  # fmt: skip
+        }
 
     def messages(self, result: Result) -> list[bytes]:
         """At least one, so that the columns are told even of an empty result."""

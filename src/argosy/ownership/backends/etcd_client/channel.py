@@ -22,14 +22,14 @@ from argosy.ownership.backends.etcd_client.url import EtcdUrl
 
 R = TypeVar("R", bound=Message)
 
-CALL_DEADLINE_S = 3.0           # well under a session's TTL, so that a keeper can try twice before it must stop
-PING_AFTER_S = 6.0              # etcd hangs up on clients that ping more often than every 5 s
-PING_TIMEOUT_S = 3.0            # a silent server is therefore noticed within 9 s
-REFUSED_S = 1.0                 # a cluster never reached yet that refuses for so long is told of, not waited for
-REASON_S = 0.5                  # for gRPC to say why it cannot connect, which it knows by then
+CALL_DEADLINE_S = 3.0  # well under a session's TTL, so that a keeper can try twice before it must stop
+PING_AFTER_S = 6.0  # etcd hangs up on clients that ping more often than every 5 s
+PING_TIMEOUT_S = 3.0  # a silent server is therefore noticed within 9 s
+REFUSED_S = 1.0  # a cluster never reached yet that refuses for so long is told of, not waited for
+REASON_S = 0.5  # for gRPC to say why it cannot connect, which it knows by then
 RECONNECT_FIRST_S = 0.1
-RECONNECT_CEILING_S = 1.0       # gRPC's own default is two minutes; a node's leases would be gone by then
-REPLY_BYTES_MAX = 64 << 20      # the end of one session with 100 000 leases is one reply of about 10 MB
+RECONNECT_CEILING_S = 1.0  # gRPC's own default is two minutes; a node's leases would be gone by then
+REPLY_BYTES_MAX = 64 << 20  # the end of one session with 100 000 leases is one reply of about 10 MB
 
 _CHECK = "check that etcd runs there, and that host, port and TLS are what it listens with"
 
@@ -45,8 +45,8 @@ _OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", int(RECONNECT_CEILING_S * 1000)),
     ("grpc.max_receive_message_length", REPLY_BYTES_MAX),
     ("grpc.enable_retries", 0),
-    ("grpc.enable_http_proxy", 0),              # the environment is for `app` to read
-    ("grpc.use_local_subchannel_pool", 1),      # a store that was closed leaves no connection behind
+    ("grpc.enable_http_proxy", 0),  # the environment is for `app` to read
+    ("grpc.use_local_subchannel_pool", 1),  # a store that was closed leaves no connection behind
 ]
 
 
@@ -66,7 +66,7 @@ class Channel:
 
     async def close(self) -> None:
         self.is_closed = True
-        for stream in list(self._streams):      # gRPC finds the calls of a channel by a search that misses young ones
+        for stream in list(self._streams):  # gRPC finds the calls of a channel by a search that misses young ones
             stream.cancel()
         for endpoint in self._endpoints:
             await endpoint.close()
@@ -182,7 +182,7 @@ class Channel:
     async def _metadata(self) -> tuple[tuple[str, str], ...]:
         if not self.url.user:
             return (_NEEDS_LEADER,)
-        async with self._log_in_lock:           # many calls find the token stale at once: one log-in serves them all
+        async with self._log_in_lock:  # many calls find the token stale at once: one log-in serves them all
             if self._token is None:
                 self._token = await self._new_token()
             return (_NEEDS_LEADER, ("token", self._token))
@@ -218,7 +218,7 @@ class Stream(Generic[R]):
             raise self._channel.failure(error, self._endpoint, self._what) from error
         except asyncio.CancelledError:
             raise self._channel.cancellation(self._what) from None
-        if not isinstance(answer, self._reply):       # grpc.aio.EOF
+        if not isinstance(answer, self._reply):  # grpc.aio.EOF
             raise Unavailable(f"{self._what}: {self._channel.url} ended the stream")
         return answer
 
@@ -252,7 +252,7 @@ async def _once(request: Message) -> AsyncIterator[Message]:
     gRPC is given this and not told to write, because its `write` waits for ever when the call is cancelled too early.
     """
     yield request
-    await asyncio.Event().wait()        # until the call is over
+    await asyncio.Event().wait()  # until the call is over
 
 
 def _left_s(ends_at: float) -> float:

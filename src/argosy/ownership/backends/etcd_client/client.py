@@ -9,7 +9,7 @@ from argosy.ownership.backends.etcd_client.channel import CALL_DEADLINE_S, Chann
 from argosy.ownership.backends.etcd_client.ops import prefix_end
 from argosy.ownership.backends.etcd_client.url import EtcdUrl
 
-PAGE_KEYS = 2000                # keys of one page of a listing: a few hundred kB
+PAGE_KEYS = 2000  # keys of one page of a listing: a few hundred kB
 
 
 class EtcdClient:

@@ -15,16 +15,23 @@ from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
 class Remedy(Enum):
     """What the channel itself can do about a failed call, before it tells anybody."""
 
-    LOG_IN = auto()             # the token is stale: get a new one, and repeat, for the call was refused unread
-    SWITCH = auto()             # this endpoint is away or has no leader: let the next call go elsewhere
+    LOG_IN = auto()  # the token is stale: get a new one, and repeat, for the call was refused unread
+    SWITCH = auto()  # this endpoint is away or has no leader: let the next call go elsewhere
     NONE = auto()
 
 
 _STALE_TOKEN = ("invalid auth token", "revision of auth store is old")
 # A full database or a queue that is too long is the whole cluster's trouble: another endpoint would say the same.
 _CLUSTER_WIDE = ("database space exceeded", "too many requests")
-_AWAY = (StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.UNKNOWN, StatusCode.INTERNAL,
-         StatusCode.CANCELLED, StatusCode.ABORTED, StatusCode.RESOURCE_EXHAUSTED)
+_AWAY = (
+    StatusCode.UNAVAILABLE,
+    StatusCode.DEADLINE_EXCEEDED,
+    StatusCode.UNKNOWN,
+    StatusCode.INTERNAL,
+    StatusCode.CANCELLED,
+    StatusCode.ABORTED,
+    StatusCode.RESOURCE_EXHAUSTED,
+)
 
 
 def remedy(error: grpc.aio.AioRpcError) -> Remedy:

@@ -25,11 +25,11 @@ class EtcdUrl:
     """One cluster: its endpoints, the prefix of all our keys, and the credentials."""
 
     endpoints: tuple[str, ...]
-    prefix: str = ""                    # without slashes at either end
+    prefix: str = ""  # without slashes at either end
     user: str = ""
     password: str = field(default="", repr=False)
     is_tls: bool = False
-    ca: str = ""                        # paths of PEM files; without a CA the system's are trusted
+    ca: str = ""  # paths of PEM files; without a CA the system's are trusted
     cert: str = ""
     key: str = ""
 

@@ -70,7 +70,7 @@ async def follow(
         except Unavailable as error:
             if client.channel.is_closed:
                 raise
-            client.channel.forget_token()       # a watch without a valid token is cancelled as "permission denied"
+            client.channel.forget_token()  # a watch without a valid token is cancelled as "permission denied"
             await patience.spend(error)
 
 
@@ -82,14 +82,14 @@ async def _one_stream(client: EtcdClient, prefix: bytes, seen: int) -> AsyncGene
         except TimeoutError as error:
             raise Unavailable(f"etcd watch: {client.channel.url} did not begin in {CALL_DEADLINE_S:g} s") from error
         if first.header.revision < seen:
-            raise HistoryLost       # the store is younger than what it told us: it was wiped, or restored from a backup
+            raise HistoryLost  # the store is younger than what it told us: it was wiped, or restored from a backup
         yield _checked(first)
         async for reply in replies:
             yield _checked(reply)
 
 
 def _checked(reply: pb.WatchResponse) -> pb.WatchResponse:
-    assert not reply.fragment       # never asked for; a part of a transaction would look like a whole one
+    assert not reply.fragment  # never asked for; a part of a transaction would look like a whole one
     if reply.compact_revision:
         raise HistoryLost
     if reply.canceled:

@@ -17,10 +17,10 @@ from argosy.base.errors import Invalid
 from argosy.search.fleet.frames import wire
 from argosy.search.fleet.frames.wire import Frame, Parser, framed
 
-PEER_GONE_S = 10                        # what was sent and not even received after so long never will be
+PEER_GONE_S = 10  # what was sent and not even received after so long never will be
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": PEER_GONE_S * 1000}
 
-SOON_S = 0.001                          # a timer may go off that much early: event loops count milliseconds
+SOON_S = 0.001  # a timer may go off that much early: event loops count milliseconds
 
 Address = tuple[str, int]
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Lines:
     def _forget(self, key: tuple[Address, str], opening: "asyncio.Task[Line]") -> None:
         del self._opening[key]
         if not opening.cancelled():
-            opening.exception()             # seen, also when nobody waits for it any more
+            opening.exception()  # seen, also when nobody waits for it any more
 
     async def _made(self, address: Address, lane: str) -> "Line":
         loop = asyncio.get_running_loop()
@@ -119,8 +119,8 @@ class Reply(asyncio.Future[T]):
     __slots__ = ("call", "due_at", "heard", "line")
 
     call: int
-    due_at: float                           # by the loop's clock
-    heard: int                              # what had come on the connection when it was asked
+    due_at: float  # by the loop's clock
+    heard: int  # what had come on the connection when it was asked
     line: "Line"
 
     def take(self, frame: Frame) -> None:
@@ -160,8 +160,8 @@ class Line(asyncio.Protocol):
         self._calls: dict[int, Reply[Any]] = {}
         self._next_call = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._looks_at = inf                # when the timer goes off
-        self._heard = 0                     # pieces of data so far
+        self._looks_at = inf  # when the timer goes off
+        self._heard = 0  # pieces of data so far
         self._room: asyncio.Future[None] | None = None
 
     async def greet(self, host: str, headers: Mapping[str, str]) -> None:
@@ -216,7 +216,7 @@ class Line(asyncio.Protocol):
         late = [reply for reply in self._calls.values() if reply.due_at <= now]
         is_silent = any(reply.heard == self._heard for reply in late)
         if is_silent:
-            self.close()                    # its end is told to those who are not late
+            self.close()  # its end is told to those who are not late
         for reply in late:
             self.call_off(reply.call)
             reply.fail(TimeoutError())
@@ -235,7 +235,7 @@ class Line(asyncio.Protocol):
     # -- asyncio's ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)        # uvloop's is one in all but its class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
         _keep_alive(self._transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:

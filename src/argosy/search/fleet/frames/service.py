@@ -29,7 +29,7 @@ from argosy.search.fleet import packing
 from argosy.search.fleet.frames import wire
 from argosy.search.fleet.frames.wire import Frame, Parser, framed, packed_refusal, unpacked_trace
 
-STALL_S = 30.0                          # an asker that takes no answer for so long is given up
+STALL_S = 30.0  # an asker that takes no answer for so long is given up
 
 Handler = Callable[[bytes], Coroutine[Any, Any, bytes]]
 
@@ -87,7 +87,7 @@ class _Connection(asyncio.Protocol):
     # -- asyncio's ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)        # uvloop's is one in all but its class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -220,9 +220,7 @@ class _Begun(Coroutine[Any, Any, None]):
     def send(self, value: Any) -> Any:
         return self._waits_for.pop() if self._waits_for else self._work.send(value)
 
-    def throw(
-        self, kind: Any, error: BaseException | object = None, traceback: TracebackType | None = None, /
-    ) -> Any:
+    def throw(self, kind: Any, error: BaseException | object = None, traceback: TracebackType | None = None, /) -> Any:
         self._waits_for.clear()
         return self._work.throw(error if isinstance(error, BaseException) else kind)
 

@@ -19,7 +19,7 @@ from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled
 from argosy.base.redact import redact
 
 FRAMES_PATH = "/v1/node/frames"
-LANGUAGE = "argosy-frames-1"            # another number is not understood
+LANGUAGE = "argosy-frames-1"  # another number is not understood
 
 # What a frame is. A question's number is its kind.
 CALLED_OFF, SEARCH, LIST, FILE, FOLDER, STATUS = range(6)
@@ -27,7 +27,7 @@ ANSWERED, REFUSED = range(2)
 
 GREETING_BYTES_MAX = 8 << 10
 TRACE_BYTES_MAX = (1 << 16) - 1
-CALLS_MAX = 1 << 32                     # then they are counted anew
+CALLS_MAX = 1 << 32  # then they are counted anew
 
 _HEADER = Struct(">IIBH")
 _END = b"\r\n\r\n"
@@ -50,7 +50,7 @@ class Parser:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max + TRACE_BYTES_MAX
         self._kept = bytearray()
-        self._needed = 0                # bytes without which it is no use to look again
+        self._needed = 0  # bytes without which it is no use to look again
 
     def feed(self, data: bytes) -> list[Frame]:
         if self._kept:

@@ -35,7 +35,7 @@ _Order = do.Fetch | do.Receive | do.Restore
 class _Job:
     """A making under way."""
 
-    permit: asyncio.Future[bool]            # whether to renew, once there is a place among the builds
+    permit: asyncio.Future[bool]  # whether to renew, once there is a place among the builds
     task: asyncio.Task[tuple[Index, saw.Figures]] | None = None
     step: str = "fetch"
     progress: float = 0.0
@@ -68,8 +68,8 @@ class Maker:
         self._clock = clock
         self._jobs: dict[int, _Job] = {}
         self._made: dict[int, Index] = {}
-        self._traces: dict[int, dict[str, str]] = {}        # of what was made, until it is taken
-        self.wanted_by: dict[str, dict[str, str]] = {}      # the trace in which a repository is waited for
+        self._traces: dict[int, dict[str, str]] = {}  # of what was made, until it is taken
+        self.wanted_by: dict[str, dict[str, str]] = {}  # the trace in which a repository is waited for
 
     def progress(self, making: Making | None) -> float:
         job = None if making is None else self._jobs.get(making.number)
@@ -107,7 +107,7 @@ class Maker:
             await asyncio.wait([task])
         finally:
             del self._jobs[number]
-            if not task.done():             # the node itself ends
+            if not task.done():  # the node itself ends
                 task.cancel()
                 await asyncio.wait([task])
         if task.cancelled():

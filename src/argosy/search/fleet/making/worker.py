@@ -23,8 +23,8 @@ from argosy.search.index.wire import CHUNK_BYTES, load
 from argosy.search.settings import SearchSettings
 from argosy.search.skipping import Policy
 
-CHUNKS_MAX = 8                          # of an arriving index, waiting to be unpacked
-STALL_S = 30.0                          # a sender that is silent for so long is given up
+CHUNKS_MAX = 8  # of an arriving index, waiting to be unpacked
+STALL_S = 30.0  # a sender that is silent for so long is given up
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Workshop:
     def __init__(self, settings: SearchSettings) -> None:
         self._policy = Policy(size_bytes_max=settings.file_bytes_max)
         self._with_symbols = settings.with_symbols
-        threads = settings.builds_max + settings.fetches_max + 2        # a check and a snapshot beside them
+        threads = settings.builds_max + settings.fetches_max + 2  # a check and a snapshot beside them
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="library")
 
     @property
@@ -69,14 +69,14 @@ class Workshop:
             return await self.run(lambda: load(belt), belt.end)
         except ArgosyError:
             if filling.done() and not filling.cancelled() and (why := filling.exception()) is not None:
-                raise why from None             # that it is incomplete is the consequence
+                raise why from None  # that it is incomplete is the consequence
             raise
         finally:
             filling.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await filling
             if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()           # a connection may stand behind it
+                await chunks.aclose()  # a connection may stand behind it
 
     def weigh(self, index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> Figures:
         return figures_of(index, fetch_time_ms=fetch_time_ms, index_time_ms=index_time_ms)
@@ -93,7 +93,7 @@ class Workshop:
             give_up()
             await asyncio.wait([future])
             if not future.cancelled():
-                future.exception()              # looked at, so that nobody is told of it
+                future.exception()  # looked at, so that nobody is told of it
             raise
 
     def close(self) -> None:

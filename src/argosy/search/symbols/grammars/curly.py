@@ -12,7 +12,7 @@ from argosy.search.symbols.outline import (
     PAREN_ENDS,
     PARENS,
     VALUES,
-)  # fmt: skip
+)
 from argosy.search.symbols.words import (
     ATTRIBUTE,
     CLASS,
@@ -27,7 +27,7 @@ from argosy.search.symbols.words import (
     TYPEDEF,
     UNION,
     words,
-)  # fmt: skip
+)
 
 _OUTSIDE = (TOP, NAMESPACE, EXTERN)
 _RECORDS = (CLASS, STRUCT, UNION)
@@ -44,8 +44,13 @@ _ATTRIBUTES = """
     __net_initdata __meminit __sched __kprobes notrace __cpuinit __devinit __devexit
 """
 _C_WORDS = {
-    STRUCT: "struct", UNION: "union", ENUM: "enum", EXTERN: "extern", TYPEDEF: "typedef", ATTRIBUTE: _ATTRIBUTES
-}  # fmt: skip
+    STRUCT: "struct",
+    UNION: "union",
+    ENUM: "enum",
+    EXTERN: "extern",
+    TYPEDEF: "typedef",
+    ATTRIBUTE: _ATTRIBUTES,
+}
 _C_READS = PARENS | VALUES | PAREN_ENDS | DIRECTIVES | BRACKETS | BASES
 _C_REFUSED = """
     if for while switch catch return sizeof else do case default break continue goto typedef struct union enum extern
@@ -102,14 +107,17 @@ _CPP: tuple[Form, ...] = (
     (rb"(~?%)\s*(?:<\s*>\s*)?\(\s*\)\s*" + _CPP_TAIL, _FUNCTION),
     *_DECLARATIONS,
 )
-_CPP_WORDS = words({
-    **_C_WORDS, CLASS: "class", NAMESPACE: "namespace", OPERATOR: "operator",
-    ATTRIBUTE: _ATTRIBUTES + "Q_OBJECT Q_PROPERTY Q_INVOKABLE explicit",
-})  # fmt: skip
-
-CPP = grammar(
-    *_CPP, lexis=lexis.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED
+_CPP_WORDS = words(
+    {
+        **_C_WORDS,
+        CLASS: "class",
+        NAMESPACE: "namespace",
+        OPERATOR: "operator",
+        ATTRIBUTE: _ATTRIBUTES + "Q_OBJECT Q_PROPERTY Q_INVOKABLE explicit",
+    }
 )
+
+CPP = grammar(*_CPP, lexis=lexis.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED)
 OBJECTIVE_C = grammar(
     (rb"^@interface\s+(%)\s*\(", "extension"),
     (rb"^@interface\s+(%)", "interface"),

@@ -15,7 +15,7 @@ from argosy.search.symbols.outline import (
     NEWLINES,
     PARENS,
     VALUES,
-)  # fmt: skip
+)
 from argosy.search.symbols.words import (
     CLASS,
     CONSTANTS,
@@ -33,7 +33,7 @@ from argosy.search.symbols.words import (
     UNION,
     VARIABLES,
     words,
-)  # fmt: skip
+)
 
 _TYPE_ARGUMENTS = rb"(?:\[[^\]\n]*\])?"
 

@@ -11,7 +11,7 @@ from argosy.search.symbols.words import (
     TOP,
     TRAIT,
     words,
-)  # fmt: skip
+)
 
 PYTHON = grammar(
     (rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(%)", "function"),
@@ -58,9 +58,13 @@ _FUNCTION_PROPERTY = {BLOCK: "property", CLASS: "field", INTERFACE: "property"}
 _SCRIPT: tuple[Form, ...] = (
     (_START + rb"class\s+(" + _ID + rb")", "class"),
     (_START + rb"function\s*\*?\s*(" + _ID + rb")\s*[<(]", "function"),
-    (rb"\b(?:export\s+)?(?:const|let|var)\s+(" + _ID + rb")\s*(?::[^=;\n]*)?=\s*"
-     rb"(?:(" + _FUNCTION_VALUE + rb")|(class\b))",
-     NAME, "function", "class"),
+    (
+        rb"\b(?:export\s+)?(?:const|let|var)\s+(" + _ID + rb")\s*(?::[^=;\n]*)?=\s*"
+        rb"(?:(" + _FUNCTION_VALUE + rb")|(class\b))",
+        NAME,
+        "function",
+        "class",
+    ),
     (rb"^(?:[ \t]*export\s+)?(?:declare\s+)?const\s+(" + _ID + rb")", {TOP: "constant", NAMESPACE: "constant"}),
     (rb"^(?:[ \t]*export\s+)?(?:declare\s+)?(?:let|var)\s+(" + _ID + rb")", {TOP: "variable", NAMESPACE: "variable"}),
     (rb"[\w$\])]\.(" + _ID + rb")\s*=\s*" + _FUNCTION_VALUE, "method"),
@@ -137,7 +141,7 @@ PERL = grammar(
     (rb"^[ \t]*use[ \t]+constant[ \t]+(%)", "constant"),
     (rb"^our[ \t]+[$@\x25](%)", "variable"),
     lexis=lexis.RUBY,
-)  # fmt: skip
+)
 
 ELIXIR = grammar(
     (rb"^[ \t]*defmodule[ \t]+([\w.]+)", "module"),
@@ -172,7 +176,7 @@ SHELL = grammar(
     (rb"^(?:export[ \t]+|readonly[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*)?(%)=", "variable"),
     (rb"^[ \t]*alias[ \t]+([\w.-]+)=", "alias"),
     lexis=lexis.SHELL,
-)  # fmt: skip
+)
 
 GRAMMARS: dict[str, Grammar] = {
     "Python": PYTHON, "Starlark": PYTHON, "Cython": PYTHON, "JavaScript": JAVASCRIPT, "TypeScript": TYPESCRIPT,

@@ -17,8 +17,8 @@ from argosy.base.errors import Unavailable
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
 from argosy.throttle.limits.ports import RateLimiter
 
-WAIT_S_MAX = 0.25               # for an answer, as in front of an ASGI application
-OPEN_S_MAX = 10.0               # for opening and closing
+WAIT_S_MAX = 0.25  # for an answer, as in front of an ASGI application
+OPEN_S_MAX = 10.0  # for opening and closing
 
 T = TypeVar("T")
 

@@ -66,9 +66,7 @@ class WsgiFairAdmission:
             start_response = _adding({headers.THROTTLED: headers.SHADOW}, start_response)
         return self._follow(asked, environ, start_response)
 
-    def _follow(
-        self, asked: Asked, environ: "WSGIEnvironment", start_response: "StartResponse"
-    ) -> Iterable[bytes]:
+    def _follow(self, asked: Asked, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         course = Course(self._outcomes)
         throttle, is_told = self._fair.throttle, False
 
@@ -140,9 +138,7 @@ class WsgiLimitAdmission:
 class _Followed:
     """An answer that is made bit by bit, and watched until its last bit or until nobody wants more of it."""
 
-    def __init__(
-        self, parts: Iterable[bytes], course: Course, tell: Callable[[BaseException | None], None]
-    ) -> None:
+    def __init__(self, parts: Iterable[bytes], course: Course, tell: Callable[[BaseException | None], None]) -> None:
         self._parts = parts
         self._next: Iterator[bytes] | None = None
         self._course = course
@@ -189,9 +185,7 @@ def _adding(fields: dict[str, str], start_response: "StartResponse") -> "StartRe
     return start
 
 
-def _refuse(
-    response: Response, environ: "WSGIEnvironment", start_response: "StartResponse"
-) -> Iterable[bytes]:
+def _refuse(response: Response, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
     status = HTTPStatus(response.status_code)
     start_response(f"{status.value} {status.phrase}", list(response.headers.items()))
     return [b"" if environ.get("REQUEST_METHOD") == "HEAD" else bytes(response.body)]

@@ -11,10 +11,10 @@ from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.throttle.limits.buckets import Bucket
 from argosy.throttle.limits.codec import read, written
 
-LOCK_WAIT_S = 5.0               # as long as a predecessor may take to end
+LOCK_WAIT_S = 5.0  # as long as a predecessor may take to end
 FILE_VERSION = 1
 
-_OURS = 0x41726C6D              # "Arlm": SQLite's application_id, which tells our files from other programs'
+_OURS = 0x41726C6D  # "Arlm": SQLite's application_id, which tells our files from other programs'
 
 
 class BucketFile:
@@ -23,9 +23,7 @@ class BucketFile:
     def __init__(self, path: Path, *, lock_wait_s: float = LOCK_WAIT_S) -> None:
         self.path = path
         try:
-            self._connection = sqlite3.connect(
-                path, timeout=lock_wait_s, isolation_level=None, check_same_thread=False
-            )
+            self._connection = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise Unavailable(f"cannot open {path}: {error}: does its folder exist, and may we write there?") from error
         try:

@@ -34,8 +34,8 @@ class FileLimiter:
         self._clock = clock
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="argosy-limits")
-        self._answered = 0              # batches that have changed the table
-        self._saved = 0                 # batches whose changes are in the file
+        self._answered = 0  # batches that have changed the table
+        self._saved = 0  # batches whose changes are in the file
         self._saving: asyncio.Task[None] | None = None
         self._is_closed = False
 

@@ -44,10 +44,10 @@ from argosy.throttle.limits.metrics import count
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status, complaint
 from argosy.throttle.limits.table import check_batch
 
-CALL_TIMEOUT_S = 2.0            # a whole batch; the server needs some 20 ms for a full one
-TRIES_MAX = 5                   # of what was not done: sent on, told the script, told the time, and the year turned
+CALL_TIMEOUT_S = 2.0  # a whole batch; the server needs some 20 ms for a full one
+TRIES_MAX = 5  # of what was not done: sent on, told the script, told the time, and the year turned
 
-_FLAGS = 0xFF                   # all behaviours there are, in a number that a script can take apart
+_FLAGS = 0xFF  # all behaviours there are, in a number that a script can take apart
 _GREGORIAN = int(Behavior.DURATION_IS_GREGORIAN)
 
 _ADVICE: tuple[tuple[type[Exception], str], ...] = (
@@ -125,9 +125,7 @@ class RedisLimiter:
             left += await self._run_on(server, some, responses)
         return left
 
-    async def _run_on(
-        self, server: Redis, todo: list[_Asked], responses: list[RateLimitResponse]
-    ) -> list[_Asked]:
+    async def _run_on(self, server: Redis, todo: list[_Asked], responses: list[RateLimitResponse]) -> list[_Asked]:
         pipeline = server.pipeline(transaction=False)
         for asked in todo:
             pipeline.evalsha(script_sha(), 1, self._prefix + asked.request.key, *self._arguments(asked))

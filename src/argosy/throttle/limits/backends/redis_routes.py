@@ -23,7 +23,7 @@ from argosy.base.urls import bracketed, split_url
 SCHEMES = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
 CLUSTER_SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
 
-CONNECTIONS_MAX = 16            # to each server: it works one script at a time, more would only wait there
+CONNECTIONS_MAX = 16  # to each server: it works one script at a time, more would only wait there
 PORT = 6379
 
 
@@ -91,7 +91,7 @@ class _Cluster:
             await self._read_map()
         assert self._map is not None
         node = self._map.get_node_from_key(key)
-        assert node is not None     # the map covers every slot, or reading it failed
+        assert node is not None  # the map covers every slot, or reading it failed
         if node.name not in self._nodes:
             self._nodes[node.name] = _client(f"{self._prefix}{bracketed(node.host)}:{node.port}", self._timeout_s)
         return self._nodes[node.name]
@@ -107,8 +107,8 @@ class _Cluster:
             gone = self._nodes.keys() - {node.name for node in read.get_nodes()}
             for name in gone:
                 await self._nodes.pop(name).aclose()
-            if self._map is None:               # else another call was quicker
-                self._map, read = read, None    # type: ignore[assignment]
+            if self._map is None:  # else another call was quicker
+                self._map, read = read, None  # type: ignore[assignment]
         finally:
             if read is not None:
                 await read.aclose()
@@ -134,7 +134,7 @@ def _client(url: str, timeout_s: float) -> Redis:
         max_connections=CONNECTIONS_MAX,
         timeout=timeout_s,
         socket_connect_timeout=timeout_s,
-        socket_timeout=None,            # the whole call is bounded
+        socket_timeout=None,  # the whole call is bounded
         socket_keepalive=True,
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,

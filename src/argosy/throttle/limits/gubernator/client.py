@@ -20,7 +20,7 @@ from argosy.throttle.limits.table import check_batch
 R = TypeVar("R", bound=Message)
 
 CALL_TIMEOUT_S = 2.0
-RECONNECT_CEILING_MS = 1_000    # gRPC's own is two minutes
+RECONNECT_CEILING_MS = 1_000  # gRPC's own is two minutes
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -28,8 +28,8 @@ _OPTIONS = [
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", RECONNECT_CEILING_MS),
     ("grpc.enable_retries", 0),
-    ("grpc.enable_http_proxy", 0),              # the environment is for `app` to read
-    ("grpc.use_local_subchannel_pool", 1),      # a client that was closed leaves no connection behind
+    ("grpc.enable_http_proxy", 0),  # the environment is for `app` to read
+    ("grpc.use_local_subchannel_pool", 1),  # a client that was closed leaves no connection behind
 ]
 _REFUSED = (StatusCode.OUT_OF_RANGE, StatusCode.INVALID_ARGUMENT, StatusCode.RESOURCE_EXHAUSTED)
 
@@ -59,7 +59,7 @@ class GrpcLimiter:
         check_batch(requests)
         try:
             batch = to_batch(requests)
-        except ValueError as error:     # protobuf's word for a number of more than 64 bits
+        except ValueError as error:  # protobuf's word for a number of more than 64 bits
             raise Invalid(f"a number does not fit the wire: {error}") from error
         responses = from_answers(await self._call("GetRateLimits", batch, pb.GetRateLimitsResp))
         if len(responses) != len(requests):

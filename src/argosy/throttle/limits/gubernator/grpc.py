@@ -13,8 +13,8 @@ from argosy.throttle.limits.gubernator.messages import MESSAGE_BYTES_MAX, SERVIC
 from argosy.throttle.limits.model import BATCH_MAX, BATCH_TOO_LARGE
 from argosy.throttle.limits.ports import RateLimiter
 
-CALLS_MAX = 1_000               # under way at once; more are refused with RESOURCE_EXHAUSTED
-STOP_GRACE_S = 2.0              # for calls under way when the server is stopped
+CALLS_MAX = 1_000  # under way at once; more are refused with RESOURCE_EXHAUSTED
+STOP_GRACE_S = 2.0  # for calls under way when the server is stopped
 
 
 class LimitsServer:

@@ -7,7 +7,7 @@ from argosy.throttle.limits.gubernator import gubernator_pb2 as pb
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse, Status
 
 SERVICE = "pb.gubernator.V1"
-MESSAGE_BYTES_MAX = 4 << 20     # a full batch of the longest keys takes 2.2 MB
+MESSAGE_BYTES_MAX = 4 << 20  # a full batch of the longest keys takes 2.2 MB
 
 
 def to_batch(requests: Sequence[RateLimitRequest]) -> pb.GetRateLimitsReq:
@@ -26,7 +26,7 @@ def from_batch(batch: pb.GetRateLimitsReq) -> list[RateLimitRequest]:
             behavior=each.behavior,
             burst=each.burst,
             metadata=dict(each.metadata),
-            created_at=each.created_at,         # 0 if it is not set, which means the same
+            created_at=each.created_at,  # 0 if it is not set, which means the same
         )
         for each in batch.requests
     ]
