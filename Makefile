@@ -7,7 +7,7 @@ BIN := "$(VENV)/bin"
 SETUP := "$(PYTHON)" tools/setup_env.py
 # Three workers suit two cores: one of them mostly waits for servers (tests/conftest.py). `make test WORKERS=0` runs in one process.
 WORKERS ?= 3
-# What is passed on: `make test ARGS=tests/house`, `make bench NAME=ownership ARGS=--quick`, `make run ARGS="--config my.toml"`.
+# What is passed on: `make test ARGS=tests/architecture`, `make bench NAME=ownership ARGS=--quick`, `make run ARGS="--config my.toml"`.
 ARGS ?=
 NAME ?= ownership
 PIN := "$(VENV)/boot/bin/uv" pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 COMMAND_LANGUAGES = ("sh", "bash", "console")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from argosy.bench.harness import BENCHES
+from tests.architecture.tree import ROOT
 from tests.docs.blocks import Command, read_blocks
 from tests.docs.inline import check_command
-from tests.house.tree import ROOT
 
 
 @dataclass(frozen=True)

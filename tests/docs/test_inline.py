@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.tree import ROOT, location, tracked_files
 from tests.docs.blocks import FENCE, pages, read_blocks
 from tests.docs.inline import check_command
-from tests.house.tree import ROOT, shown, tracked
 
 IN_BACKTICKS = re.compile(r"`(argosy [a-z][^`]*)`")
 QUOTED = re.compile(r"""(?:`|\\?")(argosy [a-z][^`"\\\n]*)(?:`|\\?")""")
@@ -19,7 +19,7 @@ SUFFIXES = (".py", ".html", ".yaml", ".toml", ".service")
 
 
 def _pages() -> list[Path]:
-    return [path for path in tracked() if path.suffix == ".md" and "reference" not in path.parts]
+    return [path for path in tracked_files() if path.suffix == ".md" and "reference" not in path.parts]
 
 
 def _mentions(path: Path) -> list[str]:
@@ -38,10 +38,10 @@ def _mentions(path: Path) -> list[str]:
 
 def _sources() -> list[Path]:
     places = (ROOT / "src", ROOT / "deploy")
-    return [path for path in tracked() if path.suffix in SUFFIXES and any(map(path.is_relative_to, places))]
+    return [path for path in tracked_files() if path.suffix in SUFFIXES and any(map(path.is_relative_to, places))]
 
 
-@pytest.mark.parametrize("path", _pages(), ids=shown)
+@pytest.mark.parametrize("path", _pages(), ids=location)
 def test_commands_that_a_page_mentions_exist(path: Path) -> None:
     text = FENCE.sub("", path.read_text())
     for found in IN_BACKTICKS.findall(text):
@@ -49,7 +49,7 @@ def test_commands_that_a_page_mentions_exist(path: Path) -> None:
 
 
 def test_commands_that_messages_and_comments_mention_exist() -> None:
-    mentioned = {(shown(path), found) for path in _sources() for found in _mentions(path)}
+    mentioned = {(location(path), found) for path in _sources() for found in _mentions(path)}
     assert len(mentioned) > 10
     wrong = []
     for place, found in sorted(mentioned):

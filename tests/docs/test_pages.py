@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 
 from argosy.ipni.keyspace import document
 from argosy.jobs.sdk import JobsClient
+from tests.architecture.tree import ROOT, location
 from tests.docs.blocks import COMMAND_LANGUAGES, Block, Command, pages, read_blocks
 from tests.docs.tables import (
     ASKED_AGAIN,
@@ -33,7 +34,6 @@ from tests.docs.tables import (
     stand_in_for,
 )
 from tests.docs.world import World, capture
-from tests.house.tree import ROOT, shown
 from tests.journeys.fleet import eventually
 
 ANSWER_S_MAX = 60.0
@@ -41,7 +41,7 @@ FILE_NAME = re.compile(r"# ([\w/.-]+\.(?:py|toml))\n")  # the first line of a bl
 WITH_BLOCKS = [path for path in pages() if read_blocks(path)]
 
 
-@pytest.mark.parametrize("path", WITH_BLOCKS, ids=shown)
+@pytest.mark.parametrize("path", WITH_BLOCKS, ids=location)
 def test_every_block_of_a_page_does_what_it_says(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with World(tmp_path, os.environ) as world:
         for name in [each for each in os.environ if each.startswith("ARGOSY_")]:

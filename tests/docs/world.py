@@ -26,8 +26,8 @@ from click.testing import CliRunner
 
 from argosy.base.backends.servers import HOST, free_ports
 from argosy.cli.root import cli
+from tests.architecture.tree import ROOT
 from tests.docs.blocks import Command
-from tests.house.tree import ROOT
 from tests.journeys.fleet import eventually
 from tests.search.backends.repositories import Repo
 from tests.servers.etcd import Etcd

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from argosy.search.fleet.metrics import OF_A_REPOSITORY
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 from tests.journeys.fleet import eventually
 from tests.journeys.search_fleet import ANSWER_S, PATIENCE_S, TOKEN, Fleet, Member, fleet_in, make_origin
 from tests.journeys.test_tracing import Collector, collecting

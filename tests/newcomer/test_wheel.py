@@ -24,7 +24,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from argosy.base.backends.servers import free_ports
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 from tests.journeys.fleet import eventually
 
 UV = Path(sys.prefix) / "boot" / "bin" / "uv"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from argosy.registry import jobs
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs" / "registry.md").read_text()
 

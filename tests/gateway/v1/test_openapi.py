@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 from argosy import __version__
 from argosy.gateway.v1.declared import NDJSON, OPERATIONS, Operation
 from argosy.gateway.v1.openapi import document
+from tests.architecture.tree import ROOT
 from tests.gateway.v1.stage import ADMIN, Api
 from tests.gateway.zoekt.stage import HELLO
-from tests.house.tree import ROOT
 
 DOCUMENT = msgspec.json.decode(msgspec.json.encode(document(__version__)))
 

@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from argosy.throttle import FairThrottle
 from argosy.throttle.front import Extractor, FairAdmission, LimitAdmission, by_address, by_header, by_path
 from argosy.throttle.front.calls import AsgiCall
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 from tests.servers.valkey import Valkey
 
 PAGE = (ROOT / "docs" / "throttle.md").read_text()

@@ -52,7 +52,7 @@ def find_one_by_one(
     expression: Expression, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget
 ) -> tuple[U32, U32]:
     """The same for pieces of any size, each matched for itself: whole documents, mostly."""
-    view = memoryview(data)  # type: ignore[arg-type]
+    view = data.data
     found: list[I64] = []
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         if budget.is_spent():

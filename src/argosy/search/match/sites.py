@@ -149,7 +149,7 @@ class SymbolSite(ContentSite):
         chosen = self._symbols(mask)
         starts, ends = symbols.starts[chosen], symbols.starts[chosen] + symbols.lengths[chosen]
         owners = documents_of(content.starts, frozen(starts))
-        view = memoryview(content.data)  # type: ignore[arg-type]
+        view = content.data.data
         for owner, start, end, manner in zip(
             owners.tolist(), starts.tolist(), ends.tolist(), _manners(self._segment, owners).tolist(), strict=True
         ):
@@ -180,7 +180,7 @@ _MANNERS = (Manner.UTF8, Manner.ODD_UTF8, Manner.BYTES)
 
 def _admitted(finder: Finder, text: Text, documents: U32, manners: U8, budget: Budget) -> Mask:
     mask = np.zeros(text.documents, np.bool_)
-    view = memoryview(text.data)  # type: ignore[arg-type]
+    view = text.data.data
     starts, ends = bounds(text, documents)
     for document, start, end, manner in zip(
         documents.tolist(), starts.tolist(), ends.tolist(), manners.tolist(), strict=True

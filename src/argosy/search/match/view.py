@@ -188,7 +188,7 @@ def _sealed(segment: Segment, shown: Shown, options: Options) -> tuple[memoryvie
     defined = Defined(symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES)
     is_lines = options.form is Form.LINES
     sealed, edges = tell_lines(shown, defined, options.line_bytes_max) if is_lines else tell_chunks(shown, defined)
-    return memoryview(sealed), edges.tolist()  # type: ignore[arg-type]
+    return sealed.data, edges.tolist()
 
 
 def _with_care(hit: Hit, matches: list[Match], shown: int, options: Options) -> _View:
@@ -198,7 +198,7 @@ def _with_care(hit: Hit, matches: list[Match], shown: int, options: Options) -> 
         worths = zip(matches, hit.boosts[:shown].tolist(), strict=True)
         matches = [match._replace(points=match.points * boost) for match, boost in worths]
     told = Told(
-        text=memoryview(segment.content.data),  # type: ignore[arg-type]
+        text=segment.content.data.data,
         start=int(segment.content.starts[hit.document]),
         symbol_of=lambda symbol: symbol_info(segment, symbol),
         explain=_explainer(lambda match: match_explanation(segment, match), options),

@@ -1,4 +1,4 @@
-"""The doors of the rooms: every public name exists, is typed and explained, and a room loads only what it needs."""
+"""Public APIs: every exported name exists, is typed and documented, and a package loads only what it needs."""
 
 import importlib
 import inspect
@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.house.tree import SOURCE
+from tests.architecture.tree import SOURCE
 
-ROOMS = sorted(p.parent.name for p in SOURCE.glob("*/__init__.py") if p.parent.name not in {"cli", "bench"})
+PACKAGES = sorted(p.parent.name for p in SOURCE.glob("*/__init__.py") if p.parent.name not in {"cli", "bench"})
 PUBLIC_NAMES_MAX = 40
-# What no room may load until somebody asks for it: stores, servers, and what is slow to import.
+# What importing a package must not load: stores, servers, and whatever is slow to import.
 EXTRAS = [
     "redis",
     "grpc",
@@ -27,8 +27,8 @@ EXTRAS = [
 ]
 
 
-def public(room: str) -> list[tuple[str, Any]]:
-    module = importlib.import_module(f"argosy.{room}")
+def public(package: str) -> list[tuple[str, Any]]:
+    module = importlib.import_module(f"argosy.{package}")
     return [(name, getattr(module, name)) for name in getattr(module, "__all__", [])]
 
 
@@ -51,40 +51,40 @@ def untyped(function: Any) -> list[str]:
     return missing + (["return"] if signature.return_annotation is signature.empty else [])
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_public_name_exists_and_the_door_is_narrow(room: str) -> None:
-    module = importlib.import_module(f"argosy.{room}")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_exists_and_there_are_few(package: str) -> None:
+    module = importlib.import_module(f"argosy.{package}")
     names = list(getattr(module, "__all__", []))
     assert [name for name in names if not hasattr(module, name)] == []
     assert len(names) == len(set(names))
-    assert len(names) <= PUBLIC_NAMES_MAX, "a door this wide is a wall that is missing"
+    assert len(names) <= PUBLIC_NAMES_MAX, "export fewer names, or split the package"
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_public_name_is_typed(room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_typed(package: str) -> None:
     found = {
         where: missing
-        for name, thing in public(room)
+        for name, thing in public(package)
         for where, function in callables(name, thing)
         if (missing := untyped(function))
     }
     assert found == {}
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_public_name_is_explained(room: str) -> None:
-    things = [(name, thing) for name, thing in public(room) if inspect.isclass(thing) or inspect.isfunction(thing)]
-    # A dataclass without a docstring is given its signature for one, which explains nothing.
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_documented(package: str) -> None:
+    things = [(name, thing) for name, thing in public(package) if inspect.isclass(thing) or inspect.isfunction(thing)]
+    # dataclass() sets the signature as the docstring where there is none.
     assert [name for name, thing in things if (thing.__doc__ or f"{name}(").startswith(f"{name}(")] == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_alone_loads_no_extra(room: str) -> None:
-    code = f"import sys, argosy.{room}; print(*[m for m in {EXTRAS!r} if m in sys.modules])"
+@pytest.mark.parametrize("package", PACKAGES)
+def test_importing_a_package_loads_no_extra(package: str) -> None:
+    code = f"import sys, argosy.{package}; print(*[m for m in {EXTRAS!r} if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_room_exports_a_backend(room: str) -> None:
-    assert [name for name, thing in public(room) if ".backends" in getattr(thing, "__module__", "")] == []
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_exports_a_backend(package: str) -> None:
+    assert [name for name, thing in public(package) if ".backends" in getattr(thing, "__module__", "")] == []

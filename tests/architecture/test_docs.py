@@ -16,7 +16,7 @@ from argosy.registry.backends import redis_keys as registry_keys
 from argosy.search.model import Shortfall
 from argosy.throttle.backends import redis_keys as throttle_keys
 from argosy.throttle.limits.backends import redis_keys as limit_keys
-from tests.house.tree import ROOT, shown, tracked
+from tests.architecture.tree import ROOT, location, tracked_files
 
 README_LINES_MAX = 70
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -26,7 +26,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def pages() -> list[Path]:
-    return [path for path in tracked() if path.suffix == ".md"]
+    return [path for path in tracked_files() if path.suffix == ".md"]
 
 
 def pages_of_docs() -> list[Path]:
@@ -44,12 +44,12 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_every_settings_class_is_among_the_sections() -> None:
-    found = "\n".join(path.read_text() for path in tracked() if path.suffix == ".py" and "src" in path.parts)
+    found = "\n".join(path.read_text() for path in tracked_files() if path.suffix == ".py" and "src" in path.parts)
     declared = set(re.findall(r'^    SECTION: ClassVar\[str\] = "(\w+)"', found, re.MULTILINE))
     assert declared == {section.SECTION for section in SECTIONS}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("path", [*pages_of_docs(), ROOT / "README.md"], ids=shown)
+@pytest.mark.parametrize("path", [*pages_of_docs(), ROOT / "README.md"], ids=location)
 def test_every_setting_a_page_names_exists(path: Path) -> None:
     """Values of the chart are spelled alike, and may be named, too."""
     known = {f"{each.section}.{each.name}" for each in settings.describe(SECTIONS)}
@@ -74,7 +74,7 @@ def test_every_command_is_documented() -> None:
 
 def test_every_metric_in_the_code_is_documented() -> None:
     page = (REFERENCE / "metrics.md").read_text()
-    sources = [path for path in tracked() if path.suffix == ".py" and path.is_relative_to(ROOT / "src")]
+    sources = [path for path in tracked_files() if path.suffix == ".py" and path.is_relative_to(ROOT / "src")]
     named = {name for path in sources for name in re.findall(r'"(argosy_[a-z0-9_]+)"', path.read_text())}
     assert [name for name in sorted(named) if f"`{name}`" not in page] == []
 
@@ -86,13 +86,13 @@ def test_every_key_is_documented() -> None:
     assert [doc.name for doc in docs if f"`{doc.name}`" not in page] == []
 
 
-@pytest.mark.parametrize("path", pages(), ids=shown)
+@pytest.mark.parametrize("path", pages(), ids=location)
 def test_links_lead_somewhere(path: Path) -> None:
     links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("path", pages(), ids=shown)
+@pytest.mark.parametrize("path", pages(), ids=location)
 def test_commands_in_the_pages_exist(path: Path) -> None:
     text = path.read_text()
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
