@@ -64,9 +64,9 @@ async def test_events_are_handled_in_the_order_they_were_told(clock) -> None:
     driver = Driver(machine, nothing, clock=clock)
     async with running(driver):
         for event in "abc":
-            driver.tell(event)
+            driver.post(event)
         await settle()
-        driver.tell("d")
+        driver.post("d")
         await settle()
     assert machine.events == ["a", "b", "c", "d"]
 
@@ -74,7 +74,7 @@ async def test_events_are_handled_in_the_order_they_were_told(clock) -> None:
 async def test_events_told_before_the_run_are_not_lost(clock) -> None:
     machine = Recorder()
     driver = Driver(machine, nothing, clock=clock)
-    driver.tell("early")
+    driver.post("early")
     async with running(driver):
         assert machine.seen == [(None, 0.0), ("early", 0.0)]
 
@@ -96,7 +96,7 @@ async def test_before_its_deadline_only_an_event_wakes_the_machine(clock) -> Non
     driver = Driver(machine, nothing, clock=clock)
     async with running(driver):
         clock.time = 29.0
-        driver.tell("x")
+        driver.post("x")
         await settle()
         assert machine.seen == [(None, 0.0), ("x", 29.0)]
 
@@ -117,7 +117,7 @@ async def test_what_an_effect_brings_back_is_fed_in_again(clock) -> None:
 
     driver = Driver(machine, perform, clock=clock)
     async with running(driver):
-        driver.tell("asked")
+        driver.post("asked")
         await settle()
     assert machine.events == ["asked", "fetched", "stored"]
 
@@ -132,9 +132,9 @@ async def test_a_slow_effect_does_not_delay_a_fact(clock) -> None:
 
     driver = Driver(machine, perform, clock=clock)
     async with running(driver):
-        driver.tell("start")
+        driver.post("start")
         await settle()
-        driver.tell("other")
+        driver.post("other")
         await settle()
         assert machine.events == ["start", "other"]
         gate.set()
@@ -167,7 +167,7 @@ async def test_a_failing_machine_stops_the_driver_too(clock) -> None:
             return []
 
     driver = Driver(Broken(), nothing, clock=clock)
-    driver.tell("x")
+    driver.post("x")
     with pytest.raises(AssertionError, match="OWN-0"):
         await driver.run()
 
@@ -193,10 +193,10 @@ async def test_cancelling_stops_the_effects_in_the_order_they_began(clock) -> No
 async def test_more_waiting_events_than_the_bound_are_refused(clock, monkeypatch) -> None:
     monkeypatch.setattr(driver_module, "INBOX_MAX", 2)
     driver = Driver(Recorder(), nothing, clock=clock)
-    driver.tell("a")
-    driver.tell("b")
+    driver.post("a")
+    driver.post("b")
     with pytest.raises(Unavailable, match="2 events are waiting"):
-        driver.tell("c")
+        driver.post("c")
 
 
 async def test_more_effects_than_the_bound_stop_the_driver(clock, monkeypatch) -> None:
@@ -221,6 +221,6 @@ async def test_finished_effects_make_room_for_new_ones(clock, monkeypatch) -> No
     driver = Driver(Recorder({"go": ["work"]}), perform, clock=clock)
     async with running(driver):
         for _ in range(5):
-            driver.tell("go")
+            driver.post("go")
             await settle()
     assert performed == ["work"] * 5

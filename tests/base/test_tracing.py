@@ -107,10 +107,10 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch) -> None:
 
 def test_a_trace_goes_on_elsewhere(traced: Traced) -> None:
     with traced.tracer.span("here"):
-        headers = traced.tracer.carried()
-    with traced.tracer.continued(headers), traced.tracer.span("elsewhere"):
+        headers = traced.tracer.inject()
+    with traced.tracer.extract(headers), traced.tracer.span("elsewhere"):
         pass
-    with traced.tracer.continued({}), traced.tracer.span("alone"):
+    with traced.tracer.extract({}), traced.tracer.span("alone"):
         pass
     assert traced["elsewhere"].parent.span_id == traced["here"].context.span_id
     assert traced["elsewhere"].context.trace_id == traced["here"].context.trace_id
@@ -118,11 +118,11 @@ def test_a_trace_goes_on_elsewhere(traced: Traced) -> None:
 
 
 def test_what_a_stranger_sends_in_place_of_a_trace_is_no_harm(traced: Traced) -> None:
-    with traced.tracer.continued({"traceparent": "00-zz-\x00-01"}), traced.tracer.span("alone"):
+    with traced.tracer.extract({"traceparent": "00-zz-\x00-01"}), traced.tracer.span("alone"):
         pass
     assert traced["alone"].parent is None
 
 
 def test_without_a_tracer_nothing_is_carried() -> None:
-    with NO_TRACER.continued({"traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}), NO_TRACER.span("search"):
-        assert NO_TRACER.carried() == {}
+    with NO_TRACER.extract({"traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}), NO_TRACER.span("search"):
+        assert NO_TRACER.inject() == {}

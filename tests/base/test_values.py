@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.base.values import kind_of
+from argosy.base.settings import kind_of
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Continued:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
-        with self._tracer.continued({name: headers[name] for name in TRACE_HEADERS if name in headers}):
+        with self._tracer.extract({name: headers[name] for name in TRACE_HEADERS if name in headers}):
             await self._app(scope, receive, send)
 
 

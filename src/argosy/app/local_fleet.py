@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from argosy.app.settings import ServersSettings
 from argosy.base import logs
-from argosy.base.backends import children
+from argosy.base.backends import subprocesses
 from argosy.base.backends.servers import HOST, Valkey, free_ports
 from argosy.base.clock import Clock, Random
 from argosy.base.retry import Backoff
@@ -150,7 +150,7 @@ class LocalFleet:
         command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search", *config]
         with _open_log(child.log_path) as output:
             # In a group of its own, so that Ctrl-C reaches this process alone, which then stops the others in order.
-            child.process = children.start(command, environ=environ, output=output, in_own_session=True)
+            child.process = subprocesses.start(command, environ=environ, output=output, in_own_session=True)
         child.pid, child.address, child.started_at = child.process.pid, f"{HOST}:{port}", self._clock.now()
 
     def _environ(self, child: Child, port: int) -> dict[str, str]:

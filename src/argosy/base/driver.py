@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Unavailable
-from argosy.base.machine import Machine
+from argosy.base.state_machine import StateMachine
 
 E = TypeVar("E")
 F = TypeVar("F")
@@ -29,7 +29,7 @@ class Driver(Generic[E, F]):
 
     def __init__(
         self,
-        machine: Machine[E, F],
+        machine: StateMachine[E, F],
         perform: Callable[[F], Awaitable[Iterable[E]]],
         *,
         clock: Clock,
@@ -43,7 +43,7 @@ class Driver(Generic[E, F]):
         self._under_way: dict[asyncio.Task[None], None] = {}
         self._failure: BaseException | None = None
 
-    def tell(self, event: E) -> None:
+    def post(self, event: E) -> None:
         """Hands the machine a fact; never waits."""
         if len(self._inbox) >= INBOX_MAX:
             raise Unavailable(f"{INBOX_MAX} events are waiting; the machine cannot keep up")
@@ -96,7 +96,7 @@ class Driver(Generic[E, F]):
     async def _carry_out(self, effect: F) -> None:
         try:
             for event in await self._perform(effect):
-                self.tell(event)
+                self.post(event)
         except asyncio.CancelledError:
             raise
         except BaseException as bug:  # not swallowed: `run` raises it

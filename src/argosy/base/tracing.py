@@ -27,11 +27,11 @@ class Tracer(Protocol):
 
     def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]: ...
 
-    def carried(self) -> dict[str, str]:
+    def inject(self) -> dict[str, str]:
         """The headers that tell of the span we are in; none outside of all spans."""
         ...
 
-    def continued(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+    def extract(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         """Within it, spans are children of the one the headers tell of; without such headers nothing changes."""
         ...
 
@@ -60,10 +60,10 @@ class _NoTracer:
     def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]:
         return _NO_SPAN
 
-    def carried(self) -> dict[str, str]:
+    def inject(self) -> dict[str, str]:
         return {}
 
-    def continued(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+    def extract(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         return nullcontext()
 
 

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from argosy.base.machine import earliest
+from argosy.base.state_machine import earliest
 from argosy.search.model import Missing, Shortfall
 
 HOLDERS_TRIED_MAX = 3  # for one repository: further ones would not save a query that has failed so often

@@ -6,8 +6,8 @@ its window's end.
 """
 
 from argosy.base.clock import Random
-from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
+from argosy.base.state_machine import earliest
 from argosy.ownership.auction import PENDING_BUFFER_S, minimum_bid
 from argosy.ownership.effects import Announce, Effect, PlaceBid
 from argosy.ownership.events import (

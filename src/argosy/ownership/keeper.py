@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from argosy.base.clock import Random
-from argosy.base.machine import earliest
+from argosy.base.state_machine import earliest
 from argosy.ownership.effects import Effect, ServingExtended, ServingStarted, ServingStopped
 from argosy.ownership.events import Event, LeaseChanged, LeaseGone, SessionRenewed, Snapshot
 from argosy.ownership.model import Lease, LeaseState, Role, Session, Unit

@@ -5,8 +5,8 @@ again until the watch says that the lease is gone; the epoch in it makes a late 
 """
 
 from argosy.base.clock import Random
-from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
+from argosy.base.state_machine import earliest
 from argosy.ownership.effects import Effect, HandOver, Release, SetState
 from argosy.ownership.events import DrainRequested, Event, LetGoAnswered, StateMissed
 from argosy.ownership.keeper import Keeper

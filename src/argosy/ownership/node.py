@@ -5,8 +5,8 @@ serving in the same step in which it stops the bidding.
 """
 
 from argosy.base.clock import Random
-from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
+from argosy.base.state_machine import earliest
 from argosy.ownership.bidder import Bidder
 from argosy.ownership.closer import Closer
 from argosy.ownership.effects import Drop, Effect, EndSession, Left, ReadCatalog, SetState, Sweep, Warm

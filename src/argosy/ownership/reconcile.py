@@ -6,8 +6,8 @@ start trying at once, old ones wait a little, then let go, and a wish that retur
 """
 
 from argosy.base.clock import Random
-from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
+from argosy.base.state_machine import earliest
 from argosy.ownership.auction import rivals
 from argosy.ownership.effects import Claim, Effect
 from argosy.ownership.events import (

@@ -183,21 +183,21 @@ class OwnershipNode:
 
     def release(self, unit: Unit) -> None:
         """Gives a unit up: serving stops, others may have it, and this node does not bid for it again for a while."""
-        self._driver.tell(saw.ReleaseRequested(unit))
+        self._driver.post(saw.ReleaseRequested(unit))
 
     def catalog_changed(self) -> None:
         """Reads the catalog now rather than at the next turn."""
-        self._driver.tell(saw.CatalogChanged())
+        self._driver.post(saw.CatalogChanged())
 
     async def drain(self) -> None:
         """Leaves in good order: membership first, then each unit to a ready successor, then the session."""
-        self._driver.tell(saw.DrainRequested())
+        self._driver.post(saw.DrainRequested())
         await self._has_left.wait()
 
     async def _watch(self) -> None:
         async for fact in facts(self._store, self._clock, self._random, on_away=self._teller.store_away):
             self._teller.fact(fact, self._machine.view, self._clock.now())
-            self._driver.tell(fact)
+            self._driver.post(fact)
 
     # -- effects ----------------------------------------------------------------------------------------------------
 

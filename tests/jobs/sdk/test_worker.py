@@ -399,10 +399,10 @@ class Recorder:
     def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]:
         return NO_TRACER.span(name, **attributes)
 
-    def carried(self) -> dict[str, str]:
+    def inject(self) -> dict[str, str]:
         return {"traceparent": self.trace}
 
-    def continued(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+    def extract(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         self.continued_with.append(headers)
         return nullcontext()
 

@@ -606,10 +606,10 @@ class Tracing:
     def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]:
         return NO_TRACER.span(name, **attributes)
 
-    def carried(self) -> dict[str, str]:
+    def inject(self) -> dict[str, str]:
         return self._carried
 
-    def continued(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+    def extract(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         self.continued_with.append(dict(headers))
         return nullcontext()
 

@@ -285,11 +285,11 @@ class Spans:
     def set(self, key: str, value: Attribute) -> None:
         self.seen.append(f"{key}={value}")
 
-    def carried(self) -> dict[str, str]:
+    def inject(self) -> dict[str, str]:
         return {"in": "/".join(self._open)}
 
     @contextmanager
-    def continued(self, headers: Mapping[str, str]) -> Iterator[None]:
+    def extract(self, headers: Mapping[str, str]) -> Iterator[None]:
         before, self._open = self._open, [headers["in"]] if headers.get("in") else []
         try:
             yield

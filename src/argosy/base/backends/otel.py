@@ -41,13 +41,13 @@ class OtelTracer:
                 _record(inner, error)
                 raise
 
-    def carried(self) -> dict[str, str]:
+    def inject(self) -> dict[str, str]:
         headers: dict[str, str] = {}
         self._propagator.inject(headers)
         return headers
 
     @contextmanager
-    def continued(self, headers: Mapping[str, str]) -> Iterator[None]:
+    def extract(self, headers: Mapping[str, str]) -> Iterator[None]:
         from opentelemetry import context
 
         token = context.attach(self._propagator.extract(headers, context.get_current()))

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import Self
 
-from argosy.base.backends import children
+from argosy.base.backends import subprocesses
 from argosy.base.backends.server_programs import ETCD, VALKEY, find_in_wheel, find_program
 from argosy.base.errors import Invalid, Unavailable
 
@@ -64,7 +64,7 @@ class Server(ABC):
         command = [*self._command(), *self._options]
         with (self.home / "log").open("ab") as log:
             if self._ends_with_us:
-                self._process = children.start(command, output=log, in_own_session=True)
+                self._process = subprocesses.start(command, output=log, in_own_session=True)
             else:
                 self._process = subprocess.Popen(command, stdout=log, stderr=log)
         self._wait_until_ready()

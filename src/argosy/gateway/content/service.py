@@ -119,7 +119,7 @@ class ContentGateway:
             yield KeptStream(kept.found)
             return
         self.teller.source("backends")
-        question = questions.find([multihash], Form.LINES, self._tracer.carried())
+        question = questions.find([multihash], Form.LINES, self._tracer.inject())
         with self._dispatcher.streamed(self.plain, question, multihash) as stream:
             try:
                 yield stream
@@ -134,7 +134,7 @@ class ContentGateway:
         """The encrypted value keys under a second hash."""
 
         async def gathered() -> Answer[list[bytes]]:
-            question = questions.find_encrypted(second_hash, self._tracer.carried())
+            question = questions.find_encrypted(second_hash, self._tracer.inject())
             read = partial(reading.read_keys, second_hash=second_hash)
             readings, missing = await self._dispatcher.gathered(self.backends, question, read)
             keys = union.merged_keys(each.value for each in readings)
@@ -146,7 +146,7 @@ class ContentGateway:
         """Encrypted metadata, the first that is told; empty if nobody has it."""
 
         async def gathered() -> Answer[bytes]:
-            question = questions.metadata(value_key_hash, self._tracer.carried())
+            question = questions.metadata(value_key_hash, self._tracer.inject())
             readings, missing = await self._dispatcher.gathered(
                 self.backends, question, reading.read_metadata, is_one_enough=True
             )
@@ -158,7 +158,7 @@ class ContentGateway:
         """All that any indexer knows, each as the one that is furthest with it knows it."""
 
         async def gathered() -> Answer[list[Provider]]:
-            question = questions.providers(self._tracer.carried())
+            question = questions.providers(self._tracer.inject())
             read = partial(reading.read_providers, decode=_decoded_aside)
             readings, missing = await self._dispatcher.gathered(self.plain, question, read)
             return Answer(union.merged_providers(each.value for each in readings), missing)
@@ -170,7 +170,7 @@ class ContentGateway:
         """None if no indexer knows it."""
 
         async def gathered() -> Answer[Provider | None]:
-            question = questions.provider(id, self._tracer.carried())
+            question = questions.provider(id, self._tracer.inject())
             read = partial(reading.read_provider, id=id)
             readings, missing = await self._dispatcher.gathered(self.plain, question, read)
             return Answer(union.newest(each for part in readings for each in part.value), missing)
@@ -180,7 +180,7 @@ class ContentGateway:
     # -- around it ----------------------------------------------------------------------------------------------------
 
     async def _found(self, multihashes: tuple[bytes, ...]) -> Answer[list[Found]]:
-        question = questions.find(multihashes, Form.JSON, self._tracer.carried())
+        question = questions.find(multihashes, Form.JSON, self._tracer.inject())
         read = partial(reading.read_found, asked=multihashes)
 
         def is_found(readings: Iterable[Reading[reading.ByMultihash]]) -> bool:

@@ -99,7 +99,7 @@ class Member:
             status.id,
             status.is_frozen,
             status.usage_percent,
-            {each.publisher: each.continued for each in assigned},
+            {each.publisher: each.extract for each in assigned},
             preferred,
         )
 

@@ -204,7 +204,7 @@ class JobsClient:
         return [next(answers) if wrong is None else wrong for wrong in complaints]
 
     async def _send(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
-        trace = self._tracer.carried().get("traceparent", "")
+        trace = self._tracer.inject().get("traceparent", "")
         ours = [(_with_id(job, trace), not job.id) for job in jobs]
 
         async def send(

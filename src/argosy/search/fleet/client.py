@@ -121,7 +121,7 @@ class _FarNode:
         line = None if self._in_frames is None else self._nodes.lines.idle(self._in_frames, SEARCH_LANE)
         if line is None:
             return self._ask(wire.SEARCH, asked, Answer, within_s)
-        body, trace = pack(asked), packed_trace(self._nodes.tracer.carried())
+        body, trace = pack(asked), packed_trace(self._nodes.tracer.inject())
         found = _Found(self, body, trace, within_s)
         line.begin(found, wire.SEARCH, body, trace, within_s)
         return found
@@ -143,7 +143,7 @@ class _FarNode:
         async with (
             self._told_errors(),
             self._nodes.session().get(
-                self._url(path), headers=self._nodes.tracer.carried(), timeout=_STREAM
+                self._url(path), headers=self._nodes.tracer.inject(), timeout=_STREAM
             ) as response,
         ):
             await self._check(response)
@@ -176,7 +176,7 @@ class _FarNode:
         if self._in_frames is None:
             async with asyncio.timeout(within_s):
                 return await self._told_over_http(_PATHS[kind], body)
-        trace = packed_trace(self._nodes.tracer.carried())
+        trace = packed_trace(self._nodes.tracer.inject())
         try:
             return self._body(await self._framed(self._in_frames, kind, body, trace, within_s))
         except Closed:
@@ -220,7 +220,7 @@ class _FarNode:
             "POST" if body else "GET",
             self._url(path),
             data=body or None,
-            headers=self._nodes.tracer.carried(),
+            headers=self._nodes.tracer.inject(),
             allow_redirects=False,
         ) as response:
             await self._check(response)

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from itertools import count
 
 from argosy.base.clock import Random
-from argosy.base.machine import earliest
 from argosy.base.retry import Backoff
+from argosy.base.state_machine import earliest
 from argosy.search.fleet import effects as do
 from argosy.search.fleet import events as saw
 from argosy.search.fleet.eviction import Memory

@@ -116,7 +116,7 @@ class SearchNode:
             shelf,
             self._workshop,
             self._snapshots,
-            tell=self._driver.tell,
+            tell=self._driver.post,
             teller=self._teller,
             tracer=tracer,
             clock=self._clock,
@@ -168,8 +168,8 @@ class SearchNode:
         wish = self._told[name] = self._catalog.wishes.get(name)
         claim_latency_s = self._claimed_after_s(unit)
         self._teller.claimed(name, claim_latency_s)
-        self._maker.wanted_by[name] = self._tracer.carried()
-        self._driver.tell(saw.UnitGained(unit, wish, self._sibling(lease), claim_latency_s))
+        self._maker.wanted_by[name] = self._tracer.inject()
+        self._driver.post(saw.UnitGained(unit, wish, self._sibling(lease), claim_latency_s))
         try:
             return await ready
         finally:
@@ -186,7 +186,7 @@ class SearchNode:
         self._told.pop(unit.name, None)
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._dropping.setdefault(unit.name, []).append(gone)
-        self._driver.tell(saw.UnitLost(unit.name))
+        self._driver.post(saw.UnitLost(unit.name))
         await gone
 
     def free_bytes(self) -> int:
@@ -216,7 +216,7 @@ class SearchNode:
 
     def told(self, name: str) -> None:
         """A repository has new commits, somebody says: look now."""
-        self._driver.tell(saw.PushHeard(name))
+        self._driver.post(saw.PushHeard(name))
 
     def wish_of(self, name: str) -> Wish | None:
         return self._catalog.wishes.get(name)
@@ -343,7 +343,7 @@ class SearchNode:
             wish = wishes.get(name)
             if wish != known:
                 self._told[name] = wish
-                self._driver.tell(saw.WishChanged(name, wish))
+                self._driver.post(saw.WishChanged(name, wish))
 
     def _sibling(self, lease: Lease) -> str | None:
         """The address of a node that has this index ready: the primary's rather than a replica's."""

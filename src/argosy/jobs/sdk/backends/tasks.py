@@ -46,7 +46,7 @@ class RunningTask:
         context = self.context
         headers = {"traceparent": context.trace} if context.trace else {}
         span = self._tracer.span("job", job=context.job_id, group=context.task_group, attempt=context.attempt)
-        with self._tracer.continued(headers), span:
+        with self._tracer.extract(headers), span:
             self._work = asyncio.ensure_future(self._call())
             try:
                 await asyncio.wait([self._work])

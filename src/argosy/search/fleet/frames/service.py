@@ -201,7 +201,7 @@ class _Connection(asyncio.Protocol):
         if handler is None:
             raise Invalid(f"nobody here knows a question of kind {frame.kind}: is the asker's version ours?")
         if frame.trace:
-            with self._tracer.continued(unpacked_trace(frame.trace)):
+            with self._tracer.extract(unpacked_trace(frame.trace)):
                 body = await handler(frame.body)
         else:
             body = await handler(frame.body)

@@ -90,7 +90,7 @@ class Maker:
     @contextmanager
     def traced(self, number: int) -> Iterator[None]:
         """Goes on with the trace of what was made."""
-        with self._tracer.continued(self._traces.pop(number, {})):
+        with self._tracer.extract(self._traces.pop(number, {})):
             yield
 
     async def look(self, order: do.Look) -> list[saw.Event]:
@@ -122,7 +122,7 @@ class Maker:
     async def _made_by(self, order: _Order, job: _Job) -> tuple[Index, saw.Figures]:
         began = self._clock.now()
         waiting = self.wanted_by.get(order.wish.name, {})
-        with self._tracer.continued(waiting), self._tracer.span("make index", repository=order.wish.name) as span:
+        with self._tracer.extract(waiting), self._tracer.span("make index", repository=order.wish.name) as span:
             match order:
                 case do.Fetch(number, wish):
                     how, index, figures = await self._from_origin(number, wish, job)
@@ -133,7 +133,7 @@ class Maker:
                     how, index = "restored", await self._from_disk(wish, job)
                     figures = self._workshop.weigh(index, fetch_time_ms=self._since_ms(began))
             span.set("how", how)
-            self._traces[order.number] = self._tracer.carried()
+            self._traces[order.number] = self._tracer.inject()
         self._teller.made(wish.name, how, figures, self._clock.now() - began)
         return index, figures
 

@@ -10,7 +10,7 @@ Event = TypeVar("Event", contravariant=True)
 Effect = TypeVar("Effect")
 
 
-class Machine(Protocol[Event, Effect]):
+class StateMachine(Protocol[Event, Effect]):
     """A deterministic core: the same events at the same times give the same effects."""
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:

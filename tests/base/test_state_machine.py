@@ -1,6 +1,6 @@
 """Deadlines combine: the first one counts, and None is never."""
 
-from argosy.base.machine import earliest
+from argosy.base.state_machine import earliest
 
 
 def test_the_first_deadline_counts() -> None:
