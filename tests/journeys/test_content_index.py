@@ -165,7 +165,7 @@ async def expected_multihashes(pool: Pool, name: str) -> int:
     for assignment in await pool.assigned(name):
         author = by_id[assignment.publisher]
         ads = [chapter.ad for chapter in author.chapters]
-        first = ads.index(stop) + 1 if assignment.extract and (stop := stops[author.id]) else 0
+        first = ads.index(stop) + 1 if assignment.continued and (stop := stops[author.id]) else 0
         total += len(of(author.chapters[first:]))
     return total
 
@@ -234,7 +234,7 @@ async def fire(pool: Pool) -> None:
 
     async def has_begun() -> bool:
         found = [each for name in "cd" for each in await pool.assigned(name)]
-        return any(each.extract for each in found)
+        return any(each.continued for each in found)
 
     await until(is_frozen, "the full one is frozen")
     await until(has_begun, "publishers are handed off")
@@ -254,13 +254,13 @@ async def ingested_once(pool: Pool) -> None:
     assert all(stop == authors[id].chapters[HELD - 1].ad for id, stop in stops.items())
     per_author = HELD * 3 * CHUNK + CHUNK
     assert await pool.asker.metric(pool.indexers["a"], "argosy_ipni_multihashes") == len(stops) * per_author
-    handed = [each for name in "bcd" for each in await pool.assigned(name) if each.extract]
+    handed = [each for name in "bcd" for each in await pool.assigned(name) if each.continued]
     assert {each.publisher for each in handed} == set(stops)
     assert len(handed) == len(stops), "each is handed off once"
     for name in "cd":
         stored = await pool.asker.metric(pool.indexers[name], "argosy_ipni_multihashes")
         assert stored == await expected_multihashes(pool, name)
-    own = [each for each in await pool.assigned("b") if not each.extract]
+    own = [each for each in await pool.assigned("b") if not each.continued]
     stored = await pool.asker.metric(pool.indexers["b"], "argosy_ipni_multihashes")
     assert stored == await expected_multihashes(pool, "b") - len(own) * per_author, "it goes on where it was killed"
 

@@ -221,7 +221,7 @@ def test_each_publisher_of_a_frozen_indexer_is_handed_off_exactly_once() -> None
     pool = frozen_now(pool, "0")
     assert plan_handoff("0", pool, ONCE) == {"p1": ("1",), "p3": ("1",)}
     pool = handed_off("0", pool, ONCE)
-    assert pool[1].extract == {"p1": "0", "p3": "0"}
+    assert pool[1].continued == {"p1": "0", "p3": "0"}
     assert plan_handoff("0", pool, ONCE) == {}
 
 
@@ -268,11 +268,11 @@ def test_what_a_plan_was_made_from_cannot_change_under_it() -> None:
     told = {"p": "z"}
     state = IndexerState("a", assigned=frozenset({"p"}), continued=told)
     told["p"] = "y"
-    assert state.extract == {"p": "z"}
+    assert state.continued == {"p": "z"}
     with pytest.raises(FrozenInstanceError):
         state.is_frozen = True  # type: ignore[misc]
     with pytest.raises(TypeError):
-        state.extract["p"] = "y"  # type: ignore[index]
+        state.continued["p"] = "y"  # type: ignore[index]
     pool = (state, indexer("b"))
     assert after_assignment(pool, "q", "a") != pool
     assert pool[0].assigned == {"p"}
@@ -284,7 +284,7 @@ def test_a_frozen_holder_does_not_count_and_is_continued_rather_than_begun_anew(
     assert plan_assignment("p", pool, ONCE) == AssignmentPlan(1, ("b", "c"), resume_from=("a",))
     assert plan_assignment("p", pool, TWICE) == AssignmentPlan(2, ("b", "c"), resume_from=("a",))
     pool = announced("p", pool, TWICE)
-    assert (pool[1].extract, pool[2].extract) == ({"p": "a"}, {})
+    assert (pool[1].continued, pool[2].continued) == ({"p": "a"}, {})
     assert holders("p", pool, TWICE) == ("b", "c")
 
 
@@ -305,7 +305,7 @@ def test_replication_is_restored_by_one_handoff_per_frozen_holder() -> None:
     pool = handed_off("a", pool, TWICE)
     assert plan_handoff("b", pool, TWICE) == {"p": ("d",)}
     pool = handed_off("b", pool, TWICE)
-    assert (pool[2].extract, pool[3].extract) == ({"p": "a"}, {"p": "b"})
+    assert (pool[2].continued, pool[3].continued) == ({"p": "a"}, {"p": "b"})
     assert owed("a", pool, TWICE) == owed("b", pool, TWICE) == frozenset()
 
 

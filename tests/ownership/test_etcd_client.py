@@ -11,8 +11,9 @@ import pytest
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid, Unavailable
+from argosy.base.retry import RetryBudget
 from argosy.ownership.backends.etcd import EtcdStore
-from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, Patience, follow
+from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, follow
 from argosy.ownership.backends.etcd_client.ops import is_absent, is_attached, none_newer, put
 from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
 from argosy.ownership.events import LeaseChanged, LeaseGone, Snapshot
@@ -69,8 +70,8 @@ async def test_a_login_is_renewed_when_its_token_has_run_out(guarded: Etcd) -> N
     async def is_same_store() -> bool:
         return True
 
-    patience = Patience(WATCH_BACKOFF, SystemClock(), system_random())
-    events = follow(client, b"k", after_revision=0, is_same_store=is_same_store, patience=patience)
+    budget = RetryBudget(WATCH_BACKOFF, clock=SystemClock(), random=system_random())
+    events = follow(client, b"k", after_revision=0, is_same_store=is_same_store, budget=budget)
     assert [event.kv.value for event in await asyncio.wait_for(anext(events), PATIENCE_S)] == [b"v"]
     await events.aclose()
     await client.close()

@@ -1,16 +1,16 @@
-"""Bounded retry with jitter: the one way anything here tries again.
+"""Bounded retry with jitter: the only way in which anything here retries.
 
-Equal jitter (upper half): each wait is a uniform draw from the upper half of a doubling ceiling, which spreads a herd
-and still never comes back at once. Every retry has a bound on its attempts; a caller who wants to try for ever must
-say so with a loop of its own that checks for a stop.
+Equal jitter (upper half): each wait is a uniform draw from the upper half of a doubling ceiling, which spreads callers
+that failed together and never retries at once. Every retry has a bound, in attempts or in time.
 """
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from argosy.base.clock import Clock, Random
-from argosy.base.errors import Fenced, Invalid, Unavailable
+from argosy.base.errors import Fenced, Invalid, NotOwner, Throttled, Unavailable
 
 T = TypeVar("T")
 
@@ -37,6 +37,40 @@ class Backoff:
         """Equal jitter (upper half): between half the ceiling and the ceiling, so never near zero."""
         ceiling = self.ceiling(failures)
         return random.uniform(ceiling / 2, ceiling)
+
+
+class RetryBudget:
+    """Failures in a row, with a pause after each, and a bound on their number and on the time that they take.
+
+    For loops that retry something long-lived, such as a watch; `retry` is for a single call.
+    """
+
+    def __init__(self, backoff: Backoff, *, clock: Clock, random: Random, elapsed_s_max: float = math.inf) -> None:
+        self._backoff = backoff
+        self._clock = clock
+        self._random = random
+        self._elapsed_s_max = elapsed_s_max
+        self._failures = 0
+        self._failing_since = 0.0
+
+    def reset(self) -> None:
+        """After a success."""
+        self._failures = 0
+
+    async def spend(self, error: Exception) -> None:
+        """Waits before the next attempt, or raises `error` if the budget is spent."""
+        now = self._clock.now()
+        if not self._failures:
+            self._failing_since = now
+        self._failures += 1
+        if self._failures >= self._backoff.attempts_max or now - self._failing_since > self._elapsed_s_max:
+            raise error
+        await self._clock.sleep(self._backoff.delay(self._failures, self._random))
+
+
+def is_retryable(error: BaseException | None) -> bool:
+    """Whether the same call may succeed later or elsewhere. Fenced is final: another holder has taken over."""
+    return isinstance(error, NotOwner | Unavailable | Throttled) and not isinstance(error, Fenced)
 
 
 async def retry(

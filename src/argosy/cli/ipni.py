@@ -182,7 +182,7 @@ _plain("check", "is healthy", "Let the indexer write, read and remove a probe.",
 @reach_options
 def assigned(reach: Reach, as_json: bool) -> None:
     """The publishers on the indexer's allow-list, and from which frozen indexer each was taken over."""
-    found = [(each.publisher, each.extract) for each in reach.ask(lambda client: client.assigned())]
+    found = [(each.publisher, each.continued) for each in reach.ask(lambda client: client.assigned())]
     if as_json:
         print_json([{"publisher": publisher, "continued": continued or None} for publisher, continued in found])
     else:

@@ -11,8 +11,9 @@ one instant), `admission` (who may come in), `teller` (metrics and logs). A name
 only reads the settings waits for no web framework.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from argosy.base.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from argosy.gateway.admission import FairAdmission, OpenDoor, admitted, client_of
@@ -31,21 +32,12 @@ __all__ = [
     "client_of",
 ]
 
-_HOMES = {
-    "argosy.gateway.admission": ("FairAdmission", "OpenDoor", "admitted", "client_of"),
-    "argosy.gateway.errors": ("Overloaded", "Unserved"),
-    "argosy.gateway.service": ("Gateway",),
-    "argosy.gateway.settings": ("GatewaySettings",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "argosy.gateway.admission": ("FairAdmission", "OpenDoor", "admitted", "client_of"),
+        "argosy.gateway.errors": ("Overloaded", "Unserved"),
+        "argosy.gateway.service": ("Gateway",),
+        "argosy.gateway.settings": ("GatewaySettings",),
+    },
+)

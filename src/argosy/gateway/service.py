@@ -17,6 +17,7 @@ from msgspec import structs
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.errors import ArgosyError, NotFound, Unavailable
 from argosy.base.metrics import Metrics
+from argosy.base.single_flight import SingleFlight
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.breaker import BreakerState
 from argosy.gateway.cache import SearchCache
@@ -31,7 +32,6 @@ from argosy.gateway.overview import addresses, overview
 from argosy.gateway.route import Router, Routes, Wanted, Wishes
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.teller import Teller
-from argosy.gateway.worker import Sharing
 from argosy.ownership.autoscale import Autoscaler, ScaleSignal
 from argosy.ownership.events import CatalogRead
 from argosy.ownership.model import UnitSpec
@@ -91,8 +91,8 @@ class Gateway:
         self._cache = SearchCache(
             entries_max=settings.cache_entries, bytes_max=settings.cache_bytes, ttl_s=settings.cache_ttl_s
         )
-        self._searches: Sharing[Answer] = Sharing()
-        self._statuses: Sharing[FleetStatus] = Sharing()
+        self._searches: SingleFlight[Answer] = SingleFlight()
+        self._statuses: SingleFlight[FleetStatus] = SingleFlight()
         self._status: FleetStatus | None = None
         self._status_until = 0.0
         self._autoscaler = Autoscaler(ownership or OwnershipSettings())
@@ -115,8 +115,8 @@ class Gateway:
             answer = self._kept(search)
             if answer is None:
                 key = (search.key, search.routes.version)
-                self._teller.source("shared" if self._searches.has(key) else "nodes")
-                answer = await self._searches.share(key, lambda: self._gathered(search))
+                self._teller.source("shared" if key in self._searches else "nodes")
+                answer = await self._searches.run(key, lambda: self._gathered(search))
             ending.saw(answer)
             return answer
 
@@ -251,7 +251,7 @@ class Gateway:
         self._check_ready()
         if not is_fresh and self._status is not None and self._clock.now() < self._status_until:
             return self._status
-        return await self._statuses.share("status", self._asked_status)
+        return await self._statuses.run("status", self._asked_status)
 
     def breakers(self) -> dict[str, BreakerState]:
         """Where the breaker of each address stands."""

@@ -31,7 +31,7 @@ class IndexerState:
     continued: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "continued", MappingProxyType(dict(self.extract)))
+        object.__setattr__(self, "continued", MappingProxyType(dict(self.continued)))
 
 
 Pool = tuple[IndexerState, ...]
@@ -152,7 +152,7 @@ def after_handoff(pool: Pool, publisher: str, *, frozen: str, target: str) -> Po
 
 def _accepted(pool: Pool, publisher: str, target: str, continued: Mapping[str, str]) -> Pool:
     old = _of(pool, target)
-    new = replace(old, assigned=old.assigned | {publisher}, continued={**old.extract, **continued})
+    new = replace(old, assigned=old.assigned | {publisher}, continued={**old.continued, **continued})
     return tuple(new if i is old else i for i in pool)
 
 
@@ -170,7 +170,7 @@ def _followers(publisher: str, pool: Pool, policy: PoolPolicy) -> Iterable[Index
 def _owes(indexer: IndexerState, publisher: str, pool: Pool, policy: PoolPolicy) -> bool:
     if not indexer.is_frozen or not policy.may_hold(indexer.id, publisher):
         return False
-    is_done = any(i.extract.get(publisher) == indexer.id for i in pool if i is not indexer)
+    is_done = any(i.continued.get(publisher) == indexer.id for i in pool if i is not indexer)
     return not is_done and _missing(publisher, pool, policy) > 0
 
 

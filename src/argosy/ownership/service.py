@@ -18,6 +18,7 @@ from argosy.base.driver import Driver
 from argosy.base.errors import Conflict, NotOwner, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.base.retry import Backoff
+from argosy.base.tasks import run_until_first_ends
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership import effects as do
 from argosy.ownership import events as saw
@@ -169,16 +170,9 @@ class OwnershipNode:
 
     async def run(self) -> None:
         """Takes part until `drain` has finished or this task is cancelled; Conflict if the node id is taken."""
-        tasks = [asyncio.ensure_future(task) for task in (self._driver.run(), self._watch(), self._has_left.wait())]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    task.result()
+            await run_until_first_ends(self._driver.run(), self._watch(), self._has_left.wait())
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             self._has_left.set()
 
     def release(self, unit: Unit) -> None:

@@ -11,8 +11,9 @@ Reading order: `model` (what goes in and comes out), `documents` (what an index 
 for no kernel.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from argosy.base.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from argosy.search.documents import Entry, SkipReason, Source
@@ -46,25 +47,16 @@ __all__ = [
     "parse",
 ]
 
-_HOMES = {
-    "argosy.search.documents": ("Entry", "SkipReason", "Source"),
-    "argosy.search.index.build": ("build",),
-    "argosy.search.index.index": ("Index",),
-    "argosy.search.model": ("Answer", "FileMatch", "Form", "Options", "Reached", "Repository", "Stats"),
-    "argosy.search.ports": ("Searcher",),
-    "argosy.search.query": ("Parsed", "PatternType", "QuerySyntaxError", "parse"),
-    "argosy.search.service": ("Shelf",),
-    "argosy.search.skipping": ("Policy",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "argosy.search.documents": ("Entry", "SkipReason", "Source"),
+        "argosy.search.index.build": ("build",),
+        "argosy.search.index.index": ("Index",),
+        "argosy.search.model": ("Answer", "FileMatch", "Form", "Options", "Reached", "Repository", "Stats"),
+        "argosy.search.ports": ("Searcher",),
+        "argosy.search.query": ("Parsed", "PatternType", "QuerySyntaxError", "parse"),
+        "argosy.search.service": ("Shelf",),
+        "argosy.search.skipping": ("Policy",),
+    },
+)

@@ -146,7 +146,7 @@ def indexer_app(double: Double) -> Starlette:
 
     async def assigned(_: Request) -> Response:
         told = await double.assigned()
-        rows = [{"Publisher": a.publisher} | ({"Continued": a.extract} if a.extract else {}) for a in told]
+        rows = [{"Publisher": a.publisher} | ({"Continued": a.continued} if a.continued else {}) for a in told]
         return JSONResponse(rows) if rows else Response(status_code=204)
 
     async def preferred(_: Request) -> Response:

@@ -40,14 +40,14 @@ def outbox(destination: Destination, missed_max: int = 10) -> Outbox:
 async def tried(box: Outbox, *announces: Announce) -> None:
     for announce in announces:
         box.put(announce)
-        await box.line.settled()
+        await box.line.wait_idle()
 
 
 async def back(box: Outbox, destination: Destination) -> list[Announce]:
     destination.refusal = None
     for _ in range(2):  # and nothing is told twice
         box.again()
-        await box.line.settled()
+        await box.line.wait_idle()
     return destination.told
 
 

@@ -34,9 +34,9 @@ def test_nothing_is_known_before_anybody_has_answered() -> None:
 
 def test_peer_ids_in_answers_are_translated_as_soon_as_they_are_known() -> None:
     made = picture(b=Answer("B", assigned={"p": "A"}))
-    assert states(made)["b-admin"].extract == {"p": "A"}
+    assert states(made)["b-admin"].continued == {"p": "A"}
     made.answered("a-admin", Answer("A", is_frozen=True, assigned={"p": ""}), 0)
-    assert states(made)["b-admin"].extract == {"p": "a-admin"}
+    assert states(made)["b-admin"].continued == {"p": "a-admin"}
     assert made.owed() == {"a-admin": ()}
 
 

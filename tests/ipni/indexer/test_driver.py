@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from argosy.base.errors import Unavailable
+from argosy.base.keyed import KeyedLock
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.indexer.driver import FreezeGate, Lanes, Turns, Wish
+from argosy.ipni.indexer.driver import FreezeGate, Lanes, Wish
 from argosy.ipni.model import Peer
 
 HEADS = [cids.of(bytes((number,))) for number in range(4)]
@@ -77,10 +78,10 @@ async def test_publishers_do_not_wait_for_one_another_until_there_are_too_many()
 
 
 async def test_turns_are_one_at_a_time_by_name_and_leave_nothing_behind() -> None:
-    held, order = Turns(), []
+    held, order = KeyedLock[str](), []
 
     async def take(name: str, number: int) -> None:
-        async with held.of(name):
+        async with held.hold(name):
             order.append((name, number))
             await asyncio.sleep(0)
             order.append((name, -number))

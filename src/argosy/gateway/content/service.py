@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.metrics import Metrics
+from argosy.base.single_flight import SingleFlight
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.content import questions, reading, union
 from argosy.gateway.content.answer_cache import (
@@ -31,7 +32,6 @@ from argosy.gateway.content.reading import Reading
 from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.content.streaming.worker import KeptStream, Stream
 from argosy.gateway.content.teller import Teller
-from argosy.gateway.worker import Sharing
 from argosy.ipni.model import Provider, Result
 from argosy.ipni.web import providers_json
 from argosy.ipni.web.asked import Form
@@ -69,7 +69,7 @@ class ContentGateway:
             random=random or system_random(),
         )
         self._cache: AnswerCache = AnswerCache(entries_max=settings.cache_entries, bytes_max=settings.cache_bytes)
-        self._sharing: Sharing[Any] = Sharing()
+        self._sharing: SingleFlight[Any] = SingleFlight()
         self.replace(backends)
 
     def replace(self, backends: Sequence[Backend]) -> None:
@@ -234,8 +234,8 @@ class ContentGateway:
         store_answer(self._cache, ("find", multihash), answer, size_bytes=size_bytes, ttl_s=ttl_s, now=now)
 
     async def _shared(self, key: tuple[object, ...], start: Callable[[], Coroutine[Any, Any, Answer[T]]]) -> Answer[T]:
-        self.teller.source("shared" if self._sharing.has(key) else "backends")
-        answer: Answer[T] = await self._sharing.share(key, start)
+        self.teller.source("shared" if key in self._sharing else "backends")
+        answer: Answer[T] = await self._sharing.run(key, start)
         return answer
 
     def _tell(self, surface: str, started: float, missing: Sequence[Lack], *, is_found: bool) -> None:

@@ -8,11 +8,11 @@ from collections import OrderedDict
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Throttled, Unavailable
+from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.retry import Backoff, retry
 from argosy.ipni.assigner.picture import Answer
 from argosy.ipni.assigner.ports import Destination, PoolIndexer
 from argosy.ipni.assigner.teller import Teller
-from argosy.ipni.assigner.worker import Line
 from argosy.ipni.formats.announce import Announce
 
 ANNOUNCES_WAITING_MAX = 10_000  # by destination, one for each publisher
@@ -43,7 +43,9 @@ class Outbox:
         self._random = random
         self._missed_max = missed_max
         self._missed: OrderedDict[str, Announce] = OrderedDict()
-        self.line: Line[Announce] = Line(self._send, width=ANNOUNCES_AT_ONCE_MAX, waiting_max=ANNOUNCES_WAITING_MAX)
+        self.line: KeyedWorkQueue[Announce] = KeyedWorkQueue(
+            self._send, width=ANNOUNCES_AT_ONCE_MAX, waiting_max=ANNOUNCES_WAITING_MAX
+        )
 
     def put(self, announce: Announce) -> None:
         try:
@@ -99,7 +101,7 @@ class Member:
             status.id,
             status.is_frozen,
             status.usage_percent,
-            {each.publisher: each.extract for each in assigned},
+            {each.publisher: each.continued for each in assigned},
             preferred,
         )
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from argosy.base.cache import Cache
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Forbidden, Unavailable
+from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import NoAnswer
 from argosy.ipni.assigner.client import Member, Outbox
@@ -25,7 +26,6 @@ from argosy.ipni.assigner.configuration import Configuration
 from argosy.ipni.assigner.picture import Picture, Step
 from argosy.ipni.assigner.ports import OpenDestination, OpenIndexer
 from argosy.ipni.assigner.teller import Teller
-from argosy.ipni.assigner.worker import Line
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import Cid
@@ -81,10 +81,12 @@ class AssignerService:
         self._latest: Cache[str, _Announced] = Cache(entries_max=LATEST_REMEMBERED_MAX)
         self._turns: dict[str, _Turn] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._announced: Line[_Announced] = Line(
+        self._announced: KeyedWorkQueue[_Announced] = KeyedWorkQueue(
             self._serve, width=PUBLISHERS_AT_ONCE_MAX, waiting_max=PUBLISHERS_WAITING_MAX
         )
-        self._owing: Line[None] = Line(self._hand_on, width=HANDOFFS_AT_ONCE_MAX, waiting_max=HANDOFFS_WAITING_MAX)
+        self._owing: KeyedWorkQueue[None] = KeyedWorkQueue(
+            self._hand_on, width=HANDOFFS_AT_ONCE_MAX, waiting_max=HANDOFFS_WAITING_MAX
+        )
         self._is_polled = asyncio.Event()
         self._poll_wanted = asyncio.Event()
         self._install(configuration)
@@ -124,14 +126,17 @@ class AssignerService:
 
     async def settled(self) -> None:
         """Returns when nothing that was announced, owed or to be passed on is under way any more."""
-        lines: list[Line[Announce] | Line[_Announced] | Line[None]] = [self._announced, self._owing]
+        lines: list[KeyedWorkQueue[Announce] | KeyedWorkQueue[_Announced] | KeyedWorkQueue[None]] = [
+            self._announced,
+            self._owing,
+        ]
         while True:
             outboxes = [member.outbox for member in self._members.values()] + list(self._forwards.values())
             everything = lines + [outbox.line for outbox in outboxes]
             if not any(len(line) for line in everything):
                 return
             for line in everything:
-                await line.settled()
+                await line.wait_idle()
 
     def is_ready(self) -> bool:
         """Every indexer has been asked once since the start."""

@@ -141,24 +141,3 @@ class Lanes:
 def _newer(waiting: Wish | None, wish: Wish) -> Wish:
     """The newest; but what an operator asked for is not displaced by an announcement."""
     return waiting if waiting is not None and waiting.is_manual and not wish.is_manual else wish
-
-
-class Turns:
-    """One at a time per name, first come first served; a name nobody waits for costs nothing."""
-
-    def __init__(self) -> None:
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-
-    @asynccontextmanager
-    async def of(self, name: str) -> AsyncIterator[None]:
-        lock, users = self._locks.get(name, (asyncio.Lock(), 0))
-        self._locks[name] = (lock, users + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._locks[name]
-            if users == 1:
-                del self._locks[name]
-            else:
-                self._locks[name] = (lock, users - 1)

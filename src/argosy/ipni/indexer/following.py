@@ -7,6 +7,7 @@ from typing import Protocol
 
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Forbidden, Invalid
+from argosy.base.keyed import KeyedLock
 from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats import advert as adverts
@@ -24,10 +25,6 @@ from argosy.ipni.indexer.rows import Course, Step
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import IndexStore, Source
 from argosy.ipni.settings import IndexerSettings
-
-
-class Turns(Protocol):
-    def of(self, name: str) -> AbstractAsyncContextManager[None]: ...
 
 
 class Mirrored(Source, Protocol):
@@ -49,7 +46,7 @@ class Follower:
         ledger: Ledger,
         roster: Roster,
         applier: Applier,
-        turns: Turns,
+        turns: KeyedLock[str],
         *,
         policy: Policy,
         settings: IndexerSettings,
@@ -154,7 +151,7 @@ class Follower:
             lag=lag,
             stored=self._counter(ad, status),
         )
-        async with self._turns.of(ad.provider):
+        async with self._turns.hold(ad.provider):
             try:
                 return await self._apply_mirrored(order, block)
             except ArgosyError as wrong:

@@ -16,7 +16,9 @@ from pathlib import Path
 from argosy.base import logs
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from argosy.base.keyed import KeyedLock
 from argosy.base.metrics import Metrics
+from argosy.base.tasks import run_until_first_ends
 from argosy.ipni import keys
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.announce import Announce
@@ -27,7 +29,7 @@ from argosy.ipni.indexer import roster as rosters
 from argosy.ipni.indexer import thawing
 from argosy.ipni.indexer.applying import Applier
 from argosy.ipni.indexer.assignments import Assignments
-from argosy.ipni.indexer.driver import FreezeGate, Turns, Wish
+from argosy.ipni.indexer.driver import FreezeGate, Wish
 from argosy.ipni.indexer.finding import Finder
 from argosy.ipni.indexer.following import Follower, Mirror
 from argosy.ipni.indexer.freezing import Freezer, Usage
@@ -97,7 +99,7 @@ class IndexerService:
             AheadReader(blocks_max=settings.entries_depth_max),
             wall=self._clock.wall,
         )
-        self._turns = Turns()
+        self._turns: KeyedLock[str] = KeyedLock()
         follower = Follower(
             store,
             self._ledger,
@@ -199,16 +201,7 @@ class IndexerService:
     async def run(self) -> None:
         """Goes on where it was interrupted, and keeps house, until this task is cancelled."""
         self._upkeep.resume()
-        tasks = [asyncio.ensure_future(each) for each in (self._upkeep.tick(), self._upkeep.sweep())]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await run_until_first_ends(self._upkeep.tick(), self._upkeep.sweep())
 
     async def close(self) -> None:
         """Breaks off what is under way; the store stays open, for it was given."""
@@ -346,7 +339,7 @@ class IndexerService:
         if is_blocked:
             self._policy.block(id)
         await self._syncing.stop(publisher)
-        async with self._turns.of(id):  # nothing of it is applied meanwhile, by no chain
+        async with self._turns.hold(id):  # nothing of it is applied meanwhile, by no chain
             courses, rows = await self._ledger.forget_provider(id, publisher)
             await self._store.remove_provider(id, {**rows, keys.provider(id): None, keys.sequence(id): None})
             for course in courses:

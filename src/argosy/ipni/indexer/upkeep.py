@@ -6,11 +6,11 @@ from typing import Protocol
 from argosy.base import logs
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, NotFound
+from argosy.base.keyed import KeyedLock
 from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer.finding import Finder
-from argosy.ipni.indexer.following import Turns
 from argosy.ipni.indexer.freezing import Freeze, Freezer, Usage, UsageRead
 from argosy.ipni.indexer.ledger import Ledger
 from argosy.ipni.indexer.polling import Contacts
@@ -43,7 +43,7 @@ class Upkeep:
         roster: Roster,
         finder: Finder,
         syncs: Syncs,
-        turns: Turns,
+        turns: KeyedLock[str],
         freezer: Freezer,
         usage: Usage,
         *,
@@ -151,7 +151,7 @@ class Upkeep:
         while self._finder.orphans:
             provider, context = next(iter(self._finder.orphans))
             del self._finder.orphans[provider, context]
-            async with self._turns.of(provider):
+            async with self._turns.hold(provider):
                 if self._roster.known(provider) is None:
                     await self._store.remove_context(provider, context)
 

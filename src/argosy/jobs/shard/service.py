@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from argosy.base.clock import Random
+from argosy.base.coalescer import Coalescer
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
 from argosy.jobs.model import NewJob
 from argosy.jobs.ports import Ledger
-from argosy.jobs.shard.driver import Together
 from argosy.jobs.shard.leasing import Leased
 from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.shard import Shard
@@ -45,7 +45,7 @@ class ShardService(Shard):
         self._ticks = Alarm()
         self._checks = Alarm()
         self._tasks: list[asyncio.Task[None]] = []
-        self._enqueue_one = Together(super().enqueue)
+        self._enqueue_one = Coalescer(super().enqueue)
         self.core.on_step = self._look
 
     @property

@@ -11,9 +11,10 @@ from typing import Self
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
+from argosy.base.retry import RetryBudget
 from argosy.ownership.auction import threshold
 from argosy.ownership.backends.etcd_bids import EtcdBids, Offer
-from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, HistoryLost, Patience, follow
+from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, HistoryLost, follow
 from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
 from argosy.ownership.backends.etcd_closing import EtcdClosing
 from argosy.ownership.backends.etcd_facts import FactBook
@@ -145,21 +146,21 @@ class EtcdStore:
 
     async def watch(self) -> AsyncIterator[Fact]:
         book = FactBook(self._keys, self._first_seen)
-        patience = Patience(WATCH_BACKOFF, self._clock, self._random)
+        budget = RetryBudget(WATCH_BACKOFF, clock=self._clock, random=self._random)
 
         async def is_same_store() -> bool:
             meta = await self._client.get(self._keys.meta)
             return (meta.value if meta is not None else None) == book.meta
 
         while True:
-            snapshot, revision = await self._snapshot(book, patience)
+            snapshot, revision = await self._snapshot(book, budget)
             yield snapshot
             events = follow(
                 self._client,
                 self._keys.root,
                 after_revision=revision,
                 is_same_store=is_same_store,
-                patience=patience,
+                budget=budget,
             )
             try:
                 async with aclosing(events) as replies:
@@ -169,7 +170,7 @@ class EtcdStore:
             except HistoryLost:
                 pass  # a new snapshot replaces all that was told
 
-    async def _snapshot(self, book: FactBook, patience: Patience) -> tuple[Snapshot, int]:
+    async def _snapshot(self, book: FactBook, budget: RetryBudget) -> tuple[Snapshot, int]:
         while True:
             try:
                 kvs, revision = await self._client.list(self._keys.root)
@@ -177,4 +178,4 @@ class EtcdStore:
             except Unavailable as error:
                 if self._client.channel.is_closed:
                     raise
-                await patience.spend(error)
+                await budget.spend(error)

@@ -17,6 +17,7 @@ from argosy.base.driver import Driver
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.base.retry import Backoff, retry
+from argosy.base.tasks import run_until_first_ends
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership.model import Lease, LeaseState, Unit
 from argosy.ownership.ports import MemoryProbe
@@ -139,17 +140,10 @@ class SearchNode:
     async def run(self) -> None:
         """Works until this task is cancelled."""
         self._catalog.observers.append(self._catalog_changed)
-        tasks = [asyncio.ensure_future(task) for task in (self._driver.run(), self._measure())]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    task.result()
+            await run_until_first_ends(self._driver.run(), self._measure())
         finally:
             self._catalog.observers.remove(self._catalog_changed)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             self._abandon_waiting()
 
     async def close(self) -> None:

@@ -138,7 +138,7 @@ class _Admin:
 
     async def assigned(self, _: Request) -> Response:
         told = [
-            {"Publisher": each.publisher, **({"Continued": each.extract} if each.extract else {})}
+            {"Publisher": each.publisher, **({"Continued": each.continued} if each.continued else {})}
             for each in self._indexer.assigned()
         ]
         return _told(told)

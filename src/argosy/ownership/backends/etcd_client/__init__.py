@@ -2,6 +2,6 @@
 
 from argosy.ownership.backends.etcd_client.client import EtcdClient
 from argosy.ownership.backends.etcd_client.url import EtcdUrl
-from argosy.ownership.backends.etcd_client.watch import HistoryLost, Patience, follow
+from argosy.ownership.backends.etcd_client.watch import HistoryLost, follow
 
-__all__ = ["EtcdClient", "EtcdUrl", "HistoryLost", "Patience", "follow"]
+__all__ = ["EtcdClient", "EtcdUrl", "HistoryLost", "follow"]

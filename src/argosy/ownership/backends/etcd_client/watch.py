@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
-from argosy.base.retry import Backoff
+from argosy.base.retry import Backoff, RetryBudget
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
 from argosy.ownership.backends.etcd_client.channel import CALL_DEADLINE_S
 from argosy.ownership.backends.etcd_client.client import EtcdClient
@@ -26,33 +25,13 @@ class HistoryLost(Exception):
     """What happened since the last event cannot be told: list everything anew. Never leaves the backend."""
 
 
-class Patience:
-    """Failures in a row, with a pause after each and a bound on their number."""
-
-    def __init__(self, backoff: Backoff, clock: Clock, random: Random) -> None:
-        self._backoff = backoff
-        self._clock = clock
-        self._random = random
-        self._failures = 0
-
-    def reward(self) -> None:
-        self._failures = 0
-
-    async def spend(self, error: Unavailable) -> None:
-        """Waits before the next attempt, or raises `error` when there have been enough."""
-        self._failures += 1
-        if self._failures >= self._backoff.attempts_max:
-            raise error
-        await self._clock.sleep(self._backoff.delay(self._failures, self._random))
-
-
 async def follow(
     client: EtcdClient,
     prefix: bytes,
     *,
     after_revision: int,
     is_same_store: Callable[[], Awaitable[bool]],
-    patience: Patience,
+    budget: RetryBudget,
 ) -> AsyncGenerator[Sequence[pb.Event], None]:
     """The events after a revision, one reply at a time, over as many streams as it takes."""
     seen = after_revision
@@ -63,7 +42,7 @@ async def follow(
             # Closed by hand, here and below: a generator left to the collector would keep its stream open.
             async with aclosing(_one_stream(client, prefix, seen)) as replies:
                 async for reply in replies:
-                    patience.reward()
+                    budget.reset()
                     if reply.events:
                         yield reply.events
                         seen = reply.events[-1].kv.mod_revision
@@ -71,7 +50,7 @@ async def follow(
             if client.channel.is_closed:
                 raise
             client.channel.forget_token()  # a watch without a valid token is cancelled as "permission denied"
-            await patience.spend(error)
+            await budget.spend(error)
 
 
 async def _one_stream(client: EtcdClient, prefix: bytes, seen: int) -> AsyncGenerator[pb.WatchResponse, None]:

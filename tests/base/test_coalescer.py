@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from argosy.base.coalescer import BATCH_MAX, Coalescer
 from argosy.base.errors import Unavailable
-from argosy.jobs.shard.driver import TOGETHER, Together
 
 
 class Shop:
@@ -33,7 +33,7 @@ async def turns(count: int = 5) -> None:
 async def test_a_lone_caller_waits_for_nobody() -> None:
     shop = Shop()
     shop.door.set()
-    together = Together(shop.serve)
+    together = Coalescer(shop.serve)
     assert await together(1) == "answer 1"
     assert await together(2) == "answer 2"
     assert shop.calls == [[1], [2]]
@@ -41,7 +41,7 @@ async def test_a_lone_caller_waits_for_nobody() -> None:
 
 async def test_who_comes_while_a_call_is_under_way_shares_the_next() -> None:
     shop = Shop()
-    together = Together(shop.serve)
+    together = Coalescer(shop.serve)
     first = asyncio.ensure_future(together(0))
     await turns()
     rest = [asyncio.ensure_future(together(number)) for number in range(1, 10)]
@@ -54,18 +54,18 @@ async def test_who_comes_while_a_call_is_under_way_shares_the_next() -> None:
 
 async def test_many_do_not_wait_for_what_is_under_way() -> None:
     shop = Shop()
-    together = Together(shop.serve)
-    callers = [asyncio.ensure_future(together(number)) for number in range(TOGETHER + 2)]
+    together = Coalescer(shop.serve)
+    callers = [asyncio.ensure_future(together(number)) for number in range(BATCH_MAX + 2)]
     await turns()
-    assert [len(call) for call in shop.calls] == [1, TOGETHER]
+    assert [len(call) for call in shop.calls] == [1, BATCH_MAX]
     shop.door.set()
-    assert len(await asyncio.gather(*callers)) == TOGETHER + 2
+    assert len(await asyncio.gather(*callers)) == BATCH_MAX + 2
 
 
 async def test_a_failure_reaches_each_caller_as_its_own() -> None:
     shop = Shop()
     shop.failure = Unavailable("the disk is full")
-    together = Together(shop.serve)
+    together = Coalescer(shop.serve)
     callers = [asyncio.ensure_future(together(number)) for number in range(3)]
     await turns()
     shop.door.set()
@@ -76,7 +76,7 @@ async def test_a_failure_reaches_each_caller_as_its_own() -> None:
 
 async def test_a_caller_that_goes_away_takes_nobody_along() -> None:
     shop = Shop()
-    together = Together(shop.serve)
+    together = Coalescer(shop.serve)
     first, gone, stays = (asyncio.ensure_future(together(number)) for number in range(3))
     await turns()
     gone.cancel()

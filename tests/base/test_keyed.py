@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.ipni.assigner.worker import Line
+from argosy.base.keyed import KeyedWorkQueue
 
 
 class Bench:
@@ -14,7 +14,7 @@ class Bench:
     def __init__(self, *, width: int = 2, waiting_max: int = 10) -> None:
         self.begun: list[tuple[str, int]] = []
         self.ends: dict[str, asyncio.Event] = {}
-        self.line: Line[int] = Line(self.perform, width=width, waiting_max=waiting_max)
+        self.line: KeyedWorkQueue[int] = KeyedWorkQueue(self.perform, width=width, waiting_max=waiting_max)
 
     async def perform(self, key: str, value: int) -> None:
         self.begun.append((key, value))
@@ -51,7 +51,7 @@ async def test_the_newest_for_a_key_waits_for_the_one_that_runs_and_replaces_the
     assert "a" in bench.line
     await bench.end("a")
     await bench.end("a")
-    await bench.line.settled()
+    await bench.line.wait_idle()
     assert bench.begun == [("a", 1), ("a", 3)]
     assert "a" not in bench.line
 
@@ -85,7 +85,7 @@ async def test_a_bug_is_raised_and_ends_nothing_else() -> None:
     assert bench.begun[-1] == ("b", 1)
     await bench.end("b")
     with pytest.raises(ZeroDivisionError):
-        await bench.line.settled()
+        await bench.line.wait_idle()
     with pytest.raises(ZeroDivisionError):
         bench.line.check()
 
@@ -97,6 +97,6 @@ async def test_a_closed_line_drops_everything_and_takes_nothing_more() -> None:
     await asyncio.sleep(0)
     await bench.line.close()
     bench.line.put("c", 1)
-    await bench.line.settled()
+    await bench.line.wait_idle()
     assert bench.begun == [("a", 1)]
     assert len(bench.line) == 0

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.gateway.worker import Sharing
+from argosy.base.single_flight import SingleFlight
 
 
 class Work:
@@ -26,31 +26,31 @@ class Work:
         return self.begun
 
 
-async def waiting(sharing: Sharing[int], work: Work, count: int) -> list[asyncio.Task[int]]:
-    tasks = [asyncio.create_task(sharing.share("key", work.run)) for _ in range(count)]
+async def waiting(sharing: SingleFlight[int], work: Work, count: int) -> list[asyncio.Task[int]]:
+    tasks = [asyncio.create_task(sharing.run("key", work.run)) for _ in range(count)]
     await work.has_begun.wait()
     return tasks
 
 
 async def test_work_is_done_once_for_all() -> None:
-    sharing, work = Sharing[int](), Work()
+    sharing, work = SingleFlight[int](), Work()
     tasks = await waiting(sharing, work, 4)
-    assert sharing.has("key")
+    assert "key" in sharing
     work.finish.set()
     assert await asyncio.gather(*tasks) == [1, 1, 1, 1]
-    assert not sharing.has("key")
-    assert await sharing.share("key", work.run) == 2
+    assert "key" not in sharing
+    assert await sharing.run("key", work.run) == 2
 
 
 async def test_other_work_is_other_work() -> None:
-    sharing, work = Sharing[int](), Work()
+    sharing, work = SingleFlight[int](), Work()
     work.finish.set()
-    tasks = [asyncio.create_task(sharing.share(key, work.run)) for key in "ab"]
+    tasks = [asyncio.create_task(sharing.run(key, work.run)) for key in "ab"]
     assert [await task for task in tasks] == [1, 2]
 
 
 async def test_one_who_leaves_takes_nothing_from_the_rest() -> None:
-    sharing, work = Sharing[int](), Work()
+    sharing, work = SingleFlight[int](), Work()
     first, *others = await waiting(sharing, work, 3)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -61,7 +61,7 @@ async def test_one_who_leaves_takes_nothing_from_the_rest() -> None:
 
 
 async def test_when_nobody_waits_the_work_ends_and_the_next_one_starts_anew() -> None:
-    sharing, work = Sharing[int](), Work()
+    sharing, work = SingleFlight[int](), Work()
     tasks = await waiting(sharing, work, 2)
     for task in tasks:
         task.cancel()
@@ -69,15 +69,15 @@ async def test_when_nobody_waits_the_work_ends_and_the_next_one_starts_anew() ->
     assert [type(each) for each in results] == [asyncio.CancelledError] * 2
     assert work.cancelled == 1
     work.finish.set()
-    assert await sharing.share("key", work.run) == 2
+    assert await sharing.run("key", work.run) == 2
 
 
 async def test_whoever_comes_while_abandoned_work_ends_starts_anew() -> None:
-    sharing, work = Sharing[int](), Work()
+    sharing, work = SingleFlight[int](), Work()
     [only] = await waiting(sharing, work, 1)
     only.cancel()
     await asyncio.sleep(0)  # it has left, and the work has been told to end
-    second = asyncio.create_task(sharing.share("key", work.run))
+    second = asyncio.create_task(sharing.run("key", work.run))
     work.finish.set()
     assert await second == 2
     with pytest.raises(asyncio.CancelledError):
@@ -85,15 +85,15 @@ async def test_whoever_comes_while_abandoned_work_ends_starts_anew() -> None:
 
 
 async def test_a_failure_is_everybodys() -> None:
-    sharing = Sharing[int]()
+    sharing = SingleFlight[int]()
     begin = asyncio.Event()
 
     async def fail() -> int:
         await begin.wait()
         raise Invalid("no")
 
-    tasks = [asyncio.create_task(sharing.share("key", fail)) for _ in range(3)]
+    tasks = [asyncio.create_task(sharing.run("key", fail)) for _ in range(3)]
     begin.set()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in results] == [Invalid] * 3
-    assert not sharing.has("key")
+    assert "key" not in sharing
