@@ -1,7 +1,8 @@
 """Reads what nodes logged of their serving, and finds instants at which two of them served one unit.
 
-A stopped process cannot log that it has stopped, so each line carries a promise: `serving` and `extended` say for how
-long. An interval ends with `stopped`, or when the promise runs out, whichever comes first.
+A stopped process cannot log that it has stopped, so `serving` and `extended` carry the wall time until which the node
+may serve. An interval ends with `stopped`, or at that time, whichever comes first. The time of the line itself proves
+nothing: a process may be stopped after it has computed the line's content and before it writes the line.
 """
 
 import json
@@ -44,10 +45,10 @@ def _take(line: dict, node: str, serving: dict[str, _Open], found: dict[str, lis
     at = datetime.fromisoformat(line["at"]).timestamp()
     match line["event"]:
         case "serving":
-            serving[line["unit"]] = _Open(line["epoch"], at, at + line["for_s"])
+            serving[line["unit"]] = _Open(line["epoch"], at, line["until"])
         case "extended":
             for open_ in serving.values():
-                open_.until = at + line["for_s"]
+                open_.until = line["until"]
         case "stopped":
             open_ = serving.pop(line["unit"])
             found[line["unit"]].append(Interval(node, open_.epoch, open_.start, min(at, open_.until)))

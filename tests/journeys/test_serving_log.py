@@ -1,10 +1,13 @@
 """The checker of the journeys must see what it is there for."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.journeys.fleet import Answer, answers_from_the_past
 from tests.journeys.serving_log import intervals, overlaps
+
+START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 
 
 def write(folder: Path, node: str, *lines: str) -> Path:
@@ -13,7 +16,12 @@ def write(folder: Path, node: str, *lines: str) -> Path:
     return path
 
 
-def line(second: float, event: str, **fields: object) -> str:
+def line(
+    second: float, event: str, *, for_s: float | None = None, written_after_s: float = 0.0, **fields: object
+) -> str:
+    if for_s is not None:
+        fields["until"] = START + second + for_s
+    second += written_after_s
     return json.dumps({"at": f"2026-01-01T00:00:{second:06.3f}Z", "event": event, **fields})
 
 
@@ -32,6 +40,13 @@ def test_a_promise_that_ran_out_or_was_ended_frees_the_unit(tmp_path: Path) -> N
     spans = intervals([silent, ended, last])
     assert len(spans["u"]) == 3
     assert overlaps(spans) == []
+
+
+def test_a_line_that_a_stopped_process_writes_late_does_not_lengthen_its_interval(tmp_path: Path) -> None:
+    late = line(3, "extended", for_s=3, written_after_s=5)  # stopped at 3, continued at 8
+    stopped = write(tmp_path, "a", line(1, "serving", unit="u", epoch=1, for_s=3), late, line(8.1, "stopped", unit="u"))
+    successor = write(tmp_path, "b", line(6.5, "serving", unit="u", epoch=2, for_s=3))
+    assert overlaps(intervals([stopped, successor])) == []
 
 
 def test_an_answer_under_an_old_epoch_is_found_unless_it_was_asked_before_the_new_one_answered() -> None:

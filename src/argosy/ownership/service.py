@@ -232,7 +232,7 @@ class OwnershipNode:
             case do.GiveUp(why):
                 raise Conflict(why)
             case do.ServingStarted() | do.ServingExtended() | do.ServingStopped():
-                self._teller.serving(effect, self._clock.now())
+                self._teller.serving(effect, wall=self._clock.wall(), now=self._clock.now())
                 for observer in self.observers:
                     observer(effect)
         return ()

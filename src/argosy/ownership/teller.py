@@ -20,14 +20,15 @@ class Teller:
         self._space = space
         self._pauses = 0
 
-    def serving(self, change: do.ServingChange, now: float) -> None:
+    def serving(self, change: do.ServingChange, *, wall: float, now: float) -> None:
+        """`wall` is read first: if the process is stopped before `now` is read, the logged end is early, never late."""
         match change:
             case do.ServingStarted(unit, epoch, until):
-                self.log.info("serving", unit=str(unit), epoch=epoch, for_s=round(until - now, 3))
+                self.log.info("serving", unit=str(unit), epoch=epoch, until=round(wall + until - now, 3))
             case do.ServingStopped(unit, epoch):
                 self.log.info("stopped", unit=str(unit), epoch=epoch)
             case do.ServingExtended(until):
-                self.log.debug("extended", for_s=round(until - now, 3))
+                self.log.debug("extended", until=round(wall + until - now, 3))
 
     def session_opened(self, role: Role) -> None:
         self.log.info("session opened", role=role)

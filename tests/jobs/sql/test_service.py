@@ -1,7 +1,10 @@
 """The engine over the rows of a real shard: what it answers, what it reads, and what it will not do."""
 
 import asyncio
+import sqlite3
+import threading
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -11,7 +14,7 @@ from argosy.base.clock import Random, SystemClock, seeded_random
 from argosy.base.errors import Invalid, Throttled
 from argosy.jobs.model import ConcurrencyLimit, Failure, FloatingLimit, NewJob, RateLimit
 from argosy.jobs.sql.model import OverTime, Result, SqlLimits, TooMuch, Value
-from argosy.jobs.sql.service import SqlEngine
+from argosy.jobs.sql.service import SqlEngine, _Statement
 from tests.jobs.rpc.stage import HERE, NOW, Node
 
 
@@ -309,3 +312,20 @@ async def test_a_statement_whose_caller_has_gone_is_ended(node: Node) -> None:
     with pytest.raises(asyncio.CancelledError):
         await asked
     assert (await engine.query(HERE, node.rows(HERE), "SELECT 1", {}, tenant=None)).rows == ((1,),)
+
+
+async def test_a_statement_that_is_cancelled_before_it_has_a_thread_closes_its_database() -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
+    is_free = threading.Event()
+    busy = loop.run_in_executor(None, is_free.wait)
+    statement = _Statement("SELECT 1", {}, WallClock(), SqlLimits())
+    preparing = asyncio.ensure_future(statement.prepare())
+    await asyncio.sleep(0)
+    preparing.cancel()
+    await asyncio.wait([preparing])
+    statement.close()
+    is_free.set()
+    await busy
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        statement._base.execute("SELECT 1")

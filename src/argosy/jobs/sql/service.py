@@ -6,6 +6,7 @@ takes too long or whose caller has gone.
 
 import asyncio
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -92,7 +93,8 @@ class _Statement:
         self._limits = limits
         self._ends_at = clock.now() + limits.statement_s
         self._is_over_time = False
-        self._is_abandoned = False
+        self._lock = threading.Lock()  # guards the two flags below
+        self._is_closed = False
         self._is_at_work = False
         self._tables: set[str] = set()
         self._denied = ""
@@ -129,22 +131,28 @@ class _Statement:
 
     def close(self) -> None:
         """A thread that is still at work closes the database itself when the progress handler has stopped it."""
-        self._is_abandoned = True
-        if not self._is_at_work:
-            self._base.close()
+        with self._lock:
+            self._is_closed = True
+            if not self._is_at_work:
+                self._base.close()
 
     async def _work(self, work: Any) -> Any:
         def guarded() -> Any:
+            # Set here and not by the caller: a call that is cancelled while it waits for a thread never starts.
+            with self._lock:
+                if self._is_closed:
+                    return None  # nobody waits for the result any more
+                self._is_at_work = True
             try:
                 return work()
             except _ERRORS as error:
                 raise self._failure(error) from error
             finally:
-                self._is_at_work = False
-                if self._is_abandoned:
-                    self._base.close()
+                with self._lock:
+                    self._is_at_work = False
+                    if self._is_closed:
+                        self._base.close()
 
-        self._is_at_work = True
         return await asyncio.to_thread(guarded)
 
     def _prepare(self) -> None:
@@ -191,7 +199,7 @@ class _Statement:
     def _look(self) -> bool:
         """True stops the statement."""
         self._is_over_time = self._clock.now() >= self._ends_at
-        return self._is_over_time or self._is_abandoned
+        return self._is_over_time or self._is_closed
 
     def _failure(self, error: Exception) -> Invalid:
         if self._is_over_time:
