@@ -11,10 +11,10 @@ import asyncio
 from functools import partial
 
 from argosy.base.clock import SystemClock, system_random
-from argosy.ownership.backends.opening import open_store
+from argosy.ownership.backends.factory import open_store
 from argosy.ownership.effects import ServingChange, ServingStarted, ServingStopped
 from argosy.ownership.model import Lease, Space, Unit, UnitSpec
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 
 UNIT = Unit("https://example.org/code.git")

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
 from argosy.cli.root import cli
-from argosy.ownership.backends.opening import open_store
+from argosy.ownership.backends.factory import open_store
 from argosy.ownership.model import Member, Role, Space, Unit
 
 

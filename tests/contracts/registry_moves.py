@@ -18,6 +18,7 @@ from argosy.registry import (
     canary_runs,
     catalog,
     changes,
+    crud,
     idempotency,
     jobs,
     leases,
@@ -25,17 +26,16 @@ from argosy.registry import (
     operations,
     pods,
     policies,
-    records,
     scoped_keys,
     sessions,
     settings_versions,
     tasks,
     tenants,
 )
-from argosy.registry.program import Program, Transaction, transaction
 from argosy.registry.rows import AliasKind, JobState, RolloverPolicy, RunStatus, TaskStatus
 from argosy.registry.table import Table
 from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TABLES, TTL_POLICIES
+from argosy.registry.transaction import Program, Transaction, transaction
 
 NEVER_MS = 1 << 50  # a time that no test reaches
 HOUR_MS = 3_600_000
@@ -80,11 +80,11 @@ def move(operation: Callable[..., Transaction[Any]], *args: Any, is_timed: bool 
 @transaction
 def rewritten(table: Table[Any], key: str, change: Mapping[str, Any]) -> Program[Any]:
     """What an editor does: read a row, change it, write it back."""
-    row = yield from records.read(table, key)
+    row = yield from crud.read(table, key)
     if row is None:
         return None
     values = {item.name: getattr(row, item.name) for item in fields(row)} | dict(change)
-    return (yield from records.put(table, type(row)(**values)))
+    return (yield from crud.put(table, type(row)(**values)))
 
 
 @transaction
@@ -96,7 +96,7 @@ def put_rollover(name: str, pattern: str, is_enabled: bool) -> Program[Any]:
 @transaction
 def list_rows(number: int) -> Program[Any]:
     listed = [table for table in TABLES if any(index.name == "all" for index in table.indexes)]
-    return (yield from records.every(listed[number % len(listed)]))
+    return (yield from crud.every(listed[number % len(listed)]))
 
 
 TASKS = st.one_of(
@@ -242,7 +242,7 @@ WISHES = st.one_of(
         policies.put_ttl, names, sweep_interval_s=st.integers(1, 9), max_deletes_per_sweep=st.integers(1, 9),
         is_enabled=bits, expected_version=st.none() | small,
     ),
-    move(records.delete, st.sampled_from([SEARCH_UI_CONFIG, TTL_POLICIES, ROLLOVER_POLICIES]), names),
+    move(crud.delete, st.sampled_from([SEARCH_UI_CONFIG, TTL_POLICIES, ROLLOVER_POLICIES]), names),
     move(scoped_keys.rotate, names, some, expected_generation=small),
     move(scoped_keys.observe, some, names, small, spans),
     move(scoped_keys.gate, names),

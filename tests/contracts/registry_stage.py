@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from argosy.base.clock import Clock, SystemClock, system_random
-from argosy.registry.backends.opening import open_registry
+from argosy.registry.backends.factory import open_registry
 from argosy.registry.ports import RegistryStore
-from argosy.registry.program import Committed, Program, Question, Transaction, Write, ask, commit, transaction
+from argosy.registry.transaction import Committed, Program, Question, Transaction, Write, ask, commit, transaction
 from tests.servers.valkey import Valkey
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ import pytest
 
 from argosy.base.errors import Unavailable
 from argosy.registry import admin_sessions, aliases, canaries, canary_runs, changes, jobs, leases, limits, tasks
-from argosy.registry.program import Program, Transaction
 from argosy.registry.rows import JobState, RunStatus, TaskStatus
+from argosy.registry.transaction import Program, Transaction
 from tests.contracts.registry_stage import LoadingStore, Stage
 from tests.contracts.test_registry_dump import dumped
 from tests.servers.valkey import Valkey

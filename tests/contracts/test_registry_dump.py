@@ -9,9 +9,9 @@ import pytest
 
 from argosy.base.errors import Conflict
 from argosy.registry import canaries, canary_runs, changes, jobs, limits, tasks
-from argosy.registry.program import Get, Put, ReadCounter, Tell, Upsert
 from argosy.registry.rows import JobState, LivePod, RunStatus
 from argosy.registry.tables import LIVE_PODS, TABLES
+from argosy.registry.transaction import Get, Put, ReadCounter, Tell, Upsert
 from tests.contracts.registry_stage import BACKENDS, LoadingStore, Stage, answer, url_of, written
 from tests.contracts.test_registry_rows import empty, full
 from tests.servers.valkey import Valkey

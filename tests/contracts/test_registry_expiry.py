@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from argosy.registry import admin_sessions, idempotency, jobs, leases, limits, pods, scoped_keys, sessions
 from argosy.registry.idempotency import Verdict
 from argosy.registry.ports import RegistryStore
-from argosy.registry.program import Count, Find, Get, Put
 from argosy.registry.rows import AdminSession, Session
 from argosy.registry.tables import ADMIN_SESSIONS, SESSIONS
+from argosy.registry.transaction import Count, Find, Get, Put
 from tests.contracts.registry_stage import answer, written
 from tests.contracts.stage import eventually
 

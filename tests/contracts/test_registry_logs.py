@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.registry.ports import RegistryStore
-from argosy.registry.program import (
+from argosy.registry.transaction import (
     Append,
     CountUp,
     DropCounter,

@@ -21,9 +21,9 @@ from argosy.registry import (
 )
 from argosy.registry.idempotency import Verdict
 from argosy.registry.ports import RegistryStore
-from argosy.registry.program import Program, Put, Upsert, commit, get, transaction
 from argosy.registry.rows import JobState, LivePod
 from argosy.registry.tables import LIVE_PODS
+from argosy.registry.transaction import Program, Put, Upsert, commit, get, transaction
 from tests.contracts.registry_stage import RACERS, Stage, errors, race, results, url_of, written
 from tests.servers.valkey import Valkey
 

@@ -9,7 +9,6 @@ import pytest
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import rows as kinds
 from argosy.registry.ports import RegistryStore
-from argosy.registry.program import Count, Delete, Find, Get, Now, Program, Put, Upsert, commit, get, transaction
 from argosy.registry.rows import (
     Alias,
     AliasKind,
@@ -37,6 +36,7 @@ from argosy.registry.tables import (
     TASKS,
     TENANT_MAP,
 )
+from argosy.registry.transaction import Count, Delete, Find, Get, Now, Program, Put, Upsert, commit, get, transaction
 from tests.contracts.registry_stage import Stage, answer, asked, written
 
 FUTURE_MS = 1 << 44  # rows that expire then outlive the test

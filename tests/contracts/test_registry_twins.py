@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from argosy.base.errors import ArgosyError
 from argosy.registry import leases, limits
-from argosy.registry.program import Now
+from argosy.registry.transaction import Now
 from tests.contracts import registry_moves as moves
 from tests.contracts.registry_moves import HOUR_MS, Move, timeless
 from tests.contracts.registry_stage import LoadingStore, Stage, answer, url_of

@@ -11,9 +11,9 @@ import pytest
 from argosy.base.errors import Gone
 from argosy.registry import admin_sessions, aliases
 from argosy.registry.ports import Change, RegistryStore
-from argosy.registry.program import Delete, Put, Tell, Upsert
 from argosy.registry.rows import LivePod, NodeSettingsVersion
 from argosy.registry.tables import LIVE_PODS, NODE_SETTINGS_VERSION, REVOKED_CHANNEL
+from argosy.registry.transaction import Delete, Put, Tell, Upsert
 from tests.contracts.registry_stage import Stage, written
 from tests.contracts.stage import PATIENCE_S, eventually
 

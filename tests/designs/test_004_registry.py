@@ -23,26 +23,26 @@ from argosy.registry import (
     canary_runs,
     catalog,
     changes,
+    crud,
     idempotency,
     jobs,
     leases,
     limits,
     policies,
-    records,
     scoped_keys,
     sessions,
     settings_versions,
     tasks,
     tenants,
 )
-from argosy.registry.backends.opening import open_registry
+from argosy.registry.backends.factory import open_registry
 from argosy.registry.backends.redis import RedisRegistry
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.backends.sqlite import SqliteStore
 from argosy.registry.ports import RegistryStore
-from argosy.registry.program import Get, Program, Put, Transaction, Upsert, commit, get, now, transaction
 from argosy.registry.rows import JobState, LivePod, RolloverPolicy, RunStatus
 from argosy.registry.tables import LIVE_PODS, ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TABLES
+from argosy.registry.transaction import Get, Program, Put, Transaction, Upsert, commit, get, now, transaction
 from tests.contracts import registry_moves as moves
 from tests.contracts.registry_moves import timeless
 from tests.contracts.registry_stage import answer, written
@@ -236,7 +236,7 @@ async def test_lists_come_from_indexes_and_nothing_is_scanned(served: RegistrySt
     await keyspace(served)
     for table in TABLES:
         if any(index.name == "all" for index in table.indexes):
-            await served.run(records.every(table))
+            await served.run(crud.every(table))
     await served.run(tasks.page(limit=10))
     await served.run(tasks.prune(1 << 50))
     await served.run(jobs.prune(1 << 50))
@@ -390,7 +390,7 @@ async def test_small_tables_are_listed_whole(url: str) -> None:
         await store.run(policies.put_search_ui(f"i{n}", {"n": n}))
     for n in range(100):
         await store.run(tenants.put(tenants.hash_of(str(n)), "acme", n))
-    assert len(await store.run(records.every(ROLLOVER_POLICIES))) == 20
-    assert len(await store.run(records.every(SEARCH_UI_CONFIG))) == 20
+    assert len(await store.run(crud.every(ROLLOVER_POLICIES))) == 20
+    assert len(await store.run(crud.every(SEARCH_UI_CONFIG))) == 20
     assert {tenant.group_id for tenant in await store.run(tenants.everything())} == set(range(100))
     await store.close()

@@ -7,9 +7,9 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.gateway import Gateway, GatewaySettings
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.model import LeaseState, Member, Role, Space, Unit
-from argosy.ownership.service import Onlooker
+from argosy.ownership.node_service import Onlooker
 from argosy.registry import catalog
-from argosy.registry.backends.opening import open_registry
+from argosy.registry.backends.factory import open_registry
 from argosy.search.catalog.client import CatalogClient
 from argosy.search.model import Answer, Options, Shortfall
 from argosy.search.query import parse

@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from argosy.ownership.effects import Effect
 from argosy.ownership.events import CatalogRead, Event, LeaseChanged, MemoryMeasured, SessionOpened, Snapshot
-from argosy.ownership.keeper import Keeper
+from argosy.ownership.lease_keeper import Keeper
 from argosy.ownership.model import Auction, Lease, LeaseState, Member, Role, Session, Unit, UnitSpec
-from argosy.ownership.promise import Promise, PromiseTiming
+from argosy.ownership.session_keepalive import Promise, PromiseTiming
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 

@@ -1,9 +1,9 @@
 """How events become facts: in the order of revisions, and within one transaction in an order that makes sense."""
 
 from argosy.base.clock import SystemClock
+from argosy.ownership.backends.etcd_auction_clock import AUCTIONS_SEEN_MAX, FirstSeen
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
-from argosy.ownership.backends.etcd_facts import FactBook
-from argosy.ownership.backends.etcd_first_seen import AUCTIONS_SEEN_MAX, FirstSeen
+from argosy.ownership.backends.etcd_events import FactBook
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import AuctionValue, LeaseValue, encode
 from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged

@@ -14,7 +14,7 @@ from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.http import ownership_routes
 from argosy.ownership.model import Space, Unit
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 
 SETTINGS = OwnershipSettings(claim_jitter_s=0.0, window_s=0.5)

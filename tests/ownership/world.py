@@ -12,7 +12,7 @@ from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.effects import ServingChange, ServingStarted, ServingStopped
 from argosy.ownership.events import Fact
 from argosy.ownership.model import Lease, LeaseState, Space, Unit, UnitSpec
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import SimLoop, run

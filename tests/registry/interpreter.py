@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from argosy.base.errors import Conflict, Unavailable
 from argosy.registry.ports import Change
-from argosy.registry.program import (
+from argosy.registry.table import Index, Table
+from argosy.registry.transaction import (
     ATTEMPTS_MAX,
     FIND_MAX,
     Append,
@@ -37,7 +38,6 @@ from argosy.registry.program import (
     Upsert,
     Write,
 )
-from argosy.registry.table import Index, Table
 
 T = TypeVar("T")
 

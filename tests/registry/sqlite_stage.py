@@ -9,8 +9,8 @@ from typing import Any
 
 from argosy.base.clock import SystemClock
 from argosy.registry.backends.sqlite import SqliteStore
-from argosy.registry.program import Program, Question, Write, ask, commit, transaction
 from argosy.registry.table import Index, Layout, Table
+from argosy.registry.transaction import Program, Question, Write, ask, commit, transaction
 
 START_S = 1_700_000_000.0
 

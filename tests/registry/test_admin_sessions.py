@@ -4,9 +4,9 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import admin_sessions as sessions
-from argosy.registry.program import Transaction
 from argosy.registry.rows import AdminSession
 from argosy.registry.tables import REVOKED_CHANNEL
+from argosy.registry.transaction import Transaction
 from tests.registry.interpreter import START_MS, Interpreter
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.registry import canaries, canary_runs
-from argosy.registry.program import Transaction
 from argosy.registry.rows import Canary, RunStatus
+from argosy.registry.transaction import Transaction
 from tests.registry.interpreter import START_MS, Interpreter
 
 

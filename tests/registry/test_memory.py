@@ -13,7 +13,7 @@ from argosy.registry import memory
 from argosy.registry.backends import redis_memory
 from argosy.registry.backends.redis_memory import AROUND, keys_of, measure
 from argosy.registry.memory import ESTIMATES, Accounting, TableMemory, advice, as_json, as_rows
-from argosy.registry.representative import representative
+from argosy.registry.sample_data import representative
 from tests.servers.valkey import Valkey
 
 TABLES = (TableMemory("tasks", 1000, 340_000), TableMemory("canary_runs", 1000, 20_000))

@@ -19,9 +19,9 @@ from argosy.registry.migrations import (
     create_table,
     steps,
 )
-from argosy.registry.program import Find, Get, Put
 from argosy.registry.table import Index, Layout, Table
 from argosy.registry.tables import JOBS, NODE_SETTINGS_VERSION, TABLES
+from argosy.registry.transaction import Find, Get, Put
 from tests.registry.sqlite_stage import asked, committed, opened
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from argosy.base.errors import Conflict, Fenced, Invalid, NotFound
 from argosy.registry import operations
-from argosy.registry.program import Transaction
 from argosy.registry.rows import Operation, OperationStatus
+from argosy.registry.transaction import Transaction
 from tests.registry.interpreter import START_MS, Interpreter
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
-from argosy.registry import policies, records
+from argosy.registry import crud, policies
 from argosy.registry.rows import RolloverPolicy
 from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TTL_POLICIES
 from tests.registry.interpreter import START_MS, Interpreter
@@ -19,7 +19,7 @@ def test_a_rollover_policy_is_edited_by_one_at_a_time() -> None:
     edited = store.run(policies.put_rollover(replace(first, is_enabled=False)))
     with pytest.raises(Conflict, match="version 2, not 1"):
         store.run(policies.put_rollover(replace(first, pattern="x")))
-    assert store.run(records.every(ROLLOVER_POLICIES)) == [edited]
+    assert store.run(crud.every(ROLLOVER_POLICIES)) == [edited]
 
 
 def test_what_a_policy_did_is_noted_beside_it() -> None:
@@ -49,14 +49,14 @@ def test_a_search_page_is_configured() -> None:
         store.run(put("docs", {}, expected_version=1))
     with pytest.raises(NotFound):
         store.run(put("logs", {}, expected_version=1))
-    assert store.run(records.delete(SEARCH_UI_CONFIG, "docs"))
+    assert store.run(crud.delete(SEARCH_UI_CONFIG, "docs"))
 
 
 def test_what_expires_in_an_index_is_bounded() -> None:
     store = Interpreter()
     put = policies.put_ttl
     stored = store.run(put("docs", sweep_interval_s=300, max_deletes_per_sweep=1000))
-    assert store.run(records.read(TTL_POLICIES, "docs")) == stored
+    assert store.run(crud.read(TTL_POLICIES, "docs")) == stored
     for interval, deletes in ((0, 1), (1, 0), (10**9, 1), (1, 10**9)):
         with pytest.raises(Invalid):
             store.run(put("docs", sweep_interval_s=interval, max_deletes_per_sweep=deletes))

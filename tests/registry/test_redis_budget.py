@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.registry.backends.redis import RedisRegistry
-from argosy.registry.program import Commit, Transaction, Write
-from argosy.registry.representative import representative
+from argosy.registry.sample_data import representative
+from argosy.registry.transaction import Commit, Transaction, Write
 from tests.servers.valkey import Valkey
 
 ROW_CEILINGS = {  # bytes per row, with its share of the indexes, as MEMORY USAGE has them

@@ -22,7 +22,29 @@ from argosy.registry.backends.redis_keys import (
     value_key_of,
     value_member_of,
 )
-from argosy.registry.program import (
+from argosy.registry.rows import (
+    Alias,
+    AliasKind,
+    ControlTask,
+    IdempotencyEntry,
+    IdempotencyState,
+    ScopedKeyObserved,
+    Session,
+    TaskStatus,
+)
+from argosy.registry.sample_data import representative
+from argosy.registry.table import Layout
+from argosy.registry.tables import (
+    ALIASES,
+    IDEMPOTENCY_CACHE,
+    JOBS,
+    REPOSITORIES,
+    SCOPED_KEYS_OBSERVED,
+    SESSIONS,
+    TABLES,
+    TASKS,
+)
+from argosy.registry.transaction import (
     Append,
     Commit,
     Count,
@@ -35,28 +57,6 @@ from argosy.registry.program import (
     Transaction,
     Upsert,
     Write,
-)
-from argosy.registry.representative import representative
-from argosy.registry.rows import (
-    Alias,
-    AliasKind,
-    ControlTask,
-    IdempotencyEntry,
-    IdempotencyState,
-    ScopedKeyObserved,
-    Session,
-    TaskStatus,
-)
-from argosy.registry.table import Layout
-from argosy.registry.tables import (
-    ALIASES,
-    IDEMPOTENCY_CACHE,
-    JOBS,
-    REPOSITORIES,
-    SCOPED_KEYS_OBSERVED,
-    SESSIONS,
-    TABLES,
-    TASKS,
 )
 from tests.contracts.registry_stage import answer, written
 from tests.servers.valkey import Valkey

@@ -18,9 +18,21 @@ from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.backends.redis_schema import Step
 from argosy.registry.backends.redis_wire import Wire
 from argosy.registry.ports import Change
-from argosy.registry.program import Append, CountUp, Delete, Get, Program, Put, Tell, Upsert, commit, get, transaction
 from argosy.registry.rows import Alias, AliasKind, Tenant
 from argosy.registry.tables import ALIASES, TENANT_MAP
+from argosy.registry.transaction import (
+    Append,
+    CountUp,
+    Delete,
+    Get,
+    Program,
+    Put,
+    Tell,
+    Upsert,
+    commit,
+    get,
+    transaction,
+)
 from tests.contracts.registry_stage import answer, written
 from tests.servers.valkey import Valkey, free_port
 

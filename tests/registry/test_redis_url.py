@@ -5,7 +5,7 @@ import pytest
 from argosy.base import extras
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid
-from argosy.registry.backends.opening import open_registry
+from argosy.registry.backends.factory import open_registry
 from argosy.registry.backends.redis_url import parse
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.registry import sessions
-from argosy.registry.program import Transaction
 from argosy.registry.rows import Session
+from argosy.registry.transaction import Transaction
 from tests.registry.interpreter import START_MS, Interpreter
 
 

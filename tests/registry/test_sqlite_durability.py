@@ -12,7 +12,7 @@ import pytest
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Unavailable
 from argosy.registry.backends.sqlite import SqliteStore
-from argosy.registry.program import Append, Count, Find, Get, Put, ReadLog, Upsert
+from argosy.registry.transaction import Append, Count, Find, Get, Put, ReadLog, Upsert
 from tests.registry.sqlite_stage import BALLS, Ball, asked, committed, opened
 
 ANSWERED_BEFORE_THE_KILL = 300
@@ -22,7 +22,7 @@ WRITER = """
 import asyncio, os, sys
 from argosy.base.clock import SystemClock
 from argosy.registry.backends.sqlite import SqliteStore
-from argosy.registry.program import Append, Put
+from argosy.registry.transaction import Append, Put
 from tests.registry.sqlite_stage import BALLS, TABLES, Ball, committed
 
 async def write(store, name):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.program import (
+from argosy.registry.transaction import (
     Append,
     CountUp,
     DropCounter,

@@ -10,8 +10,8 @@ import pytest
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.registry.backends import sqlite_errors
 from argosy.registry.backends.sqlite_errors import translated
-from argosy.registry.backends.sqlite_opening import MEMORY, path_of
-from argosy.registry.program import Get, Put
+from argosy.registry.backends.sqlite_setup import MEMORY, path_of
+from argosy.registry.transaction import Get, Put
 from tests.registry.sqlite_stage import BALLS, Ball, asked, committed, opened
 
 

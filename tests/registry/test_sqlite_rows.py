@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.program import FIND_MAX, Count, CountUp, Delete, Find, Get, Put, Transaction, Upsert
+from argosy.registry.transaction import FIND_MAX, Count, CountUp, Delete, Find, Get, Put, Transaction, Upsert
 from tests.registry.sqlite_stage import (
     BALLS,
     START_MS,

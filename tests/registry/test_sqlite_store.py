@@ -11,11 +11,11 @@ import pytest
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Conflict, Gone, NotFound, Unavailable
 from argosy.registry import jobs
-from argosy.registry.backends import sqlite_feed, sqlite_session, sqlite_writer
+from argosy.registry.backends import sqlite_notify, sqlite_session, sqlite_writer
 from argosy.registry.backends.sqlite import SqliteStore
 from argosy.registry.backends.sqlite_session import StoreClock
 from argosy.registry.ports import Change, RegistryStore
-from argosy.registry.program import (
+from argosy.registry.transaction import (
     Append,
     Count,
     CountUp,
@@ -300,7 +300,7 @@ async def test_a_message_of_a_refused_commit_is_not_sent() -> None:
 
 
 async def test_a_listener_that_does_not_listen_is_told_what_it_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_feed, "UNHEARD_MAX", 2)
+    monkeypatch.setattr(sqlite_notify, "UNHEARD_MAX", 2)
     async with opened() as store:
         heard = store.listen("news")
         await store.run(committed(*(Tell("news", str(n)) for n in range(3))))

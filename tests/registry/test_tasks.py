@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.registry import tasks
-from argosy.registry.records import BATCH_MAX
+from argosy.registry.crud import BATCH_MAX
 from argosy.registry.rows import ControlTask, TaskStatus
 from argosy.registry.tasks import TaskFilter
 from tests.registry.interpreter import START_MS, Interpreter

@@ -18,7 +18,7 @@ from argosy.gateway.v1.http import v1_routes
 from argosy.gateway.v1.service import CatalogDesk
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.gateway.zoekt.http import zoekt_routes
-from argosy.ownership.service import Onlooker
+from argosy.ownership.node_service import Onlooker
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry import catalog as catalog_rows
 from argosy.search.fleet.client import FarNodes

@@ -6,7 +6,7 @@ from argosy.app.roles import Process
 from argosy.ownership.backends.cgroup import CgroupMemory
 from argosy.ownership.http import ownership_routes
 from argosy.ownership.model import Lease, Unit, UnitSpec
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 
 

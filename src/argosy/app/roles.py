@@ -46,7 +46,7 @@ from argosy.registry.settings import RegistrySettings
 if TYPE_CHECKING:
     from argosy.gateway.service import Gateway
     from argosy.ipni.ports import Indexer
-    from argosy.ownership.service import OwnershipNode
+    from argosy.ownership.node_service import OwnershipNode
     from argosy.registry.ports import RegistryStore
     from argosy.search.catalog.client import CatalogClient
     from argosy.search.fleet.ports import Node

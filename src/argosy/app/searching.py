@@ -11,7 +11,7 @@ from argosy.base.clock import SystemClock
 from argosy.ownership.backends.cgroup import CgroupMemory
 from argosy.ownership.http import ownership_routes
 from argosy.ownership.model import SUCCESSOR, LeaseState
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.search import kernels
 from argosy.search.backends.remote import RemoteFetcher

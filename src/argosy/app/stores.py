@@ -8,11 +8,11 @@ from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.retry import Backoff, retry
-from argosy.ownership.backends.opening import open_store
+from argosy.ownership.backends.factory import open_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 from argosy.ownership.settings import OwnershipSettings
-from argosy.registry.backends.opening import open_registry
+from argosy.registry.backends.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.registry.settings import RegistrySettings
 

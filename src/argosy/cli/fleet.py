@@ -236,7 +236,7 @@ def settings(config: Path | None, store: str | None, space: str | None) -> "Owne
 
 async def _ask(wished: "OwnershipSettings", question: "Callable[[OwnershipStore], Awaitable[T]]") -> T:
     from argosy.base.clock import SystemClock, system_random
-    from argosy.ownership.backends.opening import open_store
+    from argosy.ownership.backends.factory import open_store
     from argosy.ownership.model import Space
 
     opened = await open_store(

@@ -19,9 +19,9 @@ from argosy.cli.output import json_option, print_json, print_table, progress, st
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
-    from argosy.registry.backends.inspection import Schema
+    from argosy.registry.backends.schema_version import Schema
+    from argosy.registry.export import Counts, Movable
     from argosy.registry.memory import Accounting
-    from argosy.registry.moving import Counts, Movable
     from argosy.registry.settings import RegistrySettings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -59,7 +59,7 @@ def export_registry(file: Path, url: str | None, namespace: str | None, config: 
 
     What has expired is left out. From SQLite the export is of one instant; from Redis each page of it is.
     """
-    from argosy.registry.moving import write_out
+    from argosy.registry.export import write_out
 
     wished = settings(config, url, namespace)
     with _written(file) as out, status("export") as say:
@@ -95,7 +95,7 @@ def import_registry(file: Path, url: str | None, namespace: str | None, config: 
     The whole file is checked before anything is stored. A registry that already holds something is refused: name
     another file or another --namespace. An import that breaks off leaves a registry that cannot be opened.
     """
-    from argosy.registry.moving import Export
+    from argosy.registry.export import Export
 
     wished = settings(config, url, namespace)
     with _read(file) as lines, progress("import") as told:
@@ -130,7 +130,7 @@ def _read(file: Path) -> Iterator[IO[bytes]]:
 @json_option
 def check(url: str | None, namespace: str | None, config: Path | None, as_json: bool) -> None:
     """Open a registry, read everything in it, and say what is wrong, or that nothing is. Nothing is changed."""
-    from argosy.registry.moving import look_over
+    from argosy.registry.export import look_over
 
     wished = settings(config, url, namespace)
     with status("check") as say:
@@ -211,7 +211,7 @@ async def _measure(url: str, runs: int) -> "Accounting":
 
 def settings(config: Path | None, url: str | None, namespace: str | None) -> "RegistrySettings":
     """The settings with what the options override. A registry inside another process cannot be looked at."""
-    from argosy.registry.backends.opening import SCHEMES
+    from argosy.registry.backends.factory import SCHEMES
     from argosy.registry.settings import RegistrySettings
 
     wished = load(config).get(RegistrySettings)
@@ -226,7 +226,7 @@ def settings(config: Path | None, url: str | None, namespace: str | None) -> "Re
 
 async def _found(wished: "RegistrySettings") -> "Schema":
     from argosy.base.clock import SystemClock, system_random
-    from argosy.registry.backends.inspection import inspect
+    from argosy.registry.backends.schema_version import inspect
 
     schema = await inspect(wished.url, clock=SystemClock(), random=system_random(), namespace=wished.namespace)
     if schema.found is None:
@@ -243,7 +243,7 @@ async def _opened(
 ) -> T:
     """Opens the registry, asks one thing, and closes it."""
     from argosy.base.clock import SystemClock, system_random
-    from argosy.registry.backends.opening import open_registry
+    from argosy.registry.backends.factory import open_registry
 
     if may_create:
         _make_folder(wished.url)
@@ -259,7 +259,7 @@ async def _opened(
 
 
 def _make_folder(url: str) -> None:
-    from argosy.registry.backends.sqlite_opening import path_of
+    from argosy.registry.backends.sqlite_setup import path_of
 
     if url.startswith("sqlite:"):
         folder = Path(path_of(url)).parent

@@ -22,9 +22,9 @@ from argosy.ownership.events import (
     Warmed,
     WarmingFailed,
 )
-from argosy.ownership.keeper import Keeper
+from argosy.ownership.lease_keeper import Keeper
 from argosy.ownership.model import PRIMARY, BidOutcome, BidReceipt, Role, Unit
-from argosy.ownership.promise import Promise
+from argosy.ownership.session_keepalive import Promise
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 

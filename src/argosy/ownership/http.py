@@ -17,7 +17,7 @@ from starlette.routing import Route
 from argosy.base.errors import Unavailable
 from argosy.base.http import check_admin, json_response
 from argosy.ownership.model import Lease, Unit
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 
 
 def ownership_routes(node: OwnershipNode, *, admin_token: str | None) -> list[Route]:

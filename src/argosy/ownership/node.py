@@ -9,6 +9,7 @@ from argosy.base.retry import Backoff
 from argosy.base.state_machine import earliest
 from argosy.ownership.bidder import Bidder
 from argosy.ownership.closer import Closer
+from argosy.ownership.drainer import Leaver
 from argosy.ownership.effects import Drop, Effect, EndSession, Left, ReadCatalog, SetState, Sweep, Warm
 from argosy.ownership.events import (
     CatalogChanged,
@@ -22,11 +23,10 @@ from argosy.ownership.events import (
     Warmed,
     WarmingFailed,
 )
-from argosy.ownership.keeper import Gained, Keeper, Lost
-from argosy.ownership.leaving import Leaver
+from argosy.ownership.lease_keeper import Gained, Keeper, Lost
 from argosy.ownership.model import SUCCESSOR, LeaseState, Role, Unit
-from argosy.ownership.promise import Promise, PromiseTiming
-from argosy.ownership.reconcile import Reconciler
+from argosy.ownership.reconciler import Reconciler
+from argosy.ownership.session_keepalive import Promise, PromiseTiming
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 

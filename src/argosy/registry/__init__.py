@@ -9,10 +9,10 @@ Reading order: `table` (what a table is), `rows` and `tables` (all of them), `pr
 """
 
 from argosy.registry.ports import Change, RegistryStore
-from argosy.registry.program import Program, Transaction, transaction
 from argosy.registry.settings import RegistrySettings
 from argosy.registry.table import Index, Layout, Table
 from argosy.registry.tables import TABLES
+from argosy.registry.transaction import Program, Transaction, transaction
 
 __all__ = [
     "TABLES",

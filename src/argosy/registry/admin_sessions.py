@@ -6,11 +6,11 @@ Revoking sets a flag, leaves the end of the session where it was, and tells ever
 from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry import records
-from argosy.registry.program import Delete, Get, Now, Program, Put, Tell, Write, ask, commit, get, transaction
-from argosy.registry.records import BATCH_MAX, checked_key, checked_span, stored
+from argosy.registry import crud
+from argosy.registry.crud import BATCH_MAX, checked_key, checked_span, stored
 from argosy.registry.rows import AdminSession
 from argosy.registry.tables import ADMIN_SESSIONS, REVOKED_CHANNEL
+from argosy.registry.transaction import Delete, Get, Now, Program, Put, Tell, Write, ask, commit, get, transaction
 
 TTL_MS = 3_600_000
 TTL_MS_MAX = 30 * 86_400_000
@@ -69,7 +69,7 @@ def revoke(session_id: str) -> Program[bool]:
 @transaction
 def revoke_all(admin_key_hash: str) -> Program[int]:
     """Ends a batch of the sessions that were opened with a key; call it until it returns 0."""
-    sessions = yield from records.every(ADMIN_SESSIONS, "key", (admin_key_hash,))
+    sessions = yield from crud.every(ADMIN_SESSIONS, "key", (admin_key_hash,))
     valid = [session for session in sessions if not session.is_revoked][:BATCH_MAX]
     if valid:
         yield from commit(*(write for session in valid for write in _revoked(session)))
@@ -79,7 +79,7 @@ def revoke_all(admin_key_hash: str) -> Program[int]:
 @transaction
 def prune() -> Program[int]:
     """Deletes a batch of revoked sessions (those that are over go by themselves); call it until it returns 0."""
-    sessions = yield from records.every(ADMIN_SESSIONS)
+    sessions = yield from crud.every(ADMIN_SESSIONS)
     revoked = [session for session in sessions if session.is_revoked][:BATCH_MAX]
     if revoked:
         yield from commit(*(Delete(ADMIN_SESSIONS, session) for session in revoked))

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry import records
-from argosy.registry.program import Delete, Get, Now, Program, ask, commit, get, now, transaction
-from argosy.registry.records import check_version, checked_key, known, stored
+from argosy.registry import crud
+from argosy.registry.crud import check_version, checked_key, known, stored
 from argosy.registry.rows import Alias, AliasKind
 from argosy.registry.tables import ALIASES
+from argosy.registry.transaction import Delete, Get, Now, Program, ask, commit, get, now, transaction
 
 HISTORY_MAX = 10  # earlier states an alias remembers
 TARGETS_MAX = 256  # indexes behind one multi alias
@@ -98,7 +98,7 @@ def resolve(name: str) -> Program[Resolved | None]:
 @transaction
 def everything() -> Program[list[Alias]]:
     """All aliases, oldest first."""
-    return (yield from records.every(ALIASES))
+    return (yield from crud.every(ALIASES))
 
 
 def uids_of(alias: Alias) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry import records
-from argosy.registry.program import Delete, DropLog, Get, Now, Program, ask, commit, find, get, transaction
-from argosy.registry.records import checked_key, refuse_taken, stored
+from argosy.registry import crud
+from argosy.registry.crud import checked_key, refuse_taken, stored
 from argosy.registry.rows import Canary
 from argosy.registry.tables import CANARIES, CANARY_RUNS_LOG, named
+from argosy.registry.transaction import Delete, DropLog, Get, Now, Program, ask, commit, find, get, transaction
 
 INTERVAL_S_MAX = 7 * 86_400
 ASSERTIONS_MAX = 64
@@ -46,12 +46,12 @@ def update(canary: Canary) -> Program[Canary]:
     _check(canary)
     if canary.version == 0:
         raise Invalid(f"canary {canary.canary_id!r} was never read: create it")
-    return (yield from records.put(CANARIES, canary))
+    return (yield from crud.put(CANARIES, canary))
 
 
 @transaction
 def enable(canary_id: str, is_enabled: bool) -> Program[Canary]:
-    canary = yield from records.known(CANARIES, canary_id)
+    canary = yield from crud.known(CANARIES, canary_id)
     return (yield from stored(CANARIES, replace(canary, is_enabled=is_enabled)))
 
 
@@ -71,7 +71,7 @@ def read_by_name(name: str) -> Program[Canary | None]:
 @transaction
 def everything(*, is_enabled: bool | None = None) -> Program[list[Canary]]:
     """All canaries, or those that run, or those that do not; oldest first."""
-    canaries = yield from records.every(CANARIES)
+    canaries = yield from crud.every(CANARIES)
     return [canary for canary in canaries if is_enabled is None or canary.is_enabled == is_enabled]
 
 

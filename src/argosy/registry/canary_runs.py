@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.registry.program import Append, LogState, Now, Program, ReadLog, ask, commit, transaction
-from argosy.registry.records import checked_limit, known
+from argosy.registry.crud import checked_limit, known
 from argosy.registry.rows import RunStatus
 from argosy.registry.tables import CANARIES, CANARY_RUNS_LOG, named
+from argosy.registry.transaction import Append, LogState, Now, Program, ReadLog, ask, commit, transaction
 
 KEEP = 100  # runs of one canary
 KEEP_MAX = 1000

@@ -6,11 +6,11 @@ This is desire; who holds a repository now is a lease and is not written here.
 from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry import records
-from argosy.registry.program import Get, Now, Program, ask, find, get, now, transaction
-from argosy.registry.records import checked_key, known, refuse_taken, stored
+from argosy.registry import crud
+from argosy.registry.crud import checked_key, known, refuse_taken, stored
 from argosy.registry.rows import Repository
 from argosy.registry.tables import REPOSITORIES
+from argosy.registry.transaction import Get, Now, Program, ask, find, get, now, transaction
 
 BRANCHES_MAX = 64
 REPLICAS_MAX = 8
@@ -47,7 +47,7 @@ def update(repository: Repository) -> Program[Repository]:
     _check(repository)
     if repository.version == 0:
         raise Invalid(f"repository {repository.repo_id!r} was never read: add it")
-    return (yield from records.put(REPOSITORIES, repository))
+    return (yield from crud.put(REPOSITORIES, repository))
 
 
 @transaction
@@ -97,7 +97,7 @@ def note_pushed(repo_id: str) -> Program[Repository]:
 @transaction
 def remove(repo_id: str, *, expected_version: int | None = None) -> Program[bool]:
     """Takes a wish back; False if there was none."""
-    return (yield from records.delete(REPOSITORIES, repo_id, expected_version=expected_version))
+    return (yield from crud.delete(REPOSITORIES, repo_id, expected_version=expected_version))
 
 
 @transaction
@@ -115,7 +115,7 @@ def read_by_url(url: str) -> Program[Repository | None]:
 @transaction
 def everything() -> Program[list[Repository]]:
     """The whole catalog, oldest first: the units a fleet should hold, with their footprints, bids and replicas."""
-    return (yield from records.every(REPOSITORIES))
+    return (yield from crud.every(REPOSITORIES))
 
 
 def _check_name(name: str) -> None:

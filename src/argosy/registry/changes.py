@@ -7,7 +7,10 @@ the oldest goes first, and what went is counted.
 from dataclasses import dataclass
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.program import (
+from argosy.registry.crud import checked_key, checked_limit, stored
+from argosy.registry.rows import CdcCursor
+from argosy.registry.tables import CDC_CURSORS, CDC_OVERFLOW_LOG, CDC_SEQUENCE, named
+from argosy.registry.transaction import (
     Append,
     CountUp,
     Delete,
@@ -25,9 +28,6 @@ from argosy.registry.program import (
     get,
     transaction,
 )
-from argosy.registry.records import checked_key, checked_limit, stored
-from argosy.registry.rows import CdcCursor
-from argosy.registry.tables import CDC_CURSORS, CDC_OVERFLOW_LOG, CDC_SEQUENCE, named
 
 OVERFLOW_BYTES = 1 << 30  # of one sink
 EVENT_BYTES_MAX = 1 << 20  # of one event

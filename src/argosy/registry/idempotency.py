@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from argosy.base.errors import Invalid
-from argosy.registry.program import Delete, Get, Now, Program, ask, commit, get, transaction
-from argosy.registry.records import checked_key, checked_span, stored
+from argosy.registry.crud import checked_key, checked_span, stored
 from argosy.registry.rows import IdempotencyEntry, IdempotencyState
 from argosy.registry.tables import IDEMPOTENCY_CACHE
+from argosy.registry.transaction import Delete, Get, Now, Program, ask, commit, get, transaction
 
 TTL_MS = 86_400_000
 TTL_MS_MAX = 30 * 86_400_000

@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.program import (
+from argosy.registry.crud import checked_key, checked_limit, checked_span, known, refuse_taken, stored, with_version
+from argosy.registry.rows import ControlJob, JobState
+from argosy.registry.table import changed
+from argosy.registry.tables import JOBS
+from argosy.registry.transaction import (
     FIND_MAX,
     Count,
     Delete,
@@ -23,10 +27,6 @@ from argosy.registry.program import (
     now,
     transaction,
 )
-from argosy.registry.records import checked_key, checked_limit, checked_span, known, refuse_taken, stored, with_version
-from argosy.registry.rows import ControlJob, JobState
-from argosy.registry.table import changed
-from argosy.registry.tables import JOBS
 
 LEASE_MS = 30_000  # with a heartbeat every 10 s
 LEASE_MS_MAX = 86_400_000

@@ -6,11 +6,11 @@ Whatever is written under a lease is written `under` it: the same step that writ
 from dataclasses import replace
 
 from argosy.base.errors import Fenced, Invalid
-from argosy.registry import records
-from argosy.registry.program import Get, Now, Program, T, Transaction, ask, transaction
-from argosy.registry.records import checked_key, checked_span, stored
+from argosy.registry import crud
+from argosy.registry.crud import checked_key, checked_span, stored
 from argosy.registry.rows import LeaderLease
 from argosy.registry.tables import LEADER_LEASE
+from argosy.registry.transaction import Get, Now, Program, T, Transaction, ask, transaction
 
 TTL_MS = 10_000  # renewed every 3 s; a leader that cannot renew for 7 s stops by itself
 TTL_MS_MAX = 3_600_000
@@ -62,7 +62,7 @@ def leader(scope: str) -> Program[LeaderLease | None]:
 @transaction
 def everything() -> Program[list[LeaderLease]]:
     """All scopes that ever had a leader."""
-    return (yield from records.every(LEADER_LEASE))
+    return (yield from crud.every(LEADER_LEASE))
 
 
 @transaction

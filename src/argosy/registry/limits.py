@@ -7,7 +7,10 @@ of a failure has an end too, but one that outlives the lock, so that the next fa
 from dataclasses import dataclass
 
 from argosy.base.errors import Invalid
-from argosy.registry.program import (
+from argosy.registry.crud import checked_key, checked_span, stored
+from argosy.registry.rows import BeaconSeen, LoginBackoff
+from argosy.registry.tables import ADMIN_LOGIN_RATE, BEACONS, LOGIN_BACKOFF, SEARCH_UI_RATE, named
+from argosy.registry.transaction import (
     CountUp,
     Delete,
     DropCounter,
@@ -20,9 +23,6 @@ from argosy.registry.program import (
     commit,
     transaction,
 )
-from argosy.registry.records import checked_key, checked_span, stored
-from argosy.registry.rows import BeaconSeen, LoginBackoff
-from argosy.registry.tables import ADMIN_LOGIN_RATE, BEACONS, LOGIN_BACKOFF, SEARCH_UI_RATE, named
 
 WINDOW_MS = 60_000
 WINDOW_MS_MAX = 86_400_000

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from argosy.base.errors import Conflict, Fenced, Invalid
-from argosy.registry import records
-from argosy.registry.program import Delete, Get, Now, Program, ask, commit, find, get, now, transaction
-from argosy.registry.records import BATCH_MAX, checked_key, known, refuse_taken, stored
+from argosy.registry import crud
+from argosy.registry.crud import BATCH_MAX, checked_key, known, refuse_taken, stored
 from argosy.registry.rows import Operation, OperationStatus
 from argosy.registry.tables import OPERATIONS
+from argosy.registry.transaction import Delete, Get, Now, Program, ask, commit, find, get, now, transaction
 
 _ENDED = (OperationStatus.COMPLETED, OperationStatus.FAILED)
 
@@ -101,8 +101,8 @@ def read(operation_id: str) -> Program[Operation | None]:
 def everything(scope: str | None = None) -> Program[list[Operation]]:
     """All operations, or those of a scope, oldest first."""
     if scope is None:
-        return (yield from records.every(OPERATIONS))
-    return (yield from records.every(OPERATIONS, "scope", (scope,)))
+        return (yield from crud.every(OPERATIONS))
+    return (yield from crud.every(OPERATIONS, "scope", (scope,)))
 
 
 @transaction

@@ -1,9 +1,9 @@
 """Gateways that are alive: each says so again and again, and whoever has been silent for a window is gone."""
 
-from argosy.registry.program import Delete, Get, Program, Upsert, ask, commit, find, now, transaction
-from argosy.registry.records import BATCH_MAX, checked_key, checked_span
+from argosy.registry.crud import BATCH_MAX, checked_key, checked_span
 from argosy.registry.rows import LivePod
 from argosy.registry.tables import LIVE_PODS
+from argosy.registry.transaction import Delete, Get, Program, Upsert, ask, commit, find, now, transaction
 
 WINDOW_MS = 120_000
 WINDOW_MS_MAX = 86_400_000

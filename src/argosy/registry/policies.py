@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry import records
-from argosy.registry.program import Get, Now, Program, ask, now, transaction
-from argosy.registry.records import check_version, checked_key, known, stored, with_version
+from argosy.registry import crud
+from argosy.registry.crud import check_version, checked_key, known, stored, with_version
 from argosy.registry.rows import RolloverPolicy, SearchUiConfig, TtlPolicy
 from argosy.registry.table import R, Table
 from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TTL_POLICIES
+from argosy.registry.transaction import Get, Now, Program, ask, now, transaction
 
 SWEEP_INTERVAL_S_MAX = 30 * 86_400
 DELETES_MAX = 1_000_000  # documents of one sweep
@@ -27,7 +27,7 @@ def put_rollover(policy: RolloverPolicy) -> Program[RolloverPolicy]:
         raise Invalid(f"rollover policy {policy.name!r} needs a write alias, a read alias and a pattern")
     if policy.write_alias == policy.read_alias:
         raise Invalid(f"rollover policy {policy.name!r} writes and reads through different aliases: a write needs one")
-    return (yield from records.put(ROLLOVER_POLICIES, policy))
+    return (yield from crud.put(ROLLOVER_POLICIES, policy))
 
 
 @transaction
@@ -72,7 +72,7 @@ def _read(table: Table[R], index_uid: str) -> Program[tuple[int, R | None]]:
 
 def _put(table: Table[R], row: R, found: R | None, expected_version: int | None) -> Program[R]:
     if expected_version == 0 and found is not None:
-        raise Conflict(f"{table.name} already has {records.spelled(table.key_of(row))}")
+        raise Conflict(f"{table.name} already has {crud.spelled(table.key_of(row))}")
     if expected_version:
         check_version(table, table.key_of(row), found, expected_version)
     return (yield from stored(table, row if found is None else with_version(row, found.version)))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from argosy.registry.program import Transaction
+from argosy.registry.transaction import Transaction
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ new key, so the old one stays.
 from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry import pods, records
-from argosy.registry.program import Find, Program, Upsert, ask, commit, get, now, transaction
-from argosy.registry.records import checked_key, checked_span, known, stored
+from argosy.registry import crud, pods
+from argosy.registry.crud import checked_key, checked_span, known, stored
 from argosy.registry.rows import ScopedKey, ScopedKeyObserved
 from argosy.registry.tables import SCOPED_KEYS, SCOPED_KEYS_OBSERVED
+from argosy.registry.transaction import Find, Program, Upsert, ask, commit, get, now, transaction
 
 OBSERVED_MS = 60_000
 OBSERVED_MS_MAX = 3_600_000
@@ -84,7 +84,7 @@ def read(index_uid: str) -> Program[ScopedKey | None]:
 
 @transaction
 def everything() -> Program[list[ScopedKey]]:
-    return (yield from records.every(SCOPED_KEYS))
+    return (yield from crud.every(SCOPED_KEYS))
 
 
 def _gate(key: ScopedKey, window_ms: int) -> Program[Gate]:

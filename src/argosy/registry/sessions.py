@@ -8,10 +8,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from argosy.base.errors import Invalid
-from argosy.registry.program import Count, Delete, Find, Get, Now, Program, Upsert, Write, ask, commit, get, transaction
-from argosy.registry.records import checked_key, checked_span, stored, with_version
+from argosy.registry.crud import checked_key, checked_span, stored, with_version
 from argosy.registry.rows import Session
 from argosy.registry.tables import SESSIONS
+from argosy.registry.transaction import (
+    Count,
+    Delete,
+    Find,
+    Get,
+    Now,
+    Program,
+    Upsert,
+    Write,
+    ask,
+    commit,
+    get,
+    transaction,
+)
 
 TTL_MS = 900_000  # a session lasts this long after its last use
 TTL_MS_MAX = 7 * 86_400_000

@@ -5,10 +5,10 @@ one row for each index that has any: that is also the list by which a removed no
 """
 
 from argosy.base.errors import Invalid
-from argosy.registry.program import Delete, Get, Now, Program, Put, Write, ask, commit, find, get, transaction
-from argosy.registry.records import BATCH_MAX, checked_key, with_version
+from argosy.registry.crud import BATCH_MAX, checked_key, with_version
 from argosy.registry.rows import NodeSettingsVersion
 from argosy.registry.tables import NODE_SETTINGS_VERSION
+from argosy.registry.transaction import Delete, Get, Now, Program, Put, Write, ask, commit, find, get, transaction
 
 FLEET = "*"  # the index whose nodes are indexes; no index may be called so
 

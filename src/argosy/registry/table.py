@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from argosy.base.errors import Invalid
-from argosy.registry import checking
+from argosy.registry import column_checks
 
 ROW_BYTES_MAX = 1 << 20  # of all values of one row: larger things belong in files or object stores
 
@@ -86,7 +86,7 @@ class Table(Generic[R]):
     indexes: tuple[Index, ...] = ()
     expires: str | None = None  # a column: rows past it are gone
     columns: tuple[Column, ...] = field(init=False)
-    _checks: tuple[tuple[checking.Check, bool], ...] = field(init=False, repr=False, compare=False)
+    _checks: tuple[tuple[column_checks.Check, bool], ...] = field(init=False, repr=False, compare=False)
     _values_of: Callable[[R], tuple[Any, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class Table(Generic[R]):
         if size > ROW_BYTES_MAX:
             raise Invalid(f"a row of {self.name} may hold {ROW_BYTES_MAX} bytes, not {size}: keep that elsewhere")
         for name in self.key:
-            checking.check_key_part(self.name, getattr(row, name))
+            column_checks.check_key_part(self.name, getattr(row, name))
 
 
 def changed(row: R, **values: Any) -> R:
@@ -160,18 +160,18 @@ def _column(name: str, hint: Any) -> Column:
     return Column(name, _KINDS[hint], is_nullable)
 
 
-def _check_of(table: str, column: Column) -> checking.Check:
+def _check_of(table: str, column: Column) -> column_checks.Check:
     name = f"{table}.{column.name}"
-    return checking.state(name, column.states) if column.states else _CHECKS[column.kind](name)
+    return column_checks.state(name, column.states) if column.states else _CHECKS[column.kind](name)
 
 
-_CHECKS: dict[Kind, Callable[[str], checking.Check]] = {
-    Kind.TEXT: checking.text,
-    Kind.INTEGER: checking.integer,
-    Kind.BOOLEAN: checking.boolean,
-    Kind.BYTES: checking.raw,
-    Kind.LIST: checking.texts,
-    Kind.MAP: checking.mapping,
+_CHECKS: dict[Kind, Callable[[str], column_checks.Check]] = {
+    Kind.TEXT: column_checks.text,
+    Kind.INTEGER: column_checks.integer,
+    Kind.BOOLEAN: column_checks.boolean,
+    Kind.BYTES: column_checks.raw,
+    Kind.LIST: column_checks.texts,
+    Kind.MAP: column_checks.mapping,
 }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from argosy.registry.checking import check_key_part
+from argosy.registry.column_checks import check_key_part
 from argosy.registry.rows import (
     AdminSession,
     Alias,

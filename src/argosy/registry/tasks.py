@@ -8,7 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.program import (
+from argosy.registry.crud import BATCH_MAX, checked_key, checked_limit, known, stored
+from argosy.registry.rows import ControlTask, TaskStatus
+from argosy.registry.tables import TASK_SEQUENCE, TASKS
+from argosy.registry.transaction import (
     Count,
     CountUp,
     Delete,
@@ -22,9 +25,6 @@ from argosy.registry.program import (
     now,
     transaction,
 )
-from argosy.registry.records import BATCH_MAX, checked_key, checked_limit, known, stored
-from argosy.registry.rows import ControlTask, TaskStatus
-from argosy.registry.tables import TASK_SEQUENCE, TASKS
 
 LIMIT_MAX = 1000  # tasks of one page
 UIDS_MAX = 100  # numbers one filter may name

@@ -4,11 +4,11 @@ import hashlib
 import re
 
 from argosy.base.errors import Invalid
-from argosy.registry import records
-from argosy.registry.program import Get, Now, Program, ask, get, transaction
-from argosy.registry.records import check_version, stored
+from argosy.registry import crud
+from argosy.registry.crud import check_version, stored
 from argosy.registry.rows import Tenant
 from argosy.registry.tables import TENANT_MAP
+from argosy.registry.transaction import Get, Now, Program, ask, get, transaction
 
 _HASH = re.compile("[0-9a-f]{64}")
 
@@ -42,13 +42,13 @@ def read(api_key_hash: str) -> Program[Tenant | None]:
 @transaction
 def remove(api_key_hash: str) -> Program[bool]:
     _check(api_key_hash)
-    return (yield from records.delete(TENANT_MAP, api_key_hash))
+    return (yield from crud.delete(TENANT_MAP, api_key_hash))
 
 
 @transaction
 def everything() -> Program[list[Tenant]]:
     """All keys, oldest first."""
-    return (yield from records.every(TENANT_MAP))
+    return (yield from crud.every(TENANT_MAP))
 
 
 def _check(api_key_hash: str) -> None:

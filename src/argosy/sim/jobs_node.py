@@ -13,7 +13,7 @@ from argosy.jobs.cluster.backends.maps import MemoryMaps
 from argosy.jobs.cluster.backends.memory import MemoryShards
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.sim.checkers.jobs import JobsChecker
 from argosy.sim.link import Direction, Link
 from argosy.sim.loop import OUTSIDE, Process, SimLoop

@@ -12,7 +12,7 @@ from argosy.base.errors import ArgosyError
 from argosy.base.metrics import Metric, Metrics
 from argosy.ownership.effects import ServingChange
 from argosy.ownership.model import Unit
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.sim.clocks import SimClock
 from argosy.sim.link import Link
 from argosy.sim.loop import Process, SimLoop

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from argosy.base.clock import Random
 from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.search.fleet.desk import Desk
 from argosy.search.fleet.model import Asked
 from argosy.search.fleet.ports import Node

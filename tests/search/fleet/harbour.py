@@ -12,10 +12,10 @@ from argosy.base.metrics import Metric, Metrics
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.model import Lease, LeaseState, Space, Unit
-from argosy.ownership.service import OwnershipNode
+from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry import catalog
-from argosy.registry.backends.opening import open_registry
+from argosy.registry.backends.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import Repository as Row
 from argosy.search.backends.remote import RemoteFetcher

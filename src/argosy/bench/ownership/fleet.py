@@ -9,8 +9,8 @@ from argosy.base.errors import Unavailable
 from argosy.bench.ownership.site import Site
 from argosy.ownership.effects import ServingChange, ServingStarted
 from argosy.ownership.model import Lease, Unit, UnitSpec
+from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.ports import OwnershipStore
-from argosy.ownership.service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 
 NODES = 20

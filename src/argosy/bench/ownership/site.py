@@ -12,7 +12,7 @@ from argosy.base.backends.servers import Server
 from argosy.base.clock import SystemClock, system_random
 from argosy.bench import machine
 from argosy.bench.harness import Values
-from argosy.ownership.backends.opening import open_store
+from argosy.ownership.backends.factory import open_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 

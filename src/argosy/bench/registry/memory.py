@@ -11,8 +11,8 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.bench.harness import Values
 from argosy.registry.backends.redis_memory import measure
 from argosy.registry.canary_runs import unpacked
-from argosy.registry.program import Append, CountUp, Upsert, Write
-from argosy.registry.representative import representative
+from argosy.registry.sample_data import representative
+from argosy.registry.transaction import Append, CountUp, Upsert, Write
 
 BATCH = 500  # commands sent at once
 # The figure's name for a row of each table that has a ceiling.

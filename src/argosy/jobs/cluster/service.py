@@ -38,9 +38,9 @@ from argosy.jobs.ports import ShardCalls
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.teller import Teller
 from argosy.ownership.model import Unit
+from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.ports import OwnershipStore
 from argosy.ownership.ring import Ring
-from argosy.ownership.service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.throttle.limits.ports import RateLimiter
 

@@ -13,12 +13,12 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
 from argosy.base.retry import RetryBudget
 from argosy.ownership.auction import threshold
+from argosy.ownership.backends.etcd_auction_clock import FirstSeen
+from argosy.ownership.backends.etcd_auctions import EtcdClosing
 from argosy.ownership.backends.etcd_bids import EtcdBids, Offer
 from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, HistoryLost, follow
 from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
-from argosy.ownership.backends.etcd_closing import EtcdClosing
-from argosy.ownership.backends.etcd_facts import FactBook
-from argosy.ownership.backends.etcd_first_seen import FirstSeen
+from argosy.ownership.backends.etcd_events import FactBook
 from argosy.ownership.backends.etcd_grace import Grace
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_leases import EtcdLeases

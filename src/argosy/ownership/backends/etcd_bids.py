@@ -7,6 +7,7 @@ back with it, so a lost race costs one round trip.
 from dataclasses import dataclass
 
 from argosy.ownership.auction import rivals, threshold
+from argosy.ownership.backends.etcd_auction_clock import FirstSeen
 from argosy.ownership.backends.etcd_client import EtcdClient
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
 from argosy.ownership.backends.etcd_client.ops import (
@@ -19,7 +20,6 @@ from argosy.ownership.backends.etcd_client.ops import (
     mod_revision,
     put,
 )
-from argosy.ownership.backends.etcd_first_seen import FirstSeen
 from argosy.ownership.backends.etcd_grace import Grace
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import (

@@ -26,9 +26,9 @@ from argosy.registry.backends.redis_url import parse
 from argosy.registry.backends.redis_watch import heard, watched
 from argosy.registry.backends.redis_wire import Wire
 from argosy.registry.ports import Change
-from argosy.registry.program import ATTEMPTS_MAX, Commit, Committed, Find, Get, Question, Transaction
 from argosy.registry.table import Table
 from argosy.registry.tables import TABLES
+from argosy.registry.transaction import ATTEMPTS_MAX, Commit, Committed, Find, Get, Question, Transaction
 
 T = TypeVar("T")
 

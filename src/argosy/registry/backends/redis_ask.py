@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, cast
 from argosy.base.errors import Invalid
 from argosy.registry.backends.redis_codec import Arg, TableCodec
 from argosy.registry.backends.redis_keys import Keys, joined, member_of
-from argosy.registry.checking import check_key_part
-from argosy.registry.program import FIND_MAX, Count, Find, Get, LogState, Now, Question, ReadCounter, ReadLog
+from argosy.registry.column_checks import check_key_part
 from argosy.registry.table import Index, Layout, Table
+from argosy.registry.transaction import FIND_MAX, Count, Find, Get, LogState, Now, Question, ReadCounter, ReadLog
 
 Answer: TypeAlias = Callable[[Any, int], Any]  # from the script's reply and the server's time in milliseconds
 Asked: TypeAlias = tuple[list[Arg], Answer]

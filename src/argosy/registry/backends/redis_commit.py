@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.redis_codec import Arg, TableCodec
 from argosy.registry.backends.redis_keys import Keys
-from argosy.registry.checking import check_payload
-from argosy.registry.program import (
+from argosy.registry.column_checks import check_payload
+from argosy.registry.table import Layout, Table
+from argosy.registry.transaction import (
     Append,
     CountUp,
     Delete,
@@ -24,7 +25,6 @@ from argosy.registry.program import (
     Upsert,
     Write,
 )
-from argosy.registry.table import Layout, Table
 
 EVENTS_KEPT_MAX = 1000  # changes kept for watchers that lag behind; past that they are told to list again
 ARGS_MAX = 1_000_000  # a server takes 2^20 arguments in one call

@@ -13,8 +13,8 @@ from argosy.registry.backends.redis_keys import Keys, member_of
 from argosy.registry.backends.redis_mux import RedisMux
 from argosy.registry.backends.redis_schema import HALF_LOADED
 from argosy.registry.backends.redis_scripts import script
-from argosy.registry.program import Append
 from argosy.registry.table import Layout
+from argosy.registry.transaction import Append
 
 _PAGE = script("page")
 PAGE = 500  # entries of an index, or of a log, per call

@@ -20,10 +20,10 @@ from argosy.registry.backends.redis_keys import Keys, joined
 from argosy.registry.backends.redis_mux import RedisMux
 from argosy.registry.backends.redis_url import parse
 from argosy.registry.memory import Accounting, TableMemory
-from argosy.registry.program import Append, CountUp, Program, Upsert, Write, commit, transaction
-from argosy.registry.representative import representative
+from argosy.registry.sample_data import representative
 from argosy.registry.table import Layout
 from argosy.registry.tables import TABLES
+from argosy.registry.transaction import Append, CountUp, Program, Upsert, Write, commit, transaction
 
 KeysByTable = dict[str, set[bytes]]
 

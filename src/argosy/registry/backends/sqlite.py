@@ -17,15 +17,15 @@ from argosy.base.errors import ArgosyError
 from argosy.registry import migrations as schema
 from argosy.registry.backends import sqlite_dump as dumping
 from argosy.registry.backends.sqlite_errors import is_busy, translated
-from argosy.registry.backends.sqlite_feed import Feed
-from argosy.registry.backends.sqlite_opening import MEMORY, Durability, connect, path_of, prepare
+from argosy.registry.backends.sqlite_notify import Feed
 from argosy.registry.backends.sqlite_session import Effects, Session
+from argosy.registry.backends.sqlite_setup import MEMORY, Durability, connect, path_of, prepare
 from argosy.registry.backends.sqlite_writer import Writer
 from argosy.registry.migrations import Migration
 from argosy.registry.ports import Change
-from argosy.registry.program import Transaction
 from argosy.registry.table import Table
 from argosy.registry.tables import TABLES
+from argosy.registry.transaction import Transaction
 
 T = TypeVar("T")
 

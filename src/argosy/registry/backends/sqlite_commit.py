@@ -11,7 +11,7 @@ from argosy.registry.backends import sqlite_logs as logs
 from argosy.registry.backends.sqlite_codec import Values
 from argosy.registry.backends.sqlite_reads import Reads
 from argosy.registry.backends.sqlite_rows import TableSql
-from argosy.registry.program import (
+from argosy.registry.transaction import (
     Append,
     CountUp,
     Delete,

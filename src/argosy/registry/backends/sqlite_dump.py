@@ -13,11 +13,11 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends import sqlite_logs as logs
-from argosy.registry.backends.sqlite_opening import HALF_LOADED
 from argosy.registry.backends.sqlite_rows import TableSql
 from argosy.registry.backends.sqlite_session import OWN_ERRORS, Session
+from argosy.registry.backends.sqlite_setup import HALF_LOADED
 from argosy.registry.backends.sqlite_sql import SQL
-from argosy.registry.program import Append
+from argosy.registry.transaction import Append
 
 Item = tuple[str, dict[str, Any]]
 

@@ -7,8 +7,8 @@ from sqlite3 import Cursor
 
 from argosy.base.errors import Invalid
 from argosy.registry.backends.sqlite_sql import SQL
-from argosy.registry.checking import check_payload
-from argosy.registry.program import Append, CountUp, LogState
+from argosy.registry.column_checks import check_payload
+from argosy.registry.transaction import Append, CountUp, LogState
 
 _FIND, _BEGIN, _MOVE, _DROP = SQL["log_find"], SQL["log_begin"], SQL["log_move"], SQL["log_drop"]
 _ADD, _NEWEST, _OLDEST = SQL["entry_add"], SQL["entry_newest"], SQL["entry_oldest"]

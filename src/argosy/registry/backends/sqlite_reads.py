@@ -13,7 +13,7 @@ from typing import Any
 
 from argosy.registry.backends.sqlite_codec import Values
 from argosy.registry.backends.sqlite_rows import TableSql
-from argosy.registry.program import Count, Find, Get
+from argosy.registry.transaction import Count, Find, Get
 
 KNOWN_MAX = 4096  # rows of a table remembered before all are forgotten
 UNKNOWN_MAX = 8  # rows fetched one by one; if more are unknown, all are fetched in one go

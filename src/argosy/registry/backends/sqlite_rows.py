@@ -9,10 +9,10 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.sqlite_codec import RowCodec, Values, tuple_getter
-from argosy.registry.checking import check_key_part
+from argosy.registry.column_checks import check_key_part
 from argosy.registry.migrations import expiry_index, index_columns, index_name, needs_index, quoted
-from argosy.registry.program import FIND_MAX, Count, Find
 from argosy.registry.table import Index, Table
+from argosy.registry.transaction import FIND_MAX, Count, Find
 
 
 class TableSql(RowCodec):

@@ -26,7 +26,8 @@ from argosy.registry.backends.sqlite_reads import Reads
 from argosy.registry.backends.sqlite_rows import TableSql
 from argosy.registry.backends.sqlite_sql import SQL
 from argosy.registry.ports import Change
-from argosy.registry.program import (
+from argosy.registry.table import Table
+from argosy.registry.transaction import (
     Commit,
     Committed,
     Count,
@@ -41,7 +42,6 @@ from argosy.registry.program import (
     Upsert,
     Write,
 )
-from argosy.registry.table import Table
 
 T = TypeVar("T")
 

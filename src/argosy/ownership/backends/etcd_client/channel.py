@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
-from argosy.ownership.backends.etcd_client.faults import Remedy, is_refusal, remedy, translate
+from argosy.ownership.backends.etcd_client.errors import Remedy, is_refusal, remedy, translate
 from argosy.ownership.backends.etcd_client.url import EtcdUrl
 
 R = TypeVar("R", bound=Message)

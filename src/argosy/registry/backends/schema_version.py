@@ -8,7 +8,7 @@ from pathlib import Path
 from argosy.base.clock import Clock, Random
 from argosy.registry import migrations
 from argosy.registry.backends.sqlite_errors import translated
-from argosy.registry.backends.sqlite_opening import connect, path_of
+from argosy.registry.backends.sqlite_setup import connect, path_of
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from argosy.ownership.events import (
     WarmingFailed,
 )
 from argosy.ownership.model import SUCCESSOR, LeaseState, Role, Unit, UnitSpec
-from argosy.ownership.reconcile import CLAIMS_MAX, Reconciler
+from argosy.ownership.reconciler import CLAIMS_MAX, Reconciler
 from argosy.ownership.ring import Ring
 from tests.ownership.making import GIB, ME, OTHER, VALID_S, Bench, catalog, lease, member, of_kind, session
 

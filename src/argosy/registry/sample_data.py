@@ -11,7 +11,6 @@ from hashlib import sha256
 
 from argosy.registry.canary_runs import CanaryRun, packed
 from argosy.registry.jobs import due
-from argosy.registry.program import Append, CountUp, Upsert, Write
 from argosy.registry.rows import (
     AdminSession,
     Alias,
@@ -54,6 +53,7 @@ from argosy.registry.tables import (
     TENANT_MAP,
     named,
 )
+from argosy.registry.transaction import Append, CountUp, Upsert, Write
 
 INDEXES, NODES, PODS = 10, 5, 5
 TASKS_COUNT, JOBS_COUNT, ALIASES_COUNT = 1000, 100, 50

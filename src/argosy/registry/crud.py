@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from argosy.base.errors import Conflict, Invalid, NotFound
-from argosy.registry.checking import check_key_part
-from argosy.registry.program import FIND_MAX, Delete, Find, Program, Put, ask, commit, find, get, transaction
+from argosy.registry.column_checks import check_key_part
 from argosy.registry.table import R, Table, changed
+from argosy.registry.transaction import FIND_MAX, Delete, Find, Program, Put, ask, commit, find, get, transaction
 
 BATCH_MAX = 500  # rows one step writes or deletes
 

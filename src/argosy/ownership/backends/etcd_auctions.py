@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from argosy.ownership.auction import rank, rivals
+from argosy.ownership.backends.etcd_auction_clock import FirstSeen
 from argosy.ownership.backends.etcd_client import EtcdClient
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
 from argosy.ownership.backends.etcd_client.ops import (
@@ -21,7 +22,6 @@ from argosy.ownership.backends.etcd_client.ops import (
     none_newer,
     put,
 )
-from argosy.ownership.backends.etcd_first_seen import FirstSeen
 from argosy.ownership.backends.etcd_grace import Grace
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_leases import granted

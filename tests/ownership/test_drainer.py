@@ -1,5 +1,6 @@
 """Letting go: first stop serving, then tell the store, again and again until it is so."""
 
+from argosy.ownership.drainer import Leaver
 from argosy.ownership.effects import HandOver, Release, ServingStopped, SetState
 from argosy.ownership.events import (
     DrainRequested,
@@ -11,7 +12,6 @@ from argosy.ownership.events import (
     SessionEnded,
     StateMissed,
 )
-from argosy.ownership.leaving import Leaver
 from argosy.ownership.model import SUCCESSOR, LeaseState, Unit
 from tests.ownership.making import ME, OTHER, Bench, lease, member, of_kind, session
 

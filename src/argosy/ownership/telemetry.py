@@ -6,7 +6,7 @@ from argosy.ownership import effects as do
 from argosy.ownership import metrics as m
 from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.events import Fact, LeaseChanged
-from argosy.ownership.keeper import Keeper
+from argosy.ownership.lease_keeper import Keeper
 from argosy.ownership.model import BidOutcome, BidReceipt, CloseOutcome, Closing, Role, Unit
 from argosy.ownership.view import FleetView
 

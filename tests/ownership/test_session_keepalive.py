@@ -8,7 +8,7 @@ from argosy.base.clock import seeded_random
 from argosy.ownership.effects import GiveUp, OpenSession, RenewSession
 from argosy.ownership.events import SessionEnded, SessionMissed, SessionOpened, SessionRefused, SessionRenewed
 from argosy.ownership.model import Role
-from argosy.ownership.promise import REFUSED_FOR_TTLS, Promise
+from argosy.ownership.session_keepalive import REFUSED_FOR_TTLS, Promise
 from tests.ownership.making import TIMING, VALID_S, Dice, session
 
 MINE = session()

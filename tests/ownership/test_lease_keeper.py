@@ -15,7 +15,7 @@ from argosy.ownership.events import (
     SessionRenewed,
     Snapshot,
 )
-from argosy.ownership.keeper import Gained, Keeper, Lost
+from argosy.ownership.lease_keeper import Gained, Keeper, Lost
 from argosy.ownership.model import LeaseState, Role, Unit
 from tests.ownership.making import OTHER, TIMING, VALID_S, Dice, lease, session
 

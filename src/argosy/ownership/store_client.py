@@ -16,7 +16,7 @@ from argosy.ownership import events as saw
 from argosy.ownership.model import BidReceipt, Member, Session
 from argosy.ownership.ports import MemoryProbe, OwnershipStore
 from argosy.ownership.settings import OwnershipSettings
-from argosy.ownership.teller import Teller
+from argosy.ownership.telemetry import Teller
 
 CALL_TIMEOUT_S = 10.0  # for one call to the store, unless a renewal is due earlier
 

@@ -13,7 +13,7 @@ from argosy.base.state_machine import earliest
 from argosy.ownership.effects import Effect, ServingExtended, ServingStarted, ServingStopped
 from argosy.ownership.events import Event, LeaseChanged, LeaseGone, SessionRenewed, Snapshot
 from argosy.ownership.model import Lease, LeaseState, Role, Session, Unit
-from argosy.ownership.promise import Promise, PromiseTiming
+from argosy.ownership.session_keepalive import Promise, PromiseTiming
 
 
 @dataclass

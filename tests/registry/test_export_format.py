@@ -14,11 +14,11 @@ from redis import Redis
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.backends.opening import open_registry
+from argosy.registry.backends.factory import open_registry
 from argosy.registry.backends.sqlite import SqliteStore
-from argosy.registry.exchange import Header, Item, end_line, header_line, item_line, read_header, read_items
+from argosy.registry.export import Movable
+from argosy.registry.export_format import Header, Item, end_line, header_line, item_line, read_header, read_items
 from argosy.registry.migrations import SCHEMA_VERSION
-from argosy.registry.moving import Movable
 from argosy.registry.table import Column, Kind, Table
 from argosy.registry.tables import TABLES
 from tests.servers.valkey import Valkey

@@ -23,14 +23,14 @@ from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership import effects as do
 from argosy.ownership import events as saw
 from argosy.ownership.autoscale import Autoscaler, ScaleSignal
-from argosy.ownership.client import StoreClient
 from argosy.ownership.model import Lease, Member, Role, Session, Unit
 from argosy.ownership.node import NodeMachine
 from argosy.ownership.ports import Catalog, MemoryProbe, OwnershipStore, Workload
 from argosy.ownership.settings import OwnershipSettings
-from argosy.ownership.teller import Teller
+from argosy.ownership.store_client import StoreClient
+from argosy.ownership.telemetry import Teller
 from argosy.ownership.view import FleetView
-from argosy.ownership.worker import Worker
+from argosy.ownership.workload_runner import Worker
 
 WATCH_BACKOFF = Backoff(first_s=0.1, ceiling_s=2.0)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from argosy.ownership.events import Event, Warmed, WarmingFailed
 from argosy.ownership.model import Lease, Unit
 from argosy.ownership.ports import Workload
-from argosy.ownership.teller import Teller
+from argosy.ownership.telemetry import Teller
 
 
 class Worker:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from typing import IO, Protocol, TypeAlias, runtime_checkable
 
-from argosy.registry.exchange import (
+from argosy.registry.export_format import (
     LINE_BYTES_MAX,
     Header,
     Item,

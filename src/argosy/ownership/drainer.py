@@ -9,7 +9,7 @@ from argosy.base.retry import Backoff
 from argosy.base.state_machine import earliest
 from argosy.ownership.effects import Effect, HandOver, Release, SetState
 from argosy.ownership.events import DrainRequested, Event, LetGoAnswered, StateMissed
-from argosy.ownership.keeper import Keeper
+from argosy.ownership.lease_keeper import Keeper
 from argosy.ownership.model import PRIMARY, LeaseState, Unit
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView

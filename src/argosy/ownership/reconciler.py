@@ -19,10 +19,10 @@ from argosy.ownership.events import (
     ReleaseRequested,
     WarmingFailed,
 )
-from argosy.ownership.keeper import Keeper
+from argosy.ownership.lease_keeper import Keeper
 from argosy.ownership.model import Unit
-from argosy.ownership.promise import Promise
 from argosy.ownership.ring import Ring
+from argosy.ownership.session_keepalive import Promise
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
