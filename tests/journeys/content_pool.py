@@ -19,7 +19,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.clock import SystemClock
-from argosy.gateway.content.reading import INCOMPLETE_HEADER
+from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.formats import advert as adverts
 from argosy.ipni.formats import entries, multiaddr

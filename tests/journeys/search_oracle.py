@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from argosy.gateway.v1 import telling
-from argosy.gateway.v1.asked import SearchAsked, options_of
+from argosy.gateway.v1 import responses
+from argosy.gateway.v1.requests import SearchAsked, options_of
 from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.fleet.model import Wish
 from argosy.search.index.build import build
@@ -138,7 +138,7 @@ def complaints(
 
 
 def _told(answer: Answer) -> tuple[Any, ...]:
-    files = json.loads(msgspec.json.encode(telling.found_files(answer)))
+    files = json.loads(msgspec.json.encode(responses.found_files(answer)))
     return _files(files), answer.stats.files, answer.stats.matches, [each.value for each in answer.reached]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from argosy.gateway.v1 import telling
+from argosy.gateway.v1 import responses
 from argosy.search.query import parse
 from argosy.search.service import Shelf
 from tests.journeys.search_fleet import make_origin
@@ -22,7 +22,7 @@ def told(oracle: Oracle, *names: str) -> dict[str, Any]:
     shelf = Shelf(oracle.index(name) for name in names)
     answer = shelf.search_now(parse(QUERY).query, options(QUERY))
     shelf.close()
-    said: dict[str, Any] = json.loads(msgspec.json.encode(telling.search_reply(answer, QUERY)))
+    said: dict[str, Any] = json.loads(msgspec.json.encode(responses.search_reply(answer, QUERY)))
     return said
 
 

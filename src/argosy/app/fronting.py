@@ -14,8 +14,8 @@ from argosy.gateway.service import Gateway
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.ui import Site
 from argosy.gateway.ui.holders import Holders
+from argosy.gateway.v1.catalog_service import CatalogDesk
 from argosy.gateway.v1.http import v1_routes
-from argosy.gateway.v1.service import CatalogDesk
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ownership.node_service import Onlooker

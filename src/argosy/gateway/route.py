@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from argosy.gateway.narrow import Names
+from argosy.gateway.repo_filter import Names
 from argosy.ownership.model import PRIMARY, Lease, LeaseState
 from argosy.ownership.view import FleetView
 from argosy.search.fleet.model import Wish

@@ -21,17 +21,17 @@ from argosy.base.single_flight import SingleFlight
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.breaker import BreakerState
 from argosy.gateway.cache import SearchCache
-from argosy.gateway.choice import Chooser
-from argosy.gateway.client import Scattering
-from argosy.gateway.driver import Call, Dispatcher
+from argosy.gateway.dispatcher import Call, Dispatcher
 from argosy.gateway.errors import Overloaded, Unserved
+from argosy.gateway.fleet_status import addresses, overview
+from argosy.gateway.load_balancer import Chooser
 from argosy.gateway.merge import merged, merged_listing, ranked_part
 from argosy.gateway.model import FleetStatus
-from argosy.gateway.narrow import spelled
-from argosy.gateway.overview import addresses, overview
+from argosy.gateway.repo_filter import spelled
 from argosy.gateway.route import Router, Routes, Wanted, Wishes
+from argosy.gateway.scatter_runner import Scattering
 from argosy.gateway.settings import GatewaySettings
-from argosy.gateway.teller import Teller
+from argosy.gateway.telemetry import Teller
 from argosy.ownership.autoscale import Autoscaler, ScaleSignal
 from argosy.ownership.events import CatalogRead
 from argosy.ownership.model import UnitSpec

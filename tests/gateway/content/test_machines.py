@@ -3,8 +3,8 @@
 from argosy.base.clock import seeded_random
 from argosy.gateway.breaker import BreakerState
 from argosy.gateway.content.answer_cache import AnswerCache, results_bytes, store_answer
-from argosy.gateway.content.book import Book
-from argosy.gateway.content.gather import Gather
+from argosy.gateway.content.backend_tracker import Book
+from argosy.gateway.content.gather_machine import Gather
 from argosy.gateway.content.model import Answer, Lack, Outcome
 from argosy.gateway.content.settings import ContentSettings
 from tests.ipni.web.making import result

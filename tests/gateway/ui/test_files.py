@@ -1,8 +1,8 @@
 """A file's page: what it says of the file, and where its links lead."""
 
-from argosy.gateway.ui.colours import COLOURED_CHARACTERS_MAX
+from argosy.gateway.ui.code_host_links import web_url
 from argosy.gateway.ui.files import OUTLINE_MAX, SHOWN_BYTES_MAX, SHOWN_LINES_MAX, file_view, outline_view
-from argosy.gateway.ui.hosts import web_url
+from argosy.gateway.ui.syntax_colors import COLOURED_CHARACTERS_MAX
 from argosy.search.backends.git_hosts import addresses
 from argosy.search.fleet.model import FileText, OutlineEntry
 from argosy.search.model import Branch, Repository

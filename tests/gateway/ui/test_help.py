@@ -2,8 +2,8 @@
 
 import pytest
 
-from argosy.gateway.ui.asking import asks_for_repositories
 from argosy.gateway.ui.help import EXAMPLES, MEANINGS, WORDS, rows
+from argosy.gateway.ui.query_kind import asks_for_repositories
 from argosy.search.query import parse
 from argosy.search.query.fields import Field
 

@@ -8,8 +8,8 @@ from starlette.routing import Route
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.gateway.ports import Admission
+from argosy.gateway.v1.catalog_service import CatalogDesk
 from argosy.gateway.v1.http import v1_routes
-from argosy.gateway.v1.service import CatalogDesk
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.registry.backends.factory import open_registry
 from argosy.registry.ports import RegistryStore

@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pytest
 
-from argosy.gateway.v1.asked import (
+from argosy.gateway.v1.requests import (
     FILES_MAX,
     FileWanted,
     FolderWanted,

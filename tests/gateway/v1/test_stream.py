@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from argosy.base.errors import Unavailable
 from argosy.gateway.v1 import model as v1
-from argosy.gateway.v1.driver import events
+from argosy.gateway.v1.stream import events
 from argosy.search.fleet.model import Asked
 from argosy.search.fleet.ports import Node
 from argosy.search.model import Answer, FileMatch, Stats

@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import json_response, read_body
-from argosy.gateway.content.hot import LINES, PATHS, HotFind, tell_error, tell_stream
+from argosy.gateway.content.find_fast_path import LINES, PATHS, HotFind, tell_error, tell_stream
 from argosy.gateway.content.model import Answer, Lack, Unanswered
+from argosy.gateway.content.response_headers import headers_of
 from argosy.gateway.content.service import ContentGateway
-from argosy.gateway.content.telling import headers_of
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.bases import from_base58
 from argosy.ipni.model import Provider, Result

@@ -17,7 +17,7 @@ from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.metrics import Metrics
 from argosy.base.single_flight import SingleFlight
 from argosy.base.tracing import NO_TRACER, Tracer
-from argosy.gateway.content import questions, reading, union
+from argosy.gateway.content import backend_requests, merge, reply_parser
 from argosy.gateway.content.answer_cache import (
     AnswerCache,
     keys_bytes,
@@ -25,13 +25,13 @@ from argosy.gateway.content.answer_cache import (
     results_bytes,
     store_answer,
 )
-from argosy.gateway.content.driver import Dispatcher
-from argosy.gateway.content.exchange.client import Client
+from argosy.gateway.content.dispatcher import Dispatcher
+from argosy.gateway.content.find_stream import KeptStream, Stream
+from argosy.gateway.content.http1_client import Client
 from argosy.gateway.content.model import Answer, Backend, Lack
-from argosy.gateway.content.reading import Reading
+from argosy.gateway.content.reply_parser import Reading
 from argosy.gateway.content.settings import ContentSettings
-from argosy.gateway.content.streaming.worker import KeptStream, Stream
-from argosy.gateway.content.teller import Teller
+from argosy.gateway.content.telemetry import Teller
 from argosy.ipni.model import Provider, Result
 from argosy.ipni.web import providers_json
 from argosy.ipni.web.asked import Form
@@ -119,7 +119,7 @@ class ContentGateway:
             yield KeptStream(kept.found)
             return
         self.teller.source("backends")
-        question = questions.find([multihash], Form.LINES, self._tracer.inject())
+        question = backend_requests.find([multihash], Form.LINES, self._tracer.inject())
         with self._dispatcher.streamed(self.plain, question, multihash) as stream:
             try:
                 yield stream
@@ -128,16 +128,16 @@ class ContentGateway:
         self._tell(surface, started, stream.missing, is_found=stream.has_found)
         if stream.is_whole and stream.total is None and stream.kept is not None:
             parts = [stream.kept[each.name] for each in self.backends if each.name in stream.kept]
-            self._keep_found(multihash, Answer(union.merged(parts), stream.missing))
+            self._keep_found(multihash, Answer(merge.merged(parts), stream.missing))
 
     async def find_encrypted(self, second_hash: bytes, surface: str = "encrypted") -> Answer[list[bytes]]:
         """The encrypted value keys under a second hash."""
 
         async def gathered() -> Answer[list[bytes]]:
-            question = questions.find_encrypted(second_hash, self._tracer.inject())
-            read = partial(reading.read_keys, second_hash=second_hash)
+            question = backend_requests.find_encrypted(second_hash, self._tracer.inject())
+            read = partial(reply_parser.read_keys, second_hash=second_hash)
             readings, missing = await self._dispatcher.gathered(self.backends, question, read)
-            keys = union.merged_keys(each.value for each in readings)
+            keys = merge.merged_keys(each.value for each in readings)
             return Answer(keys[:RESULTS_MAX], missing, _total(readings, len(keys)))
 
         return await self._kept_or(("encrypted", second_hash), surface, gathered, keys_bytes)
@@ -146,9 +146,9 @@ class ContentGateway:
         """Encrypted metadata, the first that is told; empty if nobody has it."""
 
         async def gathered() -> Answer[bytes]:
-            question = questions.metadata(value_key_hash, self._tracer.inject())
+            question = backend_requests.metadata(value_key_hash, self._tracer.inject())
             readings, missing = await self._dispatcher.gathered(
-                self.backends, question, reading.read_metadata, is_one_enough=True
+                self.backends, question, reply_parser.read_metadata, is_one_enough=True
             )
             return Answer(next((each.value for each in readings if each.value), b""), missing)
 
@@ -158,10 +158,10 @@ class ContentGateway:
         """All that any indexer knows, each as the one that is furthest with it knows it."""
 
         async def gathered() -> Answer[list[Provider]]:
-            question = questions.providers(self._tracer.inject())
-            read = partial(reading.read_providers, decode=_decoded_aside)
+            question = backend_requests.providers(self._tracer.inject())
+            read = partial(reply_parser.read_providers, decode=_decoded_aside)
             readings, missing = await self._dispatcher.gathered(self.plain, question, read)
-            return Answer(union.merged_providers(each.value for each in readings), missing)
+            return Answer(merge.merged_providers(each.value for each in readings), missing)
 
         hit_s = self.settings.providers_s
         return await self._kept_or(("providers",), surface, gathered, providers_bytes, hit_s=hit_s)
@@ -170,20 +170,20 @@ class ContentGateway:
         """None if no indexer knows it."""
 
         async def gathered() -> Answer[Provider | None]:
-            question = questions.provider(id, self._tracer.inject())
-            read = partial(reading.read_provider, id=id)
+            question = backend_requests.provider(id, self._tracer.inject())
+            read = partial(reply_parser.read_provider, id=id)
             readings, missing = await self._dispatcher.gathered(self.plain, question, read)
-            return Answer(union.newest(each for part in readings for each in part.value), missing)
+            return Answer(merge.newest(each for part in readings for each in part.value), missing)
 
         return await self._kept_or(("provider", id), surface, gathered, lambda found: providers_bytes([found]))
 
     # -- around it ----------------------------------------------------------------------------------------------------
 
     async def _found(self, multihashes: tuple[bytes, ...]) -> Answer[list[Found]]:
-        question = questions.find(multihashes, Form.JSON, self._tracer.inject())
-        read = partial(reading.read_found, asked=multihashes)
+        question = backend_requests.find(multihashes, Form.JSON, self._tracer.inject())
+        read = partial(reply_parser.read_found, asked=multihashes)
 
-        def is_found(readings: Iterable[Reading[reading.ByMultihash]]) -> bool:
+        def is_found(readings: Iterable[Reading[reply_parser.ByMultihash]]) -> bool:
             known = {each for part in readings for each, results in part.value.items() if results}
             return known.issuperset(multihashes)
 
@@ -191,7 +191,7 @@ class ContentGateway:
         found: list[Found] = []
         room, count = RESULTS_MAX, 0
         for multihash in multihashes:
-            merged = union.merged([part for each in readings if (part := each.value.get(multihash))])
+            merged = merge.merged([part for each in readings if (part := each.value.get(multihash))])
             count += len(merged)
             found.append((multihash, merged[:room]))
             room -= len(found[-1][1])

@@ -6,11 +6,11 @@ from functools import partial
 
 from markupsafe import Markup
 
-from argosy.gateway.ui.colours import COLOURED_CHARACTERS_MAX, coloured
-from argosy.gateway.ui.hosts import commit_at_host, file_at_host
+from argosy.gateway.ui.code_host_links import commit_at_host, file_at_host
+from argosy.gateway.ui.highlight import Span, lines_of, marked, text_of
 from argosy.gateway.ui.links import file_url, folder_url, raw_url
-from argosy.gateway.ui.marking import Span, lines_of, marked, text_of
-from argosy.gateway.ui.words import count_text, size_text
+from argosy.gateway.ui.number_format import count_text, size_text
+from argosy.gateway.ui.syntax_colors import COLOURED_CHARACTERS_MAX, coloured
 from argosy.search.fleet.model import FileText, Folder, OutlineEntry
 from argosy.search.model import Repository
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from argosy.base.redact import redact
 from argosy.gateway.model import FleetStatus, NodeView, RepoState
 from argosy.gateway.ui.links import folder_url
+from argosy.gateway.ui.number_format import count_text, duration_text, size_text
 from argosy.gateway.ui.repos import role, state_counts
-from argosy.gateway.ui.tiles import Box, treemap
-from argosy.gateway.ui.words import count_text, duration_text, size_text
+from argosy.gateway.ui.treemap import Box, treemap
 from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus
 
 TILES_MAX = 400  # drawn for one node, the largest first; the rest is counted

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from markupsafe import Markup
 
-from argosy.gateway.ui.marking import marked
+from argosy.gateway.ui.highlight import marked
 
 OTHERS_MAX = 20  # named on the page; the rest is counted
 VERSION_CHARS = 10

@@ -21,16 +21,17 @@ from argosy.gateway.admission import OpenDoor, admitted, client_of
 from argosy.gateway.errors import Unserved
 from argosy.gateway.ports import Admission, FrontDoor
 from argosy.gateway.ui import help as language
-from argosy.gateway.ui.asking import asks_for_repositories
 from argosy.gateway.ui.facets import facets
+from argosy.gateway.ui.file_highlights import marks_asked, marks_found
 from argosy.gateway.ui.files import file_view, folder_view
 from argosy.gateway.ui.fleet import fleet_page
+from argosy.gateway.ui.highlight import Span
 from argosy.gateway.ui.holders import Holders, OthersView, others_view
 from argosy.gateway.ui.links import Place, file_url, folder_url, parameters_of, place_of
-from argosy.gateway.ui.marking import Span
-from argosy.gateway.ui.marks import marks_asked, marks_found
+from argosy.gateway.ui.live_updates import Live
 from argosy.gateway.ui.notices import missing_notices, notices
 from argosy.gateway.ui.pages import HEADERS, Pages
+from argosy.gateway.ui.query_kind import asks_for_repositories
 from argosy.gateway.ui.repos import table
 from argosy.gateway.ui.results import (
     CONTEXT_MAX,
@@ -40,7 +41,6 @@ from argosy.gateway.ui.results import (
     next_step,
     options_of,
 )
-from argosy.gateway.ui.service import Live
 from argosy.search.fleet.model import FileAsked, FileText, FolderAsked, Listing
 from argosy.search.model import Answer
 from argosy.search.query import Parsed, QuerySyntaxError, parse

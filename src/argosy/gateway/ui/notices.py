@@ -6,7 +6,7 @@ from enum import Enum
 from itertools import groupby
 
 from argosy.base.redact import redact
-from argosy.gateway.ui.words import count_text
+from argosy.gateway.ui.number_format import count_text
 from argosy.search.model import Answer, Missing, Reached, Shortfall
 
 NAMES_MAX = 50  # repositories named in one notice; the rest is counted

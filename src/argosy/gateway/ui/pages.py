@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from argosy.gateway.ui.links import file_url, folder_url, search_url
-from argosy.gateway.ui.words import age_text, count_text, duration_text, size_text, version_text
+from argosy.gateway.ui.number_format import age_text, count_text, duration_text, size_text, version_text
 
 POLICY = "; ".join(
     [

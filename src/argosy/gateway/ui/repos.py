@@ -8,9 +8,9 @@ from typing import Any
 from argosy.base.errors import Invalid
 from argosy.base.redact import redact
 from argosy.gateway.model import FleetStatus, RepoState, RepoView
-from argosy.gateway.ui.hosts import web_url
+from argosy.gateway.ui.code_host_links import web_url
 from argosy.gateway.ui.links import folder_url
-from argosy.gateway.ui.words import age_text, count_text, size_text, version_text
+from argosy.gateway.ui.number_format import age_text, count_text, size_text, version_text
 
 ROWS_MAX = 2_000  # shown at once; the filter reaches all
 

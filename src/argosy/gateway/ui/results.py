@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from argosy.gateway.ui.colours import coloured
+from argosy.gateway.ui.highlight import lines_of, marked, spans_of, text_of
 from argosy.gateway.ui.links import file_url, folder_url
-from argosy.gateway.ui.marking import lines_of, marked, spans_of, text_of
+from argosy.gateway.ui.syntax_colors import coloured
 from argosy.search.model import Answer, Chunk, FileMatch, Options, Reached
 
 FILES_STEPS = (50, 100, 200, 500, 1_000)

@@ -22,11 +22,14 @@ from argosy.base.http import check_admin, error_response, json_response, read_bo
 from argosy.base.redact import redact
 from argosy.gateway.admission import OpenDoor, admitted, client_of
 from argosy.gateway.model import RepoState
-from argosy.gateway.narrow import shown
 from argosy.gateway.ports import Admission, FrontDoor
+from argosy.gateway.repo_filter import shown
 from argosy.gateway.v1 import model as v1
-from argosy.gateway.v1 import telling
-from argosy.gateway.v1.asked import (
+from argosy.gateway.v1 import responses
+from argosy.gateway.v1.catalog_service import CatalogDesk
+from argosy.gateway.v1.openapi import document
+from argosy.gateway.v1.operations import EVENTS, NDJSON, OPERATIONS
+from argosy.gateway.v1.requests import (
     FileWanted,
     FolderWanted,
     RepositoriesAsked,
@@ -36,11 +39,8 @@ from argosy.gateway.v1.asked import (
     from_parameters,
     options_of,
 )
-from argosy.gateway.v1.declared import EVENTS, NDJSON, OPERATIONS
-from argosy.gateway.v1.driver import events
-from argosy.gateway.v1.openapi import document
-from argosy.gateway.v1.service import CatalogDesk
 from argosy.gateway.v1.settings import ApiSettings
+from argosy.gateway.v1.stream import events
 from argosy.gateway.v1.webhook import is_signed
 from argosy.search.fleet.model import FileAsked, FolderAsked
 from argosy.search.query import Parsed, QuerySyntaxError, parse, show
@@ -118,7 +118,7 @@ class _Reading:
         with admitted(self._admission, client_of(request.scope)) as visit:
             answer = await self._gateway.search(parsed.query, options_of(asked, parsed), only=only)
             visit.saw(answer)
-        return json_response(telling.search_reply(answer, understood))
+        return json_response(responses.search_reply(answer, understood))
 
     async def _streamed(self, request: Request, asked: SearchAsked, media: str) -> Response:
         told = self._told(request, asked)
@@ -147,14 +147,14 @@ class _Reading:
         ]
         shown = found[: asked.limit]
         following = shown[-1].name if len(found) > len(shown) else ""
-        return json_response(v1.RepositoriesReply([telling.repository_view(each) for each in shown], following))
+        return json_response(v1.RepositoriesReply([responses.repository_view(each) for each in shown], following))
 
     async def repository(self, request: Request) -> Response:
         name = request.path_params["name"]
         status = await self._gateway.status()
         for view in status.repositories:
             if view.name == name:
-                return json_response(telling.repository_view(view))
+                return json_response(responses.repository_view(view))
         raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
 
     async def file(self, request: Request) -> Response:
@@ -165,7 +165,7 @@ class _Reading:
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if not asked.raw:
-            return json_response(telling.file_reply(found), headers=headers)
+            return json_response(responses.file_reply(found), headers=headers)
         if found.skipped:
             raise NotFound(f"the content of {asked.path!r} is not indexed: {found.skipped}")
         # Never a page of ours, whatever the file holds.
@@ -175,10 +175,10 @@ class _Reading:
     async def folder(self, request: Request) -> Response:
         asked = from_parameters(request.query_params.multi_items(), FolderWanted)
         found = await self._gateway.folder(FolderAsked(request.path_params["name"], asked.path, asked.branch))
-        return json_response(telling.folder_reply(found))
+        return json_response(responses.folder_reply(found))
 
     async def fleet(self, _: Request) -> Response:
-        return json_response(telling.redacted(await self._gateway.status()))
+        return json_response(responses.redacted(await self._gateway.status()))
 
     async def openapi(self, _: Request) -> Response:
         return json_response(document(__version__))

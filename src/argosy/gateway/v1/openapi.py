@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from argosy.gateway.v1.declared import EVENTS, NDJSON, OPERATIONS, Operation
 from argosy.gateway.v1.model import Failure
+from argosy.gateway.v1.operations import EVENTS, NDJSON, OPERATIONS, Operation
 
 VERSION = "3.1.0"
 REFERENCE = "#/components/schemas/{name}"

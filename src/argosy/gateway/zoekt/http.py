@@ -18,7 +18,9 @@ from argosy.base.redact import redact
 from argosy.gateway.admission import OpenDoor, Visit, admitted, client_of
 from argosy.gateway.ports import Admission, FrontDoor
 from argosy.gateway.zoekt import page
-from argosy.gateway.zoekt.asked import (
+from argosy.gateway.zoekt.go_json import encode
+from argosy.gateway.zoekt.list_response import check_field, repo_list
+from argosy.gateway.zoekt.requests import (
     ListAsked,
     SearchAsked,
     bounded,
@@ -26,9 +28,7 @@ from argosy.gateway.zoekt.asked import (
     options_of,
     read,
 )
-from argosy.gateway.zoekt.encoding import encode
-from argosy.gateway.zoekt.listing import check_field, repo_list
-from argosy.gateway.zoekt.telling import search_result
+from argosy.gateway.zoekt.search_response import search_result
 from argosy.gateway.zoekt.wire import Failure, ListReply, SearchReply
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import FileAsked

@@ -10,10 +10,10 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.gateway.zoekt import wire
-from argosy.gateway.zoekt.asked import SECOND_NS
-from argosy.gateway.zoekt.encoding import decoded, text, time_text
-from argosy.gateway.zoekt.listing import total
-from argosy.gateway.zoekt.telling import missing, stats
+from argosy.gateway.zoekt.go_json import decoded, text, time_text
+from argosy.gateway.zoekt.list_response import total
+from argosy.gateway.zoekt.requests import SECOND_NS
+from argosy.gateway.zoekt.search_response import missing, stats
 from argosy.gateway.zoekt.templates import evaluated, file_url
 from argosy.search.fleet.model import Entry, Listing
 from argosy.search.model import Answer, FileMatch, Line, Repository

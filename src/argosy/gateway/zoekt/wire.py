@@ -6,7 +6,7 @@ well, because one of its clients insists on them and none minds. `Missing`, `Com
 
 import msgspec
 
-from argosy.gateway.zoekt.encoding import ZERO_TIME
+from argosy.gateway.zoekt.go_json import ZERO_TIME
 
 INDEX_FORMAT_VERSION = 16
 INDEX_FEATURE_VERSION = 12

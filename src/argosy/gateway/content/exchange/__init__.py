@@ -1,1 +1,0 @@
-"""HTTP as the front door speaks it with indexers."""

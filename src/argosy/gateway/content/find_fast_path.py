@@ -1,0 +1,179 @@
+"""The questions that millions ask, `GET /multihash/…` and `GET /cid/…`, answered straight on ASGI.
+
+404 means that every indexer was asked and none has it. If some could not be asked and the others have nothing, nobody
+knows: that is 504, in either form of answer.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from argosy.base.errors import ArgosyError, Unavailable
+from argosy.base.redact import redact
+from argosy.gateway.content.model import Answer, Lack, Unanswered
+from argosy.gateway.content.response_headers import headers_of
+from argosy.ipni.model import Result
+from argosy.ipni.web import results
+from argosy.ipni.web.asked import Form, form_of, is_second_hash, multihash_of_cid, multihash_of_text, second_hash
+from argosy.ipni.web.find.hot import NOTHING, pieces
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from argosy.gateway.content.service import ContentGateway
+
+Headers = Mapping[str, str]
+Encode = Callable[[Sequence[Result]], bytes]  # some results as lines
+
+RETRY_AFTER_S = 2.0  # advice of an Unavailable that knows nothing better
+
+_ALLOWED = "GET, OPTIONS"
+_CORS = {"access-control-allow-origin": "*", "access-control-allow-methods": _ALLOWED}
+_TEXT = {**_CORS, "vary": "accept", "content-type": "text/plain; charset=utf-8"}
+_JSON = {**_CORS, "vary": "accept", "content-type": "application/json; charset=utf-8"}
+LINES = {
+    **_CORS,
+    "vary": "accept",
+    "content-type": Form.LINES.value,
+    "connection": "Keep-Alive",
+    "x-content-type-options": "nosniff",
+}
+
+# By the beginning of the path: how the rest names the content, and whether it is looked up by second hashes only.
+_NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (
+    ("/multihash/", multihash_of_text, False),
+    ("/cid/", multihash_of_cid, False),
+    ("/encrypted/multihash/", multihash_of_text, True),
+    ("/encrypted/cid/", multihash_of_cid, True),
+)
+PATHS = tuple(start for start, _, _ in _NAMES)
+
+
+class HotFind:
+    """Answers finds itself, and hands everything else to `rest`."""
+
+    def __init__(self, gateway: "ContentGateway", rest: "ASGIApp") -> None:
+        self._gateway = gateway
+        self._rest = rest
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            for start, parse, is_encrypted in _NAMES:
+                if path.startswith(start):
+                    await self._answer(scope, send, path[len(start) :], parse, is_encrypted)
+                    return
+        await self._rest(scope, receive, send)
+
+    async def _answer(
+        self, scope: "Scope", send: "Send", name: str, parse: Callable[[str], bytes], is_encrypted: bool
+    ) -> None:
+        method = scope["method"]
+        if method != "GET":
+            status, body = (204, b"") if method == "OPTIONS" else (405, b"method not allowed\n")
+            await reply(send, status, {**_TEXT, "allow": _ALLOWED}, body)
+            return
+        try:
+            form = form_of(_accept(scope["headers"]))
+            multihash = parse(name)
+            if is_encrypted:
+                multihash = second_hash(multihash)
+            if is_second_hash(multihash):
+                keys = await self._gateway.find_encrypted(multihash)
+                if keys.found or is_encrypted:
+                    await _tell_encrypted(send, form, multihash, keys)
+                    return
+            if form is Form.LINES:
+                await tell_stream(send, self._gateway, multihash, _lines, LINES, surface="find")
+            else:
+                await self._tell(send, multihash)
+        except ArgosyError as error:
+            await tell_error(send, error)
+
+    async def _tell(self, send: "Send", multihash: bytes) -> None:
+        answer = await self._gateway.find((multihash,))
+        if answer.found[0][1]:
+            headers = {**_JSON, **headers_of(answer.missing, answer.total)}
+            await reply(send, 200, headers, results.encode_json(answer.found))
+        else:
+            await _tell_nothing(send, answer.missing)
+
+
+async def tell_stream(
+    send: "Send",
+    gateway: "ContentGateway",
+    multihash: bytes,
+    encode: Encode,
+    headers: Headers,
+    *,
+    surface: str,
+    nothing: bytes = NOTHING.encode(),
+) -> None:
+    """The results as lines while they arrive. One that cannot be completed ends without its end."""
+    has_begun = False
+    try:
+        async with gateway.stream(multihash, surface) as stream:
+            if not await stream.begin():
+                await _tell_nothing(send, stream.missing, {**_TEXT, **headers}, nothing)
+                return
+            told = {**headers, **headers_of(stream.missing, stream.total)}
+            await send({"type": "http.response.start", "status": 200, "headers": _raw(told)})
+            has_begun = True
+            async for part in stream.parts():
+                if body := encode(part):
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+    except ArgosyError as error:
+        if not has_begun:
+            await tell_error(send, error)
+        else:
+            gateway.teller.cut_off(error)
+        return
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _tell_encrypted(send: "Send", form: Form, multihash: bytes, keys: Answer[list[bytes]]) -> None:
+    if not keys.found:
+        await _tell_nothing(send, keys.missing)
+        return
+    told = headers_of(keys.missing, keys.total)
+    if form is Form.JSON:
+        await reply(send, 200, {**_JSON, **told}, results.encode_encrypted_json([(multihash, keys.found)]))
+    else:
+        lines = b"".join(pieces(results.encode_encrypted_line(key) for key in keys.found))
+        await reply(send, 200, {**LINES, **told}, lines)
+
+
+async def _tell_nothing(
+    send: "Send", missing: Sequence[Lack], headers: Headers = _TEXT, body: bytes = NOTHING.encode()
+) -> None:
+    if missing:
+        await tell_error(send, Unanswered(missing))
+    else:
+        await reply(send, 404, {**headers, **headers_of((), is_found=False)}, body)
+
+
+async def tell_error(send: "Send", error: ArgosyError) -> None:
+    headers = {**_TEXT, "cache-control": "no-store"}
+    if isinstance(error, Unanswered):
+        headers |= headers_of(error.missing)
+    if isinstance(error, Unavailable):
+        headers["retry-after"] = f"{max(1.0, getattr(error, 'retry_after_s', RETRY_AFTER_S)):.0f}"
+    await reply(send, error.status, headers, redact(str(error)).encode() + b"\n")
+
+
+async def reply(send: "Send", status: int, headers: Headers, body: bytes) -> None:
+    told = dict(headers) if status == 204 else {**headers, "content-length": str(len(body))}
+    await send({"type": "http.response.start", "status": status, "headers": _raw(told)})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _lines(found: Sequence[Result]) -> bytes:
+    return b"".join([results.encode_line(result) for result in found])
+
+
+def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+
+
+def _accept(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    accepted = [value for name, value in headers if name == b"accept"]
+    return accepted[0] if len(accepted) == 1 else b",".join(accepted)

@@ -1,0 +1,122 @@
+"""The stream of one find: lines of many indexers, each record once, as they come.
+
+What an answer lacks is said before it begins, so its beginning waits until every indexer has begun to answer, has
+failed, or is late. If one breaks off later the stream is cut, not ended: a reader that sees the end has seen all that
+was promised (GW-1).
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from argosy.base.clock import Clock
+from argosy.base.errors import Unavailable
+from argosy.gateway.content.gather_runner import Gathering
+from argosy.gateway.content.http1_client import Reply
+from argosy.gateway.content.model import Lack, Outcome, told
+from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
+from argosy.ipni.model import Result
+from argosy.ipni.web.finder import RESULTS_MAX, TRUNCATED_HEADER
+
+RECORDS_MAX = 2 * RESULTS_MAX  # of one stream: what is remembered so as not to tell it twice
+KEPT_MAX = 1000  # of a stream that goes into the cache
+
+_BROKEN = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.ERROR)
+
+
+class CutOff(Unavailable):
+    """The stream cannot be completed as it was begun."""
+
+
+class Stream:
+    """`begin`, look at `missing` and `total`, then take the `parts`."""
+
+    def __init__(self, gathering: Gathering[None], clock: Clock) -> None:
+        self.missing: tuple[Lack, ...] = ()
+        self.total: int | None = None
+        self.kept: dict[str, list[Result]] | None = {}  # by indexer; None once there is too much of it
+        self.is_whole = False  # once the last part was taken and nothing is missing
+        self._gathering = gathering
+        self._clock = clock
+        self._seen: set[tuple[str, bytes, bytes]] = set()
+        self._count = 0
+
+    def begun(self, name: str, reply: Reply) -> None:
+        """The head of an indexer's reply has arrived."""
+        if INCOMPLETE_HEADER in reply.headers:
+            self.missing = (*self.missing, Lack(name, Outcome.INCOMPLETE))
+        if TRUNCATED_HEADER in reply.headers:
+            self.total = max(self.total or 0, _number(reply.headers[TRUNCATED_HEADER]))
+        self._gathering.begun(name)
+
+    @property
+    def has_found(self) -> bool:
+        return self._gathering.machine.has_found
+
+    async def begin(self) -> bool:
+        """Whether anything was found; all that is missing then is known."""
+        machine = self._gathering.machine
+        await self._gathering.wait(machine.is_ready)
+        named = {lack.backend: lack for lack in (*machine.missing(self._clock.now()), *self.missing)}
+        self.missing = tuple(named.values())
+        self.is_whole = not machine.has_found and not self.missing
+        return machine.has_found
+
+    async def parts(self) -> AsyncIterator[Sequence[Result]]:
+        gathering = self._gathering
+        is_over = False
+        while not is_over:
+            await gathering.wait(lambda now: bool(gathering.parts) or gathering.machine.is_over(now))
+            is_over = gathering.machine.is_over(self._clock.now())
+            if fresh := self._fresh(gathering.taken()):
+                yield fresh
+        self._check_whole()
+
+    async def close(self) -> None:
+        await self._gathering.cancel()
+
+    def _fresh(self, parts: Iterable[tuple[str, list[Result]]]) -> list[Result]:
+        fresh: list[Result] = []
+        for name, part in parts:
+            self._keep(name, part)
+            for result in part:
+                key = (result.provider.id, result.context, result.metadata)
+                if key not in self._seen:
+                    self._seen.add(key)
+                    fresh.append(result)
+        if len(self._seen) > RECORDS_MAX:
+            raise CutOff(f"a stream has at most {RECORDS_MAX} records: ask the indexers themselves for more")
+        return fresh
+
+    def _keep(self, name: str, part: list[Result]) -> None:
+        self._count += len(part)
+        if self._count > KEPT_MAX:
+            self.kept = None
+        elif self.kept is not None:
+            self.kept.setdefault(name, []).extend(part)
+
+    def _check_whole(self) -> None:
+        missing = self._gathering.machine.missing(self._clock.now())
+        promised = {lack.backend for lack in self.missing}
+        broken = [lack for lack in missing if lack.why in _BROKEN and lack.backend not in promised]
+        if broken:
+            raise CutOff(f"indexers broke off while their answers were passed on ({told(broken)}): ask again")
+        self.is_whole = not missing and not self.missing
+
+
+class KeptStream:
+    """The same, of what is known already, and all of it."""
+
+    missing: tuple[Lack, ...] = ()
+    total: int | None = None
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self._results = results
+
+    async def begin(self) -> bool:
+        return bool(self._results)
+
+    async def parts(self) -> AsyncIterator[Sequence[Result]]:
+        yield self._results
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0

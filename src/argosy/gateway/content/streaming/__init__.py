@@ -1,1 +1,0 @@
-"""Finds whose results are told while they arrive."""

@@ -1,0 +1,207 @@
+"""Answers, files and the state of the fleet, in the words of the API."""
+
+import base64
+from typing import Any
+
+from msgspec import structs
+
+from argosy.base.redact import redact
+from argosy.gateway.model import FleetStatus, RepoView
+from argosy.gateway.v1 import model as v1
+from argosy.gateway.zoekt.go_json import decoded, text
+from argosy.gateway.zoekt.templates import file_url
+from argosy.registry.rows import Repository as CatalogRow
+from argosy.search.catalog.addresses import repository_id
+from argosy.search.fleet.model import FileText, Folder, Phase, RepoStatus
+from argosy.search.model import (
+    Answer,
+    Chunk,
+    FileMatch,
+    Line,
+    Missing,
+    Repository,
+    SymbolInfo,
+)
+
+_NOTHING_TOLD = RepoStatus(name="", phase=Phase.WAITING)
+
+
+def search_reply(answer: Answer, query: str) -> v1.SearchReply:
+    """`query` is how the question was understood."""
+    return v1.SearchReply(
+        query=query,
+        complete=answer.is_complete,
+        files=found_files(answer),
+        stats=answer.stats,
+        reached=list(answer.reached),
+        missing=missing(answer),
+    )
+
+
+def stream_part(answer: Answer) -> v1.StreamPart:
+    return v1.StreamPart(found_files(answer), missing(answer))
+
+
+def stream_end(answer: Answer, query: str) -> v1.StreamEnd:
+    order = [v1.FileRef(text(each.repository), text(each.path), list(each.branches)) for each in answer.files]
+    return v1.StreamEnd(query, answer.is_complete, order, answer.stats, list(answer.reached), missing(answer))
+
+
+def found_files(answer: Answer) -> list[v1.FoundFile]:
+    return [_file(each, answer.repositories.get(each.repository)) for each in answer.files]
+
+
+def missing(answer: Answer) -> list[v1.MissingRepository]:
+    return [_missing(each) for each in answer.missing]
+
+
+def _missing(each: Missing) -> v1.MissingRepository:
+    return v1.MissingRepository(text(each.repository), each.why, text(redact(each.detail)))
+
+
+def _file(file: FileMatch, repository: Repository | None) -> v1.FoundFile:
+    has_page = repository is not None and repository.file_url_template
+    return v1.FoundFile(
+        text(file.repository),
+        text(file.path),
+        file.language,
+        list(file.branches),
+        file.version,
+        file.score,
+        file.match_count,
+        _page(repository, file.path, file.version, file.branches) if has_page else "",
+        [_chunk(each) for each in file.chunks],
+        [_line(each) for each in file.lines],
+        None if file.content is None else decoded(file.content),
+        file.skipped,
+        file.explanation,
+    )
+
+
+def _page(repository: Repository | None, path: str, version: str, branches: tuple[str, ...]) -> str:
+    if repository is None:
+        return ""
+    branch = branches[0] if branches else ""
+    return file_url(repository.file_url_template, "", version=version, path=path, branch=branch)
+
+
+def _chunk(chunk: Chunk) -> v1.FoundChunk:
+    # Without definitions ranges are told in the same words, as they are: there are a hundred to an answer.
+    ranges: Any = _defined(chunk) if chunk.symbols else chunk.ranges
+    return v1.FoundChunk(
+        decoded(chunk.content),
+        chunk.start,
+        ranges,
+        chunk.best_line,
+        chunk.score,
+        chunk.is_file_name,
+        chunk.is_clipped,
+        chunk.explanation,
+    )
+
+
+def _defined(chunk: Chunk) -> list[v1.FoundRange]:
+    told = zip(chunk.ranges, chunk.symbols, strict=True)
+    return [v1.FoundRange(each.start, each.end, _definition(symbol)) for each, symbol in told]
+
+
+def _line(line: Line) -> v1.FoundLine:
+    return v1.FoundLine(
+        number=line.number,
+        text=decoded(line.content),
+        start=line.start,
+        end=line.end,
+        fragments=[
+            v1.FoundFragment(each.line_offset, each.offset, each.length, _definition(each.symbol))
+            for each in line.fragments
+        ],
+        score=line.score,
+        before=[decoded(each) for each in line.before],
+        after=[decoded(each) for each in line.after],
+        in_file_name=line.is_file_name,
+        clipped=line.is_clipped,
+        explanation=line.explanation,
+    )
+
+
+def _definition(symbol: SymbolInfo | None) -> v1.Definition | None:
+    return v1.Definition(symbol.name, symbol.kind, symbol.parent, symbol.parent_kind) if symbol else None
+
+
+def repository_view(view: RepoView) -> v1.RepositoryView:
+    status = view.status or _NOTHING_TOLD
+    return v1.RepositoryView(
+        name=text(view.name),
+        id=repository_id(view.name),
+        url=redact(view.wish.url),
+        state=view.state,
+        reason=redact(view.reason),
+        pinned=view.wish.is_pinned,
+        replicas=view.wish.replicas,
+        branches=list(status.branches),
+        holders=[v1.Holder(seat.node, seat.address, seat.replica, seat.epoch, seat.state) for seat in view.seats],
+        phase=status.phase.value if view.status else "",
+        progress=status.progress,
+        refreshing=status.is_refreshing,
+        documents=status.documents,
+        content_bytes=status.content_bytes,
+        memory_bytes=status.memory_bytes,
+        index_time_ms=status.index_time_ms,
+        fetch_time_ms=status.fetch_time_ms,
+        claim_latency_s=status.claim_latency_s,
+        indexed_at=status.indexed_at,
+        last_served_at=status.last_served_at,
+        searches=status.searches,
+        failures=view.wish.failures,
+    )
+
+
+def redacted(status: FleetStatus) -> FleetStatus:
+    """The fleet without what an address or an error may carry by mistake."""
+    return structs.replace(status, repositories=tuple(_redacted(each) for each in status.repositories))
+
+
+def _redacted(view: RepoView) -> RepoView:
+    error = view.wish.last_error
+    wish = structs.replace(view.wish, url=redact(view.wish.url), last_error=redact(error) if error else None)
+    return structs.replace(view, wish=wish, reason=redact(view.reason))
+
+
+def file_reply(file: FileText) -> v1.FileReply:
+    content, encoding = _content(file.content)
+    return v1.FileReply(
+        repository=text(file.repository.name),
+        path=text(file.path),
+        branches=list(file.branches),
+        version=file.version,
+        language=file.language,
+        encoding=encoding,
+        content=content,
+        skipped=file.skipped,
+        url=_page(file.repository, file.path, file.version, file.branches),
+        outline=[v1.OutlineItem(each.name, each.kind, each.line, each.parent) for each in file.outline],
+    )
+
+
+def _content(content: bytes) -> tuple[str, v1.Encoding]:
+    try:
+        return content.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return base64.b64encode(content).decode(), "base64"
+
+
+def folder_reply(folder: Folder) -> v1.FolderReply:
+    names = [text(name) for name in folder.names]
+    return v1.FolderReply(text(folder.repository.name), text(folder.path), names, folder.is_cut)
+
+
+def catalog_entry(row: CatalogRow, note: str = "") -> v1.CatalogEntry:
+    return v1.CatalogEntry(
+        name=row.repo_id,
+        url=redact(row.url),
+        branches=list(row.branches),
+        pinned=row.is_pinned,
+        replicas=row.replicas,
+        max_bids=row.max_bids,
+        note=note,
+    )

@@ -1,0 +1,110 @@
+"""A list of repositories as zoekt's JSON API tells it."""
+
+from collections.abc import Iterable
+
+from argosy.base.errors import Invalid
+from argosy.gateway.zoekt import wire
+from argosy.gateway.zoekt.go_json import text, time_text
+from argosy.gateway.zoekt.search_response import missing
+from argosy.search.catalog.addresses import repository_id
+from argosy.search.fleet.model import Entry, Listing
+from argosy.search.model import Repository
+
+REPOS = 0
+REPOS_MAP = 2
+
+
+def repo_list(listing: Listing, *, field: int, version: str) -> wire.RepoList:
+    """`field` is what the client asked for; `version` names this server."""
+    entries = listing.entries
+    return wire.RepoList(
+        repos=[_entry(each, version) for each in entries] if field == REPOS else [],
+        repos_map={_id(each.repository): _minimal(each) for each in entries} if field == REPOS_MAP else {},
+        crashes=len(listing.missing),
+        stats=total(entries),
+        complete=not listing.missing,
+        missing=missing(listing.missing),
+    )
+
+
+def check_field(field: int) -> int:
+    if field not in (REPOS, REPOS_MAP):
+        raise Invalid(f"Opts.Field may be {REPOS} (Repos) or {REPOS_MAP} (ReposMap), not {field}")
+    return field
+
+
+def total(entries: Iterable[Entry]) -> wire.RepoStats:
+    """Over all of them, of which the number is told."""
+    found = list(entries)
+    return wire.RepoStats(
+        repos=len(found),
+        shards=len(found),
+        documents=sum(each.documents for each in found),
+        index_bytes=sum(each.memory_bytes for each in found),
+        content_bytes=sum(each.content_bytes for each in found),
+        new_lines_count=sum(each.lines for each in found),
+        default_branch_new_lines_count=sum(each.lines for each in found if _has_one_branch(each)),
+        other_branches_new_lines_count=0,
+    )
+
+
+def _entry(entry: Entry, version: str) -> wire.RepoListEntry:
+    repository = entry.repository
+    number = _id(repository)
+    metadata = wire.IndexMetadata(
+        index_time=time_text(entry.indexed_at),
+        language_map=entry.languages,
+        zoekt_version=version,
+        id=f"{number:08x}-{int(entry.indexed_at):x}",
+    )
+    return wire.RepoListEntry(_repository(entry, number), metadata, _stats(entry))
+
+
+def _repository(entry: Entry, number: int) -> wire.Repository:
+    told = entry.repository
+    return wire.Repository(
+        id=number,
+        name=text(told.name),
+        url=told.url,
+        metadata=dict(told.metadata),
+        source=text(told.source),
+        branches=_branches(told),
+        commit_url_template=told.commit_url_template,
+        file_url_template=told.file_url_template,
+        line_fragment_template=told.line_fragment_template,
+        raw_config={name: "1" if is_set else "0" for name, is_set in told.flags.items()},
+        rank=told.rank,
+        has_symbols=entry.has_symbols,
+        latest_commit_date=time_text(told.latest_commit_s),
+    )
+
+
+def _stats(entry: Entry) -> wire.RepoStats:
+    """Of one repository; how many there are is told of all of them only."""
+    return wire.RepoStats(
+        repos=0,
+        shards=1,
+        documents=entry.documents,
+        index_bytes=entry.memory_bytes,
+        content_bytes=entry.content_bytes,
+        new_lines_count=entry.lines,
+        default_branch_new_lines_count=entry.lines if _has_one_branch(entry) else 0,
+        other_branches_new_lines_count=0,
+    )
+
+
+def _has_one_branch(entry: Entry) -> bool:
+    """Lines are counted per index, so which branch they are on is known only if there is but one."""
+    return len(entry.repository.branches) <= 1
+
+
+def _minimal(entry: Entry) -> wire.MinimalRepoListEntry:
+    return wire.MinimalRepoListEntry(entry.has_symbols, _branches(entry.repository), int(entry.indexed_at))
+
+
+def _branches(repository: Repository) -> list[wire.RepositoryBranch]:
+    return [wire.RepositoryBranch(branch.name, branch.version) for branch in repository.branches]
+
+
+def _id(repository: Repository) -> int:
+    return repository.id or repository_id(repository.name)

@@ -1,0 +1,138 @@
+"""Streams: told as they are heard, each record once, and never ended as if they were whole when they are not."""
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from argosy.gateway.content import find_stream as streaming
+from argosy.gateway.content import metrics as m
+from argosy.ipni.formats import metadata
+from argosy.ipni.formats.bases import base58
+from argosy.ipni.web import results
+from tests.gateway.content.double import LINES, IndexerDouble, SetClock, door_over, nowhere
+from tests.ipni.web.making import CONTENT, A, B, C, result
+
+PATH = f"/multihash/{base58(CONTENT)}"
+
+
+async def test_lines_are_passed_on_before_the_last_indexer_has_ended() -> None:
+    quick = IndexerDouble({CONTENT: [result(A)]})
+    slow = IndexerDouble({CONTENT: [result(B), result(C)]}, hold_lines=asyncio.Event())
+    async with door_over(quick, slow) as door, door.web.get(door.url + PATH, headers={"accept": LINES}) as answer:
+        assert answer.headers["content-type"] == LINES
+        first = {results.decode_line(await answer.content.readline()).provider.id for _ in range(2)}
+        assert first == {A, B}, "while one of them is still at it"
+        assert slow.hold_lines is not None
+        slow.hold_lines.set()
+        assert results.decode_line(await answer.content.readline()).provider.id == C
+        assert await answer.content.read() == b""
+
+
+async def test_a_record_is_told_once_and_two_that_differ_are_both_told() -> None:
+    here = [result(A, b"1"), result(A, b"2", metadata.bitswap())]
+    there = [result(A, b"1"), result(A, b"2", metadata.http())]
+    async with door_over(IndexerDouble({CONTENT: here}), IndexerDouble({CONTENT: there})) as door:
+        lines = (await door.find(CONTENT, LINES)).body.splitlines()
+        told = [(each.context, each.metadata) for each in map(results.decode_line, lines)]
+        wanted = [(b"1", metadata.bitswap()), (b"2", metadata.bitswap()), (b"2", metadata.http())]
+        assert sorted(told) == sorted(wanted)
+
+
+async def test_who_has_failed_is_said_before_the_stream_begins() -> None:
+    dead = await nowhere()
+    indexers = (dead, IndexerDouble({CONTENT: [result(A)]}), IndexerDouble(status=500))
+    async with door_over(*indexers, cache_entries=10) as door:
+        for _ in range(2):
+            answer = await door.find(CONTENT, LINES)
+            assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=failed; {door.names[2]}=error"
+            assert len(answer.body.splitlines()) == 1
+
+
+async def test_a_late_indexer_does_not_hold_a_stream_up() -> None:
+    stalled = IndexerDouble({CONTENT: [result(B)]}, hold=asyncio.Event())
+    quick = IndexerDouble({CONTENT: [result(A)]})
+    async with door_over(stalled, quick, patience_min_s=0.0, patience_max_s=0.02) as door:
+        answer = await door.find(CONTENT, LINES)
+        assert [results.decode_line(line).provider.id for line in answer.body.splitlines()] == [A]
+        assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=late"
+
+
+async def test_a_stream_that_cannot_be_completed_is_cut_and_not_ended() -> None:
+    broken = IndexerDouble({CONTENT: [result(B), result(C)]}, breaks_off=True)
+    async with door_over(IndexerDouble({CONTENT: [result(A)]}), broken, cache_entries=10) as door:
+        for asked in (1, 2):
+            async with door.web.get(door.url + PATH, headers={"accept": LINES}) as answer:
+                assert answer.status == 200
+                with pytest.raises(aiohttp.ClientPayloadError):
+                    await answer.read()
+            assert len(broken.asked) == asked, "and is not kept"
+        assert door.metrics.value(m.INCOMPLETE) >= 2
+
+
+async def test_a_stream_is_cut_at_the_deadline() -> None:
+    clock, lines = SetClock(), asyncio.Event()
+    slow = IndexerDouble({CONTENT: [result(A), result(B)]}, hold_lines=lines, hold_end=asyncio.Event())
+    async with (
+        door_over(slow, clock=clock, stream_s=1000.0) as door,
+        door.web.get(door.url + PATH, headers={"accept": LINES}) as answer,
+    ):
+        assert results.decode_line(await answer.content.readline()).provider.id == A
+        clock.ahead_s = 1000.0
+        lines.set()
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
+
+
+async def test_a_stream_of_nothing_ends_at_the_deadline() -> None:
+    async with door_over(IndexerDouble(hold=asyncio.Event()), stream_s=0.05) as door:
+        unknown = await door.find(CONTENT, LINES)
+        assert (unknown.status, unknown.headers["x-argosy-missing"]) == (504, f"{door.names[0]}=timed out")
+
+
+async def test_a_whole_stream_is_kept_for_both_forms() -> None:
+    indexer = IndexerDouble({CONTENT: [result(A), result(B)]})
+    async with door_over(indexer, cache_entries=10) as door:
+        first = await door.find(CONTENT, LINES)
+        assert (await door.find(CONTENT, LINES)).body == first.body
+        [(_, found)] = results.decode_json((await door.find(CONTENT)).body)
+        assert [each.provider.id for each in found] == [A, B]
+        assert len(indexer.asked) == 1
+
+
+async def test_more_records_than_are_remembered_cut_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "RECORDS_MAX", 3)
+    many = IndexerDouble({CONTENT: [result(A, b"%d" % number) for number in range(5)]})
+    async with door_over(many) as door, door.web.get(door.url + PATH, headers={"accept": LINES}) as answer:
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
+
+
+async def test_a_reader_that_leaves_takes_its_questions_along() -> None:
+    indexer = IndexerDouble({CONTENT: [result(A), result(B)]}, hold_lines=asyncio.Event())
+    async with door_over(indexer) as door:
+        async with door.gateway.stream(CONTENT) as stream:
+            assert await stream.begin()
+            assert door.metrics.value(m.FINDS_IN_FLIGHT) == 1
+        assert door.metrics.value(m.FINDS_IN_FLIGHT) == 0
+        assert door.metrics.value(m.BREAKER, backend=door.names[0]) == 0, "through no fault of the indexer"
+
+
+async def test_ten_thousand_records_of_two_indexers_come_through_whole() -> None:
+    some = [result(A, b"%d" % number) for number in range(6000)]
+    others = [result(A, b"%d" % number) for number in range(4000, 10_000)]
+    async with door_over(IndexerDouble({CONTENT: some}), IndexerDouble({CONTENT: others})) as door:
+        lines = (await door.find(CONTENT, LINES)).body.splitlines()
+        assert len(lines) == 10_000
+        assert {results.decode_line(line).context for line in lines} == {b"%d" % number for number in range(10_000)}
+
+
+async def test_an_answer_of_a_door_that_lacks_something_lacks_it_here_too() -> None:
+    partial = IndexerDouble({CONTENT: [result(A)]}, headers={"x-argosy-incomplete": "1"})
+    cut = IndexerDouble({CONTENT: [result(B)]}, headers={"x-argosy-truncated": "30000"})
+    async with door_over(partial, cut) as door:
+        for accept in ("application/json", LINES):
+            answer = await door.find(CONTENT, accept)
+            assert (answer.status, answer.missing) == (200, 1)
+            assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=incomplete"
+            assert answer.headers["x-argosy-truncated"] == "30000"

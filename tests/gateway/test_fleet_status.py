@@ -1,0 +1,92 @@
+"""The fleet at one instant: every repository and every node, with what is known and what is not."""
+
+from argosy.gateway.fleet_status import addresses, overview
+from argosy.gateway.model import RepoState
+from argosy.ownership.autoscale import ScaleSignal
+from argosy.ownership.events import AuctionOpened, Snapshot
+from argosy.ownership.model import SUCCESSOR, Auction, Lease, LeaseState, Member, Unit
+from argosy.ownership.view import FleetView
+from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus, Wish
+
+SIGNAL = ScaleSignal(3, 2, ("busy",), 0, 0, 0.0, 0.0, None, ())
+
+
+def lease(name: str, node: str, replica: int = 0, state: LeaseState = LeaseState.READY) -> Lease:
+    return Lease(Unit(name, replica), node, f"{node}:80", "token", 7, state)
+
+
+def view(*leases: Lease) -> FleetView:
+    made = FleetView()
+    made.apply(Snapshot(leases, (Member("n1", "n1:80"), Member("n3", "n3:80"))), 0.0)
+    return made
+
+
+def status(node: str, *repositories: RepoStatus) -> NodeStatus:
+    return NodeStatus(node, f"{node}:80", "1", 0.0, False, 100, 50, 50, repositories)
+
+
+def test_members_and_holders_are_asked() -> None:
+    assert addresses(view(lease("a", "n2"))) == ("n1:80", "n2:80", "n3:80")
+
+
+def test_seats_are_told_primary_first_and_successor_last() -> None:
+    made = view(lease("a", "n3", SUCCESSOR), lease("a", "n2", 1), lease("a", "n1", state=LeaseState.DRAINING))
+    told = {"n2:80": status("n2", RepoStatus("a", Phase.READY, documents=5))}
+    shown = overview(made, {"a": Wish("a", "url")}, told, SIGNAL, now=0.0, wall=9.0)
+    [repository] = shown.repositories
+    assert [(seat.node, seat.replica, seat.epoch, seat.state) for seat in repository.seats] == [
+        ("n1", 0, 7, "draining"),
+        ("n2", 1, 7, "ready"),
+        ("n3", -1, 7, "ready"),
+    ]
+    assert repository.state is RepoState.READY
+    assert repository.status is not None
+    assert repository.status.documents == 5
+    assert (shown.at, shown.desired_nodes, shown.reasons) == (9.0, 3, ("busy",))
+
+
+def test_what_is_not_ready_says_why() -> None:
+    made = view(lease("b", "n1", state=LeaseState.WARMING), lease("c", "n1", state=LeaseState.WARMING))
+    wishes = {
+        "a": Wish("a", "url", failures=1, last_error="no such host"),
+        "b": Wish("b", "url"),
+        "c": Wish("c", "url"),
+        "d": Wish("d", "url"),
+    }
+    failed = RepoStatus("c", Phase.FAILED, reason="out of disk")
+    told = {"n1:80": status("n1", RepoStatus("b", Phase.FETCHING), failed)}
+    shown = overview(made, wishes, told, SIGNAL, now=0.0, wall=0.0)
+    assert [(each.name, each.state, each.reason) for each in shown.repositories] == [
+        ("a", RepoState.FAILED, "no such host"),
+        ("b", RepoState.WARMING, "fetching"),
+        ("c", RepoState.WARMING, "out of disk"),
+        ("d", RepoState.UNOWNED, "no node holds it yet"),
+    ]
+
+
+def test_what_answers_and_cannot_be_brought_up_to_date_says_why() -> None:
+    made = view(lease("a", "n1"), lease("b", "n1"))
+    told = {"n1:80": status("n1", RepoStatus("a", Phase.READY, reason="no such host"), RepoStatus("b", Phase.READY))}
+    shown = overview(made, {"a": Wish("a", "url"), "b": Wish("b", "url")}, told, SIGNAL, now=0.0, wall=0.0)
+    assert [(each.state, each.reason) for each in shown.repositories] == [
+        (RepoState.READY, "no such host"),
+        (RepoState.READY, ""),
+    ]
+
+
+def test_nodes_that_are_silent_left_alone_or_leaving_are_shown_as_such() -> None:
+    told: dict[str, NodeStatus | str] = {"n1:80": status("n1"), "n2:80": "connection refused"}
+    shown = overview(view(lease("a", "n2")), {}, told, SIGNAL, left_alone=["n1:80"], now=0.0, wall=0.0)
+    assert [(node.node, node.is_member, node.leases, node.problem) for node in shown.nodes] == [
+        ("n1", True, 0, "kept failing, and is left alone for a moment"),
+        ("n2", False, 1, "connection refused"),
+        ("n3", True, 0, "was not asked"),
+    ]
+    assert shown.nodes[0].status == told["n1:80"]
+
+
+def test_auctions_are_shown_with_the_time_they_have_left() -> None:
+    made = view()
+    made.apply(AuctionOpened(Auction(Unit("a"), 4, 3, 10.0)), 100.0)
+    [auction] = overview(made, {}, {}, SIGNAL, now=104.0, wall=0.0).auctions
+    assert (auction.repository, auction.id, auction.max_bids, auction.closes_in_s) == ("a", 4, 3, 6.0)

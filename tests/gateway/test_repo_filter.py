@@ -1,0 +1,139 @@
+"""Which repositories a query can be about: a name is ruled out only if no file of such a repository could match."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.base.errors import Invalid
+from argosy.gateway.repo_filter import PATTERNS_KEPT_MAX, Names, spelled
+from argosy.search.catalog.addresses import repository_id
+from argosy.search.model import Branch as RepositoryBranch
+from argosy.search.model import Options, Repository
+from argosy.search.query import parse
+from argosy.search.query.simplify import for_repository
+from argosy.search.query.tree import (
+    FALSE,
+    TRUE,
+    And,
+    Boost,
+    Branch,
+    FileNameSet,
+    Flag,
+    Kind,
+    Not,
+    Or,
+    Query,
+    Repo,
+    RepoIds,
+    RepoSet,
+    Substring,
+    Type,
+)
+
+NAMES = ("acme/anvil", "acme/rocket", "beta/anvil")
+
+
+def kept(text: str) -> list[str]:
+    names = Names(NAMES)
+    return names.named(names.everything & ~names.ruled_out(parse(text).query))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("needle", NAMES),
+        ("r:acme needle", NAMES[:2]),
+        ("-r:acme needle", NAMES[2:]),
+        ("(r:rocket or r:beta) needle", NAMES[1:]),
+        ("r:rocket or needle", NAMES),
+        ("-(r:acme needle)", NAMES),
+        ("r:acme r:beta", ()),
+        ("type:repo r:rocket", NAMES[1:2]),
+        ("-(type:repo r:rocket)", NAMES),
+        ("archived:yes", NAMES),
+        ("alias:other", NAMES),
+        ("(r:acme archived:yes) or (r:beta needle)", NAMES),
+    ],
+)
+def test_a_name_is_ruled_out_only_when_that_is_certain(text: str, names: tuple[str, ...]) -> None:
+    assert kept(text) == list(names)
+
+
+def test_names_are_numbered_and_named_again() -> None:
+    names = Names(reversed(NAMES))
+    assert names.named(names.numbered(["beta/anvil", "unknown", "acme/anvil"])) == ["acme/anvil", "beta/anvil"]
+    assert names.named(names.everything) == list(NAMES)
+    assert names.named(0) == Names(()).named(0) == []
+
+
+def test_patterns_are_remembered_up_to_a_bound() -> None:
+    names = Names(NAMES)
+    for i in range(2 * PATTERNS_KEPT_MAX):
+        assert names.ruled_out(Repo(f"anvil|{i}x")) == names.numbered(["acme/rocket"])
+    assert names.ruled_out(Repo("rocket")) == names.numbered(["acme/anvil", "beta/anvil"])
+
+
+leaf_queries: st.SearchStrategy[Query] = st.sampled_from(
+    [
+        Substring("needle"),
+        Repo("acme"),
+        Repo("anvil$"),
+        RepoSet(frozenset({"acme/rocket"})),
+        RepoIds(frozenset({repository_id("beta/anvil")})),
+        Flag("archived", True),
+        Branch("main"),
+        TRUE,
+        FALSE,
+    ]
+)
+queries = st.recursive(
+    leaf_queries,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(lambda found: And(tuple(found))),
+        st.lists(inner, min_size=1, max_size=3).map(lambda found: Or(tuple(found))),
+        inner.map(Not),
+        inner.map(lambda found: Type(Kind.REPO, found)),
+        inner.map(lambda found: Boost(found, 2.0)),
+    ),
+    max_leaves=8,
+)
+
+
+@given(query=queries, is_archived=st.booleans())
+def test_what_is_ruled_out_is_ruled_out_by_the_node_as_well(query: Query, is_archived: bool) -> None:
+    names = Names(NAMES)
+    for name in NAMES:
+        known = Repository(name, repository_id(name), (RepositoryBranch("main"),), flags={"archived": is_archived})
+        if names.ruled_out(query) & names.numbered([name]):
+            assert for_repository(query, known) == FALSE
+
+
+@pytest.mark.parametrize("text", ["needle", "r:acme (needle or -file:x) case:yes", "type:repo needle", ""])
+def test_a_query_is_read_again_as_the_same_query(text: str) -> None:
+    query = parse(text).query
+    assert parse(spelled(query)).query == query
+
+
+def test_sets_that_routing_tells_are_not_spelled() -> None:
+    needle = Substring("needle")
+    assert spelled(And((needle, RepoSet(frozenset({"a"}))))) == "needle"
+    assert spelled(And((RepoIds(frozenset({1})), needle))) == "needle"
+    assert parse(spelled(RepoSet(frozenset({"a"})))).query == TRUE
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Or((Substring("needle"), RepoSet(frozenset({"a"})))),
+        FileNameSet(frozenset({"a"})),
+        Branch("main", is_exact=True),
+        Boost(Substring("needle"), 2.0),
+    ],
+)
+def test_what_has_no_text_is_refused(query: Query) -> None:
+    with pytest.raises(Invalid, match="no text"):
+        spelled(query)
+
+
+def test_options_and_queries_can_be_keys() -> None:
+    assert len({(spelled(parse("a").query), Options()), (spelled(parse("a").query), Options())}) == 1

@@ -1,0 +1,92 @@
+"""Live updates: one look for all listeners, in virtual time."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from argosy.base.errors import Unavailable
+from argosy.gateway.ui.live_updates import REPEAT_LOOKS, Live
+from argosy.sim.loop import SimLoop, run
+
+
+class Fleet:
+    def __init__(self) -> None:
+        self.text = b"one"
+        self.looks = 0
+
+    async def look(self) -> bytes:
+        self.looks += 1
+        return self.text
+
+
+def test_all_listeners_share_one_look_and_hear_every_change() -> None:
+    async def scene(loop: SimLoop) -> None:
+        fleet = Fleet()
+        live = Live(fleet.look, every_s=1.0)
+        async with aclosing(live.listen()) as first, aclosing(live.listen()) as second:
+            assert await anext(first) == await anext(second) == b"one"
+            fleet.text = b"two"
+            assert await anext(first) == await anext(second) == b"two"
+            assert live.listeners == 2
+            assert fleet.looks == 2
+
+    run(scene)
+
+
+def test_nobody_looks_when_nobody_listens_and_a_newcomer_hears_nothing_stale() -> None:
+    async def scene(loop: SimLoop) -> None:
+        fleet = Fleet()
+        live = Live(fleet.look, every_s=1.0)
+        async with aclosing(live.listen()) as listener:
+            await anext(listener)
+        looks = fleet.looks
+        quiet = loop.create_future()
+        loop.call_later(100.0, quiet.set_result, None)
+        await quiet
+        assert fleet.looks == looks
+        fleet.text = b"two"
+        async with aclosing(live.listen()) as listener:
+            assert await anext(listener) == b"two"
+
+    run(scene)
+
+
+def test_silence_is_broken_now_and_then_so_that_a_dead_connection_is_noticed() -> None:
+    async def scene(loop: SimLoop) -> float:
+        live = Live(Fleet().look, every_s=1.0)
+        async with aclosing(live.listen()) as listener:
+            await anext(listener)
+            began = loop.time()
+            await anext(listener)
+            return loop.time() - began
+
+    assert run(scene) == pytest.approx(REPEAT_LOOKS)
+
+
+def test_only_so_many_may_listen() -> None:
+    async def scene(loop: SimLoop) -> None:
+        live = Live(Fleet().look, listeners_max=1)
+        async with aclosing(live.listen()) as listener:
+            await anext(listener)
+            with pytest.raises(Unavailable, match="1 pages are live already"):
+                await anext(live.listen())
+        async with aclosing(live.listen()) as listener:
+            assert await anext(listener) == b"one"
+
+    run(scene)
+
+
+def test_closing_ends_those_who_listen_and_lets_nobody_in() -> None:
+    async def scene(loop: SimLoop) -> None:
+        live = Live(Fleet().look)
+        async with aclosing(live.listen()) as listener:
+            await anext(listener)
+            waiting = asyncio.ensure_future(anext(listener, None))
+            await asyncio.sleep(0)
+            live.close()
+            assert await waiting is None
+        with pytest.raises(Unavailable, match="closing"):
+            await anext(live.listen())
+
+    run(scene)

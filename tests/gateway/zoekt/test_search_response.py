@@ -1,0 +1,86 @@
+"""Answers in zoekt's terms, where ours have more to say."""
+
+from argosy.gateway.zoekt.list_response import repo_list
+from argosy.gateway.zoekt.page import File, Last, result_page
+from argosy.gateway.zoekt.search_response import asks_for_symbols, search_result
+from argosy.search.fleet.model import Entry, Listing
+from argosy.search.model import (
+    Answer,
+    Branch,
+    Chunk,
+    FileMatch,
+    Fragment,
+    Line,
+    Location,
+    Range,
+    Repository,
+    Stats,
+    SymbolInfo,
+)
+from argosy.search.query import parse
+from argosy.search.query.tree import TRUE
+
+SYMBOL = SymbolInfo("f", "function", "C", "class")
+
+
+def at(offset: int) -> Location:
+    return Location(offset, 1, offset + 1)
+
+
+def chunk(*, is_clipped: bool) -> Chunk:
+    ranges = (Range(at(12), at(14)), Range(at(18), at(25)), Range(at(900), at(902)))
+    return Chunk(b"0123456789", at(10), ranges, (SYMBOL, None, SYMBOL), is_clipped=is_clipped, best_line=1)
+
+
+def shown(*files: FileMatch) -> list[File]:
+    page = result_page(Answer(files), Last("x", 3, 0), "x")
+    assert page.result is not None
+    return page.result.file_matches
+
+
+def test_matches_outside_of_a_clipped_chunk_are_not_told() -> None:
+    result = search_result(Answer((FileMatch("r", "p", chunks=(chunk(is_clipped=True),)),)), parse("sym:f").query)
+    [told] = result.files[0].chunk_matches
+    assert [each.start.byte_offset for each in told.ranges] == [12]
+    assert told.symbol_info is not None
+    assert [each and each.sym for each in told.symbol_info] == ["f"]
+    result = search_result(Answer((FileMatch("r", "p", chunks=(chunk(is_clipped=False),)),)), parse("x").query)
+    [told] = result.files[0].chunk_matches
+    assert (len(told.ranges), told.symbol_info) == (3, None)
+
+
+def test_a_clipped_line_ends_where_its_text_ends() -> None:
+    fragments = (Fragment(2, 12, 2), Fragment(9, 19, 2), Fragment(800, 810, 2))
+    line = Line(b"0123456789", 10, 5000, 1, fragments, is_clipped=True)
+    [told] = search_result(Answer((FileMatch("r", "p", lines=(line,)),)), TRUE).files[0].line_matches
+    assert (told.line, told.line_start, told.line_end) == (b"0123456789", 10, 20)
+    assert [each.line_offset for each in told.line_fragments] == [2]
+    [file] = shown(FileMatch("r", "p", lines=(line,)))
+    assert [each.match for each in file.matches[0].fragments] == ["23"]
+
+
+def test_a_file_without_a_checksum_has_zeros_for_one() -> None:
+    files = (FileMatch("r", "p"), FileMatch("r", "q", checksum=b"12345678"))
+    assert [file.checksum for file in search_result(Answer(files), TRUE).files] == [bytes(8), b"12345678"]
+
+
+def test_the_same_content_is_a_duplicate_of_the_first() -> None:
+    files = tuple(FileMatch("r", path, checksum=sum_) for path, sum_ in (("a", b"1"), ("b", b"1"), ("c", b"")))
+    assert [file.duplicate_id for file in shown(*files)] == ["", "r:a", ""]
+
+
+def test_a_symbol_is_asked_for_anywhere_in_a_query() -> None:
+    asked = ("sym:f", "a sym:f", "a or (b -sym:f)", "type:file sym:f")
+    assert all(asks_for_symbols(parse(text).query) for text in asked)
+    assert not any(asks_for_symbols(parse(text).query) for text in ("f", "file:f lang:go", "-f or g"))
+
+
+def test_durations_are_nanoseconds() -> None:
+    result = search_result(Answer(stats=Stats(duration_s=0.25, wait_s=0.05)), TRUE)
+    assert (result.duration, result.wait, result.match_tree_search) == (250_000_000, 50_000_000, 200_000_000)
+
+
+def test_lines_of_several_branches_are_not_ascribed_to_one() -> None:
+    two = Repository("two", branches=(Branch("main"), Branch("dev")))
+    found = repo_list(Listing((Entry(two, lines=7), Entry(Repository("one"), lines=5))), field=0, version="v")
+    assert (found.stats.new_lines_count, found.stats.default_branch_new_lines_count) == (12, 5)
