@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from argosy.base.errors import Conflict, Unavailable
 from argosy.cli import root
 from argosy.jobs.broker import SplitStatus
-from argosy.jobs.cluster.backends.maps import FolderMaps
+from argosy.jobs.cluster.backends.shard_map_store import FolderMaps
 from argosy.jobs.cluster.shardmap import SplitWish
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.sdk import JobsClient

@@ -1,7 +1,7 @@
 """A ledger as an OrderedKV: writing is staging and waiting until it is durable."""
 
 from argosy.base.kv import Batch
-from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.group_commit.store import GroupLedger
 
 
 class LedgerKV:

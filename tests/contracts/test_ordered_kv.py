@@ -15,9 +15,9 @@ from argosy.base import kv as kv_module
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.kv import KEY_BYTES_MAX, Batch, MemoryKV, OrderedKV
 from argosy.jobs.backends.memory import MemoryDisk
-from argosy.jobs.backends.opening import ShardStore
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.group_commit.store import GroupLedger
 from tests.contracts.ledger_kv import LedgerKV
 from tests.servers.s3 import S3
 

@@ -15,11 +15,11 @@ from argosy.base.errors import Invalid
 from argosy.jobs.api.grpc import serve
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.cluster.backends.embedded import limiter_of, only_one
-from argosy.jobs.cluster.backends.maps import maps_at
+from argosy.jobs.cluster.backends.shard_map_store import maps_at
 from argosy.jobs.cluster.backends.tables import SlateShards
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.rpc.grpc import server_credentials
+from argosy.jobs.rpc.server import server_credentials
 from argosy.jobs.sdk.client import JobsClient
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.web.http import jobs_routes

@@ -110,7 +110,7 @@ def _print_put(ids: Sequence[str], result: Any, *, is_waited: bool, as_json: boo
 @reach_options
 def get(reach: Reach, id: str, with_attempts: bool, as_json: bool) -> None:
     """Show one job."""
-    from argosy.jobs.web.showing import shown_job
+    from argosy.jobs.web.json_views import shown_job
 
     info = reach.ask(lambda client: client.get(id, with_attempts=with_attempts), doing="looking", may_create=False)
     shown = shown_job(info, with_attempts=with_attempts)
@@ -137,7 +137,7 @@ def list_jobs(
 ) -> None:
     """List jobs, the latest change first."""
     from argosy.jobs.model import JobStatus
-    from argosy.jobs.web.showing import shown_job
+    from argosy.jobs.web.json_views import shown_job
 
     found = reach.ask(
         lambda client: client.find(

@@ -29,7 +29,7 @@ def shard() -> None:
 @reach_options
 def list_shards(reach: Reach, as_json: bool) -> None:
     """Every shard, the range of tenant hashes it has, and who serves it."""
-    from argosy.jobs.web.showing import shown_shard
+    from argosy.jobs.web.json_views import shown_shard
 
     rows = [shown_shard(place) for place in reach.ask(lambda client: client.shards())]
     if as_json:

@@ -1,10 +1,10 @@
 """What a shard needs, and what it does: the ledger beneath it, and the calls above."""
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from argosy.base.errors import ArgosyError
-from argosy.base.kv import Batch
+from argosy.base.kv import Batch, OrderedKV
 from argosy.jobs.model import (
     Heartbeat,
     ImportedJob,
@@ -16,6 +16,23 @@ from argosy.jobs.model import (
     Outcome,
     Schedule,
 )
+
+Changes: TypeAlias = Mapping[bytes, bytes | None]  # of a Batch or several: checked keys, None where one is deleted
+
+
+class PipelinedKV(OrderedKV, Protocol):
+    """An OrderedKV that tells apart when a batch can be read and when it is durable."""
+
+    async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
+        """Returns when reads see the changes, all of them; what is returned ends when they are durable.
+
+        Calls become durable in the order in which they were made, and after one that did not none does.
+        """
+        ...
+
+    def check_readable(self) -> None:
+        """Raises unless what is read now is the newest there is: Fenced, or Unavailable while the lease is in doubt."""
+        ...
 
 
 class Ledger(Protocol):

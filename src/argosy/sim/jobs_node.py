@@ -9,8 +9,8 @@ from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs.backends.memory import DiskKV, MemoryDisk
-from argosy.jobs.cluster.backends.maps import MemoryMaps
 from argosy.jobs.cluster.backends.memory import MemoryShards
+from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.node_service import OwnershipNode

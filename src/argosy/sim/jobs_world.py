@@ -11,7 +11,7 @@ from typing import cast
 from argosy.base.errors import ArgosyError
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
-from argosy.jobs.shard.checking import audit
+from argosy.jobs.shard.audit import audit
 from argosy.ownership.model import Unit
 from argosy.sim.checkers import unsettled
 from argosy.sim.checkers.jobs import JobsChecker

@@ -13,8 +13,8 @@ import msgpack
 from argosy.base.clock import SystemClock, system_random
 from argosy.jobs.api import argosy_jobs_pb2 as api
 from argosy.jobs.api.grpc import serve
-from argosy.jobs.cluster.backends.maps import MemoryMaps
 from argosy.jobs.cluster.backends.memory import MemoryShards
+from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.silo import silo_pb2 as pb

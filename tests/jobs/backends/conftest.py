@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.jobs.backends.opening import ShardStore
+from argosy.jobs.backends.shard_store import ShardStore
 from tests.servers.s3 import S3
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from argosy.base.kv import Batch
-from argosy.jobs.backends.opening import ShardStore
 from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.backends.shard_store import ShardStore
 from tests.jobs.backends import writer_process
 from tests.servers.s3 import S3
 

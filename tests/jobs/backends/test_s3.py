@@ -12,10 +12,10 @@ import pytest
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs.backends import s3
-from argosy.jobs.backends.opening import ShardStore
 from argosy.jobs.backends.s3 import REGION_DEFAULT, Bucket, S3Keys, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.maps import maps_at
+from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.cluster.backends.shard_map_store import maps_at
 from tests.servers.aws_credentials import METADATA_TOKEN, CredentialsServer, serve_credentials
 from tests.servers.s3 import BUCKET, S3, GuardedS3
 

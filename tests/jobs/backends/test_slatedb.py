@@ -7,9 +7,9 @@ import pytest
 
 from argosy.base.errors import Fenced, Unavailable
 from argosy.base.kv import Batch
-from argosy.jobs.backends.opening import ShardStore
+from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.backends.slatedb import GETS_AT_ONCE_MAX, SCAN_ROWS, SlateKV
-from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.group_commit.store import GroupLedger
 from tests.servers.s3 import S3
 
 Call = Callable[[SlateKV], Awaitable[object]]

@@ -15,9 +15,9 @@ import sys
 
 from argosy.base.errors import ArgosyError
 from argosy.base.kv import Batch
-from argosy.jobs.backends.opening import ShardStore
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.group_commit.store import GroupLedger
 
 WRITERS = 4
 

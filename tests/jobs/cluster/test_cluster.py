@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Unavailable
-from argosy.jobs import metrics as m
+from argosy.jobs import telemetry as m
 from argosy.jobs.backends.memory import DiskKV
 from argosy.jobs.cluster.backends.memory import MemoryShards
 from argosy.jobs.model import JobStatus, NewJob

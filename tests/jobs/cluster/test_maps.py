@@ -11,9 +11,9 @@ import pytest
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, Unavailable
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.maps import maps_at
-from argosy.jobs.cluster.client import MapClient
+from argosy.jobs.cluster.backends.shard_map_store import maps_at
 from argosy.jobs.cluster.ports import MapStore
+from argosy.jobs.cluster.shard_map_cache import MapClient
 from argosy.jobs.cluster.shardmap import ShardMap, first_map
 from tests.servers.s3 import S3
 

@@ -7,14 +7,13 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound, NotOwner, Unavailable
 from argosy.jobs.broker import SplitStatus
-from argosy.jobs.cluster.backends.maps import MemoryMaps
 from argosy.jobs.cluster.backends.memory import MemoryShards
-from argosy.jobs.cluster.cleaning import CLEANUP
-from argosy.jobs.cluster.driver import SETTLE_S
-from argosy.jobs.cluster.own_rows import Owned
+from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
+from argosy.jobs.cluster.owned_rows import Owned
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.cluster.shardmap import ShardMap
-from argosy.jobs.cluster.wishing import SPLIT_TRIES_MAX
+from argosy.jobs.cluster.split_cleanup import CLEANUP
+from argosy.jobs.cluster.splitter import SETTLE_S, SPLIT_TRIES_MAX
 from argosy.jobs.model import JobStatus, NewJob
 from argosy.ownership.ring import Ring
 from tests.jobs.cluster.world import World, in_virtual_time

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from argosy.base.errors import Conflict, NotFound, Unavailable
-from argosy.jobs.cluster.backends.maps import MemoryMaps
-from argosy.jobs.cluster.sealing import TRIES_MAX
+from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
+from argosy.jobs.cluster.seal import TRIES_MAX
 from argosy.jobs.cluster.shardmap import ShardMap, SplitWish, first_map
-from argosy.jobs.cluster.wishing import wished
+from argosy.jobs.cluster.splitter import wished
 
 WISH = SplitWish("4000000000000000", 1000, "n1")
 OTHER = replace(WISH, point="2000000000000000", node="n2")

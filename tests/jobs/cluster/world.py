@@ -12,13 +12,13 @@ from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.jobs.backends.memory import after
-from argosy.jobs.cluster.backends.maps import MemoryMaps
 from argosy.jobs.cluster.backends.memory import MemoryShards
+from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.model import JobView, NewJob
 from argosy.jobs.ports import ShardCalls
 from argosy.jobs.settings import JobsSettings
-from argosy.jobs.shard.checking import audit
+from argosy.jobs.shard.audit import audit
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.events import Fact
 from argosy.ownership.model import Space

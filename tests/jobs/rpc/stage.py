@@ -26,7 +26,7 @@ from argosy.jobs.broker import (
     StorageInfo,
     Topology,
 )
-from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.group_commit.store import GroupLedger
 from argosy.jobs.model import LeasedRefresh, LeasedTask
 from argosy.jobs.ports import ShardCalls
 from argosy.jobs.shard import ShardService

@@ -11,7 +11,7 @@ from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound, NotOwne
 from argosy.base.retry import Backoff
 from argosy.jobs.model import Failure, JobStatus, RetryPolicy, Success
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.rpc.grpc import REQUESTS, server_credentials
+from argosy.jobs.rpc.server import REQUESTS, server_credentials
 from argosy.jobs.sdk import JobCancelled, JobFailed, JobHandle, JobsClient, NotDone, new_job
 from argosy.jobs.sdk.backends.router import Known, Router
 from argosy.jobs.sdk.grpc import GrpcLinks, channel_credentials

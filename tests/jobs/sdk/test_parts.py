@@ -22,8 +22,8 @@ from argosy.jobs.sdk.handlers import (
     job,
     marked,
 )
-from argosy.jobs.sdk.packing import pack, unpack
-from argosy.jobs.sdk.routing import ShardMap
+from argosy.jobs.sdk.payload_codec import pack, unpack
+from argosy.jobs.sdk.shard_map import ShardMap
 
 HALF = "8" + "0" * 15
 

@@ -3,8 +3,8 @@
 import asyncio
 from itertools import count
 
-from argosy.jobs.backends.opening import ShardStore
-from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.group_commit.store import GroupLedger
 from argosy.jobs.shard import Shard
 from tests.jobs.shard.making import World
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from argosy.base.errors import Conflict
-from argosy.jobs.backends.opening import ShardStore
 from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.model import (
     LEASE_MS,
     Cancelled,

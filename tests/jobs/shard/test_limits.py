@@ -17,7 +17,7 @@ from argosy.jobs.model import (
     RetryPolicy,
     Success,
 )
-from argosy.jobs.shard.chain import GRANTS_MAX
+from argosy.jobs.shard.limit_chain import GRANTS_MAX
 from argosy.throttle.limits.model import Behavior, RateLimitResponse, Status
 from tests.jobs.shard.making import NOW, T, World, new_job
 

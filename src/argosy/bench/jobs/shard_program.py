@@ -18,8 +18,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from argosy.base.clock import SystemClock, system_random
-from argosy.jobs.backends.opening import ShardStore
-from argosy.jobs.ledger.service import GroupLedger
+from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.group_commit.store import GroupLedger
 from argosy.jobs.model import NewJob, Schedule
 from argosy.jobs.shard.service import ShardService
 from argosy.throttle.limits.backends.opening import open_limiter

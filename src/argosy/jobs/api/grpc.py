@@ -8,11 +8,11 @@ from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api.service import ApiCalls
 from argosy.jobs.broker import Broker
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.rpc.asking import Tenancy
-from argosy.jobs.rpc.grpc import Door, Method, RpcServer, Service
+from argosy.jobs.rpc.call_context import Tenancy
+from argosy.jobs.rpc.server import Door, Method, RpcServer, Service
 from argosy.jobs.silo.backends.diagnostics import ProcessDiagnostics
 from argosy.jobs.silo.grpc import silo_service
-from argosy.jobs.silo.querying import ArrowEncoder
+from argosy.jobs.silo.sql_calls import ArrowEncoder
 from argosy.jobs.sql.backends.arrow import PyArrowEncoder
 from argosy.jobs.sql.model import SqlLimits
 from argosy.jobs.sql.service import SqlEngine

@@ -13,7 +13,7 @@ from argosy.jobs.api import codec
 from argosy.jobs.broker import Broker
 from argosy.jobs.model import JobStatus, JobView, LeasedRefresh, LeasedTask
 from argosy.jobs.ports import ShardCalls
-from argosy.jobs.rpc.asking import Asked, Tenancy
+from argosy.jobs.rpc.call_context import Asked, Tenancy
 from argosy.jobs.rpc.status import Code
 from argosy.jobs.silo import codec as silo
 from argosy.jobs.silo.calls import LEASED_MAX, check_group, check_worker

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from argosy.base.errors import ArgosyError, Fenced, Unavailable
 from argosy.base.kv import Batch, MemoryKV
-from argosy.jobs.ledger.ports import Changes
+from argosy.jobs.ports import Changes
 
 
 async def at_once() -> None:

@@ -30,11 +30,11 @@ from slatedb.uniffi import (  # type: ignore[import-untyped]
 from argosy.base import logs
 from argosy.base.errors import ArgosyError, Fenced, Unavailable
 from argosy.base.kv import Batch, check_key, check_keys, check_limit
-from argosy.jobs.backends.copying import copying
+from argosy.jobs.backends.fsync import FolderSync
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
-from argosy.jobs.backends.syncing import FolderSync
-from argosy.jobs.ledger.ports import Changes
+from argosy.jobs.backends.slatedb_fastcopy import copying
+from argosy.jobs.ports import Changes
 
 if TYPE_CHECKING:
     from slatedb.uniffi import Db

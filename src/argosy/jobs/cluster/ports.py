@@ -5,7 +5,7 @@ from typing import Protocol
 
 from argosy.jobs.broker import StorageInfo
 from argosy.jobs.cluster.shardmap import ShardMap
-from argosy.jobs.ledger.ports import PipelinedKV
+from argosy.jobs.ports import PipelinedKV
 
 
 class ShardStore(Protocol):

@@ -26,17 +26,16 @@ from argosy.base.metrics import Metrics
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs import keys
 from argosy.jobs.broker import Member, Rows, ShardPlace, ShardStats, SplitStatus, StorageInfo, Topology
-from argosy.jobs.cluster.client import MapClient
-from argosy.jobs.cluster.counting import count
-from argosy.jobs.cluster.driver import Splitter
 from argosy.jobs.cluster.model import ShardLeases, Split
-from argosy.jobs.cluster.polling.service import Poller
+from argosy.jobs.cluster.poller import Poller
 from argosy.jobs.cluster.ports import MapStore, ShardStore
 from argosy.jobs.cluster.ranges import check_tenant_name
-from argosy.jobs.cluster.worker import OpenShard, ShardWorker
-from argosy.jobs.ports import ShardCalls
+from argosy.jobs.cluster.shard_host import OpenShard, ShardWorker
+from argosy.jobs.cluster.shard_map_cache import MapClient
+from argosy.jobs.cluster.splitter import Splitter
+from argosy.jobs.ports import Ledger, ShardCalls
 from argosy.jobs.settings import JobsSettings
-from argosy.jobs.teller import Teller
+from argosy.jobs.telemetry import Teller
 from argosy.ownership.model import Unit
 from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.ports import OwnershipStore
@@ -316,3 +315,13 @@ def _check_id(shard_id: str) -> None:
         uuid.UUID(shard_id)
         return
     raise Invalid(f"invalid shard ID: {shard_id[:80]!r} is no UUID")
+
+
+COUNT_MAX = 100_000  # of each kind; a second of reading
+
+
+async def count(ledger: Ledger, kind: int) -> int:
+    found = 0
+    async for _ in ledger.scan(*keys.under(kind), limit=COUNT_MAX):
+        found += 1
+    return found

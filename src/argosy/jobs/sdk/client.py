@@ -35,12 +35,12 @@ from argosy.jobs.sdk.backends.leases import ITEM_BYTES
 from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
 from argosy.jobs.sdk.backends.router import TIMEOUT_S, Known, Router
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, named, told_item
-from argosy.jobs.sdk.fitting import check, complaint, start_at_ms
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.sdk.info import JobInfo, read_job
-from argosy.jobs.sdk.packing import pack, unpack
+from argosy.jobs.sdk.payload_codec import pack, unpack
 from argosy.jobs.sdk.ports import Links
-from argosy.jobs.shard.asking import check_number
+from argosy.jobs.sdk.validation import check, complaint, start_at_ms
+from argosy.jobs.shard.validation import check_number
 from argosy.jobs.silo import silo_pb2 as silo
 from argosy.jobs.silo.codec import to_status
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.model import NO_TENANT
-from argosy.jobs.sdk.packing import pack, unpack
+from argosy.jobs.sdk.payload_codec import pack, unpack
 
 
 class Stopped(Exception):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from argosy.base.errors import Invalid
 from argosy.jobs.model import Failure
-from argosy.jobs.sdk.packing import pack
+from argosy.jobs.sdk.payload_codec import pack
 
 F = TypeVar("F", bound=Callable[..., Any])
 

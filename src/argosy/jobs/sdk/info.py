@@ -6,7 +6,7 @@ from typing import Any
 
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.model import NO_TENANT, AttemptStatus, JobStatus, Limit, RetryPolicy
-from argosy.jobs.sdk.packing import unpack
+from argosy.jobs.sdk.payload_codec import unpack
 from argosy.jobs.silo import codec as silo
 from argosy.jobs.silo import silo_pb2
 

@@ -6,7 +6,7 @@ Reading order: `queue`, `slots`, `leases` (what is in memory), `memory`, `step` 
 audits it all.
 """
 
-from argosy.jobs.shard.checking import audit
+from argosy.jobs.shard.audit import audit
 from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.service import ShardService
 from argosy.jobs.shard.shard import Shard

@@ -13,11 +13,11 @@ from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs import keys
 from argosy.jobs.ports import Ledger
-from argosy.jobs.shard.chain import grant
-from argosy.jobs.shard.memory import Memory
+from argosy.jobs.shard.change_tracker import Watches
+from argosy.jobs.shard.limit_chain import grant
 from argosy.jobs.shard.options import ShardOptions
-from argosy.jobs.shard.step import Step
-from argosy.jobs.shard.watches import Watches
+from argosy.jobs.shard.queue_state import Memory
+from argosy.jobs.shard.txn import Step
 from argosy.throttle.limits.ports import RateLimiter
 
 READS_MAX = 16  # how often a call reads anew because its job changed meanwhile

@@ -2,10 +2,10 @@
 
 from argosy.jobs import keys
 from argosy.jobs.model import State
-from argosy.jobs.shard.controlling import DELETED_ROWS_MAX, forget
+from argosy.jobs.shard.completion import drop_claim, keep_until
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.ending import drop_claim, keep_until
-from argosy.jobs.shard.reading import Known, read
+from argosy.jobs.shard.job_control import DELETED_ROWS_MAX, forget
+from argosy.jobs.shard.job_reader import Known, read
 from argosy.jobs.shard.rows import forget_at
 
 FORGOTTEN_MAX = 100  # jobs in one tick

@@ -14,7 +14,7 @@ from argosy.base.coalescer import Coalescer
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
 from argosy.jobs.model import NewJob
 from argosy.jobs.ports import Ledger
-from argosy.jobs.shard.leasing import Leased
+from argosy.jobs.shard.lease_tasks import Leased
 from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.shard import Shard
 from argosy.throttle.limits.ports import RateLimiter

@@ -20,20 +20,20 @@ from argosy.jobs.model import (
 )
 from argosy.jobs.ports import Ledger
 from argosy.jobs.shard import (
-    controlling,
-    enqueueing,
-    finding,
-    importing,
-    leasing,
-    limiting,
-    refreshing,
-    reporting,
-    scheduling,
+    cron_schedules,
+    enqueue,
+    import_jobs,
+    job_control,
+    job_queries,
+    lease_tasks,
+    limit_checks,
+    limit_refresh,
+    report,
     ticking,
 )
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.opening import load
 from argosy.jobs.shard.options import ShardOptions
+from argosy.jobs.shard.recovery import load
 from argosy.throttle.limits.ports import RateLimiter
 
 
@@ -63,26 +63,26 @@ class Shard:
         self.core.fail(Unavailable("the shard is closed here: ask again, it may have moved"))
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
-        return await enqueueing.enqueue(self.core, jobs)
+        return await enqueue.enqueue(self.core, jobs)
 
-    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> leasing.Leased:
+    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> lease_tasks.Leased:
         """What is due now: a bare shard does not wait."""
-        return await leasing.lease(self.core, task_group, worker, tasks_max)
+        return await lease_tasks.lease(self.core, task_group, worker, tasks_max)
 
     async def lease_job(self, tenant: str, job: str, worker: str) -> LeasedTask:
-        return await leasing.lease_job(self.core, tenant, job, worker)
+        return await lease_tasks.lease_job(self.core, tenant, job, worker)
 
     async def heartbeat(self, worker: str, task_id: str, *, progress: bytes | None = None) -> Heartbeat:
-        return await leasing.heartbeat(self.core, worker, task_id, progress)
+        return await lease_tasks.heartbeat(self.core, worker, task_id, progress)
 
     async def report(self, outcomes: Sequence[tuple[str, Outcome]], *, worker: str = "") -> list[ArgosyError | None]:
-        return await reporting.report(self.core, outcomes, worker)
+        return await report.report(self.core, outcomes, worker)
 
     async def report_refresh(self, task_id: str, max_concurrency: int | None, *, why: str = "") -> None:
-        await refreshing.report_refresh(self.core, task_id, max_concurrency)
+        await limit_refresh.report_refresh(self.core, task_id, max_concurrency)
 
     async def get(self, tenant: str, job: str, *, with_attempts: bool = False) -> JobView:
-        return await finding.get(self.core, tenant, job, with_attempts=with_attempts)
+        return await job_queries.get(self.core, tenant, job, with_attempts=with_attempts)
 
     async def find(
         self,
@@ -94,36 +94,36 @@ class Shard:
         after: str = "",
         limit: int = 100,
     ) -> list[JobView]:
-        return await finding.find(
+        return await job_queries.find(
             self.core, tenant, status=status, metadata=metadata, is_dead=is_dead, after=after, limit=limit
         )
 
     async def cancel(self, tenant: str, job: str) -> None:
-        await controlling.cancel(self.core, tenant, job)
+        await job_control.cancel(self.core, tenant, job)
 
     async def restart(self, tenant: str, job: str) -> None:
-        await controlling.restart(self.core, tenant, job)
+        await job_control.restart(self.core, tenant, job)
 
     async def expedite(self, tenant: str, job: str) -> None:
-        await controlling.expedite(self.core, tenant, job)
+        await job_control.expedite(self.core, tenant, job)
 
     async def delete(self, tenant: str, job: str) -> None:
-        await controlling.delete(self.core, tenant, job)
+        await job_control.delete(self.core, tenant, job)
 
     async def import_jobs(self, jobs: Sequence[ImportedJob]) -> list[JobStatus | ArgosyError]:
-        return await importing.import_jobs(self.core, jobs)
+        return await import_jobs.import_jobs(self.core, jobs)
 
     async def drop_holders(self, tenant: str) -> int:
-        return await controlling.drop_holders(self.core, tenant)
+        return await job_control.drop_holders(self.core, tenant)
 
     async def put_schedule(self, schedule: Schedule) -> None:
-        await scheduling.put_schedule(self.core, schedule)
+        await cron_schedules.put_schedule(self.core, schedule)
 
     async def schedules(self, tenant: str) -> list[Schedule]:
-        return scheduling.schedules(self.core, tenant)
+        return cron_schedules.schedules(self.core, tenant)
 
     async def delete_schedule(self, tenant: str, name: str) -> None:
-        await scheduling.delete_schedule(self.core, tenant, name)
+        await cron_schedules.delete_schedule(self.core, tenant, name)
 
     async def tick(self) -> None:
         """Does what time has brought: see `deadline`."""
@@ -134,4 +134,4 @@ class Shard:
 
     async def check_rates(self) -> int:
         """Asks the rate limiter about jobs whose checks are due; how many."""
-        return await limiting.check_rates(self.core)
+        return await limit_checks.check_rates(self.core)

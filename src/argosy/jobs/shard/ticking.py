@@ -1,11 +1,11 @@
 """What a shard does by itself when time passes, and when it next has something to do."""
 
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.limiting import queue_due
-from argosy.jobs.shard.reporting import expire
+from argosy.jobs.shard.cron_schedules import come_round
+from argosy.jobs.shard.dependencies import settle_some
+from argosy.jobs.shard.limit_checks import queue_due
+from argosy.jobs.shard.report import expire
 from argosy.jobs.shard.retention import drop_claims, forget_some
-from argosy.jobs.shard.scheduling import come_round
-from argosy.jobs.shard.settling import settle_some
 
 
 async def tick(core: Core) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
 from argosy.jobs.broker import Broker
 from argosy.jobs.model import GROUP_CHARS_MAX, ImportedJob, JobStatus, JobView, LeasedRefresh, LeasedTask
-from argosy.jobs.rpc.asking import Asked, Tenancy
+from argosy.jobs.rpc.call_context import Asked, Tenancy
 from argosy.jobs.rpc.status import Code, Refusal, refusal
 from argosy.jobs.silo import codec
 from argosy.jobs.silo import silo_pb2 as pb

@@ -1,12 +1,12 @@
 """The service `silo.v1.Silo`: which call answers which method."""
 
 from argosy.jobs.broker import Broker
-from argosy.jobs.rpc.asking import Tenancy
-from argosy.jobs.rpc.grpc import Method, Service
+from argosy.jobs.rpc.call_context import Tenancy
+from argosy.jobs.rpc.server import Method, Service
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.jobs.silo.calls import JobCalls
-from argosy.jobs.silo.operating import Diagnostics, ShardOperations
-from argosy.jobs.silo.querying import ArrowEncoder, Engine, SqlCalls
+from argosy.jobs.silo.operator_calls import Diagnostics, ShardOperations
+from argosy.jobs.silo.sql_calls import ArrowEncoder, Engine, SqlCalls
 
 NAME = "silo.v1.Silo"
 

@@ -18,10 +18,10 @@ from argosy.base.clock import Clock
 from argosy.base.errors import Invalid, Throttled
 from argosy.jobs.broker import Rows
 from argosy.jobs.sql.functions import BUILT_IN, FUNCTIONS
-from argosy.jobs.sql.loading import Loader
 from argosy.jobs.sql.model import Cell, OverTime, Result, SqlLimits, TooMuch, Value
+from argosy.jobs.sql.pushdown import wish_of
+from argosy.jobs.sql.table_loader import Loader
 from argosy.jobs.sql.tables import MAP, TABLES
-from argosy.jobs.sql.wishes import wish_of
 
 STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine: some tenths of a millisecond
 FETCHED_AT_ONCE = 500

@@ -16,8 +16,8 @@ from argosy.jobs.model import NO_TENANT, PAYLOAD_BYTES_MAX, JobStatus
 from argosy.jobs.sdk.backends.leases import Held, Leases
 from argosy.jobs.sdk.client import JobHandle, JobsClient
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
-from argosy.jobs.sdk.packing import pack
-from argosy.jobs.web import showing, wishes
+from argosy.jobs.sdk.payload_codec import pack
+from argosy.jobs.web import bodies, json_views
 
 BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX  # one payload of the largest size fits, in base64 and with the rest
 TENANT_HEADER = "x-argosy-tenant"
@@ -73,7 +73,7 @@ async def _body(request: Request) -> bytes:
 
 async def _put(request: Request, client: JobsClient) -> Response:
     """201 and the id of one; 200 and a result for each of many."""
-    jobs, are_many = wishes.read_jobs(await _body(request), client.tenant)
+    jobs, are_many = bodies.read_jobs(await _body(request), client.tenant)
     answers = await client.enqueue_many(jobs)
     if are_many:
         return json_response({"results": [_enqueued(answer) for answer in answers]})
@@ -83,30 +83,32 @@ async def _put(request: Request, client: JobsClient) -> Response:
 
 
 def _enqueued(answer: JobHandle | ArgosyError) -> object:
-    return {"error": showing.shown_error(answer)} if isinstance(answer, ArgosyError) else {"id": answer.id}
+    return {"error": json_views.shown_error(answer)} if isinstance(answer, ArgosyError) else {"id": answer.id}
 
 
 async def _get(request: Request, client: JobsClient) -> Response:
     with_attempts = _flag(request, "attempts")
     info = await client.get(request.path_params["id"], with_attempts=with_attempts)
-    return json_response(showing.shown_job(info, with_attempts=with_attempts))
+    return json_response(json_views.shown_job(info, with_attempts=with_attempts))
 
 
 async def _result(request: Request, client: JobsClient) -> Response:
     """200 when the job is done, however it went; 202 while it is not. `?wait_s=` waits for it."""
     id = request.path_params["id"]
-    wait_s = min(_number(request, "wait_s", 0.0), wishes.WAIT_S_MAX)
+    wait_s = min(_number(request, "wait_s", 0.0), bodies.WAIT_S_MAX)
     try:
         await client.result(id, timeout_s=wait_s)
     except JobFailed as failure:
-        error = {"code": failure.code, **showing.shown_bytes("data", pack(failure.data))}
+        error = {"code": failure.code, **json_views.shown_bytes("data", pack(failure.data))}
         return json_response({"id": id, "status": "failed", "error": error})
     except JobCancelled:
         return json_response({"id": id, "status": "cancelled"})
     except NotDone:
         return json_response({"id": id, "status": (await client.get(id)).status.name.lower()}, 202)
     info = await client.get(id)
-    return json_response({"id": id, "status": "succeeded", **showing.shown_bytes("result", info.result_bytes or b"")})
+    return json_response(
+        {"id": id, "status": "succeeded", **json_views.shown_bytes("result", info.result_bytes or b"")}
+    )
 
 
 async def _find(request: Request, client: JobsClient) -> Response:
@@ -118,7 +120,7 @@ async def _find(request: Request, client: JobsClient) -> Response:
         after=asked.get("after", ""),
         limit=_limit(request),
     )
-    return json_response({"jobs": [showing.shown_job(info) for info in found]})
+    return json_response({"jobs": [json_views.shown_job(info) for info in found]})
 
 
 def _control(name: str) -> Answer:
@@ -139,8 +141,8 @@ async def _requeue_one(request: Request, client: JobsClient) -> Response:
 
 
 async def _requeue(request: Request, client: JobsClient) -> Response:
-    wish = wishes.read(await _body(request), wishes.RequeueWish)
-    wishes.check_batch(len(wish.ids))
+    wish = bodies.read(await _body(request), bodies.RequeueWish)
+    bodies.check_batch(len(wish.ids))
     told = await client.requeue(wish.ids, limit=wish.limit)
     return json_response({"results": [_item(id, error) for id, error in told.items()]})
 
@@ -152,17 +154,17 @@ async def _delete(request: Request, client: JobsClient) -> Response:
 
 async def _lease(request: Request, client: JobsClient) -> Response:
     """Tasks of all tenants, so a tenant's key is refused. Limits are not refreshed over HTTP."""
-    wish = wishes.read(await _body(request), wishes.LeaseWish)
-    if not (1 <= wish.max_tasks <= wishes.TASKS_MAX and 0 <= wish.wait_s <= wishes.WAIT_S_MAX):
-        raise Invalid(f"max_tasks is 1 to {wishes.TASKS_MAX} and wait_s 0 to {wishes.WAIT_S_MAX:g}")
+    wish = bodies.read(await _body(request), bodies.LeaseWish)
+    if not (1 <= wish.max_tasks <= bodies.TASKS_MAX and 0 <= wish.wait_s <= bodies.WAIT_S_MAX):
+        raise Invalid(f"max_tasks is 1 to {bodies.TASKS_MAX} and wait_s 0 to {bodies.WAIT_S_MAX:g}")
     leases = Leases(client.router, wish.worker)
     told = await leases.lease_anywhere(wish.task_group, wish.max_tasks, wait_s=wish.wait_s)
-    return json_response({"tasks": [showing.shown_task(task) for task in told.tasks]})
+    return json_response({"tasks": [json_views.shown_task(task) for task in told.tasks]})
 
 
 async def _beat(request: Request, client: JobsClient) -> Response:
-    wish = wishes.read(await _body(request), wishes.BeatsWish)
-    wishes.check_batch(len(wish.tasks))
+    wish = bodies.read(await _body(request), bodies.BeatsWish)
+    bodies.check_batch(len(wish.tasks))
     held = [
         (Held(each.task, each.tenant or client.tenant), None if each.progress is None else pack(each.progress))
         for each in wish.tasks
@@ -173,8 +175,8 @@ async def _beat(request: Request, client: JobsClient) -> Response:
 
 
 async def _report(request: Request, client: JobsClient) -> Response:
-    wish = wishes.read(await _body(request), wishes.OutcomesWish)
-    wishes.check_batch(len(wish.outcomes))
+    wish = bodies.read(await _body(request), bodies.OutcomesWish)
+    bodies.check_batch(len(wish.outcomes))
     outcomes = [(Held(each.task, each.tenant or client.tenant), each.outcome()) for each in wish.outcomes]
     told = await Leases(client.router, wish.worker).report(outcomes)
     return json_response(
@@ -183,11 +185,11 @@ async def _report(request: Request, client: JobsClient) -> Response:
 
 
 async def _schedules(_: Request, client: JobsClient) -> Response:
-    return json_response({"schedules": [showing.shown_schedule(each) for each in await client.schedules()]})
+    return json_response({"schedules": [json_views.shown_schedule(each) for each in await client.schedules()]})
 
 
 async def _put_schedule(request: Request, client: JobsClient) -> Response:
-    wish = wishes.read(await _body(request), wishes.ScheduleWish)
+    wish = bodies.read(await _body(request), bodies.ScheduleWish)
     name = request.path_params["name"]
     await client.put_schedule_of(
         name, wish.cron, wish.job.job(client.tenant), timezone=wish.timezone, is_paused=wish.is_paused
@@ -201,11 +203,11 @@ async def _delete_schedule(request: Request, client: JobsClient) -> Response:
 
 
 async def _shards(_: Request, client: JobsClient) -> Response:
-    return json_response({"shards": [showing.shown_shard(place) for place in await client.shards()]})
+    return json_response({"shards": [json_views.shown_shard(place) for place in await client.shards()]})
 
 
 def _item(id: str, error: ArgosyError | None) -> dict[str, object]:
-    return {"id": id} if error is None else {"id": id, "error": showing.shown_error(error)}
+    return {"id": id} if error is None else {"id": id, "error": json_views.shown_error(error)}
 
 
 def _beaten(id: str, answer: int | ArgosyError) -> dict[str, object]:

@@ -17,7 +17,7 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.maps import maps_at
+from argosy.jobs.cluster.backends.shard_map_store import maps_at
 from argosy.jobs.cluster.backends.tables import SlateShards
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import EMBEDDED, SPACE, JobsSettings

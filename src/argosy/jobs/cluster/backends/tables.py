@@ -5,7 +5,7 @@ from typing import Any
 from slatedb.uniffi import AdminBuilder, CompactionSpec, SourceId  # type: ignore[import-untyped]
 
 from argosy.base.errors import Conflict, NotFound
-from argosy.jobs.backends.opening import ShardStore
+from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.broker import SortedRun, StorageInfo
 
 

@@ -7,7 +7,7 @@ from argosy.base.clock import SystemClock
 from argosy.jobs.api.grpc import api_service
 from argosy.jobs.broker import Broker
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.rpc.asking import Asked, Tenancy, traceparent
+from argosy.jobs.rpc.call_context import Asked, Tenancy, traceparent
 from argosy.jobs.rpc.status import OWNER_ADDRESS, Refusal
 from argosy.jobs.sdk.calls import Call
 from argosy.jobs.sdk.errors import told

@@ -16,7 +16,7 @@ from argosy.jobs.broker import ShardPlace
 from argosy.jobs.sdk.calls import CLUSTER, Call
 from argosy.jobs.sdk.errors import is_passing
 from argosy.jobs.sdk.ports import Links
-from argosy.jobs.sdk.routing import ShardMap
+from argosy.jobs.sdk.shard_map import ShardMap
 from argosy.jobs.silo import silo_pb2 as silo
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from argosy.jobs.model import Cancelled, GivenBack, Outcome, Success
 from argosy.jobs.sdk.backends.threads import in_thread
 from argosy.jobs.sdk.context import Context
 from argosy.jobs.sdk.handlers import MESSAGE_CHARS_MAX, Handler, failure_of
-from argosy.jobs.sdk.packing import pack
+from argosy.jobs.sdk.payload_codec import pack
 
 _log = logs.get("jobs.worker")
 

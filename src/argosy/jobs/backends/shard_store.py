@@ -1,0 +1,165 @@
+"""Opens shards: one SlateDB each, all of a process in one store, sharing one cache and one set of threads.
+
+    store = await ShardStore.open("file:///var/lib/argosy/jobs", settings)
+    rows = await store.shard("7f3a", may_serve=lease.stands)
+
+Opening a shard makes the opener its writer, whoever had it before.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any, Self, TypeVar
+
+from slatedb.uniffi import (  # type: ignore[import-untyped]
+    AdminBuilder,
+    CloneSourceSpec,
+    DbBuilder,
+    DbCache,
+    KeyRange,
+    MokaCacheOptions,
+    Settings,
+)
+
+from argosy.base.errors import Conflict, Invalid, NotFound, Unavailable
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.backends.shard_locations import Place, place_of
+from argosy.jobs.backends.slatedb import SlateKV, always
+from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
+from argosy.jobs.backends.slatedb_fastcopy import copying
+
+T = TypeVar("T")
+
+SYNC_THREADS = 8  # shards wait for the disk side by side
+STORE_RETRIES_MAX = 4  # SlateDB would else try for ever, and nobody be told
+
+_SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_cache_ids = count(1)
+
+
+class ShardStore:
+    """The shards of one place."""
+
+    def __init__(self, place: Place, settings: ShardStoreSettings) -> None:
+        self._place = place
+        self._settings = settings
+        self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="argosy-sync")
+        self._cache: DbCache | None = None
+        if settings.cache_bytes:
+            options = MokaCacheOptions(max_capacity=settings.cache_bytes, time_to_live=None, time_to_idle=None)
+            self._cache = DbCache.new_moka_cache(options)
+
+    @classmethod
+    async def open(
+        cls, url: str, settings: ShardStoreSettings | None = None, *, environ: Mapping[str, str] | None = None
+    ) -> Self:
+        """Makes sure that the place can be used safely. `environ` holds the AWS_… variables, if they are to count."""
+        copying.install()
+        settings = settings or ShardStoreSettings()
+        place = place_of(url, settings, environ or {})
+        await place.prepare()
+        return cls(place, settings)
+
+    async def shard(self, shard: str, *, may_serve: Callable[[], bool] = always) -> SlateKV:
+        """Opens a shard, new or not, as its one writer."""
+        path = self._path(shard)
+        await self._place.before_open(shard)
+        builder = DbBuilder(path, self._place.objects)
+        builder.with_settings(_native(self._settings))
+        if self._cache is None:
+            builder.with_db_cache_disabled()
+        else:
+            builder.with_db_cache(self._cache, next(_cache_ids))
+        db = await self._done(builder.build(), shard)
+        sync = await self._place.after_open(shard)
+        return SlateKV(
+            db,
+            name=f"{self._place.shown}/{shard}",
+            settings=self._settings,
+            may_serve=may_serve,
+            sync=sync,
+            threads=self._threads,
+        )
+
+    async def shards(self) -> list[str]:
+        """The ids of the shards that have been opened here at least once, sorted."""
+        return await self._place.shards()
+
+    async def clone(self, parent: str, child: str, *, start: bytes | None = None, end: bytes | None = None) -> None:
+        """Makes `child` of the parent's rows with start <= key < end, without copying them.
+
+        Close the parent first, in good order: rows that are only in its write-ahead files would not come along, so it
+        is opened here once more and closed, which puts them into tables and fences whoever still has it open.
+        """
+        present = await self.shards()
+        if parent not in present:
+            raise NotFound(f"there is no shard {parent!r} to clone")
+        if child in present:
+            raise Conflict(f"there is a shard {child!r} already: delete it first, or choose another id")
+        rows = await self.shard(parent)
+        await rows.close()
+        bounds = KeyRange(start=start, start_inclusive=True, end=end, end_inclusive=False)
+        source = CloneSourceSpec(
+            path=self._path(parent),
+            checkpoint=None,
+            projection_range=None if start is None and end is None else bounds,
+        )
+        admin = AdminBuilder(self._path(child), self._place.objects).build()
+        await self._done(admin.create_clone_builder_from_source(source).build(), child)
+        await self._place.before_open(child)
+        await self._place.after_open(child)
+
+    async def delete(self, shard: str) -> None:
+        """Removes a shard for good. Conflict while a clone still reads the shard's tables."""
+        present = await self.shards()
+        if shard not in present:
+            raise NotFound(f"there is no shard {shard!r} to delete")
+        readers = [other for other in present if other != shard and await self._reads(other, self._path(shard))]
+        if readers:
+            raise Conflict(f"shard {shard!r} cannot be deleted: its tables are still read by {', '.join(readers)}")
+        admin = AdminBuilder(self._path(shard), self._place.objects).build()
+        await self._done(admin.delete_db(True), shard)
+        await self._place.remove(shard)
+
+    async def close(self) -> None:
+        """After all its shards are closed."""
+        await asyncio.to_thread(self._threads.shutdown)
+
+    async def _reads(self, shard: str, path: str) -> bool:
+        admin = AdminBuilder(self._path(shard), self._place.objects).build()
+        manifest = await self._done(admin.read_manifest(None), shard)
+        return manifest is not None and any(each.path == path for each in manifest.external_dbs)
+
+    async def _done(self, call: Coroutine[Any, Any, T], shard: str) -> T:
+        name, seconds = f"{self._place.shown}/{shard}", self._settings.open_s_max
+        try:
+            async with asyncio.timeout(seconds):
+                return await call
+        except SlateError as error:
+            raise meaning_of(error, store=name) from error
+        except TimeoutError as error:
+            raise Unavailable(f"{name} has not answered for {seconds:g} s: is its storage reachable?") from error
+
+    def _path(self, shard: str) -> str:
+        if not _SHARD.fullmatch(shard):
+            raise Invalid(f"{shard[:120]!r} is no id of a shard: use up to 100 letters, digits, - and _")
+        return f"{self._place.prefix}{shard}"
+
+
+def _native(settings: ShardStoreSettings) -> Settings:
+    """SlateDB's own settings; what is not named here keeps SlateDB's default."""
+    kept = f"{settings.wal_kept_s:g}s"
+    native = Settings.default()
+    chosen = {
+        "flush_interval": None,  # see `slatedb`: whoever waits flushes
+        "l0_sst_size_bytes": settings.l0_bytes,
+        "max_unflushed_bytes": settings.unflushed_bytes_max,
+        "object_store_max_retries": STORE_RETRIES_MAX,
+        "garbage_collector_options.wal_options": {"interval": kept, "min_age": kept, "dry_run": False},
+    }
+    for name, value in chosen.items():
+        native.set(name, json.dumps(value))
+    return native

@@ -1,0 +1,94 @@
+"""One poll over all shards of a node: any of them may be first, and whoever waits waits at all of them.
+
+Waiting and leasing are kept apart: a wait can be given up at any moment, but a lease that is under way must be answered
+for, or its tasks would be nobody's until they expire.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from argosy.base.clock import Random
+from argosy.base.errors import NotOwner, Unavailable
+from argosy.jobs.cluster.model import ShardLeases
+from argosy.jobs.cluster.shard_host import OpenShard
+from argosy.jobs.telemetry import Teller
+
+
+def is_changed(change: "asyncio.Future[None]") -> bool:
+    return change.done() and not change.cancelled()
+
+
+class Poller:
+    """`served` gives the shards that may be asked at this instant."""
+
+    def __init__(self, served: Callable[[], Mapping[str, OpenShard]], random: Random, teller: Teller) -> None:
+        self._served = served
+        self._random = random
+        self._teller = teller
+        self._changes: dict[asyncio.Future[None], None] = {}
+
+    def changed(self) -> None:
+        """Shards have come or gone: those who wait look again."""
+        changes, self._changes = self._changes, {}
+        for change in changes:
+            if not change.done():
+                change.set_result(None)
+
+    async def lease(self, task_group: str, worker: str, tasks_max: int, wait_s: float) -> list[ShardLeases]:
+        until = asyncio.get_running_loop().time() + wait_s
+        asked = list(self._served())
+        while True:
+            found = await self._ask(asked, task_group, worker, tasks_max)
+            if found or asyncio.get_running_loop().time() >= until:
+                self._teller.poll(sum(len(each.tasks) for each in found))
+                return found
+            asked = await self._wait(task_group, until)
+
+    async def _ask(self, asked: Sequence[str], task_group: str, worker: str, tasks_max: int) -> list[ShardLeases]:
+        """In an order that changes, so that no shard is always last."""
+        found: list[ShardLeases] = []
+        left = tasks_max
+        for shard_id in self._shuffled(asked):
+            opened = self._served().get(shard_id)
+            if opened is None or left <= 0:
+                continue
+            try:
+                tasks, refreshes = await opened.calls.lease(task_group, worker, left)
+            except (NotOwner, Unavailable):
+                continue  # it has just gone elsewhere; what the others gave must be handed out
+            if tasks or refreshes:
+                found.append(ShardLeases(shard_id, tasks, refreshes))
+                left -= len(tasks)
+        return found
+
+    async def _wait(self, task_group: str, until: float) -> list[str]:
+        """The shards at which something may be due; all of them when the time is up or shards came and went."""
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changes[change] = None
+        waits = {
+            asyncio.ensure_future(opened.shard.wait_due(task_group, until)): shard_id
+            for shard_id, opened in self._served().items()
+        }
+        pending = [*waits, change]
+        try:
+            async with asyncio.timeout_at(until):
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            pass
+        finally:
+            self._changes.pop(change, None)
+            ended = [wait for wait in waits if wait.done()]
+            for each in pending:
+                each.cancel()
+            if waits:
+                await asyncio.gather(*waits, return_exceptions=True)
+        for wait in ended:
+            wait.result()  # Throttled: too many wait there already
+        return [waits[wait] for wait in ended] if ended and not is_changed(change) else list(self._served())
+
+    def _shuffled(self, names: Sequence[str]) -> list[str]:
+        order = list(names)
+        for last in range(len(order) - 1, 0, -1):
+            at = self._random.randrange(0, last + 1)
+            order[last], order[at] = order[at], order[last]
+        return order

@@ -1,1 +1,0 @@
-"""Workers that ask all shards of a node at once."""

@@ -1,0 +1,219 @@
+"""Opens and closes the shards that this node holds: ownership's workload.
+
+Opening makes this node the writer, whoever was it before, reads what is still to do and begins to serve. A shard whose
+storage failed, or was taken over, is given up at once; the ring then says who opens it anew.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from argosy.base.clock import Clock, Random, SteadyWall
+from argosy.base.errors import ArgosyError, Fenced, NotFound, Unavailable
+from argosy.jobs.cluster.lease_guard import Gate, GatedShard
+from argosy.jobs.cluster.owned_rows import Owned, OwnRows
+from argosy.jobs.cluster.ports import ShardStore
+from argosy.jobs.cluster.seal import unseal
+from argosy.jobs.cluster.shard_map_cache import MapClient
+from argosy.jobs.cluster.shardmap import ShardSpec
+from argosy.jobs.cluster.split_cleanup import Progress, clean_some, progress_of
+from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.ports import PipelinedKV
+from argosy.jobs.shard.options import ShardOptions
+from argosy.jobs.shard.service import ShardService
+from argosy.jobs.telemetry import Teller
+from argosy.ownership.model import Lease, Unit
+from argosy.throttle.limits.ports import RateLimiter
+
+
+class WaitedShard(ShardService):
+    """A shard at which one can wait without leasing, as somebody must who waits at several."""
+
+    async def wait_due(self, task_group: str, until: float) -> None:
+        """Returns when a task of the group may be due, or at `until` on the event loop's clock."""
+        await self._wait(task_group, until)
+
+
+@dataclass
+class OpenShard:
+    """A shard that this node serves."""
+
+    spec: ShardSpec
+    epoch: int
+    ledger: GroupLedger
+    rows: OwnRows
+    shard: WaitedShard
+    gate: Gate
+    calls: GatedShard
+    progress: Progress  # of the cleaning after a split
+    opened_at: float
+    beside: list["asyncio.Task[None]"] = field(default_factory=list)
+
+    async def close(self) -> None:
+        """Refuses further calls; what was staged becomes durable or fails, and its callers are told."""
+        this = asyncio.current_task()
+        others = [task for task in self.beside if task is not this]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self.shard.close()
+        await self.ledger.close()
+
+
+class ShardWorker:
+    """Implements ownership's `Workload`. `join` says whose leases it serves under."""
+
+    def __init__(
+        self,
+        store: ShardStore,
+        maps: MapClient,
+        limiter: RateLimiter,
+        teller: Teller,
+        *,
+        options: ShardOptions,
+        clock: Clock,
+        random: Random,
+        new_id: Callable[[], str],
+    ) -> None:
+        self.open: dict[str, OpenShard] = {}
+        self.observers: list[Callable[[], None]] = []  # called when a shard was opened or closed
+        self._store = store
+        self._maps = maps
+        self._limiter = limiter
+        self._teller = teller
+        self._options = options
+        self._clock = clock
+        self._wall = SteadyWall(clock)
+        self._random = random
+        self._new_id = new_id
+        self._closing: dict[asyncio.Task[None], None] = {}
+        self._discards: dict[str, asyncio.Task[None]] = {}  # openings that nobody waits for any more
+        self._holds: Callable[[Unit], bool] = lambda _: False
+        self._check: Callable[[Unit], None] = lambda _: None
+        self._give_up: Callable[[Unit], None] = lambda _: None
+
+    def join(
+        self, *, holds: Callable[[Unit], bool], check: Callable[[Unit], None], give_up: Callable[[Unit], None]
+    ) -> None:
+        self._holds, self._check, self._give_up = holds, check, give_up
+
+    def now_ms(self) -> int:
+        """Task leases go by this: a step of the machine's clock must not end them."""
+        return int(self._wall.wall() * 1000)
+
+    async def warm(self, lease: Lease) -> int:
+        shard_id, began = lease.unit.name, self._clock.now()
+        if (left := self.open.pop(shard_id, None)) is not None:
+            await left.close()  # of an earlier epoch
+        spec = await self._spec(shard_id)
+        opened = await self._opened(spec, lease)
+        self.open[shard_id] = opened
+        opened.gate.on_fenced = lambda: self._lost(opened, Fenced(f"another node has opened shard {shard_id}"))
+        opened.beside = [asyncio.ensure_future(self._watch(opened)), asyncio.ensure_future(self._clean(opened))]
+        self._teller.opened(shard_id, lease.epoch, self._clock.now() - began, count=len(self.open))
+        self._changed()
+        return 0
+
+    async def drop(self, unit: Unit) -> None:
+        opened = self.open.pop(unit.name, None)
+        if opened is not None:
+            opened.gate.close(Unavailable("shard not ready: it is being closed here"))
+            self._changed()
+            # Whoever drops may be cancelled when the node leaves; what is being closed is closed to the end.
+            await asyncio.shield(self._to_the_end(self._close(opened)))
+
+    async def close(self) -> None:
+        """Closes all shards, side by side."""
+        await asyncio.gather(*(self.drop(Unit(name)) for name in list(self.open)))
+        await asyncio.gather(*self._closing)
+
+    async def _close(self, opened: OpenShard) -> None:
+        await opened.close()
+        self._teller.closed(opened.spec.id, count=len(self.open))
+
+    async def _spec(self, shard_id: str) -> ShardSpec:
+        """The map may be older than the lease."""
+        with suppress(NotFound):
+            return self._maps.current.by_id(shard_id)
+        return (await self._maps.refresh()).by_id(shard_id)
+
+    async def _opened(self, spec: ShardSpec, lease: Lease) -> OpenShard:
+        unit = lease.unit
+        ledger = GroupLedger(await self._rows(unit))
+        shard: WaitedShard | None = None
+        try:
+            self._maps.adopt(await unseal(ledger, spec.id, self._maps.current, self._maps.store))
+            progress = await progress_of(ledger, spec.id, has_parent=bool(spec.parent))
+            rows = OwnRows(ledger, Owned(spec.range), is_clean=progress.is_done)
+            shard = WaitedShard(
+                rows,
+                now_ms=self.now_ms,
+                new_id=self._new_id,
+                random=self._random,
+                limiter=self._limiter,
+                options=self._options,
+            )
+            await shard.start()
+        except BaseException:
+            if shard is not None:
+                await shard.close()
+            await ledger.close()
+            raise
+        gate = Gate(spec.id, spec.range, lambda: self._check(unit))
+        return OpenShard(
+            spec, lease.epoch, ledger, rows, shard, gate, GatedShard(gate, shard), progress, self._clock.now()
+        )
+
+    async def _rows(self, unit: Unit) -> PipelinedKV:
+        """Whoever opens may be cancelled, but not the opening. What comes of it then is closed before the next begins,
+        which it would else fence."""
+        if (discard := self._discards.get(unit.name)) is not None:
+            await asyncio.wait([discard])
+        opening = asyncio.ensure_future(self._store.shard(unit.name, may_serve=lambda: self._holds(unit)))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            self._discards[unit.name] = self._to_the_end(self._discard(unit.name, opening))
+            raise
+
+    async def _discard(self, shard_id: str, opening: "asyncio.Future[PipelinedKV]") -> None:
+        with suppress(ArgosyError):
+            await (await opening).close()
+        self._discards.pop(shard_id, None)
+
+    def _to_the_end(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Something that whoever began it may not wait for; `close` does."""
+        task = asyncio.ensure_future(work)
+        self._closing[task] = None
+        task.add_done_callback(lambda done: self._closing.pop(done, None))
+        return task
+
+    async def _watch(self, opened: OpenShard) -> None:
+        await opened.shard.wait_over()
+        self._lost(opened, opened.shard.core.over)
+
+    async def _clean(self, opened: OpenShard) -> None:
+        """Goes on to the end unless the shard closes; an interrupted cleaning is resumed where it is opened next."""
+        if opened.progress.is_done:
+            return
+        owned, before = Owned(opened.spec.range), opened.progress.deleted
+        try:
+            while not opened.progress.is_done:
+                opened.progress = await clean_some(opened.ledger, owned, opened.progress, self.now_ms)
+        except ArgosyError as why:
+            self._teller.cleaning_failed(opened.spec.id, why)
+            return
+        opened.rows.is_clean = True
+        self._teller.cleaned(opened.spec.id, opened.progress.deleted - before)
+
+    def _lost(self, opened: OpenShard, why: ArgosyError | None) -> None:
+        if self.open.get(opened.spec.id) is opened and not opened.gate.is_closed:
+            opened.gate.close(Unavailable("shard not ready: it is being opened anew"))
+            self._teller.lost(opened.spec.id, why)
+            self._give_up(Unit(opened.spec.id))
+
+    def _changed(self) -> None:
+        for observer in self.observers:
+            observer()

@@ -1,0 +1,59 @@
+"""The map of shards as this node knows it: read now and then, kept between, and made once if there is none.
+
+The node's catalog: what the ring places is what the map says.
+"""
+
+from collections.abc import Callable
+
+from argosy.base.errors import Conflict, Invalid, Unavailable
+from argosy.jobs.cluster.ports import MapStore
+from argosy.jobs.cluster.seal import newest
+from argosy.jobs.cluster.shardmap import ShardMap, first_map
+from argosy.ownership.model import UnitSpec
+
+
+class MapClient:
+    """Implements ownership's `Catalog`."""
+
+    def __init__(self, store: MapStore) -> None:
+        self.store = store
+        self.observers: list[Callable[[], None]] = []  # called when a newer map has been read
+        self._known: ShardMap | None = None
+
+    @property
+    def current(self) -> ShardMap:
+        if self._known is None:
+            raise Unavailable("the map of shards has not been read yet: try again shortly")
+        return self._known
+
+    async def start(self, count: int, new_id: Callable[[], str], now_ms: int) -> ShardMap:
+        """Reads the map; of nodes that begin together one makes it, with `count` shards."""
+        found = await self.store.newest()
+        if found is None:
+            found = first_map(count, new_id, now_ms)
+            try:
+                await self.store.add(found)
+            except Conflict:
+                found = await self.store.newest()
+                assert found is not None, "a version that is taken can be read"
+        self.adopt(found)
+        return found
+
+    async def refresh(self) -> ShardMap:
+        """The newest map there is."""
+        self.adopt(await newest(self.store, self.current))
+        return self.current
+
+    def adopt(self, shards: ShardMap) -> None:
+        """Takes in a map that was read or written elsewhere in this process."""
+        if self._known is None or shards.version > self._known.version:
+            self._known = shards
+            for observer in self.observers:
+                observer()
+
+    async def units(self) -> list[UnitSpec]:
+        try:
+            shards = await self.refresh()
+        except Invalid as why:  # written by a later release, or damaged: what is known goes on being served
+            raise Unavailable(str(why)) from why
+        return [UnitSpec(spec.id, footprint_bytes=0) for spec in shards.shards]

@@ -1,0 +1,71 @@
+"""Deletes the rows that a shard got from its parent and that belong to its sibling, step by step.
+
+Each step looks at so many rows, deletes the strange ones and remembers how far it came, all in one batch, so a node
+that dies goes on where it stopped. The rows of what is still to do come first: as long as they are there, opening the
+shard has to pass over them.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from argosy.base.kv import Batch
+from argosy.jobs import keys
+from argosy.jobs.cluster.model import Cleanup
+from argosy.jobs.cluster.owned_rows import Owned
+from argosy.jobs.ports import Ledger
+
+STEP_ROWS = 1000
+CLEANUP = keys.key(keys.META, "cleanup")
+ORDER = (
+    keys.TASK, keys.LEASE, keys.REQUEST, keys.HOLDER, keys.LIVE, keys.FLOATING, keys.UNIQUE, keys.AFTER, keys.SCHEDULE,
+    keys.EXPIRY, keys.JOB, keys.DONE, keys.ATTEMPT, keys.STATUS, keys.METADATA,
+)  # fmt: skip
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """How far the cleaning of one shard has come."""
+
+    shard: str  # a row copied from the parent speaks of the parent
+    kind: int = 0  # index into ORDER; past its end all is done
+    after: bytes = b""  # the last key looked at
+    deleted: int = 0
+    done_at: int = 0  # milliseconds since the epoch
+
+    @property
+    def is_done(self) -> bool:
+        return self.kind >= len(ORDER)
+
+    @property
+    def status(self) -> Cleanup:
+        if self.is_done:
+            return Cleanup.DONE
+        return Cleanup.RUNNING if self.kind or self.after else Cleanup.PENDING
+
+
+async def progress_of(ledger: Ledger, shard_id: str, *, has_parent: bool) -> Progress:
+    """Where the cleaning stands; a shard that was never part of another has nothing to clean."""
+    found = await ledger.get(CLEANUP)
+    known = msgspec.msgpack.decode(found, type=Progress) if found is not None else None
+    if known is not None and known.shard == shard_id:
+        return known
+    return Progress(shard_id, kind=0 if has_parent else len(ORDER))
+
+
+async def clean_some(ledger: Ledger, owned: Owned, progress: Progress, now_ms: Callable[[], int]) -> Progress:
+    """One step; what it returns is durable."""
+    start, end = keys.under(ORDER[progress.kind])
+    looked, batch, last = 0, Batch(), b""
+    async for key, value in ledger.scan(max(start, progress.after + b"\x00"), end, limit=STEP_ROWS):
+        looked, last = looked + 1, key
+        if not owned.has(key, value):
+            batch.delete(key)
+    deleted = progress.deleted + len(batch)
+    if looked < STEP_ROWS:
+        kind = progress.kind + 1
+        progress = Progress(progress.shard, kind, b"", deleted, now_ms() if kind >= len(ORDER) else 0)
+    else:
+        progress = Progress(progress.shard, progress.kind, last, deleted)
+    await ledger.room()
+    await ledger.stage(batch.put(CLEANUP, msgspec.msgpack.encode(progress)))
+    return progress

@@ -1,0 +1,238 @@
+"""Carries out splits of shards that this node serves.
+
+    wish     into the map, where whoever holds the shard next finds it; see `wishing`
+    pause    calls get Unavailable; what was acknowledged is durable
+    seal     the shard's last row; see `sealing`
+    clone    each child gets all rows, without copying them
+    commit   the next version of the map: before it the shard stands, after it the children do
+    open     by whomever the ring names; each child deletes what is its sibling's
+
+A split that fails before the commit leaves the shard as it was: it is let go, opened anew, and the opener calls the
+split off. A node that dies on the way leaves nothing but two copies that nobody refers to. Either way the wish stays,
+and the split is begun anew where the shard is open next.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from argosy.base.clock import Clock
+from argosy.base.errors import ArgosyError, Conflict, NotFound, NotOwner, Unavailable
+from argosy.jobs.cluster.model import Split, SplitPhase
+from argosy.jobs.cluster.ports import MapStore, ShardStore
+from argosy.jobs.cluster.seal import TRIES_MAX, Seal, committed, is_added, newest, seal
+from argosy.jobs.cluster.shard_host import OpenShard, ShardWorker
+from argosy.jobs.cluster.shard_map_cache import MapClient
+from argosy.jobs.cluster.shardmap import ShardMap, SplitWish
+from argosy.jobs.telemetry import Teller
+from argosy.ownership.model import Unit
+
+SPLIT_TRIES_MAX = 10  # a split takes moments; ten in a row are not cut short by a ring that moves, but by a fault
+
+
+async def wished(
+    shards: ShardMap, maps: MapStore, shard_id: str, wish: SplitWish | None, *, instead_of: SplitWish | None
+) -> ShardMap:
+    """Makes a wish count, and returns the map in which it does; Conflict if there is another one by now."""
+    for _ in range(TRIES_MAX):
+        now = shards.by_id(shard_id).wish
+        if now == wish:
+            return shards
+        if now != instead_of:
+            raise Conflict(f"shard {shard_id} is being split already: ask for its status")
+        changed = shards.after_wishing(shard_id, wish)
+        if await is_added(changed, maps):
+            return changed
+        shards = await newest(maps, shards)
+    raise Unavailable(f"the map of shards changed {TRIES_MAX} times while a split was asked for: try again")
+
+
+SPLITS_KEPT_MAX = 1000  # whose status can still be asked for
+SETTLE_S = 1.0  # a shard is open for so long before a split is begun anew: calls get in between
+PAUSED = "shard is temporarily unavailable: split in progress"
+
+
+class Splitter:
+    """The splits of one node."""
+
+    def __init__(
+        self,
+        worker: ShardWorker,
+        store: ShardStore,
+        maps: MapClient,
+        teller: Teller,
+        *,
+        node: str,
+        clock: Clock,
+        new_id: Callable[[], str],
+        check: Callable[[Unit], None],
+        give_up: Callable[[Unit], None],
+    ) -> None:
+        self._worker = worker
+        self._store = store
+        self._maps = maps
+        self._teller = teller
+        self._node = node
+        self._clock = clock
+        self._new_id = new_id
+        self._check = check  # raises unless this node holds the shard
+        self._give_up = give_up
+        self._splits: dict[str, Split] = {}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._asked: set[str] = set()  # whose wish is being written
+
+    def status(self, shard_id: str) -> Split | None:
+        """The split under way or done here, else the one that is wished for."""
+        if (split := self._splits.get(shard_id)) is not None:
+            return split
+        wish = self._wish(shard_id)
+        return None if wish is None else _waiting(shard_id, wish)
+
+    async def begin(self, shard_id: str, point: str) -> Split:
+        """Starts a split and returns when the wish for it is durable: this node carries it out, or the next.
+
+        Conflict if the shard is not served here or is being split.
+        """
+        if shard_id in self._under_way or shard_id in self._asked:
+            raise Conflict(f"shard {shard_id} is being split already: ask for its status")
+        shards = self._maps.current
+        spec = shards.by_id(shard_id)
+        if shard_id not in self._worker.open:
+            raise Conflict(f"shard {shard_id} is not served here: ask its owner to split it")
+        self._check(Unit(shard_id))
+        shards.check_room()
+        wish = SplitWish(point or spec.range.middle(), self._worker.now_ms(), self._node)
+        spec.range.split(wish.point)
+        self._asked.add(shard_id)
+        try:
+            self._maps.adopt(await wished(shards, self._maps.store, shard_id, wish, instead_of=None))
+        finally:
+            self._asked.discard(shard_id)
+        opened = self._served(shard_id)
+        if opened is None:
+            return _waiting(shard_id, wish)
+        split = self._noted(shard_id, wish)
+        self._start(shard_id, self._run(split, opened))
+        return split
+
+    def resume(self) -> None:
+        """Begins anew what was asked for and cut short, here or elsewhere; to be called now and then."""
+        for shard_id in list(self._worker.open):
+            opened = self._served(shard_id)
+            is_settled = opened is not None and self._clock.now() - opened.opened_at >= SETTLE_S
+            is_at_work = shard_id in self._under_way or shard_id in self._asked
+            if is_settled and not is_at_work and self._wish(shard_id) is not None:
+                self._start(shard_id, self._again(shard_id))
+
+    async def close(self) -> None:
+        """Ends what is under way; whoever opens the shard next calls it off, and begins anew."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, shard_id: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._under_way[shard_id] = task
+        task.add_done_callback(lambda _: self._under_way.pop(shard_id, None))
+
+    async def _again(self, shard_id: str) -> None:
+        try:
+            await self._maps.refresh()
+            wish = await self._counted(shard_id)
+        except ArgosyError as why:
+            if not isinstance(why, Conflict | NotFound):  # those say that another node has decided meanwhile
+                self._teller.map_away(why)
+            await self._clock.sleep(SETTLE_S)
+            return
+        opened = self._served(shard_id)
+        if wish is not None and opened is not None:
+            await self._run(self._noted(shard_id, wish), opened)
+
+    async def _counted(self, shard_id: str) -> SplitWish | None:
+        """The wish with one more try; None if there is none, or it has been tried too often."""
+        shards = self._maps.current
+        wish = shards.by_id(shard_id).wish
+        if wish is None:
+            return None
+        is_over = wish.tries >= SPLIT_TRIES_MAX
+        counted = None if is_over else msgspec.structs.replace(wish, tries=wish.tries + 1)
+        self._maps.adopt(await wished(shards, self._maps.store, shard_id, counted, instead_of=wish))
+        if is_over:
+            self._teller.log.warning("split given up", shard=shard_id, point=wish.point, tries=wish.tries)
+        return counted
+
+    async def _run(self, split: Split, opened: OpenShard) -> None:
+        began, is_committing = self._clock.now(), False
+        try:
+            sealed = await self._copy(split, opened)
+            is_committing = True
+            await self._commit(split, sealed)
+            self._teller.split_done(split, self._clock.now() - began)
+        except Exception as why:
+            self._teller.split_failed(self._splits.pop(split.shard_id, split), why)
+            self._give_up(Unit(split.shard_id))
+            if not is_committing or isinstance(why, Conflict):  # else the children may be real by now
+                await self._remove(split)
+            if not isinstance(why, ArgosyError):
+                raise
+
+    async def _copy(self, split: Split, opened: OpenShard) -> Seal:
+        sealed = Seal(split.shard_id, self._maps.current.by_id(split.shard_id).undone)
+        self._note(replace(split, phase=SplitPhase.PAUSING))
+        opened.gate.close(Unavailable(PAUSED))
+        await opened.shard.close()
+        await seal(opened.ledger, sealed)
+        await opened.close()
+        self._note(replace(split, phase=SplitPhase.CLONING))
+        for child in (split.left, split.right):
+            # Cloning makes this node the writer once more, which is its right only as long as it holds the shard.
+            self._check(Unit(split.shard_id))
+            await self._store.clone(split.shard_id, child)
+        return sealed
+
+    async def _commit(self, split: Split, sealed: Seal) -> None:
+        ids = (split.left, split.right)
+        shards = await committed(self._maps.current, self._maps.store, sealed, split.point, ids, self._worker.now_ms())
+        self._note(replace(split, phase=SplitPhase.DONE))
+        self._maps.adopt(shards)
+
+    async def _remove(self, split: Split) -> None:
+        for child in (split.left, split.right):
+            with suppress(NotFound, Conflict, Unavailable):
+                await self._store.delete(child)
+
+    def _served(self, shard_id: str) -> OpenShard | None:
+        """The shard if it is open here, and its lease held."""
+        opened = self._worker.open.get(shard_id)
+        if opened is not None and not opened.gate.is_closed:
+            with suppress(NotOwner, Unavailable):
+                self._check(Unit(shard_id))
+                return opened
+        return None
+
+    def _wish(self, shard_id: str) -> SplitWish | None:
+        with suppress(NotFound):
+            return self._maps.current.by_id(shard_id).wish
+        return None
+
+    def _noted(self, shard_id: str, wish: SplitWish) -> Split:
+        split = replace(_waiting(shard_id, wish), left=self._new_id(), right=self._new_id())
+        self._note(split)
+        return split
+
+    def _note(self, split: Split) -> None:
+        self._splits.pop(split.shard_id, None)
+        self._splits[split.shard_id] = split
+        if len(self._splits) > SPLITS_KEPT_MAX:
+            del self._splits[next(iter(self._splits))]
+        self._teller.split(split)
+
+
+def _waiting(shard_id: str, wish: SplitWish) -> Split:
+    """A split that nobody has begun yet, or begun anew."""
+    return Split(shard_id, SplitPhase.REQUESTED, "", "", wish.point, wish.asked_at, wish.node)

@@ -1,0 +1,140 @@
+"""What has been staged and cannot yet be read from the store, group by group, oldest first.
+
+A group is staged into while it is open, is closed to be written, and leaves once the store shows it. A read that began
+before a group left may have missed it in the store, so a group stays until no such read is left: then whoever looks
+here after reading from the store has the newest of all.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from enum import Enum
+from typing import Final, TypeAlias
+
+from argosy.base.kv import Batch
+
+
+class _Untouched(Enum):
+    UNTOUCHED = "untouched"
+
+
+UNTOUCHED: Final = _Untouched.UNTOUCHED  # nothing staged about a key; None says that its deletion is
+Staged: TypeAlias = bytes | _Untouched | None
+
+
+class Group:
+    """Changes that are written together, the last to a key being the one that counts."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.changes: dict[bytes, bytes | None] = {}
+        self.size_bytes = 0  # of all that was staged, also where it was overwritten
+        self.is_written = False
+
+    def add(self, batch: Batch) -> None:
+        self.changes.update(batch.ops())
+        self.size_bytes += batch.size_bytes
+
+
+class Overlay:
+    def __init__(self) -> None:
+        self._groups: deque[Group] = deque([Group(0)])
+        self._reads: dict[int, int] = {}  # read -> the oldest group it may have missed; oldest read first
+        self._reads_begun = 0
+
+    @property
+    def open_group(self) -> Group:
+        return self._groups[-1]
+
+    def close_group(self) -> Group:
+        """Ends the open group and opens the next."""
+        closed = self._groups[-1]
+        self._groups.append(Group(closed.number + 1))
+        return closed
+
+    def was_written(self, group: Group) -> None:
+        group.is_written = True
+        self._drop()
+
+    def read_began(self) -> int:
+        """Call before reading from the store, and `read_ended` with what it returns after having looked here."""
+        self._reads_begun += 1
+        # What is written already it finds in the store; were that kept for it, reads in a row would keep it for ever.
+        self._reads[self._reads_begun] = next(group.number for group in self._groups if not group.is_written)
+        return self._reads_begun
+
+    def read_ended(self, read: int) -> None:
+        del self._reads[read]
+        self._drop()
+
+    def look(self, key: bytes) -> Staged:
+        for group in reversed(self._groups):
+            if key in group.changes:
+                return group.changes[key]
+        return UNTOUCHED
+
+    def within(self, start: bytes, end: bytes | None, *, reverse: bool) -> list[tuple[bytes, bytes | None]]:
+        """The newest change to each key of a range, in key order."""
+        newest: dict[bytes, bytes | None] = {}
+        for group in self._groups:
+            newest.update(_ranged(group, start, end))
+        return sorted(newest.items(), key=_key_of, reverse=reverse)
+
+    def __len__(self) -> int:
+        """How many groups are kept, the open one included."""
+        return len(self._groups)
+
+    def _drop(self) -> None:
+        # Groups are written in order, so the number that a read takes never falls: the oldest read has the lowest.
+        needed = next(iter(self._reads.values()), None)
+        while self._groups[0].is_written and (needed is None or self._groups[0].number < needed):
+            self._groups.popleft()
+
+
+def _ranged(group: Group, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes | None]]:
+    for key, value in group.changes.items():
+        if start <= key and (end is None or key < end):
+            yield key, value
+
+
+def _key_of(change: tuple[bytes, bytes | None]) -> bytes:
+    return change[0]
+
+
+async def merged(
+    pairs: AsyncIterator[tuple[bytes, bytes]],
+    changes: Sequence[tuple[bytes, bytes | None]],
+    *,
+    limit: int | None,
+    reverse: bool,
+) -> AsyncIterator[tuple[bytes, bytes]]:
+    """The pairs as the changes leave them; both come in the order of the scan."""
+    left = limit
+    async for pair in _laid_over(pairs, changes, reverse):
+        if left is not None:
+            if left == 0:
+                return
+            left -= 1
+        yield pair
+
+
+async def _laid_over(
+    pairs: AsyncIterator[tuple[bytes, bytes]], changes: Sequence[tuple[bytes, bytes | None]], reverse: bool
+) -> AsyncIterator[tuple[bytes, bytes]]:
+    at = 0
+    async for key, value in pairs:
+        while at < len(changes) and (changes[at][0] > key if reverse else changes[at][0] < key):
+            changed_key, changed = changes[at]
+            at += 1
+            if changed is not None:
+                yield changed_key, changed
+        if at < len(changes) and changes[at][0] == key:
+            continue  # yielded in its turn, or deleted
+        yield key, value
+    for changed_key, changed in changes[at:]:
+        if changed is not None:
+            yield changed_key, changed
+
+
+def deletions(changes: Sequence[tuple[bytes, bytes | None]]) -> int:
+    """How many pairs beyond its limit a scan must read, at most."""
+    return sum(1 for _, changed in changes if changed is None)

@@ -1,0 +1,296 @@
+"""The ledger: one committer that writes staged changes in groups, in order.
+
+A change counts for this process as soon as it is staged, and is answered for when it is durable. When nothing is under
+way, a change is written and flushed at once, so that a lone caller waits for the disk only. While a flush runs, changes
+gather and share the next one; a gathering that grows large is handed to the store meanwhile, so that copying it does
+not add to the wait.
+
+If anything fails, all that was not durable is lost together, and every call from then on raises what happened: Fenced
+if another writer has the store, otherwise Unavailable. The ledger is over then; whoever wants to go on opens the store
+anew.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
+
+from argosy.base import logs
+from argosy.base.errors import ArgosyError, Fenced, Unavailable
+from argosy.base.kv import Batch, check_key, check_keys, check_limit
+from argosy.jobs.group_commit.overlay import UNTOUCHED, Group, Overlay, deletions, merged
+from argosy.jobs.ports import PipelinedKV
+
+T = TypeVar("T")
+
+GROUP_KEYS = 512  # a gathering of so many is written while a flush still runs
+GROUP_KEYS_MAX = 4096  # 40 ms of copying; a batch that is larger by itself is a group by itself
+GROUP_BYTES_MAX = 8 << 20
+STAGED_BYTES_MAX = 32 << 20  # not yet durable: above it `room` waits
+STAGED_CHANGES_MAX = 50_000
+STAGED_HARD_FACTOR = 4  # above so many times that, `stage` refuses: its caller does not ask for room
+
+_log = logs.get("jobs.ledger")
+
+
+@dataclass
+class _Waiting:
+    """The callers of one group, and what they have staged."""
+
+    futures: list["asyncio.Future[None]"] = field(default_factory=list)
+    size_bytes: int = 0
+    changes: int = 0
+
+
+class GroupLedger:
+    """A `Ledger` over a store that can be pipelined."""
+
+    def __init__(self, store: PipelinedKV) -> None:
+        self._store = store
+        self._overlay = Overlay()
+        self._closed_groups: deque[tuple[Group, _Waiting]] = deque()  # filled up, and not yet written
+        self._waiting = _Waiting()  # for the open group
+        self._flushing: deque[tuple[Awaitable[None], _Waiting]] = deque()
+        self._staged_bytes = 0
+        self._staged_changes = 0
+        self._unsettled = 0  # calls of `stage` that are neither durable nor lost
+        self._failure: ArgosyError | None = None
+        self._is_closing = False
+        self._work = asyncio.Event()  # for the committer: something may be written now
+        self._written = asyncio.Event()  # for the settler: something awaits durability
+        self._settled = asyncio.Event()  # for all who wait for room or for the end
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def failure(self) -> ArgosyError | None:
+        """Why this ledger is over, if it is."""
+        return self._failure
+
+    @property
+    def staged_bytes(self) -> int:
+        """What is staged and not yet durable."""
+        return self._staged_bytes
+
+    def stage(self, batch: Batch) -> Awaitable[None]:
+        """Takes the changes in now; what is returned ends when they are durable, or raises when they are lost.
+
+        Raises, having taken nothing in, when the ledger is over, or when far more is staged than `room` allows.
+        """
+        self._check_going()
+        if self._is_over(STAGED_HARD_FACTOR):
+            raise Unavailable(f"{self._staged_changes} changes wait for the disk: wait for room before staging more")
+        if not self._tasks:
+            self._tasks = [asyncio.ensure_future(self._commit()), asyncio.ensure_future(self._settle())]
+        if self._is_full(self._overlay.open_group, batch):
+            self._end_group()
+        self._overlay.open_group.add(batch)
+        future = asyncio.get_running_loop().create_future()
+        waiting = self._waiting
+        waiting.futures.append(future)
+        waiting.size_bytes += batch.size_bytes
+        waiting.changes += len(batch)
+        self._staged_bytes += batch.size_bytes
+        self._staged_changes += len(batch)
+        self._unsettled += 1
+        self._work.set()
+        return future
+
+    async def room(self) -> None:
+        """Waits until less than the bound is staged; ask before staging, and nobody outruns the disk."""
+        self._check_going()
+        while self._is_over(1):
+            self._settled.clear()
+            await self._settled.wait()
+            self._check_going()
+
+    async def get(self, key: bytes) -> bytes | None:
+        """The newest value at the moment it is returned, staged or stored."""
+        self._check_readable()
+        check_key(key)
+        staged = self._overlay.look(key)
+        if staged is not UNTOUCHED:
+            return staged
+        read = self._overlay.read_began()
+        try:
+            stored = await self._read(self._store.get(key))
+            staged = self._overlay.look(key)
+        finally:
+            self._overlay.read_ended(read)
+        return stored if staged is UNTOUCHED else staged
+
+    async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """One answer per key, in the order asked, all as of the moment they are returned."""
+        self._check_readable()
+        check_keys(keys)
+        asked = [key for key in keys if self._overlay.look(key) is UNTOUCHED]
+        read = self._overlay.read_began()
+        try:
+            answers = await self._read(self._store.get_many(asked)) if asked else []
+            looked = [(key, self._overlay.look(key)) for key in keys]
+        finally:
+            self._overlay.read_ended(read)
+        stored = dict(zip(asked, answers, strict=True))
+        return [stored[key] if staged is UNTOUCHED else staged for key, staged in looked]
+
+    async def scan(
+        self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        """Stored and staged as of when the first pair is asked for; what is staged meanwhile does not appear."""
+        self._check_readable()
+        check_limit(limit)
+        read = self._overlay.read_began()
+        try:
+            spare = deletions(self._overlay.within(start, end, reverse=reverse))
+            stored_max = None if limit is None else limit + spare
+            first, pairs, changes = await self._begin(start, end, stored_max, reverse)
+            if stored_max is not None and deletions(changes) > spare:
+                # More was deleted while the store began: no limit is sure to suffice.
+                first, pairs, changes = await self._begin(start, end, None, reverse)
+        finally:
+            self._overlay.read_ended(read)
+        found = _resumed(first, pairs)
+        if changes or spare:
+            found = merged(found, changes, limit=limit, reverse=reverse)
+        async for pair in found:
+            yield pair
+
+    async def close(self) -> None:
+        """Waits until all that was staged is durable or lost, and closes the store."""
+        self._is_closing = True
+        while self._unsettled and self._failure is None:
+            self._settled.clear()
+            await self._settled.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _begin(
+        self, start: bytes, end: bytes | None, limit: int | None, reverse: bool
+    ) -> tuple[tuple[bytes, bytes] | None, AsyncIterator[tuple[bytes, bytes]], list[tuple[bytes, bytes | None]]]:
+        """The store's first pair, the rest to come, and what is staged about them at this moment."""
+        pairs = self._store.scan(start, end, limit=limit, reverse=reverse)
+        first = await self._read(anext(pairs, None))
+        return first, pairs, self._overlay.within(start, end, reverse=reverse)
+
+    async def _read(self, call: Awaitable[T]) -> T:
+        try:
+            answer = await call
+        except Fenced as failure:
+            self._fail(failure)
+            raise
+        self._check_readable()
+        return answer
+
+    async def _commit(self) -> None:
+        """Writes group after group; the settler tells when a flush has ended."""
+        while True:
+            await self._work.wait()
+            if self._failure is not None:
+                return
+            if not self._may_write():
+                self._work.clear()
+                continue
+            if not self._closed_groups:
+                self._end_group()
+            group, waiting = self._closed_groups[0]
+            try:
+                durable = await self._store.write_pipelined(group.changes)
+            except Exception as error:
+                self._fail(error)
+                return
+            if self._failure is not None:
+                return
+            self._closed_groups.popleft()
+            self._overlay.was_written(group)
+            self._flushing.append((durable, waiting))
+            self._written.set()
+
+    def _may_write(self) -> bool:
+        if self._closed_groups:
+            return True
+        if not self._waiting.futures:
+            return False
+        return not self._flushing or len(self._overlay.open_group.changes) >= GROUP_KEYS
+
+    async def _settle(self) -> None:
+        """Answers the callers of each group in order, once it is durable."""
+        while True:
+            while not self._flushing:
+                self._written.clear()
+                await self._written.wait()
+            durable, waiting = self._flushing[0]
+            try:
+                await durable
+            except Exception as error:
+                self._fail(error)
+                return
+            self._flushing.popleft()
+            self._staged_bytes -= waiting.size_bytes
+            self._staged_changes -= waiting.changes
+            self._unsettled -= len(waiting.futures)
+            for future in waiting.futures:
+                if not future.done():
+                    future.set_result(None)
+            self._settled.set()
+            self._work.set()
+
+    def _end_group(self) -> None:
+        self._closed_groups.append((self._overlay.close_group(), self._waiting))
+        self._waiting = _Waiting()
+
+    def _fail(self, error: Exception) -> None:
+        """Loses everything that is not durable, together."""
+        if self._failure is not None:
+            return
+        if not isinstance(error, ArgosyError):
+            _log.error("ledger stopped on a fault", error=repr(error), exc_info=True)
+            error = Unavailable(f"the ledger stopped on a fault, open the store anew: {error!r}")
+        self._failure = error
+        lost = [waiting for _, waiting in (*self._flushing, *self._closed_groups)]
+        for waiting in (*lost, self._waiting):
+            for future in waiting.futures:
+                if not future.done():
+                    future.set_exception(_copy(error))
+                    future.exception()  # seen: a caller that has gone away leaves no complaint behind
+        self._settled.set()
+
+    def _is_over(self, factor: int) -> bool:
+        return self._staged_bytes > factor * STAGED_BYTES_MAX or self._staged_changes > factor * STAGED_CHANGES_MAX
+
+    def _is_full(self, group: Group, batch: Batch) -> bool:
+        if not group.changes:
+            return False
+        is_many = len(group.changes) + len(batch) > GROUP_KEYS_MAX
+        return is_many or group.size_bytes + batch.size_bytes > GROUP_BYTES_MAX
+
+    def _check_going(self) -> None:
+        if self._failure is not None:
+            raise _copy(self._failure)
+        if self._is_closing:
+            raise Unavailable("the ledger is closed: open the store anew")
+
+    def _check_readable(self) -> None:
+        self._check_going()
+        self._store.check_readable()
+
+
+async def _resumed(
+    first: tuple[bytes, bytes] | None, rest: AsyncIterator[tuple[bytes, bytes]]
+) -> AsyncIterator[tuple[bytes, bytes]]:
+    if first is not None:
+        yield first
+        async for pair in rest:
+            yield pair
+
+
+def _copy(failure: ArgosyError) -> ArgosyError:
+    """One for each caller: an exception that several raise would gather all their tracebacks."""
+    return type(failure)(str(failure))

@@ -1,0 +1,214 @@
+"""One listening port for the broker's gRPC services, with health and reflection, which need no token.
+
+Every call passes the same door: who asks is looked up, the message is read, the call is made; what it raises becomes
+a code, a text and trailing metadata. What nobody foresaw is logged here and told as INTERNAL without its insides.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc  # type: ignore[import-untyped, unused-ignore]
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped, unused-ignore]
+from grpc_reflection.v1alpha import reflection, reflection_pb2  # type: ignore[import-untyped, unused-ignore]
+
+from argosy.base import logs
+from argosy.base.clock import Clock
+from argosy.base.errors import ArgosyError, Unavailable
+from argosy.base.metrics import Metrics, counter, histogram
+from argosy.jobs.rpc.access import Access
+from argosy.jobs.rpc.call_context import Asked, traceparent
+from argosy.jobs.rpc.status import Code, Refusal, refusal
+
+REQUESTS = counter("argosy_jobs_grpc_requests", "gRPC calls by how they ended", ("service", "method", "status"))
+SECONDS = histogram("argosy_jobs_grpc_seconds", "how long gRPC calls took", labels=("service", "method"))
+
+MESSAGE_BYTES_MAX = 128 << 20
+CALLS_MAX = 20_000  # under way at once, those that wait included; more are RESOURCE_EXHAUSTED
+STOP_GRACE_S = 2.0
+PING_MS_MIN = 1_000  # clients of this wire ping every 5 s, even when idle
+STREAM_WINDOW_BYTES = 2 << 20
+REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_MS_MIN),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.lookahead_bytes", STREAM_WINDOW_BYTES),
+    ("grpc.so_reuseport", 0),
+]
+_log = logs.get("jobs.rpc")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A call and the message it takes. A stream answers with several messages, one after the other."""
+
+    call: Callable[[Any, Asked], Any]
+    request: Any
+    is_stream: bool = False
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service by its full name, and its methods by theirs."""
+
+    name: str
+    methods: Mapping[str, Method]
+
+
+class Door:
+    """What every call passes."""
+
+    def __init__(self, access: Access, metrics: Metrics, clock: Clock) -> None:
+        self._access = access
+        self._metrics = metrics
+        self._clock = clock
+
+    def handlers(self, service: Service) -> Any:
+        """The service, to add to a server. Messages are read and written here, so that bad ones get our answer."""
+        handlers = {}
+        for name, method in service.methods.items():
+            passage = _Passage(self, service.name, name, method)
+            make = grpc.unary_stream_rpc_method_handler if method.is_stream else grpc.unary_unary_rpc_method_handler
+            handlers[name] = make(passage.stream if method.is_stream else passage.answer)
+        return grpc.method_handlers_generic_handler(service.name, handlers)
+
+    def asked(self, context: Any) -> Asked:
+        metadata = dict(context.invocation_metadata() or ())
+        left_s = context.time_remaining()
+        return Asked(
+            self._access.admit(metadata.get("authorization")), traceparent(metadata.get("traceparent")), left_s
+        )
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def tell(self, service: str, method: str, status: str, began: float) -> None:
+        self._metrics.inc(REQUESTS, service=service, method=method, status=status)
+        self._metrics.observe(SECONDS, self._clock.now() - began, service=service, method=method)
+
+
+class _Passage:
+    """One method's way through the door."""
+
+    def __init__(self, door: Door, service: str, name: str, method: Method) -> None:
+        self._door = door
+        self._service = service
+        self._name = name
+        self._method = method
+
+    async def answer(self, message: bytes, context: Any) -> bytes:
+        began = self._door.now()
+        try:
+            reply = await self._method.call(self._read(message), self._door.asked(context))
+            encoded: bytes = reply.SerializeToString()
+            if len(encoded) > MESSAGE_BYTES_MAX:
+                raise Refusal(Code.RESOURCE_EXHAUSTED, f"the answer has {len(encoded)} bytes: ask for less")
+        except BaseException as error:
+            await self._end(error, context, began)
+            raise
+        self._door.tell(self._service, self._name, "OK", began)
+        return encoded
+
+    async def stream(self, message: bytes, context: Any) -> AsyncIterator[bytes]:
+        began = self._door.now()
+        try:
+            async for reply in self._method.call(self._read(message), self._door.asked(context)):
+                yield reply.SerializeToString()
+        except BaseException as error:
+            await self._end(error, context, began)
+            raise
+        self._door.tell(self._service, self._name, "OK", began)
+
+    async def _end(self, error: BaseException, context: Any, began: float) -> None:
+        """Counts the call before its caller hears of the end; a caller that went away hears nothing."""
+        if not isinstance(error, Exception):
+            self._door.tell(self._service, self._name, "CANCELLED", began)
+            return
+        told = self._told(error)
+        self._door.tell(self._service, self._name, told.code, began)
+        await _abort(context, told)
+
+    def _read(self, message: bytes) -> Any:
+        try:
+            return self._method.request.FromString(message)
+        except DecodeError as error:
+            raise Refusal(Code.INVALID_ARGUMENT, f"the message of {self._name} cannot be read: {error}") from error
+
+    def _told(self, error: Exception) -> Refusal:
+        if isinstance(error, Refusal):
+            return error
+        if isinstance(error, ArgosyError):
+            return refusal(error)
+        _log.error("call failed", method=self._name, exc_info=error)
+        return Refusal(Code.INTERNAL, "an error inside the broker: its log says more")
+
+
+async def _abort(context: Any, told: Refusal) -> None:
+    """Raises, which ends the call with this answer."""
+    await context.abort(grpc.StatusCode[told.code], told.details, told.trailing)
+
+
+class RpcServer:
+    """`port` is the one that was taken, should 0 have been asked for."""
+
+    def __init__(self, server: Any, port: int, health_of: Any) -> None:
+        self._server = server
+        self._health = health_of
+        self.port = port
+
+    @classmethod
+    async def start(
+        cls,
+        services: Sequence[Service],
+        address: str,
+        *,
+        door: Door,
+        credentials: grpc.ServerCredentials | None = None,
+    ) -> "RpcServer":
+        """Listens on `host:port`, encrypted if there are credentials."""
+        server = grpc.aio.server(maximum_concurrent_rpcs=CALLS_MAX, options=_OPTIONS)
+        server.add_generic_rpc_handlers(tuple(door.handlers(service) for service in services))
+        health_of = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(health_of, server)
+        names = [service.name for service in services]
+        _add_reflection(server, [*names, health.SERVICE_NAME, reflection.SERVICE_NAME, REFLECTION_V1])
+        try:
+            bind = server.add_insecure_port if credentials is None else server.add_secure_port
+            port = bind(address, *([] if credentials is None else [credentials]))
+        except RuntimeError as error:
+            raise Unavailable(f"cannot listen on {address}: is the port taken? ({error})") from error
+        for name in names:
+            await health_of.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await server.start()
+        return cls(server, port, health_of)
+
+    async def stop(self) -> None:
+        """Says that it is going, lets calls finish for a moment, and goes."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(STOP_GRACE_S)
+
+
+def _add_reflection(server: Any, names: Sequence[str]) -> None:
+    """Both versions: their messages are the same on the wire, and only the service is called differently."""
+    reflection.enable_server_reflection(names, server)
+    servicer = reflection.aio.ReflectionServicer(names)
+    handler = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(REFLECTION_V1, {"ServerReflectionInfo": handler}),)
+    )
+
+
+def server_credentials(*, chain: bytes, key: bytes, client_ca: bytes | None = None) -> grpc.ServerCredentials:
+    """PEM texts. With `client_ca`, whoever shows no certificate of that authority is not let in."""
+    return grpc.ssl_server_credentials(
+        [(key, chain)], root_certificates=client_ca, require_client_auth=client_ca is not None
+    )

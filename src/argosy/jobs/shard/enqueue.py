@@ -1,0 +1,164 @@
+"""Taking jobs in: one batch per call, each job whole or refused in its place.
+
+An id that is taken is a Conflict. A unique key that is taken is not an error: the answer is the id of the job that has
+it. A job to run after others waits without a task; if one of those has already ended without success, it fails at once
+with AFTER_FAILED, as it would have a moment later.
+"""
+
+from collections.abc import Sequence
+
+from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
+from argosy.jobs import keys
+from argosy.jobs.model import AFTER_FAILED, Job, JobStatus, NewJob, State
+from argosy.jobs.shard.completion import claim, fail
+from argosy.jobs.shard.core import READS_MAX, Core
+from argosy.jobs.shard.job_reader import too_busy
+from argosy.jobs.shard.lease_table import JobKey
+from argosy.jobs.shard.limit_chain import begin
+from argosy.jobs.shard.rows import decode_state, indexed
+from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.validation import check_job
+
+ENQUEUE_MAX = 1_000  # jobs in one call
+STEP_BYTES_MAX = 16 << 20  # of one step; a call with more takes several
+STEP_ROWS_MAX = 50_000
+
+Answer = str | ArgosyError
+
+
+class Surroundings:
+    """What is known of the rows that new jobs meet: which ids are taken, and how those they run after stand."""
+
+    def __init__(self) -> None:
+        self.taken: set[JobKey] = set()
+        self.statuses: dict[JobKey, JobStatus] = {}
+
+
+async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
+    if len(jobs) > ENQUEUE_MAX:
+        raise Invalid(f"at most {ENQUEUE_MAX} jobs may be enqueued in one call; got {len(jobs)}")
+    await core.room()
+    answers: list[Answer | None] = [_complaint(new) for new in jobs]
+    for _ in range(READS_MAX + len(jobs)):
+        left = [at for at, answer in enumerate(answers) if answer is None]
+        if not left:
+            break
+        await _enqueue_some(core, [(at, jobs[at]) for at in left], answers)
+    return [too_busy(jobs[at].id) if answer is None else answer for at, answer in enumerate(answers)]
+
+
+async def _enqueue_some(core: Core, some: list[tuple[int, NewJob]], answers: list[Answer | None]) -> None:
+    """Answers those whose surroundings did not change while they were read."""
+    asked = {key for _, new in some for key in mentioned(new)}
+    with core.watches.on(asked) as changed:
+        around = await look_around(core, [new for _, new in some])
+        core.check_open()
+        is_all_new = True
+        with core.step() as step:
+            for at, new in some:
+                # Past the bounds the rest is read anew: others may be let in meanwhile.
+                is_full = step.batch.size_bytes >= STEP_BYTES_MAX or len(step.batch) >= STEP_ROWS_MAX
+                if not is_full and not changed.intersection(mentioned(new)):
+                    answers[at], is_new = put(step, new, around)
+                    is_all_new = is_all_new and is_new
+    await core.commit(step)
+    if not is_all_new:
+        await core.settle()  # somebody is told of a job that must not be undone by a crash
+
+
+def _complaint(new: NewJob) -> ArgosyError | None:
+    try:
+        check_job(new)
+    except Invalid as error:
+        return error
+    return None
+
+
+def mentioned(new: NewJob) -> list[JobKey]:
+    named = [(new.tenant, new.id)] if new.id else []
+    return named + [(new.tenant, before) for before in new.after]
+
+
+async def look_around(core: Core, jobs: Sequence[NewJob]) -> Surroundings:
+    around = Surroundings()
+    named = list({(new.tenant, new.id): None for new in jobs if new.id})
+    if named:
+        rows = await core.ledger.get_many([keys.key(keys.JOB, *each) for each in named])
+        around.taken = {each for each, row in zip(named, rows, strict=True) if row is not None}
+    befores = list({(new.tenant, before): None for new in jobs for before in new.after})
+    if befores:
+        kinds = (keys.LIVE, keys.DONE)
+        rows = await core.ledger.get_many([keys.key(kind, *each) for each in befores for kind in kinds])
+        for at, each in enumerate(befores):
+            row = rows[2 * at] or rows[2 * at + 1]
+            if row is not None:
+                around.statuses[each] = decode_state(row).status
+    return around
+
+
+def put(step: Step, new: NewJob, around: Surroundings, *, schedule: str = "") -> tuple[Answer, bool]:
+    """Takes one job in, or says why not; and whether there is a new job."""
+    if new.id and (new.tenant, new.id) in around.taken:
+        return Conflict(f"job {new.id} exists already"), False
+    if new.unique_key and (held := _claimed_by(step, new)) is not None:
+        return held, False
+    missing = [before for before in new.after if (new.tenant, before) not in around.statuses]
+    if missing:
+        return NotFound(f"job not found: {missing[0]}, which job {new.id or 'without id'} is to run after"), False
+    job = job_of(new, id=new.id or step.new_id(), now=step.now, schedule=schedule)
+    step.put_job(job)
+    put_index(step, job)
+    if job.unique_key:
+        claim(step, job, step.now + new.unique_for_ms if new.unique_for_ms else 0)
+    status = _start(step, job, around)
+    around.taken.add((job.tenant, job.id))
+    around.statuses[job.tenant, job.id] = status
+    return job.id, True
+
+
+def job_of(new: NewJob, *, id: str, now: int, schedule: str = "") -> Job:
+    return Job(
+        id=id,
+        tenant=new.tenant,
+        task_group=new.task_group,
+        priority=new.priority,
+        enqueued_at=now,
+        start_at=new.start_at_ms if new.start_at_ms > 0 else now,
+        payload=new.payload,
+        retry=new.retry,
+        limits=new.limits,
+        metadata=dict(new.metadata),
+        unique_key=new.unique_key,
+        after=new.after,
+        keep_ms=new.keep_ms,
+        trace=new.trace,
+        schedule=schedule,
+    )
+
+
+def put_index(step: Step, job: Job) -> None:
+    for key, value in job.metadata.items():
+        step.batch.put(keys.key(keys.METADATA, job.tenant, key, indexed(value), job.id), b"")
+
+
+def _claimed_by(step: Step, new: NewJob) -> str | None:
+    held = step.memory.claims.get((new.tenant, new.unique_key))
+    if held is None or (held.is_done and held.until <= step.now):
+        return None
+    return held.job
+
+
+def _start(step: Step, job: Job, around: Surroundings) -> JobStatus:
+    befores = {before: around.statuses[job.tenant, before] for before in job.after}
+    waiting_for = tuple(before for before, status in befores.items() if not status.is_final)
+    state = State(JobStatus.SCHEDULED, step.now, 1, 1, job.start_at, waiting_for=waiting_for)
+    if any(status.is_final and status != JobStatus.SUCCEEDED for status in befores.values()):
+        fail(step, job, None, state, AFTER_FAILED)
+        return JobStatus.FAILED
+    step.put_state(job.tenant, job.id, None, state)
+    for before in waiting_for:
+        step.batch.put(keys.key(keys.AFTER, job.tenant, before, job.id), b"")
+        step.memory.waiters.setdefault((job.tenant, before), {})[job.id] = None
+    if not waiting_for:
+        begin(step, job, state)
+    return JobStatus.SCHEDULED

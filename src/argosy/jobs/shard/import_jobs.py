@@ -1,0 +1,140 @@
+"""Jobs brought from another system, with what was tried there; the same job may be brought again with more attempts."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from argosy.base.errors import ArgosyError, Conflict, Invalid
+from argosy.jobs import keys
+from argosy.jobs.model import PAYLOAD_BYTES_MAX, Attempt, AttemptStatus, ImportedJob, Job, JobStatus, State
+from argosy.jobs.shard.completion import end, keep, take_back
+from argosy.jobs.shard.core import READS_MAX, Core
+from argosy.jobs.shard.enqueue import ENQUEUE_MAX, job_of, put_index
+from argosy.jobs.shard.job_reader import ATTEMPTS_SHOWN_MAX, Known, attempts, read, too_busy
+from argosy.jobs.shard.limit_chain import begin
+from argosy.jobs.shard.report import ERROR_CODE_CHARS_MAX
+from argosy.jobs.shard.rows import indexed
+from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.validation import TIME_MS_MAX, check_job, check_number, check_text
+
+Answer = JobStatus | ArgosyError
+
+
+async def import_jobs(core: Core, jobs: Sequence[ImportedJob]) -> list[Answer]:
+    """Each in its place; but a job that runs here refuses the whole call, because its sender is badly out of date."""
+    if len(jobs) > ENQUEUE_MAX:
+        raise Invalid(f"at most {ENQUEUE_MAX} jobs may be imported in one call; got {len(jobs)}")
+    for imported in jobs:
+        if core.memory.leases.of_job(imported.job.tenant, imported.job.id) is not None:
+            await core.settle()
+            raise Conflict(f"job {imported.job.id} is running: import nothing of it until it is done")
+    answers: list[Answer] = []
+    for imported in jobs:
+        await core.room()
+        answers.append(await _import(core, imported))
+    return answers
+
+
+async def _import(core: Core, imported: ImportedJob) -> Answer:
+    try:
+        _check(imported)
+        return await _import_one(core, imported)
+    except (Invalid, Conflict) as error:
+        await core.settle()
+        return error
+
+
+async def _import_one(core: Core, imported: ImportedJob) -> JobStatus:
+    place = (imported.job.tenant, imported.job.id)
+    for _ in range(READS_MAX):
+        with core.watches.on([place]) as changed:
+            known = await read(core, *place)
+            tried = await attempts(core, *place)
+            if changed:
+                continue
+            _check_grows(imported, known, tried)
+            with core.step() as step:
+                status = _put(step, imported, known)
+        await core.commit(step)
+        return status
+    raise too_busy(imported.job.id)
+
+
+def _check(imported: ImportedJob) -> None:
+    check_job(imported.job)
+    if not imported.job.id:
+        raise Invalid("an imported job must have an id")
+    if imported.job.after or imported.job.unique_key:
+        raise Invalid("an imported job can have neither a unique key nor jobs to run after")
+    if len(imported.attempts) > ATTEMPTS_SHOWN_MAX:
+        raise Invalid(f"a job may be imported with {ATTEMPTS_SHOWN_MAX} attempts; got {len(imported.attempts)}")
+    check_number("enqueued_at", imported.enqueued_at, TIME_MS_MAX)
+    if sum(map(_size, imported.attempts)) > PAYLOAD_BYTES_MAX:
+        raise Invalid(f"the attempts of an imported job may take {PAYLOAD_BYTES_MAX} bytes")
+    for attempt in imported.attempts:
+        for name in ("started_at", "finished_at"):
+            check_number(name, getattr(attempt, name), TIME_MS_MAX)
+        for name in ("task_id", "worker", "error_code"):
+            check_text(name, getattr(attempt, name), ERROR_CODE_CHARS_MAX, may_be_empty=True)
+    if any(attempt.status == AttemptStatus.RUNNING for attempt in imported.attempts):
+        raise Invalid("the attempts of an imported job must all be done")
+    if any(attempt.status != AttemptStatus.FAILED for attempt in imported.attempts[:-1]):
+        raise Invalid("all attempts of an imported job but the last must have failed")
+
+
+def _check_grows(imported: ImportedJob, known: Known | None, tried: tuple[Attempt, ...]) -> None:
+    if known is None:
+        return
+    if known.state.status in (JobStatus.RUNNING, JobStatus.SUCCEEDED):
+        raise Conflict(f"job {known.job.id} is {known.state.status.name.lower()} and cannot be imported again")
+    if len(imported.attempts) <= len(tried) or not all(map(_is_same, imported.attempts, tried)):
+        raise Conflict(f"an import of job {known.job.id} must repeat its {len(tried)} attempts and add at least one")
+
+
+def _size(attempt: Attempt) -> int:
+    return len(attempt.result or b"") + len(attempt.error_data)
+
+
+def _is_same(given: Attempt, stored: Attempt) -> bool:
+    return (given.status, given.started_at, given.finished_at) == (stored.status, stored.started_at, stored.finished_at)
+
+
+def _put(step: Step, imported: ImportedJob, known: Known | None) -> JobStatus:
+    was = known.stands if known is not None else None
+    if known is not None:
+        _take_away(step, known)
+    job = job_of(imported.job, id=imported.job.id, now=imported.enqueued_at or step.now)
+    if imported.job.start_at_ms <= 0:
+        job = replace(job, start_at=step.now)
+    step.put_job(job)
+    put_index(step, job)
+    for number, attempt in enumerate(imported.attempts, 1):
+        step.put_attempt(job.tenant, job.id, replace(attempt, number=number))
+    state = _state(imported, job, step.now)
+    if state.status.is_final:
+        end(step, job, was, state)
+    else:
+        step.put_state(job.tenant, job.id, was, state)
+        begin(step, job, state)
+    return state.status
+
+
+def _take_away(step: Step, known: Known) -> None:
+    if known.state.status == JobStatus.SCHEDULED:
+        take_back(step, known.job, known.state, known.queued)
+    else:
+        keep(step, known.job, known.state)
+    for key, value in known.job.metadata.items():
+        step.batch.delete(keys.key(keys.METADATA, known.job.tenant, key, indexed(value), known.job.id))
+
+
+def _state(imported: ImportedJob, job: Job, now: int) -> State:
+    count = len(imported.attempts)
+    last = imported.attempts[-1].status if imported.attempts else None
+    if last == AttemptStatus.SUCCEEDED:
+        return State(JobStatus.SUCCEEDED, now, count, count)
+    if last == AttemptStatus.CANCELLED:
+        return State(JobStatus.CANCELLED, now, count, count, cancelled_at=now)
+    if count and count > (job.retry.retry_count if job.retry is not None else 0):
+        return State(JobStatus.FAILED, now, count, count, is_dead=True)
+    return State(JobStatus.SCHEDULED, now, count + 1, count + 1, job.start_at)

@@ -1,0 +1,73 @@
+"""Reading jobs from the rows, and doing something about one job that nobody else has changed meanwhile."""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from argosy.base.errors import Conflict, NotFound, Unavailable
+from argosy.jobs import keys
+from argosy.jobs.model import Attempt, Job, JobStatus, QueuedTask, State
+from argosy.jobs.shard.core import READS_MAX, Core
+from argosy.jobs.shard.rows import decode_attempt, decode_job, decode_state, decode_task, scheduled_task_key, status_at
+from argosy.jobs.shard.txn import Standing, Step
+
+T = TypeVar("T")
+
+ATTEMPTS_SHOWN_MAX = 1_000  # the latest
+
+
+class Known(NamedTuple):
+    """A job as the rows have it; `queued` is the task with which it waits, unless it is parked, running or done."""
+
+    job: Job
+    state: State
+    queued: QueuedTask | None
+
+    @property
+    def stands(self) -> Standing:
+        return self.state.status, status_at(self.state)
+
+
+async def read(core: Core, tenant: str, job: str) -> Known | None:
+    row, live, done = await core.ledger.get_many(
+        [keys.key(kind, tenant, job) for kind in (keys.JOB, keys.LIVE, keys.DONE)]
+    )
+    state_row = live if live is not None else done
+    if row is None or state_row is None:
+        return None
+    known, state = decode_job(row), decode_state(state_row)
+    if state.status != JobStatus.SCHEDULED:
+        return Known(known, state, None)
+    task_row = await core.ledger.get(scheduled_task_key(known, state))
+    return Known(known, state, decode_task(task_row) if task_row is not None else None)
+
+
+async def change(core: Core, tenant: str, job: str, act: Callable[[Step, Known], T]) -> T:
+    """Reads a job, lets `act` change it in one step, and answers when that is durable. NotFound if there is none."""
+    for _ in range(READS_MAX):
+        core.check_open()
+        with core.watches.on([(tenant, job)]) as changed:
+            known = await read(core, tenant, job)
+            if changed:
+                continue
+            try:
+                if known is None:
+                    raise NotFound("job not found")
+                with core.step() as step:
+                    answer = act(step, known)
+            except (Conflict, NotFound):
+                await core.settle()  # the refusal is about something that must not be undone by a crash
+                raise
+        await core.commit(step)
+        return answer
+    raise too_busy(job)
+
+
+def too_busy(job: str) -> Unavailable:
+    return Unavailable(f"job {job} changed {READS_MAX} times while it was read: try again")
+
+
+async def attempts(core: Core, tenant: str, job: str) -> tuple[Attempt, ...]:
+    """Oldest first; of very many the latest."""
+    scan = core.ledger.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=ATTEMPTS_SHOWN_MAX, reverse=True)
+    latest_first = [decode_attempt(value) async for _, value in scan]
+    return tuple(reversed(latest_first))

@@ -1,0 +1,194 @@
+"""Handing tasks to workers: taken from memory, their jobs read, and leased in one step before anybody is answered."""
+
+from msgspec.structs import replace
+
+from argosy.base.errors import Conflict, NotFound
+from argosy.jobs import keys
+from argosy.jobs.model import (
+    GROUP_CHARS_MAX,
+    Attempt,
+    AttemptStatus,
+    Heartbeat,
+    Job,
+    JobStatus,
+    LeasedRefresh,
+    LeasedTask,
+    RefreshLimit,
+    RunAttempt,
+    State,
+    TaskLease,
+)
+from argosy.jobs.shard.completion import take_back
+from argosy.jobs.shard.core import Core
+from argosy.jobs.shard.job_reader import Known, change
+from argosy.jobs.shard.lease_table import Running
+from argosy.jobs.shard.queue import Entry
+from argosy.jobs.shard.report import owned
+from argosy.jobs.shard.retries import is_last
+from argosy.jobs.shard.rows import decode_job, without_payload
+from argosy.jobs.shard.txn import Standing, Step
+from argosy.jobs.shard.validation import check_number, check_text
+
+LEASE_TASKS_MAX = 1_000  # in one call
+LEASE_BYTES_MAX = 32 << 20  # of payloads in one answer
+REFRESHES_MAX = 16  # that ride along in one answer
+WORKER_CHARS_MAX = 256
+PROGRESS_BYTES_MAX = 64 << 10
+READ_CHUNK = 64  # jobs read at once, so that large payloads cannot pile up
+
+Leased = tuple[list[LeasedTask], list[LeasedRefresh]]
+
+
+async def lease(core: Core, task_group: str, worker: str, tasks_max: int) -> Leased:
+    """What is due now."""
+    check_text("task_group", task_group, GROUP_CHARS_MAX)
+    check_text("worker", worker, WORKER_CHARS_MAX)
+    check_number("tasks_max", tasks_max, LEASE_TASKS_MAX, least=1)
+    await core.room()
+    taken: list[str] = []
+    try:
+        jobs = await _take(core, task_group, tasks_max, taken)
+        with core.step() as step:
+            leased = [
+                lease_entry(step, worker, core.memory.tasks.hand[task_id], job)
+                for task_id, job in jobs.items()
+                if task_id in core.memory.tasks.hand  # else it was cancelled while its job was read
+            ]
+            refreshes = _lease_refreshes(step, task_group, worker)
+    except BaseException:
+        _put_back(core, taken)
+        core.on_step()  # others may be waiting for them
+        raise
+    _put_back(core, taken)
+    await core.commit(step)
+    return leased, refreshes
+
+
+def _put_back(core: Core, taken: list[str]) -> None:
+    """What was taken and not leased waits again."""
+    for task_id in taken:
+        core.memory.tasks.put_back(task_id)
+
+
+async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -> dict[str, Job]:
+    """Takes due tasks in hand and reads their jobs."""
+    jobs: dict[str, Job] = {}
+    size_bytes = 0
+    hand = core.memory.tasks.hand
+    while len(jobs) < tasks_max and size_bytes < LEASE_BYTES_MAX:
+        now = core.now_ms()
+        chunk: list[str] = []
+        while len(chunk) < min(READ_CHUNK, tasks_max - len(jobs)):
+            if (task_id := core.memory.tasks.take(task_group, now)) is None:
+                break
+            chunk.append(task_id)
+        taken += chunk
+        if not chunk:
+            break
+        places = [(hand[task_id][1], hand[task_id][2][2]) for task_id in chunk]
+        rows = await core.ledger.get_many([keys.key(keys.JOB, *place) for place in places])
+        for task_id, row in zip(chunk, rows, strict=True):
+            assert row is not None or task_id not in hand, f"task {task_id} waits for a job that is not there"
+            if row is not None and size_bytes < LEASE_BYTES_MAX:
+                jobs[task_id] = decode_job(row)
+                size_bytes += len(row)
+    return jobs
+
+
+def lease_entry(step: Step, worker: str, taken: tuple[str, str, Entry], job: Job) -> LeasedTask:
+    """Leases a task that is in hand."""
+    group, tenant, (start_at, priority, _, attempt, task_id, relative_attempt, held) = taken
+    step.memory.tasks.remove(task_id, start_at)
+    step.batch.delete(keys.key(keys.TASK, group, start_at, priority, job.id, attempt, tenant))
+    task = RunAttempt(task_id, tenant, job.id, attempt, relative_attempt, held)
+    return run(step, worker, task, job, (JobStatus.SCHEDULED, start_at))
+
+
+def run(step: Step, worker: str, task: RunAttempt, job: Job, was: Standing) -> LeasedTask:
+    """The lease, the attempt and the state that say that a worker has it."""
+    lease_ms = step.options.lease_ms
+    lease = TaskLease(worker, task, job.task_group, step.now, step.now + lease_ms, lease_ms)
+    step.put_lease(lease)
+    step.put_attempt(job.tenant, job.id, Attempt(task.attempt, task.id, AttemptStatus.RUNNING, step.now, worker))
+    step.put_state(job.tenant, job.id, was, State(JobStatus.RUNNING, step.now, task.attempt, task.relative_attempt))
+    step.memory.leases.add(task.id, Running(lease, lease.expires_at, without_payload(job)))
+    return LeasedTask(task, job, lease_ms, is_last(job.retry, task.relative_attempt))
+
+
+def _lease_refreshes(step: Step, task_group: str, worker: str) -> list[LeasedRefresh]:
+    leased: list[LeasedRefresh] = []
+    due = step.memory.refreshes.get(task_group)
+    while due is not None and len(leased) < REFRESHES_MAX and (taken := due.take(step.now)) is not None:
+        queued = taken[1]
+        task = queued.task
+        assert isinstance(task, RefreshLimit)
+        slot = (task.tenant, task.key)
+        step.unqueue(queued)
+        if not step.memory.slots.is_wanted(slot):
+            # Those who waited were served before the question came due.
+            step.put_floating(slot, replace(step.memory.floating[slot], is_refreshing=False))
+            continue
+        lease_ms = step.options.lease_ms
+        lease = TaskLease(worker, task, task_group, step.now, step.now + lease_ms, lease_ms)
+        step.put_lease(lease)
+        step.memory.leases.add(task.id, Running(lease, lease.expires_at))
+        leased.append(LeasedRefresh(task, step.memory.floating[slot], lease_ms))
+    if due is not None and not due.items:
+        del step.memory.refreshes[task_group]
+    return leased
+
+
+async def lease_job(core: Core, tenant: str, job: str, worker: str) -> LeasedTask:
+    """One job by name. It holds no slots: those it had on the way are free again, and its limits are not asked."""
+    check_text("worker", worker, WORKER_CHARS_MAX)
+
+    def act(step: Step, known: Known) -> LeasedTask:
+        if known.state.status != JobStatus.SCHEDULED:
+            raise Conflict(f"job cannot be leased: it is {known.state.status.name.lower()}")
+        if known.state.waiting_for:
+            raise Conflict(f"job cannot be leased: it runs after job {known.state.waiting_for[0]}")
+        is_found = take_back(step, known.job, known.state, known.queued)
+        assert is_found, f"scheduled job {job} has neither a task nor a request"
+        state = known.state
+        task = RunAttempt(step.new_id(), tenant, job, state.attempt, state.relative_attempt)
+        return run(step, worker, task, known.job, known.stands)
+
+    return await change(core, tenant, job, act)
+
+
+async def heartbeat(core: Core, worker: str, task_id: str, progress: bytes | None) -> Heartbeat:
+    """The worker still works: its lease runs anew, even for a job that was cancelled."""
+    if progress is not None:
+        check_number("the length of progress", len(progress), PROGRESS_BYTES_MAX)
+    try:
+        running = owned(core.memory, task_id, worker)
+    except (Conflict, NotFound):
+        await core.settle()
+        raise
+    with core.step() as step:
+        expires_at = step.now + max(step.options.lease_ms, running.lease.lease_ms)
+        running.lease = replace(running.lease, expires_at=expires_at)
+        running.expires_at = max(running.expires_at, expires_at)
+        step.put_lease(running.lease)
+        if progress is not None and running.job is not None:
+            running.progress = progress
+            put_running(step, running)
+    cancelled_at = running.cancelled_at
+    await core.commit(step)
+    return Heartbeat(cancelled_at)
+
+
+def put_running(step: Step, running: Running) -> None:
+    """The state row of a job that runs, after something about it has changed."""
+    lease, job = running.lease, running.job
+    assert job is not None
+    assert isinstance(lease.task, RunAttempt)
+    state = State(
+        JobStatus.RUNNING,
+        lease.started_at,
+        lease.task.attempt,
+        lease.task.relative_attempt,
+        cancelled_at=running.cancelled_at,
+        progress=running.progress,
+    )
+    step.put_state(job.tenant, job.id, (JobStatus.RUNNING, lease.started_at), state)

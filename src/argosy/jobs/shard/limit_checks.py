@@ -1,0 +1,121 @@
+"""The broker's own tasks: queueing for a slot when a job's time has come, and asking the rate limiter.
+
+A job is over its rate, or the limiter does not answer: it is asked again later, and the job's state names the new
+start, so that the job can be cancelled or expedited meanwhile. Only a refusal makes a job give up, never an error.
+A check is done at least once: a crash after the hit was counted and before that is durable counts it again.
+"""
+
+from msgspec.structs import replace
+
+from argosy.base.errors import ArgosyError, Fenced
+from argosy.jobs.model import RATE_LIMITED, CheckRateLimit, QueuedTask, RateLimit
+from argosy.jobs.shard.completion import fail
+from argosy.jobs.shard.core import Core
+from argosy.jobs.shard.job_reader import Known, read
+from argosy.jobs.shard.limit_chain import passed, place, request_of, walk
+from argosy.jobs.shard.retries import rate_delay_ms
+from argosy.jobs.shard.txn import Step
+from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status
+
+TICKETS_MAX = 500  # in one step
+CHECKS_MAX = 100  # in one call of the limiter
+WIRE_DRAIN_OVER_LIMIT = 16  # the flag as clients send it; the limiter knows it by Gubernator's number
+
+
+def queue_due(step: Step) -> int:
+    """Sends jobs whose start has come to queue for their slots; how many."""
+    due: list[QueuedTask] = []
+    while len(due) < TICKETS_MAX and (taken := step.memory.tickets.take(step.now)) is not None:
+        due.append(taken[1])
+    requests = [request_of(queued) for queued in due]
+    for queued in due:
+        step.unqueue(queued)
+    # Those who come together queue in the order in which slots are granted.
+    for request in sorted(requests, key=place):
+        walk(step, request)
+    return len(due)
+
+
+async def check_rates(core: Core) -> int:
+    """Asks about jobs whose checks are due, all in one call; how many."""
+    taken: list[str] = []
+    checks: list[QueuedTask] = []
+    now = core.now_ms()
+    while len(checks) < CHECKS_MAX and (found := core.memory.checks.take(now)) is not None:
+        taken.append(found[0])
+        checks.append(found[1])
+    if not checks:
+        return 0
+    try:
+        answers = await _ask(core, checks)
+        knowns = [await read(core, queued.task.tenant, _check(queued).job) for queued in checks]
+        with core.step() as step:
+            for queued, answer, known in zip(checks, answers, knowns, strict=True):
+                _heed(step, queued, answer, known)
+    finally:
+        for task_id in taken:
+            core.memory.checks.put_back(task_id)
+    await core.commit(step)
+    return len(checks)
+
+
+async def _ask(core: Core, checks: list[QueuedTask]) -> list[RateLimitResponse]:
+    requests = [_request(limit_of(queued)) for queued in checks]
+    try:
+        return await core.limiter.check(requests)
+    except Fenced:
+        raise
+    except ArgosyError as error:
+        return [RateLimitResponse(error=str(error) or "the limiter failed")] * len(checks)
+
+
+def _heed(step: Step, queued: QueuedTask, answer: RateLimitResponse, known: Known | None) -> None:
+    """Acts on one answer, unless the job was taken back while the limiter was asked."""
+    task = _check(queued)
+    if task.id not in step.memory.checks.hand:
+        return
+    assert known is not None, f"job {task.job} is not there, but its rate was checked"
+    step.unqueue(queued)
+    if not answer.error and answer.status == Status.UNDER_LIMIT:
+        walk(step, passed(request_of(queued)))
+    elif not answer.error and _gives_up(task, limit_of(queued)):
+        step.release(task.tenant, task.held, task.id)
+        fail(step, known.job, known.stands, known.state, RATE_LIMITED)
+    else:
+        _check_again(step, queued, known, answer)
+
+
+def _check_again(step: Step, queued: QueuedTask, known: Known, answer: RateLimitResponse) -> None:
+    task, retry = _check(queued), limit_of(queued).retry
+    if answer.error:
+        start_at = step.now + max(1, retry.initial_backoff_ms)
+    elif step.now < answer.reset_time < step.now + retry.max_backoff_ms:
+        start_at = answer.reset_time
+    else:
+        start_at = step.now + rate_delay_ms(retry, task.tries)
+    step.queue(replace(queued, start_at=start_at, task=replace(task, tries=task.tries + 1)))
+    step.put_state(task.tenant, task.job, known.stands, replace(known.state, next_start_at=start_at))
+
+
+def _gives_up(task: CheckRateLimit, limit: RateLimit) -> bool:
+    return 0 < limit.retry.max_retries <= task.tries
+
+
+def limit_of(queued: QueuedTask) -> RateLimit:
+    limit = _check(queued).rest[0]
+    assert isinstance(limit, RateLimit)
+    return limit
+
+
+def _check(queued: QueuedTask) -> CheckRateLimit:
+    assert isinstance(queued.task, CheckRateLimit)
+    return queued.task
+
+
+def _request(limit: RateLimit) -> RateLimitRequest:
+    behavior = limit.behavior & ~WIRE_DRAIN_OVER_LIMIT
+    if limit.behavior & WIRE_DRAIN_OVER_LIMIT:
+        behavior |= Behavior.DRAIN_OVER_LIMIT
+    return RateLimitRequest(
+        limit.name, limit.unique_key, limit.hits, limit.limit, limit.duration_ms, limit.algorithm, int(behavior)
+    )

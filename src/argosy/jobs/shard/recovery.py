@@ -1,0 +1,152 @@
+"""Memory from rows: what a shard reads before it serves.
+
+Only rows of what is still to do are read, however many jobs are done; and of each as little as possible is made,
+because a million may wait. Leases get their full time anew: while the shard was away their workers could not be heard.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from itertools import islice
+from typing import TypeVar
+
+from argosy.jobs import keys
+from argosy.jobs.model import RefreshLimit, RunAttempt, TaskLease
+from argosy.jobs.shard.completion import claim_id
+from argosy.jobs.shard.core import Core
+from argosy.jobs.shard.cron_schedules import round_id
+from argosy.jobs.shard.lease_table import JobKey, Running
+from argosy.jobs.shard.queue import GroupQueue
+from argosy.jobs.shard.queue_state import Claim
+from argosy.jobs.shard.rows import (
+    decode_floating,
+    decode_job,
+    decode_lease,
+    decode_request,
+    decode_schedule,
+    decode_state,
+    decode_task,
+    decode_time,
+    decode_unique,
+    without_payload,
+)
+
+READ_CHUNK = 256
+
+T = TypeVar("T")
+
+
+async def load(core: Core) -> None:
+    """Fills the memory of a shard that has none yet."""
+    await _load_tasks(core)
+    await _load_slots(core)
+    await _load_leases(core)
+    await _load_claims(core)
+    await _load_waiters(core)
+    await _load_schedules(core)
+    async for key, _ in core.ledger.scan(*keys.under(keys.EXPIRY), limit=1):
+        when = keys.items(key)[0]
+        assert isinstance(when, int)
+        core.memory.forget_at = when
+
+
+def _rows(core: Core, kind: int) -> AsyncIterator[tuple[bytes, bytes]]:
+    return core.ledger.scan(*keys.under(kind))
+
+
+async def _load_tasks(core: Core) -> None:
+    memory = core.memory
+    groups = memory.tasks.groups
+    waiting = 0
+    async for _, value in _rows(core, keys.TASK):
+        queued = decode_task(value)
+        task = queued.task
+        if type(task) is not RunAttempt:
+            memory.steps_of(queued).push(queued.start_at, task.id, queued)
+            continue
+        queue = groups.get(queued.task_group)
+        if queue is None:
+            queue = groups[queued.task_group] = GroupQueue()
+        line = queue.lines.get(task.tenant)
+        if line is None:
+            line = queue.lines[task.tenant] = []
+        # Rows come in the order of the line, and a sorted list is a heap.
+        line.append(
+            (queued.start_at, queued.priority, task.job, task.attempt, task.id, task.relative_attempt, task.held)
+        )
+        waiting += 1
+    for queue in groups.values():
+        queue.seal()
+    memory.tasks.waiting = waiting
+
+
+async def _load_slots(core: Core) -> None:
+    slots = core.memory.slots
+    async for key, value in _rows(core, keys.HOLDER):
+        tenant, name, task_id = map(str, keys.items(key))
+        slots.hold((tenant, name), task_id, decode_time(value))
+    async for _, value in _rows(core, keys.REQUEST):
+        slots.park(decode_request(value))
+    slots.to_grant.update(dict.fromkeys(slots.waiting))
+    async for key, value in _rows(core, keys.FLOATING):
+        tenant, name = map(str, keys.items(key))
+        core.memory.floating[tenant, name] = decode_floating(value)
+
+
+async def _load_leases(core: Core) -> None:
+    """Each runs anew from now on: when it would have ended was told by the clock of the node that had the shard."""
+    leases = [decode_lease(value) async for _, value in _rows(core, keys.LEASE)]
+    now = core.now_ms()
+    for chunk in _chunks(leases):
+        rows = iter(await core.ledger.get_many([key for lease in chunk for key in _keys_of(lease)]))
+        for lease in chunk:
+            running = Running(lease, now + max(core.options.lease_ms, lease.lease_ms))
+            if not isinstance(lease.task, RefreshLimit):
+                job_row, state_row = next(rows), next(rows)
+                assert job_row is not None, f"task {lease.task.id} runs for a job that is not there"
+                assert state_row is not None, f"task {lease.task.id} runs for a job that does not run"
+                running.job = without_payload(decode_job(job_row))
+                state = decode_state(state_row)
+                running.cancelled_at, running.progress = state.cancelled_at, state.progress
+            core.memory.leases.add(lease.task.id, running)
+
+
+def _keys_of(lease: TaskLease) -> list[bytes]:
+    task = lease.task
+    if isinstance(task, RefreshLimit):
+        return []
+    return [keys.key(kind, task.tenant, task.job) for kind in (keys.JOB, keys.LIVE)]
+
+
+async def _load_claims(core: Core) -> None:
+    async for key, value in _rows(core, keys.UNIQUE):
+        tenant, name = map(str, keys.items(key))
+        claim = Claim(*decode_unique(value))
+        core.memory.claims[tenant, name] = claim
+        if claim.is_done:
+            core.memory.stale_claims.push(claim.until, claim_id((tenant, name)), (tenant, name))
+
+
+async def _load_waiters(core: Core) -> None:
+    """Also finds those who wait for a job that was done just before the shard was closed."""
+    waiters = core.memory.waiters
+    async for key, _ in _rows(core, keys.AFTER):
+        tenant, before, job = map(str, keys.items(key))
+        waiters.setdefault((tenant, before), {})[job] = None
+    for chunk in _chunks(waiters):
+        rows = await core.ledger.get_many([keys.key(keys.LIVE, *before) for before in chunk])
+        done: list[JobKey] = [before for before, row in zip(chunk, rows, strict=True) if row is None]
+        core.memory.ended.update(dict.fromkeys(done))
+
+
+async def _load_schedules(core: Core) -> None:
+    async for _, value in _rows(core, keys.SCHEDULE):
+        schedule = decode_schedule(value)
+        place = (schedule.tenant, schedule.name)
+        core.memory.schedules[place] = schedule
+        if not schedule.is_paused:
+            core.memory.rounds.push(schedule.next_at, round_id(*place), place)
+
+
+def _chunks(items: Iterable[T]) -> Iterable[list[T]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, READ_CHUNK)):
+        yield chunk

@@ -1,0 +1,172 @@
+"""How a task lease ends: a worker reports, or it is heard of no more.
+
+A job that was cancelled while it ran and then failed, or whose worker is gone, is Cancelled and not tried again; one
+that succeeded all the same has Succeeded, because its result is there.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from argosy.base.clock import Random
+from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
+from argosy.jobs.model import (
+    WORKER_CRASHED,
+    WORKER_STOPPED,
+    Attempt,
+    AttemptStatus,
+    Cancelled,
+    Failure,
+    GivenBack,
+    JobStatus,
+    Outcome,
+    RefreshLimit,
+    RunAttempt,
+    State,
+    Success,
+)
+from argosy.jobs.shard.completion import end, rescheduled
+from argosy.jobs.shard.core import Core
+from argosy.jobs.shard.lease_table import Running
+from argosy.jobs.shard.limit_chain import begin, refresh_if_wanted
+from argosy.jobs.shard.queue_state import Memory
+from argosy.jobs.shard.retries import delay_ms
+from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.validation import check_text
+
+REPORT_MAX = 1_000  # outcomes in one call
+OUTCOME_BYTES_MAX = 16 << 20  # what a value of the store may hold
+REPORT_BYTES_MAX = 24 << 20  # of all outcomes in one call: what follows must fit into the batch, too
+ERROR_CODE_CHARS_MAX = 1_024
+EXPIRED_MAX = 500  # leases ended in one step
+
+
+async def report(core: Core, outcomes: Sequence[tuple[str, Outcome]], worker: str) -> list[ArgosyError | None]:
+    if len(outcomes) > REPORT_MAX:
+        raise Invalid(f"at most {REPORT_MAX} outcomes may be reported in one call; got {len(outcomes)}")
+    if sum(_size(outcome) for _, outcome in outcomes) > REPORT_BYTES_MAX:
+        raise Invalid(f"the outcomes of one call may have {REPORT_BYTES_MAX} bytes: split it")
+    await core.room()
+    with core.step() as step:
+        answers = [_report_one(core, step, task_id, outcome, worker) for task_id, outcome in outcomes]
+    await core.commit(step)
+    if any(isinstance(answer, NotFound | Conflict) for answer in answers):
+        await core.settle()
+    return answers
+
+
+def _report_one(core: Core, step: Step, task_id: str, outcome: Outcome, worker: str) -> ArgosyError | None:
+    try:
+        running = owned(core.memory, task_id, worker)
+        if running.job is None:
+            raise NotFound("lease not found")  # the refresh of a limit is reported elsewhere
+        _check(outcome)
+    except ArgosyError as error:
+        return error
+    finish(step, task_id, outcome, core.random)
+    return None
+
+
+def owned(memory: Memory, task_id: str, worker: str) -> Running:
+    """The lease, if it is the worker's; anybody's if no worker is named. The texts are those that clients match."""
+    running = memory.leases.by_task.get(task_id)
+    if running is None:
+        raise NotFound("lease not found")
+    if worker and running.lease.worker != worker:
+        raise Conflict("lease owner mismatch")
+    return running
+
+
+def finish(step: Step, task_id: str, outcome: Outcome, random: Random) -> None:
+    """Ends the lease of an attempt, and with it perhaps the job."""
+    running = step.memory.leases.remove(task_id)
+    task, job = running.lease.task, running.job
+    assert isinstance(task, RunAttempt)
+    assert job is not None
+    step.delete_lease(task_id)
+    step.put_attempt(job.tenant, job.id, _attempt(running, task, outcome, step.now))
+    step.release(job.tenant, task.held, task_id)
+    was = (JobStatus.RUNNING, running.lease.started_at)
+    state = State(
+        JobStatus.SUCCEEDED,
+        step.now,
+        task.attempt,
+        task.relative_attempt,
+        cancelled_at=running.cancelled_at,
+        progress=running.progress,
+    )
+    if isinstance(outcome, Success):
+        end(step, job, was, state)
+    elif isinstance(outcome, Cancelled) or running.cancelled_at:
+        end(step, job, was, replace(state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or step.now))
+    elif isinstance(outcome, GivenBack):
+        again = rescheduled(
+            state, now=step.now, start_at=step.now, attempt=task.attempt + 1, relative_attempt=task.relative_attempt
+        )
+        step.put_state(job.tenant, job.id, was, again)
+        begin(step, job, again)
+    elif (delay := delay_ms(job.retry, task.relative_attempt, random)) is None:
+        end(step, job, was, replace(state, status=JobStatus.FAILED, is_dead=True))
+    else:
+        again = rescheduled(
+            state,
+            now=step.now,
+            start_at=step.now + delay,
+            attempt=task.attempt + 1,
+            relative_attempt=task.relative_attempt + 1,
+        )
+        step.put_state(job.tenant, job.id, was, again)
+        begin(step, job, again)
+
+
+def expire(step: Step, random: Random) -> int:
+    """Ends leases whose time is up, as failures of their workers; how many there were."""
+    for ended in range(EXPIRED_MAX):
+        if (found := step.memory.leases.expired(step.now)) is None:
+            return ended
+        task_id, running = found
+        if running.job is None:
+            _expire_refresh(step, task_id)
+        elif running.cancelled_at:
+            finish(step, task_id, Cancelled(), random)
+        else:
+            told = f"worker {running.lease.worker} was not heard of until {running.expires_at}"
+            finish(step, task_id, Failure(WORKER_CRASHED, msgspec.msgpack.encode(told)), random)
+    return EXPIRED_MAX
+
+
+def _expire_refresh(step: Step, task_id: str) -> None:
+    """Nobody is asking any more: it is asked again, if somebody still waits."""
+    task = step.memory.leases.remove(task_id).lease.task
+    assert isinstance(task, RefreshLimit)
+    step.delete_lease(task_id)
+    slot = (task.tenant, task.key)
+    step.put_floating(slot, replace(step.memory.floating[slot], is_refreshing=False))
+    refresh_if_wanted(step, slot, task.task_group)
+
+
+def _attempt(running: Running, task: RunAttempt, outcome: Outcome, now: int) -> Attempt:
+    begun = Attempt(
+        task.attempt, task.id, AttemptStatus.RUNNING, running.lease.started_at, running.lease.worker, finished_at=now
+    )
+    match outcome:
+        case Success(data):
+            return replace(begun, status=AttemptStatus.SUCCEEDED, result=data)
+        case Failure(code, data):
+            return replace(begun, status=AttemptStatus.FAILED, error_code=code, error_data=data)
+        case Cancelled():
+            return replace(begun, status=AttemptStatus.CANCELLED)
+        case GivenBack():
+            return replace(begun, status=AttemptStatus.FAILED, error_code=WORKER_STOPPED)
+
+
+def _size(outcome: Outcome) -> int:
+    return 0 if isinstance(outcome, Cancelled | GivenBack) else len(outcome.data)
+
+
+def _check(outcome: Outcome) -> None:
+    if _size(outcome) > OUTCOME_BYTES_MAX:
+        raise Invalid(f"an outcome may have {OUTCOME_BYTES_MAX} bytes; got {_size(outcome)}")
+    if isinstance(outcome, Failure):
+        check_text("an error code", outcome.code, ERROR_CODE_CHARS_MAX, may_be_empty=True)

@@ -1,0 +1,131 @@
+"""One synchronous step of a shard: memory and one batch of rows change together, and nothing awaits in between.
+
+Every row of a job is written through here, so whoever is reading about that job learns that it has changed.
+"""
+
+from collections.abc import Callable
+
+from argosy.base.kv import Batch
+from argosy.jobs import keys
+from argosy.jobs.model import (
+    Attempt,
+    FloatingState,
+    Job,
+    JobStatus,
+    QueuedTask,
+    RefreshLimit,
+    Request,
+    RunAttempt,
+    State,
+    TaskLease,
+)
+from argosy.jobs.shard.change_tracker import Watches
+from argosy.jobs.shard.options import ShardOptions
+from argosy.jobs.shard.queue import entry_of
+from argosy.jobs.shard.queue_state import Memory
+from argosy.jobs.shard.rows import encode, request_key, status_at, status_key, task_key
+from argosy.jobs.shard.slots import Slot
+
+Standing = tuple[JobStatus, int]  # where a job stands in the status index
+
+
+class Step:
+    def __init__(
+        self, memory: Memory, watches: Watches, options: ShardOptions, new_id: Callable[[], str], now: int
+    ) -> None:
+        self.memory = memory
+        self.options = options
+        self.new_id = new_id
+        self.now = now
+        self.batch = Batch()
+        self._watches = watches
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    def put_job(self, job: Job) -> None:
+        self.batch.put(keys.key(keys.JOB, job.tenant, job.id), encode(job))
+        self._watches.touch(job.tenant, job.id)
+
+    def put_state(self, tenant: str, job: str, was: Standing | None, state: State) -> None:
+        """The state row and its place in the index; `was` is where the job stood."""
+        is_final = state.status.is_final
+        self.batch.put(keys.key(keys.DONE if is_final else keys.LIVE, tenant, job), encode(state))
+        stands = (state.status, status_at(state))
+        if was is not None and was != stands:
+            self.batch.delete(status_key(tenant, was[0], was[1], job))
+        if was is not None and was[0].is_final != is_final:
+            self.batch.delete(keys.key(keys.LIVE if is_final else keys.DONE, tenant, job))
+        if was != stands:
+            self.batch.put(status_key(tenant, *stands, job), b"")
+        self._watches.touch(tenant, job)
+
+    def touch(self, tenant: str, job: str) -> None:
+        """Says that rows of the job change which are not written through here."""
+        self._watches.touch(tenant, job)
+
+    def put_attempt(self, tenant: str, job: str, attempt: Attempt) -> None:
+        self.batch.put(keys.key(keys.ATTEMPT, tenant, job, attempt.number), encode(attempt))
+
+    # -- tasks --------------------------------------------------------------------------------------------------------
+
+    def queue(self, queued: QueuedTask) -> None:
+        task = queued.task
+        self.batch.put(_place(queued), encode(queued))
+        if isinstance(task, RunAttempt):
+            self.memory.tasks.push(queued.task_group, task.tenant, entry_of(queued, task))
+        else:
+            self.memory.steps_of(queued).push(queued.start_at, task.id, queued)
+            if isinstance(task, RefreshLimit):
+                self.memory.tasks.fresh.setdefault(queued.task_group, 0)
+        if not isinstance(task, RefreshLimit):
+            self._watches.touch(task.tenant, task.job)
+
+    def unqueue(self, queued: QueuedTask) -> None:
+        task = queued.task
+        self.batch.delete(_place(queued))
+        if isinstance(task, RunAttempt):
+            self.memory.tasks.remove(task.id, queued.start_at)
+        else:
+            self.memory.steps_of(queued).remove(task.id)
+        if not isinstance(task, RefreshLimit):
+            self._watches.touch(task.tenant, task.job)
+
+    def put_lease(self, lease: TaskLease) -> None:
+        self.batch.put(keys.key(keys.LEASE, lease.task.id), encode(lease))
+
+    def delete_lease(self, task_id: str) -> None:
+        self.batch.delete(keys.key(keys.LEASE, task_id))
+
+    # -- slots --------------------------------------------------------------------------------------------------------
+
+    def hold(self, slot: Slot, task_id: str) -> None:
+        self.memory.slots.hold(slot, task_id, self.now)
+        self.batch.put(keys.key(keys.HOLDER, *slot, task_id), encode(self.now))
+
+    def release(self, tenant: str, held: tuple[str, ...], task_id: str) -> None:
+        for key in held:
+            if self.memory.slots.release((tenant, key), task_id):
+                self.batch.delete(keys.key(keys.HOLDER, tenant, key, task_id))
+
+    def park(self, request: Request) -> None:
+        self.memory.slots.park(request)
+        self.batch.put(request_key(request), encode(request))
+        self._watches.touch(request.tenant, request.job)
+
+    def unpark(self, slot: Slot, job: str, attempt: int) -> Request | None:
+        request = self.memory.slots.unpark(slot, job, attempt)
+        if request is not None:
+            self.batch.delete(request_key(request))
+            self._watches.touch(slot[0], job)
+        return request
+
+    def put_floating(self, slot: Slot, state: FloatingState) -> None:
+        self.memory.floating[slot] = state
+        self.batch.put(keys.key(keys.FLOATING, *slot), encode(state))
+
+
+def _place(queued: QueuedTask) -> bytes:
+    task = queued.task
+    if isinstance(task, RefreshLimit):
+        return task_key(queued, job=task.key, attempt=0)  # attempts of jobs begin with 1, so the two never meet
+    return task_key(queued, job=task.job, attempt=task.attempt)

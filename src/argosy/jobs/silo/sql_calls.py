@@ -1,0 +1,86 @@
+"""`Query` and `QueryArrow`: a statement about one shard, and its result as messages."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
+
+import msgspec
+
+from argosy.base.errors import Invalid
+from argosy.jobs.broker import Broker, Rows
+from argosy.jobs.model import NO_TENANT
+from argosy.jobs.rpc.call_context import Asked, Tenancy
+from argosy.jobs.rpc.status import Code, Refusal
+from argosy.jobs.silo import codec
+from argosy.jobs.silo import silo_pb2 as pb
+from argosy.jobs.sql.model import OverTime, Result, TooMuch, Value
+
+NO_ARROW = "the broker cannot encode Arrow, because it lacks the package pyarrow: use Query instead"
+INT64_MAX = (1 << 63) - 1
+
+
+class Engine(Protocol):
+    """What answers statements."""
+
+    async def query(
+        self, shard_id: str, rows: Rows, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
+    ) -> Result: ...
+
+
+class ArrowEncoder(Protocol):
+    """What spells results in Arrow's own format."""
+
+    def messages(self, result: Result) -> list[bytes]:
+        """Whole IPC streams of one record batch each; the first has the schema even if there are no rows."""
+        ...
+
+
+class SqlCalls:
+    """A request that names a tenant sees nothing but that tenant's rows, and so does a tenant's key."""
+
+    def __init__(self, broker: Broker, tenancy: Tenancy, engine: Engine, arrow: ArrowEncoder | None) -> None:
+        self._broker = broker
+        self._tenancy = tenancy
+        self._engine = engine
+        self._arrow = arrow
+
+    async def query(self, request: pb.QueryRequest, asked: Asked) -> pb.QueryResponse:
+        result = await self._result(request, asked)
+        names = [name for name, _ in result.columns]
+        encode = msgspec.msgpack.Encoder().encode
+        return pb.QueryResponse(
+            columns=[pb.ColumnInfo(name=name, data_type=kind) for name, kind in result.columns],
+            rows=[codec.packed(encode(dict(zip(names, row, strict=True)))) for row in result.rows],
+            row_count=len(result.rows),
+        )
+
+    async def query_arrow(self, request: pb.QueryArrowRequest, asked: Asked) -> AsyncIterator[pb.ArrowIpcMessage]:
+        if self._arrow is None:
+            raise Refusal(Code.UNIMPLEMENTED, NO_ARROW)
+        for message in self._arrow.messages(await self._result(request, asked)):
+            yield pb.ArrowIpcMessage(ipc_data=message)
+
+    async def _result(self, request: pb.QueryRequest | pb.QueryArrowRequest, asked: Asked) -> Result:
+        tenant = self._tenancy.tenant_or_all(asked, request.tenant)
+        self._tenancy.shard(request.shard, tenant)
+        if not self._tenancy.is_on:
+            tenant = NO_TENANT  # there is no other, and a tenant makes the indexes usable
+        parameters = {str(at): _value(parameter) for at, parameter in enumerate(request.parameters, 1)}
+        rows = self._broker.rows(request.shard)
+        try:
+            return await self._engine.query(request.shard, rows, request.sql, parameters, tenant=tenant)
+        except OverTime as error:
+            raise Refusal(Code.DEADLINE_EXCEEDED, str(error)) from error
+        except TooMuch as error:
+            raise Refusal(Code.RESOURCE_EXHAUSTED, str(error)) from error
+
+
+def _value(parameter: pb.QueryParameter) -> Value:
+    kind = parameter.WhichOneof("value")
+    if kind is None:
+        raise Invalid("a parameter without a value: send null_value for NULL")
+    if kind == "null_value":
+        return None
+    value: Value = getattr(parameter, kind)
+    if kind == "uint64_value" and isinstance(value, int) and value > INT64_MAX:
+        raise Invalid(f"a parameter may be at most {INT64_MAX}; got {value}")
+    return value

@@ -1,0 +1,70 @@
+"""What a node of the job broker says of itself: metrics and log lines, in one place."""
+
+from argosy.base import logs
+from argosy.base.errors import ArgosyError, Fenced
+from argosy.base.metrics import Metrics, counter, gauge, histogram
+from argosy.jobs.cluster.model import Split
+
+_OPEN_BUCKETS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 15, 60)
+
+SHARDS_OPEN = gauge("argosy_jobs_shards_open", "shards that are open on this node")
+SHARDS_KNOWN = gauge("argosy_jobs_shards_known", "shards in the map")
+SHARDS_UNOWNED = gauge("argosy_jobs_shards_unowned", "shards that nobody is known to hold")
+OPEN_SECONDS = histogram("argosy_jobs_shard_open_seconds", "how long shards took to open", _OPEN_BUCKETS_S)
+SHARDS_LOST = counter("argosy_jobs_shards_lost", "shards given up: storage failed, or was taken", ("reason",))
+SPLITS = counter("argosy_jobs_splits", "splits of shards, by how they ended", ("outcome",))
+SPLIT_SECONDS = histogram("argosy_jobs_split_seconds", "how long a shard was away while it was split", _OPEN_BUCKETS_S)
+CLEANED_ROWS = counter("argosy_jobs_cleaned_rows", "rows of siblings that shards deleted after a split")
+POLLS = counter("argosy_jobs_polls", "polls over all shards of this node, by whether they got tasks", ("outcome",))
+TASKS_LEASED = counter("argosy_jobs_tasks_leased", "tasks handed to workers by polls over all shards")
+
+
+class Teller:
+    """Speaks for one node."""
+
+    def __init__(self, metrics: Metrics, *, node: str) -> None:
+        self.log = logs.get("jobs").bind(node=node)
+        self._metrics = metrics
+
+    def opened(self, shard_id: str, epoch: int, took_s: float, *, count: int) -> None:
+        self._metrics.observe(OPEN_SECONDS, took_s)
+        self._metrics.set(SHARDS_OPEN, count)
+        self.log.info("shard open", shard=shard_id, epoch=epoch, took_s=round(took_s, 3))
+
+    def closed(self, shard_id: str, *, count: int) -> None:
+        self._metrics.set(SHARDS_OPEN, count)
+        self.log.info("shard closed", shard=shard_id)
+
+    def lost(self, shard_id: str, why: ArgosyError | None) -> None:
+        self._metrics.inc(SHARDS_LOST, reason="fenced" if isinstance(why, Fenced) else "storage")
+        self.log.warning("shard given up", shard=shard_id, why=str(why))
+
+    def map(self, *, known: int, unowned: int) -> None:
+        self._metrics.set(SHARDS_KNOWN, known)
+        self._metrics.set(SHARDS_UNOWNED, unowned)
+
+    def split(self, split: Split) -> None:
+        self.log.info("split", shard=split.shard_id, phase=split.phase.value, point=split.point)
+
+    def split_done(self, split: Split, away_s: float) -> None:
+        self._metrics.inc(SPLITS, outcome="done")
+        self._metrics.observe(SPLIT_SECONDS, away_s)
+        self.log.info("split done", shard=split.shard_id, left=split.left, right=split.right, away_s=round(away_s, 3))
+
+    def split_failed(self, split: Split, why: Exception) -> None:
+        self._metrics.inc(SPLITS, outcome="failed")
+        self.log.warning("split failed", shard=split.shard_id, phase=split.phase.value, why=str(why))
+
+    def cleaned(self, shard_id: str, rows: int) -> None:
+        self._metrics.inc(CLEANED_ROWS, by=rows)
+        self.log.info("shard cleaned", shard=shard_id, rows=rows)
+
+    def cleaning_failed(self, shard_id: str, why: Exception) -> None:
+        self.log.warning("cleaning interrupted", shard=shard_id, why=str(why))
+
+    def map_away(self, why: Exception) -> None:
+        self.log.warning("map of shards away", why=str(why))
+
+    def poll(self, tasks: int) -> None:
+        self._metrics.inc(POLLS, outcome="tasks" if tasks else "none")
+        self._metrics.inc(TASKS_LEASED, by=tasks)

@@ -1,0 +1,173 @@
+"""Files that must survive a loss of power: synced before anybody is told that they are durable."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Unavailable
+from argosy.base.kv import Batch
+from argosy.jobs.backends.fsync import FolderSync, mend
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.backends.shard_store import ShardStore
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is synced, in order; the disk is really asked."""
+    names: list[str] = []
+    fsync = os.fsync
+
+    def told(handle: int) -> None:
+        fsync(handle)
+        names.append(os.readlink(f"/proc/self/fd/{handle}"))
+
+    monkeypatch.setattr(os, "fsync", told)
+    return names
+
+
+def shard_folder(folder: Path, *, wal: range = range(1, 3)) -> Path:
+    for name in ("wal", "manifest", "compactions", "compacted"):
+        (folder / name).mkdir()
+    for number in wal:
+        wal_file(folder, number)
+    return folder
+
+
+def wal_file(folder: Path, number: int) -> str:
+    path = folder / "wal" / f"{number:020d}.sst"
+    path.write_bytes(b"rows")
+    return str(path)
+
+
+def test_all_there_is_is_synced_when_a_shard_opens(tmp_path: Path, synced: list[str]) -> None:
+    folder = shard_folder(tmp_path)
+    (folder / "manifest" / "1.manifest").write_bytes(b"1")
+    FolderSync(folder).settle()
+    files = {str(path) for path in folder.rglob("*")} | {str(folder), str(folder.parent)}
+    assert files - set(synced) == set()
+
+
+def test_only_new_write_ahead_files_are_synced_afterwards(tmp_path: Path, synced: list[str]) -> None:
+    sync = FolderSync(shard_folder(tmp_path))
+    sync.settle()
+    synced.clear()
+    new = [wal_file(tmp_path, 3), wal_file(tmp_path, 4)]
+    sync.sync_files()
+    sync.sync_names()
+    assert synced == [*new, str(tmp_path / "wal")]
+
+
+def test_a_write_ahead_file_that_is_collected_meanwhile_does_not_keep_a_shard_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shard_folder(tmp_path, wal=range(1, 4))
+    collected = folder / "wal" / f"{2:020d}.sst"
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), collected.unlink(missing_ok=True)))
+    sync = FolderSync(folder)
+    sync.settle()
+    assert not collected.exists()
+    wal_file(folder, 9)
+    collected = folder / "wal" / f"{11:020d}.sst"
+    wal_file(folder, 11)
+    after = wal_file(folder, 12)
+    sync.sync_files()
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    sync.sync_files()
+    assert after not in synced, "it has been synced before"
+
+
+def test_numbers_that_were_passed_over_hide_nothing(tmp_path: Path, synced: list[str]) -> None:
+    sync = FolderSync(shard_folder(tmp_path))
+    sync.settle()
+    synced.clear()
+    new = [wal_file(tmp_path, 7), wal_file(tmp_path, 9)]
+    sync.sync_files()
+    assert synced == new
+    after = wal_file(tmp_path, 10)
+    sync.sync_files()
+    assert synced == [*new, after]
+
+
+def test_tables_are_synced_before_the_manifest_that_names_them(tmp_path: Path, synced: list[str]) -> None:
+    sync = FolderSync(shard_folder(tmp_path))
+    sync.settle()
+    synced.clear()
+    (tmp_path / "manifest" / "2.manifest").write_bytes(b"2")
+    (tmp_path / "manifest" / "3.manifest#1").write_bytes(b"being written")
+    (tmp_path / "compacted" / "table.sst").write_bytes(b"table")
+    sync.sync_others()
+    assert [name.removeprefix(f"{tmp_path}/") for name in synced] == [
+        "compacted/table.sst",
+        "compacted",
+        "manifest/2.manifest",
+        "manifest",
+    ]
+    sync.sync_others()
+    assert len(synced) == 4, "nothing new, nothing to do"
+
+
+async def test_no_write_is_answered_for_before_its_files_are_synced(tmp_path: Path, synced: list[str]) -> None:
+    store = await ShardStore.open(f"file://{tmp_path}")
+    rows = await store.shard("a")
+    for number in range(5):
+        names_before = synced.count(str(tmp_path / "a" / "wal"))
+        await rows.write(Batch().put(b"%d" % number, b"1"))
+        there = {str(path) for path in (tmp_path / "a" / "wal").iterdir() if "#" not in path.name}
+        assert there - set(synced) == set()
+        assert synced.count(str(tmp_path / "a" / "wal")) > names_before
+    await rows.close()
+    others = {str(path) for name in ("manifest", "compacted") for path in (tmp_path / "a" / name).iterdir()}
+    assert others - set(synced) == set()
+    await store.close()
+
+
+async def test_whoever_wants_no_syncing_has_none(tmp_path: Path, synced: list[str]) -> None:
+    store = await ShardStore.open(f"file://{tmp_path}", ShardStoreSettings(fsync="never"))
+    rows = await store.shard("a")
+    await rows.write(Batch().put(b"a", b"1"))
+    assert synced == []
+    await rows.close()
+    await store.close()
+
+
+async def test_a_disk_that_fails_to_sync_ends_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await ShardStore.open(f"file://{tmp_path}")
+    rows = await store.shard("a")
+
+    def broken(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        with pytest.raises(Unavailable, match="Input/output error"):
+            await rows.write(Batch().put(b"a", b"1"))
+    for call in (rows.write(Batch().put(b"b", b"1")), rows.get(b"a")):
+        with pytest.raises(Unavailable, match="Input/output error"):
+            await call  # a second fsync would succeed and prove nothing
+    await rows.close()
+    await store.close()
+
+
+async def test_a_manifest_left_empty_by_a_loss_of_power_does_not_keep_a_shard_closed(tmp_path: Path) -> None:
+    store = await ShardStore.open(f"file://{tmp_path}")
+    rows = await store.shard("a")
+    await rows.write(Batch().put(b"a", b"1"))
+    await rows.close()
+    for name in ("manifest", "compactions"):
+        newest = max((tmp_path / "a" / name).iterdir())
+        torn = newest.with_name(f"{int(newest.stem) + 1:020d}{newest.suffix}")
+        torn.touch()
+    again = await store.shard("a")
+    assert await again.get(b"a") == b"1"
+    await again.close()
+    await store.close()
+
+
+def test_the_only_manifest_is_never_removed(tmp_path: Path) -> None:
+    folder = shard_folder(tmp_path)
+    (folder / "manifest" / "1.manifest").touch()
+    assert mend(folder) == []
+    assert mend(tmp_path / "nothing here") == []

@@ -1,0 +1,151 @@
+"""A place for shards: URLs, listing, cloning, deleting."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from argosy.base.errors import Conflict, Fenced, Invalid, NotFound
+from argosy.base.kv import Batch, OrderedKV
+from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.backends.shard_store import ShardStore
+from tests.servers.s3 import S3
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ShardStore]:
+    settings, url = ShardStoreSettings(), "memory://"
+    if request.param == "file":
+        url = f"file://{tmp_path}/jobs with a space"
+    if request.param == "s3":
+        server: S3 = request.getfixturevalue("s3_server")
+        settings, url = server.settings(), f"{server.url}/opening/{request.node.name[:20].replace('[', '-')}"
+    opened = await ShardStore.open(url, settings)
+    yield opened
+    await opened.close()
+
+
+async def fill(store: ShardStore, shard: str, *keys: bytes) -> None:
+    rows = await store.shard(shard)
+    batch = Batch()
+    for key in keys:
+        batch.put(key, b"1")
+    await rows.write(batch)
+    await rows.close()
+
+
+async def keys_of(rows: OrderedKV) -> list[bytes]:
+    return [key async for key, _ in rows.scan(b"", None)]
+
+
+async def test_shards_are_listed_and_keep_their_rows_apart(store: ShardStore) -> None:
+    assert await store.shards() == []
+    await fill(store, "b", b"1")
+    await fill(store, "a", b"2", b"3")
+    assert await store.shards() == ["a", "b"]
+    rows = await store.shard("a")
+    assert await keys_of(rows) == [b"2", b"3"]
+    await rows.close()
+
+
+async def test_a_clone_has_the_rows_of_its_range_and_goes_its_own_way(store: ShardStore) -> None:
+    await fill(store, "parent", b"a", b"b", b"c", b"d")
+    await store.clone("parent", "left", end=b"c")
+    await store.clone("parent", "right", start=b"c")
+    await store.clone("parent", "whole")
+    left, right, whole = await store.shard("left"), await store.shard("right"), await store.shard("whole")
+    assert await keys_of(left) == [b"a", b"b"]
+    assert await keys_of(right) == [b"c", b"d"]
+    assert await keys_of(whole) == [b"a", b"b", b"c", b"d"]
+    await left.write(Batch().delete(b"a").put(b"z", b"1"))
+    parent = await store.shard("parent")
+    assert await keys_of(left) == [b"b", b"z"]
+    assert await keys_of(parent) == [b"a", b"b", b"c", b"d"]
+    for rows in (left, right, whole, parent):
+        await rows.close()
+
+
+async def test_a_clone_of_a_parent_that_is_still_open_misses_nothing_and_fences_it(store: ShardStore) -> None:
+    parent = await store.shard("parent")
+    await parent.write(Batch().put(b"only in the write-ahead file", b"1"))
+    await store.clone("parent", "child")
+    child = await store.shard("child")
+    assert await keys_of(child) == [b"only in the write-ahead file"]
+    with pytest.raises(Fenced):
+        await parent.write(Batch().put(b"late", b"1"))
+    await child.close()
+    await parent.close()
+
+
+async def test_a_deleted_shard_is_gone_and_its_name_can_be_used_again(store: ShardStore) -> None:
+    await fill(store, "a", b"1")
+    await store.delete("a")
+    assert await store.shards() == []
+    rows = await store.shard("a")
+    assert await keys_of(rows) == []
+    await rows.close()
+
+
+async def test_a_parent_cannot_be_deleted_while_its_clone_reads_its_tables(store: ShardStore) -> None:
+    await fill(store, "parent", b"a")
+    await store.clone("parent", "child")
+    with pytest.raises(Conflict, match="child"):
+        await store.delete("parent")
+    child = await store.shard("child")
+    assert await keys_of(child) == [b"a"]
+    await child.close()
+
+
+async def test_what_is_not_there_cannot_be_cloned_or_deleted(in_memory: ShardStore) -> None:
+    with pytest.raises(NotFound, match="nobody"):
+        await in_memory.clone("nobody", "child")
+    with pytest.raises(NotFound, match="nobody"):
+        await in_memory.delete("nobody")
+
+
+async def test_a_clone_never_overwrites(in_memory: ShardStore) -> None:
+    await fill(in_memory, "parent", b"a")
+    await fill(in_memory, "child", b"b")
+    with pytest.raises(Conflict, match="already"):
+        await in_memory.clone("parent", "child")
+
+
+@pytest.mark.parametrize("shard", ["", ".", "..", "a/b", "../a", ".hidden", "a b", "x" * 101, "é"])
+async def test_what_cannot_be_a_shard_is_refused(in_memory: ShardStore, shard: str) -> None:
+    with pytest.raises(Invalid, match="id of a shard"):
+        await in_memory.shard(shard)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "memory",
+        "memory://name",
+        "file://host/folder",
+        "file:folder",
+        "s3://",
+        "gs://bucket",
+        "redis://localhost",
+        "s3://id:secret@bucket/prefix",
+        "s3://bucket/a?b=c",
+        "s3://bucket/../up",
+        "s3://bucket/a//b",
+    ],
+)
+async def test_a_url_that_names_no_place_is_refused(url: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        await ShardStore.open(url, ShardStoreSettings(s3_access_key_id="id", s3_secret_access_key="key"))
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Invalid, match="cannot be used"):
+        await ShardStore.open(f"file://{tmp_path}/file/jobs")
+
+
+def test_settings_that_contradict_one_another_are_told() -> None:
+    assert list(ShardStoreSettings().check()) == []
+    assert "twice" in " ".join(ShardStoreSettings(l0_bytes=200 << 20).check())
+    assert "both or neither" in " ".join(ShardStoreSettings(s3_access_key_id="id").check())

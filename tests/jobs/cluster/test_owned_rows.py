@@ -1,0 +1,120 @@
+"""Rows of others: never seen above the ledger, and deleted step by step."""
+
+from msgspec.msgpack import encode
+
+from argosy.base.kv import Batch
+from argosy.jobs import keys
+from argosy.jobs.backends.memory import MemoryDisk
+from argosy.jobs.cluster import split_cleanup
+from argosy.jobs.cluster.model import Cleanup
+from argosy.jobs.cluster.owned_rows import Owned, OwnRows, tenant_of
+from argosy.jobs.cluster.ranges import HashRange
+from argosy.jobs.cluster.split_cleanup import ORDER, Progress, clean_some, progress_of
+from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.model import RunAttempt, TaskLease
+
+LOW = HashRange("", "8000000000000000")  # has "-" and "tenant-0"
+MINE, OTHERS = "tenant-0", "acme"
+
+
+def rows_of(tenant: str) -> dict[bytes, bytes]:
+    """A row of each kind."""
+    lease = TaskLease("w", RunAttempt(f"task-{tenant}", tenant, "j", 1, 1), "g", 0, 0)
+    rows = {keys.key(kind, tenant, "j", 1): b"v" for kind in ORDER}
+    for kind in (keys.TASK, keys.LEASE, keys.EXPIRY):
+        del rows[keys.key(kind, tenant, "j", 1)]
+    return {
+        **rows,
+        keys.key(keys.TASK, "g", 5, 50, "j", 1, tenant): b"v",
+        keys.key(keys.LEASE, f"task-{tenant}"): encode(lease),
+        keys.key(keys.EXPIRY, 7, tenant, "j"): b"",
+    }
+
+
+async def filled(*tenants: str, more: dict[bytes, bytes] | None = None) -> GroupLedger:
+    ledger = GroupLedger(await MemoryDisk().open())
+    batch = Batch()
+    for rows in (*map(rows_of, tenants), more or {}):
+        for key, value in rows.items():
+            batch.put(key, value)
+    await ledger.stage(batch)
+    return ledger
+
+
+def test_the_example_tenants_are_on_different_sides() -> None:
+    assert LOW.has(MINE)
+    assert not LOW.has(OTHERS)
+
+
+def test_every_kind_of_row_says_whose_it_is() -> None:
+    kinds = {value for name, value in vars(keys).items() if name.isupper() and isinstance(value, int) and value < 256}
+    assert kinds - set(ORDER) == {keys.BUCKET, keys.META}
+    assert {tenant_of(key, value) for key, value in rows_of(MINE).items()} == {MINE}
+    assert tenant_of(keys.key(keys.META, "x"), b"") is None
+    assert tenant_of(keys.key(keys.BUCKET, "x"), b"") is None
+
+
+async def test_a_scan_shows_only_the_shards_own_rows_within_its_limit() -> None:
+    async with await filled(MINE, OTHERS, "-") as ledger:
+        rows = OwnRows(ledger, Owned(LOW), is_clean=False)
+        found = {tenant_of(key, value) async for key, value in rows.scan(b"\x01", None)}
+        assert found == {MINE, "-"}
+        assert len([pair async for pair in rows.scan(b"\x01", None, limit=3)]) == 3
+        assert [pair async for pair in rows.scan(b"\x01", None, limit=0)] == []
+        backwards = [key async for key, _ in rows.scan(b"\x01", None, reverse=True)]
+        assert backwards == sorted(backwards, reverse=True)
+        rows.is_clean = True
+        assert OTHERS in {tenant_of(key, value) async for key, value in rows.scan(b"\x01", None)}
+
+
+async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
+    many = {keys.key(keys.JOB, OTHERS, f"j{number}"): b"v" for number in range(2 * split_cleanup.STEP_ROWS)}
+    meta = {keys.key(keys.META, "other"): b"v", keys.key(keys.BUCKET, "b"): b"v"}
+    async with await filled(MINE, OTHERS, more={**many, **meta}) as ledger:
+        progress = await progress_of(ledger, "s", has_parent=True)
+        assert progress.status is Cleanup.PENDING
+        statuses, steps = set(), 0
+        while not progress.is_done:
+            progress = await clean_some(ledger, Owned(LOW), progress, lambda: 42)
+            statuses.add(progress.status)
+            steps += 1
+        left = {key: value async for key, value in ledger.scan(b"\x01", None)}
+        del left[split_cleanup.CLEANUP]
+        assert left == {**rows_of(MINE), **meta}
+        assert progress.deleted == len(rows_of(OTHERS)) + len(many)
+        assert progress.done_at == 42
+        assert statuses == {Cleanup.RUNNING, Cleanup.DONE}
+        assert steps > len(ORDER)
+
+
+async def test_cleaning_goes_on_where_it_stopped() -> None:
+    disk = MemoryDisk()
+    ledger = GroupLedger(await disk.open())
+    batch = Batch()
+    for tenant in (MINE, OTHERS):
+        for key, value in rows_of(tenant).items():
+            batch.put(key, value)
+    await ledger.stage(batch)
+    progress = await progress_of(ledger, "s", has_parent=True)
+    for _ in range(3):
+        progress = await clean_some(ledger, Owned(LOW), progress, lambda: 0)
+    await ledger.close()
+    async with GroupLedger(await disk.open()) as again:
+        assert await progress_of(again, "s", has_parent=True) == progress
+
+
+async def test_what_was_written_about_the_parent_does_not_count_for_the_child() -> None:
+    async with await filled(more={split_cleanup.CLEANUP: encode(Progress("parent", len(ORDER)))}) as ledger:
+        assert not (await progress_of(ledger, "child", has_parent=True)).is_done
+        assert (await progress_of(ledger, "parent", has_parent=True)).is_done
+
+
+async def test_a_shard_without_a_parent_has_nothing_to_clean() -> None:
+    async with await filled() as ledger:
+        assert (await progress_of(ledger, "s", has_parent=False)).status is Cleanup.DONE
+
+
+def test_what_is_known_of_tenants_is_bounded() -> None:
+    owned = Owned(LOW)
+    assert sum(owned.has_tenant(f"t{number}") for number in range(Owned.KEPT_MAX + 5)) > 0
+    assert len(owned._known) <= Owned.KEPT_MAX

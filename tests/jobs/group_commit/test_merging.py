@@ -1,0 +1,32 @@
+"""Staged changes laid over a scan."""
+
+from collections.abc import AsyncIterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.jobs.group_commit.overlay import deletions, merged
+
+some_key = st.binary(min_size=1, max_size=2)
+
+
+async def given_pairs(pairs: list[tuple[bytes, bytes]]) -> AsyncIterator[tuple[bytes, bytes]]:
+    for pair in pairs:
+        yield pair
+
+
+@given(
+    stored=st.dictionaries(some_key, st.binary(max_size=2)),
+    changed=st.dictionaries(some_key, st.none() | st.binary(max_size=2)),
+    limit=st.none() | st.integers(0, 5),
+    reverse=st.booleans(),
+)
+async def test_a_merged_scan_is_the_scan_of_the_changed_rows(
+    stored: dict[bytes, bytes], changed: dict[bytes, bytes | None], limit: int | None, reverse: bool
+) -> None:
+    pairs, changes = sorted(stored.items(), reverse=reverse), sorted(changed.items(), reverse=reverse)
+    if limit is not None:
+        pairs = pairs[: limit + deletions(changes)]  # what the store is asked for
+    got = [pair async for pair in merged(given_pairs(pairs), changes, limit=limit, reverse=reverse)]
+    whole = {key: value for key, value in {**stored, **changed}.items() if value is not None}
+    assert got == sorted(whole.items(), reverse=reverse)[:limit]

@@ -1,0 +1,382 @@
+"""The committer: order, groups, durability, failure, back-pressure. On a disk whose durability the test decides."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import Self
+
+import pytest
+
+from argosy.base.errors import Fenced, Unavailable
+from argosy.base.kv import Batch
+from argosy.jobs.backends.memory import DiskKV, MemoryDisk, at_once
+from argosy.jobs.group_commit import store as service
+from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.ports import Changes
+
+
+class GatedKV:
+    """A disk on which nothing becomes durable until the test says so; it remembers each group."""
+
+    def __init__(self, disk: MemoryDisk, inner: DiskKV) -> None:
+        self.inner = inner
+        self.get_many, self.write = inner.get_many, inner.write
+        self.close, self.check_readable = inner.close, inner.check_readable
+        self.groups: list[Changes] = []
+        self.gates: list[asyncio.Future[None]] = []
+        self.written = asyncio.Event()
+        self.reading: asyncio.Event | None = None
+        disk.delay = self._gate
+
+    @classmethod
+    async def on(cls, disk: MemoryDisk) -> Self:
+        return cls(disk, await disk.open())
+
+    async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
+        durable = await self.inner.write_pipelined(changes)
+        self.groups.append(dict(changes))
+        self.written.set()
+        await asyncio.sleep(0)  # its gate is there when this returns
+        return durable
+
+    async def get(self, key: bytes) -> bytes | None:
+        value = await self.inner.get(key)
+        if self.reading is not None:
+            await self.reading.wait()
+        return value
+
+    async def scan(
+        self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        pairs = [pair async for pair in self.inner.scan(start, end, limit=limit, reverse=reverse)]
+        if self.reading is not None:
+            await self.reading.wait()
+        for pair in pairs:
+            yield pair
+
+    async def until_written(self, number: int) -> None:
+        while len(self.gates) < number:
+            self.written.clear()
+            await self.written.wait()
+
+    def open_gates(self) -> None:
+        for gate in self.gates:
+            if not gate.done():
+                gate.set_result(None)
+
+    async def _gate(self) -> None:
+        self.gates.append(asyncio.get_running_loop().create_future())
+        self.written.set()
+        await self.gates[-1]
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    return MemoryDisk()
+
+
+@pytest.fixture
+async def store(disk: MemoryDisk) -> GatedKV:
+    return await GatedKV.on(disk)
+
+
+@pytest.fixture
+async def ledger(store: GatedKV, disk: MemoryDisk) -> AsyncIterator[GroupLedger]:
+    ledger = GroupLedger(store)
+    yield ledger
+    disk.delay = at_once
+    store.open_gates()
+    await ledger.close()
+
+
+def put(key: bytes, value: bytes = b"1") -> Batch:
+    return Batch().put(key, value)
+
+
+async def turns(number: int = 20) -> None:
+    """Lets everything that can go on go on."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def test_a_change_is_answered_for_only_when_it_is_durable(ledger: GroupLedger, store: GatedKV) -> None:
+    staged = asyncio.ensure_future(ledger.stage(put(b"a")))
+    await store.until_written(1)
+    await turns()
+    assert not staged.done()
+    store.gates[0].set_result(None)
+    await staged
+    assert ledger.staged_bytes == 0
+
+
+async def test_a_lone_change_is_written_at_once(ledger: GroupLedger, store: GatedKV) -> None:
+    ledger.stage(put(b"a"))
+    await turns(5)
+    assert store.groups == [{b"a": b"1"}]
+
+
+async def test_changes_that_come_while_a_flush_runs_share_the_next(ledger: GroupLedger, store: GatedKV) -> None:
+    ledger.stage(put(b"a"))
+    await store.until_written(1)
+    rest = [ledger.stage(put(b"%d" % number)) for number in range(10)]
+    await turns()
+    assert len(store.groups) == 1
+    store.gates[0].set_result(None)
+    await store.until_written(2)
+    assert list(store.groups[1]) == [b"%d" % number for number in range(10)]
+    store.gates[1].set_result(None)
+    await asyncio.gather(*rest)
+
+
+async def test_a_large_gathering_is_written_while_a_flush_still_runs(ledger: GroupLedger, store: GatedKV) -> None:
+    ledger.stage(put(b"a"))
+    await store.until_written(1)
+    for number in range(service.GROUP_KEYS):
+        ledger.stage(put(b"%d" % number))
+    await store.until_written(2)
+    assert not store.gates[0].done()
+    assert len(store.groups[1]) == service.GROUP_KEYS
+
+
+async def test_a_group_has_a_greatest_size(ledger: GroupLedger, store: GatedKV, monkeypatch) -> None:
+    monkeypatch.setattr(service, "GROUP_KEYS_MAX", 4)
+    for number in range(9):
+        ledger.stage(put(b"%d" % number))
+    await store.until_written(2)
+    assert [len(group) for group in store.groups] == [4, 4]
+
+
+async def test_a_batch_is_never_torn_between_groups(ledger: GroupLedger, store: GatedKV, monkeypatch) -> None:
+    monkeypatch.setattr(service, "GROUP_KEYS_MAX", 4)
+    for number in range(4):
+        ledger.stage(put(b"%d-a" % number).put(b"%d-b" % number, b"1").put(b"%d-c" % number, b"1"))
+    await store.until_written(3)
+    assert [len(group) for group in store.groups] == [3, 3, 3]
+
+
+async def test_answers_come_in_the_order_of_staging(ledger: GroupLedger, store: GatedKV, monkeypatch) -> None:
+    monkeypatch.setattr(service, "GROUP_KEYS_MAX", 1)
+    order: list[int] = []
+    for number in range(4):
+        asyncio.ensure_future(ledger.stage(put(b"%d" % number))).add_done_callback(
+            lambda _, number=number: order.append(number)
+        )
+    await store.until_written(3)
+    for gate in reversed(store.gates):
+        assert order == []
+        gate.set_result(None)
+        await turns()
+    assert order == [0, 1, 2]
+
+
+async def test_a_staged_change_is_seen_at_once(ledger: GroupLedger) -> None:
+    ledger.stage(put(b"a").put(b"b", b"1"))
+    ledger.stage(Batch().delete(b"b").put(b"c", b"2"))
+    assert await ledger.get(b"a") == b"1"
+    assert await ledger.get_many([b"b", b"a", b"nothing", b"c"]) == [None, b"1", None, b"2"]
+    assert [pair async for pair in ledger.scan(b"", None)] == [(b"a", b"1"), (b"c", b"2")]
+    assert [pair async for pair in ledger.scan(b"", None, reverse=True, limit=1)] == [(b"c", b"2")]
+
+
+async def test_a_read_gives_the_newest_even_if_it_was_staged_and_written_meanwhile(
+    ledger: GroupLedger, store: GatedKV
+) -> None:
+    store.reading = asyncio.Event()
+    reading = asyncio.ensure_future(ledger.get(b"a"))
+    await turns()
+    ledger.stage(put(b"a", b"new"))
+    await store.until_written(1)
+    store.gates[0].set_result(None)
+    await turns()
+    store.reading.set()
+    assert await reading == b"new"
+
+
+async def stored_digits(ledger: GroupLedger, store: GatedKV) -> None:
+    batch = Batch()
+    for number in range(10):
+        batch.put(b"%d" % number, b"")
+    stored = ledger.stage(batch)
+    await store.until_written(1)
+    store.open_gates()
+    await stored
+
+
+async def keys_of(ledger: GroupLedger, limit: int) -> list[bytes]:
+    return [key async for key, _ in ledger.scan(b"", None, limit=limit)]
+
+
+async def test_a_limit_holds_although_staged_deletions_hide_stored_pairs(ledger: GroupLedger, store: GatedKV) -> None:
+    await stored_digits(ledger, store)
+    ledger.stage(Batch().delete(b"0").delete(b"1"))
+    assert await keys_of(ledger, limit=2) == [b"2", b"3"]
+
+
+async def test_a_limit_holds_although_pairs_are_deleted_while_the_scan_begins(
+    ledger: GroupLedger, store: GatedKV
+) -> None:
+    await stored_digits(ledger, store)
+    store.reading = asyncio.Event()
+    scanning = asyncio.ensure_future(keys_of(ledger, limit=2))
+    await turns()
+    ledger.stage(Batch().delete(b"0").delete(b"1"))
+    store.reading.set()
+    assert await scanning == [b"2", b"3"]
+
+
+async def test_a_caller_that_goes_away_takes_nothing_with_it(ledger: GroupLedger, store: GatedKV) -> None:
+    gone, stays = asyncio.ensure_future(ledger.stage(put(b"a"))), asyncio.ensure_future(ledger.stage(put(b"b")))
+    gone.cancel()
+    await store.until_written(1)
+    store.gates[0].set_result(None)
+    await stays
+    assert await ledger.get_many([b"a", b"b"]) == [b"1", b"1"]
+
+
+async def test_when_a_group_is_lost_so_is_all_that_was_staged_after(
+    ledger: GroupLedger, store: GatedKV, disk: MemoryDisk
+) -> None:
+    disk.refusal = "the disk is full"
+    lost = [asyncio.ensure_future(ledger.stage(put(b"a")))]
+    await store.until_written(1)
+    lost.append(asyncio.ensure_future(ledger.stage(put(b"b"))))
+    store.gates[0].set_result(None)
+    outcomes = await asyncio.gather(*lost, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Unavailable, Unavailable]
+    assert "the disk is full" in str(outcomes[0])
+    for call in (ledger.get(b"a"), ledger.get_many([b"a"]), ledger.room(), anext(ledger.scan(b"", None))):
+        with pytest.raises(Unavailable, match="the disk is full"):
+            await call
+    with pytest.raises(Unavailable, match="the disk is full"):
+        ledger.stage(put(b"c"))
+    assert await (await disk.open()).get_many([b"a", b"b"]) == [None, None]
+
+
+async def test_a_failure_reaches_callers_whose_group_is_just_being_written(disk: MemoryDisk) -> None:
+    """The flush before fails while the next group is on its way into the store."""
+    disk.refusal = "no"
+    store = await StuckKV.on(disk)
+    ledger = GroupLedger(store)
+    first = asyncio.ensure_future(ledger.stage(put(b"a")))
+    await store.until_written(1)
+    second = [asyncio.ensure_future(ledger.stage(put(b"%d" % number))) for number in range(service.GROUP_KEYS)]
+    await store.is_stuck.wait()
+    store.gates[0].set_result(None)
+    outcomes = await asyncio.gather(first, *second, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {Unavailable}
+    store.may_go_on.set()
+    await ledger.close()
+
+
+class StuckKV(GatedKV):
+    """The second group waits inside the store."""
+
+    def __init__(self, disk: MemoryDisk, inner: DiskKV) -> None:
+        super().__init__(disk, inner)
+        self.is_stuck, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
+        if self.groups:
+            self.is_stuck.set()
+            await self.may_go_on.wait()
+        return await super().write_pipelined(changes)
+
+
+async def test_another_writer_fences_this_one(ledger: GroupLedger, store: GatedKV, disk: MemoryDisk) -> None:
+    staged = asyncio.ensure_future(ledger.stage(put(b"a")))
+    await store.until_written(1)
+    await disk.open()
+    store.gates[0].set_result(None)
+    with pytest.raises(Fenced):
+        await staged
+    with pytest.raises(Fenced):
+        await ledger.get(b"a")
+    assert isinstance(ledger.failure, Fenced)
+
+
+async def test_a_crash_keeps_what_was_durable_and_nothing_else(
+    ledger: GroupLedger, store: GatedKV, disk: MemoryDisk
+) -> None:
+    kept = ledger.stage(put(b"a"))
+    await store.until_written(1)
+    store.gates[0].set_result(None)
+    await kept
+    lost = asyncio.ensure_future(ledger.stage(put(b"b")))
+    await store.until_written(2)
+    disk.crash()
+    store.gates[1].set_result(None)
+    with pytest.raises(Unavailable, match="crashed"):
+        await lost
+    assert [key async for key, _ in (await disk.open()).scan(b"", None)] == [b"a"]
+
+
+async def test_whoever_asks_for_room_waits_while_too_much_is_staged(
+    ledger: GroupLedger, store: GatedKV, monkeypatch
+) -> None:
+    monkeypatch.setattr(service, "STAGED_CHANGES_MAX", 2)
+    await ledger.room()
+    for number in range(3):
+        ledger.stage(put(b"%d" % number))
+    waiting = asyncio.ensure_future(ledger.room())
+    await store.until_written(1)
+    await turns()
+    assert not waiting.done()
+    store.gates[0].set_result(None)
+    await waiting
+    assert ledger.staged_bytes == 0
+
+
+async def test_bytes_are_bounded_as_well(ledger: GroupLedger, store: GatedKV, monkeypatch) -> None:
+    monkeypatch.setattr(service, "STAGED_BYTES_MAX", 100)
+    ledger.stage(put(b"a", b"x" * 100))
+    waiting = asyncio.ensure_future(ledger.room())
+    await store.until_written(1)
+    await turns()
+    assert not waiting.done()
+    store.gates[0].set_result(None)
+    await waiting
+
+
+async def test_whoever_never_asks_for_room_is_refused_in_the_end(ledger: GroupLedger, monkeypatch) -> None:
+    monkeypatch.setattr(service, "STAGED_CHANGES_MAX", 2)
+    for number in range(2 * service.STAGED_HARD_FACTOR + 1):
+        ledger.stage(put(b"%d" % number))
+    with pytest.raises(Unavailable, match="wait for room"):
+        ledger.stage(put(b"too much"))
+    assert await ledger.get(b"too much") is None, "what was refused was not taken in"
+    assert ledger.failure is None
+
+
+async def test_reads_wait_for_a_lease_that_stands(disk: MemoryDisk) -> None:
+    stands = True
+    ledger = GroupLedger(await disk.open(may_serve=lambda: stands))
+    await ledger.stage(put(b"a"))
+    ledger.stage(put(b"b"))
+    stands = False
+    for call in (ledger.get(b"a"), ledger.get(b"b"), ledger.get_many([b"b"]), anext(ledger.scan(b"", None))):
+        with pytest.raises(Unavailable, match="lease"):
+            await call
+    stands = True
+    assert await ledger.get(b"a") == b"1"
+    await ledger.close()
+
+
+async def test_closing_waits_for_what_was_staged(disk: MemoryDisk) -> None:
+    ledger = GroupLedger(await disk.open())
+    staged = [ledger.stage(put(b"%d" % number)) for number in range(5)]
+    empty = ledger.stage(Batch())
+    await ledger.close()
+    await asyncio.gather(*staged, empty)
+    with pytest.raises(Unavailable, match="closed"):
+        ledger.stage(put(b"a"))
+    assert len([key async for key, _ in (await disk.open()).scan(b"", None)]) == 5
+
+
+async def test_a_fault_of_the_store_ends_the_ledger_and_leaves_nobody_waiting(disk: MemoryDisk) -> None:
+    class FaultyKV(GatedKV):
+        async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
+            raise RuntimeError("a bug")
+
+    ledger = GroupLedger(await FaultyKV.on(disk))
+    with pytest.raises(Unavailable, match="a bug"):
+        await ledger.stage(put(b"a"))
+    await ledger.close()
