@@ -23,8 +23,8 @@ from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.web.find import driver
-from argosy.ipni.web.find.driver import FindConnection
+from argosy.ipni.web.find import connection
+from argosy.ipni.web.find.connection import FindConnection
 from argosy.ipni.web.service import indexer_app
 from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.http import node_routes
@@ -35,9 +35,9 @@ from tests.search.fleet.counter import Counter, asked, small, without_time
 HOST = "127.0.0.1"
 WITHIN_S = 30
 CHANGED_FINDS = {
-    "a module gone": lambda patch: patch.setitem(sys.modules, "argosy.ipni.web.find.driver", None),
-    "a name gone": lambda patch: patch.delattr(driver, "STATUS_LINE"),
-    "other status lines": lambda patch: patch.setattr(driver, "STATUS_LINE", {404: b"HTTP/1.1 404\r\n"}),
+    "a module gone": lambda patch: patch.setitem(sys.modules, "argosy.ipni.web.find.connection", None),
+    "a name gone": lambda patch: patch.delattr(connection, "STATUS_LINE"),
+    "other status lines": lambda patch: patch.setattr(connection, "STATUS_LINE", {404: b"HTTP/1.1 404\r\n"}),
     "an attribute gone": lambda patch: patch.setattr(FindConnection, "flow", property(), raising=False),
     "another signature": lambda patch: patch.setattr(FindConnection, "__init__", lambda self, finds, config: None),
     "a hook not called": lambda patch: patch.delattr(FindConnection, "on_headers_complete"),

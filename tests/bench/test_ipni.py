@@ -18,7 +18,7 @@ from argosy.bench.ipni.questions import Asked, as_fast_as_they_go, ask_in_turn, 
 from argosy.bench.ipni.run import FULL, QUICK, Plan, ipni
 from argosy.bench.ipni.storing import program
 from argosy.bench.jobs import peers
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.entries import decode_chunk
 

@@ -11,7 +11,7 @@ from random import Random
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import (
-    advert,
+    advertisement,
     announce,
     car,
     cid,
@@ -27,7 +27,7 @@ from argosy.ipni.formats import (
     peer_record,
     privacy,
 )
-from argosy.ipni.formats.advert import Advert, AdvertExtension, AdvertPeer
+from argosy.ipni.formats.advertisement import Advert, AdvertExtension, AdvertPeer
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
 from argosy.ipni.formats.keys import PrivateKey, PublicKey
@@ -162,9 +162,9 @@ def _dag_cbor(data: bytes) -> None:
 
 def _advert(codec: int) -> Check:
     def check(data: bytes) -> None:
-        made = advert.decode(cid.of(data, codec), data)
-        assert advert.decode(*advert.encode(made, codec)) == made
-        advert.signer(made)
+        made = advertisement.decode(cid.of(data, codec), data)
+        assert advertisement.decode(*advertisement.encode(made, codec)) == made
+        advertisement.signer(made)
 
     return check
 
@@ -236,9 +236,9 @@ def targets() -> list[Target]:
     plain = Advert(key.peer_id, addresses, link, b"ctx", metadata.bitswap(), previous=link)
     peers = (AdvertPeer(key.peer_id, addresses, b"\x80\x12"), AdvertPeer(other.peer_id, (), b""))
     adverts = [
-        advert.sign(plain, key),
-        advert.sign(replace(plain, extension=AdvertExtension(peers, is_override=True)), key, [other]),
-        advert.sign(Advert(key.peer_id, (), cid.NO_ENTRIES, b"", b"", is_removal=True), key),
+        advertisement.sign(plain, key),
+        advertisement.sign(replace(plain, extension=AdvertExtension(peers, is_override=True)), key, [other]),
+        advertisement.sign(Advert(key.peer_id, (), cid.NO_ENTRIES, b"", b"", is_removal=True), key),
     ]
     announces = [
         Announce(link, Peer(key.peer_id, addresses)),
@@ -267,12 +267,12 @@ def targets() -> list[Target]:
         Target("head", _head, (head.sign(link, key), head.sign(link, key, ""))),
         Target("peer record", _peer_record, (peer_record.sign(PeerRecord(Peer(key.peer_id, addresses), 7), key),)),
         Target("metadata", _metadata, (metadata.join(metadata.bitswap(), metadata.http(), graphsync), b"\xa0\x12\0")),
-        Target("car", _car, (car.encode([link], [advert.encode(adverts[0]), entries.encode_chunk(hashes)]),)),
+        Target("car", _car, (car.encode([link], [advertisement.encode(adverts[0]), entries.encode_chunk(hashes)]),)),
         Target("value key", _value_key, (privacy.value_key(key.peer_id, b"ctx"),)),
     ]
     for codec, name in ((DAG_JSON, "dag-json"), (DAG_CBOR, "dag-cbor")):
         is_json = codec == DAG_JSON
-        blocks = tuple(advert.encode(each, codec)[1] for each in adverts)
+        blocks = tuple(advertisement.encode(each, codec)[1] for each in adverts)
         encode = announce.encode_json if is_json else announce.encode
         made += [
             Target(name, _dag_json if is_json else _dag_cbor, (*blocks, *chunks(codec))),

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from argosy.base.clock import SystemClock
 from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries, multiaddr
 from argosy.ipni.formats.announce import Announce, encode
 from argosy.ipni.formats.cid import Cid

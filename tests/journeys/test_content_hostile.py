@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from argosy.ipni.formats import advert as adverts
-from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats import advertisement as adverts
+from argosy.ipni.formats.advertisement import Advert
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer

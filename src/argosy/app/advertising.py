@@ -25,12 +25,12 @@ from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.cid import RAW
 from argosy.ipni.formats.multihash import SHA2_256, split
+from argosy.ipni.publish.announce_client import Announcer, Told
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.client import Announcer, Told
+from argosy.ipni.publish.head_announcer import Herald
 from argosy.ipni.publish.http import FOR_EVER, publisher_routes
 from argosy.ipni.publish.service import Publisher
-from argosy.ipni.publish.worker import Herald
 from argosy.search.settings import SearchSettings
 
 KEY_FILE = "key"  # in search.advertise_folder, the publisher's identity

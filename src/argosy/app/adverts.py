@@ -18,7 +18,7 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError
 from argosy.base.metrics import Metrics
 from argosy.base.retry import Backoff
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import metadata
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.publish import labels

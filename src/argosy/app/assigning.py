@@ -12,8 +12,8 @@ from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
 from argosy.base.http import EXCEPTION_HANDLERS
-from argosy.ipni.assigner.driver import Assigner
 from argosy.ipni.assigner.http import assigner_routes
+from argosy.ipni.assigner.runtime import Assigner
 from argosy.ipni.assigner.settings import AssignerSettings
 
 log = logs.get("app")

@@ -10,8 +10,8 @@ from starlette.types import ASGIApp
 
 from argosy.app.uvicorn_checks import CHECK_S_MAX, compare, converse, describe
 from argosy.base import logs
-from argosy.ipni.web.find.hot import HotFind
-from argosy.ipni.web.finder import Finder
+from argosy.ipni.web.find.fast_path import HotFind
+from argosy.ipni.web.measured_finds import Finder
 
 _HASH = b"1220" + b"00" * 32
 _FIND = b"GET /multihash/" + _HASH + b" HTTP/1.1\r\nhost: check\r\n"
@@ -36,13 +36,13 @@ async def find_protocol(app: HotFind) -> Any:
     except Exception as error:  # whatever has changed: the public path does not depend on it
         log.warning("uvicorn private api changed, answering finds by asgi", reason=describe(error))
         return "auto"
-    from argosy.ipni.web.find.driver import FindConnection
+    from argosy.ipni.web.find.connection import FindConnection
 
     return partial(FindConnection, app)
 
 
 async def _check_finds() -> None:
-    from argosy.ipni.web.find.driver import FindConnection
+    from argosy.ipni.web.find.connection import FindConnection
 
     async def rest(scope: Any, receive: Any, send: Any) -> None:
         await PlainTextResponse("rest")(scope, receive, send)

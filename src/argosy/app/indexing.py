@@ -24,7 +24,7 @@ from argosy.ipni.publish.backends.key_file import read_key
 from argosy.ipni.settings import IndexerSettings
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.find.hot import HotFind
+from argosy.ipni.web.find.fast_path import HotFind
 from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
 from argosy.ipni.web.settings import IndexerHttpSettings
 from argosy.search.settings import SearchSettings

@@ -9,8 +9,8 @@ from argosy.app.serving import bound, place_of, serve_app
 from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.ipni.backends.rocks import RocksStore
-from argosy.ipni.keyspace.driver import IngestStore, KeyspaceFront, KeyspaceNode
 from argosy.ipni.keyspace.http import keyspace_app
+from argosy.ipni.keyspace.runtime import IngestStore, KeyspaceFront, KeyspaceNode
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.settings import IndexerSettings

@@ -17,11 +17,11 @@ from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.publish.announce_client import Announcer, Told
 from argosy.ipni.publish.backends.files import Hashed, Note, Skipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.client import Announcer, Told
-from argosy.ipni.publish.driver import (
+from argosy.ipni.publish.files import (
     Published,
     Withdrawn,
     had_over_http,
@@ -29,10 +29,10 @@ from argosy.ipni.publish.driver import (
     publish_paths,
     withdraw_paths,
 )
+from argosy.ipni.publish.head_announcer import Herald
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.served import ServedChain
+from argosy.ipni.publish.read_only_chain import ServedChain
 from argosy.ipni.publish.service import Publisher
-from argosy.ipni.publish.worker import Herald
 
 __all__ = ["Published", "Wish", "publish_and_serve"]
 

@@ -72,7 +72,7 @@ def _front_door(config: Path | None) -> str:
 
 def _multihash(name: str, show: Show) -> bytes:
     """Of a file's content, or as it is written: a file of that name goes first."""
-    from argosy.ipni.web.asked import multihash_of_cid, multihash_of_text
+    from argosy.ipni.web.lookup_params import multihash_of_cid, multihash_of_text
 
     path = Path(name)
     if path.is_dir():

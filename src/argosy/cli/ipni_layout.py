@@ -35,12 +35,12 @@ class LayoutFile:
         return cls(Path(settings.layout_file), settings.token, settings.call_s)
 
     def read(self) -> "Layout":
-        from argosy.ipni.keyspace.driver import read_layout
+        from argosy.ipni.keyspace.runtime import read_layout
 
         return read_layout(self.path)
 
     def write(self, layout: "Layout") -> None:
-        from argosy.ipni.keyspace.driver import write_layout
+        from argosy.ipni.keyspace.runtime import write_layout
 
         write_layout(self.path, layout)
 
@@ -68,7 +68,7 @@ def layout() -> None:
 @json_option
 def show(config: Path | None, as_json: bool) -> None:
     """Every query node, what it holds, and what it has still to gather."""
-    from argosy.ipni.keyspace.driver import statuses
+    from argosy.ipni.keyspace.runtime import statuses
 
     file = LayoutFile.of(config)
     here = file.read()
@@ -117,8 +117,8 @@ def remove(name: str, lost: bool, config: Path | None, as_json: bool) -> None:
 @json_option
 def settle(config: Path | None, as_json: bool) -> None:
     """End a move, once every node has gathered its part; what belongs to others is deleted then."""
-    from argosy.ipni.keyspace.driver import check_moved
     from argosy.ipni.keyspace.layout import settled
+    from argosy.ipni.keyspace.runtime import check_moved
 
     here = (file := LayoutFile.of(config)).read()
     following = settled(here)

@@ -2,7 +2,7 @@
 
 from argosy.ipni.assigner.advice import Advice, advise
 from argosy.ipni.assigner.configuration import Configuration, Entry
-from argosy.ipni.assigner.picture import Answer, Picture
+from argosy.ipni.assigner.pool_state import Answer, Picture
 from argosy.ipni.assigner.views import assignment_rows, page, pool_rows
 
 

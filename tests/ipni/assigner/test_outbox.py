@@ -5,8 +5,8 @@ import asyncio
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError, Forbidden, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.ipni.assigner.client import Outbox
-from argosy.ipni.assigner.teller import Teller
+from argosy.ipni.assigner.pool_member import Outbox
+from argosy.ipni.assigner.telemetry import Teller
 from argosy.ipni.formats.announce import Announce
 from tests.ipni.assigner.doubles import announcement
 

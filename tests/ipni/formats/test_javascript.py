@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.ipni.formats import advert, cid, dag, entries, hamt, metadata, multiaddr
+from argosy.ipni.formats import advertisement, cid, dag, entries, hamt, metadata, multiaddr
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
 from argosy.ipni.formats.entries import HamtRoot
 from argosy.ipni.formats.node import Node
@@ -16,13 +16,13 @@ def test_an_advertisement_verifies_and_is_written_again_byte_for_byte(name: str)
     data = bytes.fromhex(MADE["adverts"][name])
     block = cid.parse(name)
     dag.check(block, data)
-    made = advert.decode(block, data)
-    assert advert.signer(made) == made.provider
-    assert advert.encode(made, block.codec) == (block, data)
+    made = advertisement.decode(block, data)
+    assert advertisement.signer(made) == made.provider
+    assert advertisement.encode(made, block.codec) == (block, data)
 
 
 def test_advertisements_of_three_kinds_of_keys_are_among_them() -> None:
-    adverts = [advert.decode(cid.parse(name), bytes.fromhex(data)) for name, data in MADE["adverts"].items()]
+    adverts = [advertisement.decode(cid.parse(name), bytes.fromhex(data)) for name, data in MADE["adverts"].items()]
     assert {made.provider[:2] for made in adverts} == {"12", "16", "Qm"}
     extended = [made for made in adverts if made.extension is not None]
     assert {len(made.extension.peers) for made in extended if made.extension} == {2}

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.ipni.formats import advert, cid, metadata, varint
+from argosy.ipni.formats import advertisement, cid, metadata, varint
 from tests.ipni.formats import samples
 
 PIECE = cid.of(b"piece")
@@ -29,7 +29,7 @@ def test_all_protocols_of_metadata_are_seen() -> None:
 
 
 def test_graphsync_metadata_of_others_is_read_and_written_byte_for_byte() -> None:
-    extension = advert.decode(*samples.block(samples.EXTENDED)).extension
+    extension = advertisement.decode(*samples.block(samples.EXTENDED)).extension
     assert extension is not None
     theirs = extension.peers[2].metadata
     assert [name for name, _ in metadata.protocols(theirs)] == ["transport-graphsync-filecoinv1"]

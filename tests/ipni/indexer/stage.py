@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from argosy.base.errors import NotFound, Unavailable
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import hamt
-from argosy.ipni.formats.advert import Advert, AdvertExtension, AdvertPeer
+from argosy.ipni.formats.advertisement import Advert, AdvertExtension, AdvertPeer
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES, Cid
 from argosy.ipni.formats.entries import encode_chunk

@@ -6,7 +6,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from argosy.ipni.backends.memory import MemoryStore
-from argosy.ipni.formats.advert import AdvertExtension, AdvertPeer
+from argosy.ipni.formats.advertisement import AdvertExtension, AdvertPeer
 from argosy.ipni.formats.cid import DAG_CBOR
 from argosy.ipni.formats.multihash import of as multihash_of
 from argosy.ipni.indexer.service import IndexerService

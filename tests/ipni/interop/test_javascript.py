@@ -13,9 +13,9 @@ from argosy.base.clock import SystemClock
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
 from argosy.ipni.backends.rocks import RocksStore
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries, hamt
-from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats.advertisement import Advert
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
 from argosy.ipni.formats.entries import HamtNode
 from argosy.ipni.indexer.service import IndexerService

@@ -16,10 +16,10 @@ from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
 from argosy.ipni.keyspace.backends.sharded import ShardedStore
 from argosy.ipni.keyspace.client import Connections
-from argosy.ipni.keyspace.driver import FileMembership, IngestStore, KeyspaceNode, statuses, write_layout
 from argosy.ipni.keyspace.http import keyspace_app
 from argosy.ipni.keyspace.layout import Layout, Side, changed, settled
 from argosy.ipni.keyspace.ports import RangedStore
+from argosy.ipni.keyspace.runtime import FileMembership, IngestStore, KeyspaceNode, statuses, write_layout
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.ports import IndexStore
 from tests.ipni.publish.serving import serving

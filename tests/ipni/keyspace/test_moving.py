@@ -8,7 +8,7 @@ import pytest
 
 from argosy.base.errors import Unavailable
 from argosy.ipni.keyspace.backends.sharded import ShardedStore
-from argosy.ipni.keyspace.driver import check_moved
+from argosy.ipni.keyspace.runtime import check_moved
 from argosy.ipni.model import Value
 from tests.contracts.index_store_stage import ALICE, many
 from tests.ipni.keyspace.stage import Fleet, fleet

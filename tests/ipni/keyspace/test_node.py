@@ -11,7 +11,7 @@ from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
 from argosy.ipni.keyspace.layout import Layout, changed, given_up, settled
 from argosy.ipni.keyspace.ports import Export, RangedStore
-from argosy.ipni.keyspace.service import Gate, QueryNodeService
+from argosy.ipni.keyspace.query_node import Gate, QueryNodeService
 from argosy.ipni.keyspace.slots import slot_of
 from argosy.ipni.model import Value
 from tests.contracts.index_store_stage import ALICE, many, sha, value

@@ -13,7 +13,7 @@ from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.backends.memory import MemoryStore
 from argosy.ipni.indexer.service import IndexerService
-from argosy.ipni.keyspace.driver import KeyspaceFront
+from argosy.ipni.keyspace.runtime import KeyspaceFront
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.web.find.http import find_app
 from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, follow, has, hashes, turn

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries
-from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats.advertisement import Advert
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
 from argosy.ipni.formats.entries import Chunk
 from argosy.ipni.formats.keys import PrivateKey

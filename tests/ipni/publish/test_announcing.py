@@ -16,10 +16,10 @@ from argosy.base.errors import Forbidden, Invalid, Unavailable
 from argosy.base.retry import Backoff
 from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats.announce import Announce
+from argosy.ipni.publish.announce_client import Announcer, announce_url
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.client import Announcer, announce_url
+from argosy.ipni.publish.head_announcer import Herald
 from argosy.ipni.publish.service import Publisher
-from argosy.ipni.publish.worker import Herald
 from tests.ipni.publish.chains import BITSWAP, KEY, hashes
 from tests.ipni.publish.serving import serving
 

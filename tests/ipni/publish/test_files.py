@@ -13,7 +13,7 @@ from argosy.ipni.publish.backends.files import Hashed, Skipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.contexts import beginning_of
-from argosy.ipni.publish.driver import (
+from argosy.ipni.publish.files import (
     Event,
     Published,
     Withdrawn,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES
 from argosy.ipni.model import ExtendedPeer, Peer
 from argosy.ipni.publish import service

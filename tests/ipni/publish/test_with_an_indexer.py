@@ -14,12 +14,12 @@ from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
+from argosy.ipni.publish.announce_client import Announcer
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.client import Announcer
-from argosy.ipni.publish.driver import publish_paths
+from argosy.ipni.publish.files import publish_paths
+from argosy.ipni.publish.head_announcer import Herald
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.service import Publisher
-from argosy.ipni.publish.worker import Herald
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.sync.settings import SyncSettings
 from argosy.ipni.web.service import indexer_app

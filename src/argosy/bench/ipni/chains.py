@@ -6,10 +6,10 @@ A publisher's key is made from its seed, so a chain is the same whoever makes it
 from dataclasses import dataclass, field
 
 from argosy.bench.ipni import digests
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import head as heads
 from argosy.ipni.formats import metadata
-from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats.advertisement import Advert
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
 from argosy.ipni.formats.entries import encode_chunk
 from argosy.ipni.formats.keys import PrivateKey

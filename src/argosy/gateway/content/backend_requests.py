@@ -9,7 +9,7 @@ import msgspec
 
 from argosy.gateway.content.model import Backend
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.web.asked import Form
+from argosy.ipni.web.lookup_params import Form
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,15 @@ from argosy.gateway.content.model import Answer, Lack, Unanswered
 from argosy.gateway.content.response_headers import headers_of
 from argosy.ipni.model import Result
 from argosy.ipni.web import results
-from argosy.ipni.web.asked import Form, form_of, is_second_hash, multihash_of_cid, multihash_of_text, second_hash
-from argosy.ipni.web.find.hot import NOTHING, pieces
+from argosy.ipni.web.find.fast_path import NOTHING, pieces
+from argosy.ipni.web.lookup_params import (
+    Form,
+    form_of,
+    is_second_hash,
+    multihash_of_cid,
+    multihash_of_text,
+    second_hash,
+)
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -14,7 +14,7 @@ from argosy.gateway.content.http1_client import Reply
 from argosy.gateway.content.model import Lack, Outcome, told
 from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.model import Result
-from argosy.ipni.web.finder import RESULTS_MAX, TRUNCATED_HEADER
+from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER
 
 RECORDS_MAX = 2 * RESULTS_MAX  # of one stream: what is remembered so as not to tell it twice
 KEPT_MAX = 1000  # of a stream that goes into the cache

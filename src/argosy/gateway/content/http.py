@@ -23,10 +23,10 @@ from argosy.ipni.formats import multihash
 from argosy.ipni.formats.bases import from_base58
 from argosy.ipni.model import Provider, Result
 from argosy.ipni.web import providers_json, results, routing
-from argosy.ipni.web.asked import Form, NotAcceptable, form_of, multihash_of_cid, second_hash
-from argosy.ipni.web.find.hot import NOTHING
+from argosy.ipni.web.find.fast_path import NOTHING
 from argosy.ipni.web.find.http import BATCH_BYTES_MAX, BATCH_MULTIHASHES_MAX
 from argosy.ipni.web.http import NO_CACHE, Handler, Verbs, peer_in
+from argosy.ipni.web.lookup_params import Form, NotAcceptable, form_of, multihash_of_cid, second_hash
 
 METADATA_KEY_BYTES = 32
 

@@ -16,8 +16,8 @@ from argosy.gateway.content.merge import only, usable
 from argosy.gateway.content.model import Outcome
 from argosy.ipni.model import Provider, Result
 from argosy.ipni.web import providers_json, results
-from argosy.ipni.web.asked import Form
-from argosy.ipni.web.finder import TRUNCATED_HEADER
+from argosy.ipni.web.lookup_params import Form
+from argosy.ipni.web.measured_finds import TRUNCATED_HEADER
 
 if TYPE_CHECKING:
     from argosy.gateway.content.http1_client import Reply

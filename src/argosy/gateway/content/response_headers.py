@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from argosy.gateway.content.model import Lack, told
 from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
-from argosy.ipni.web.find.hot import HIT_CACHE, MISS_CACHE
-from argosy.ipni.web.finder import TRUNCATED_HEADER
+from argosy.ipni.web.find.fast_path import HIT_CACHE, MISS_CACHE
+from argosy.ipni.web.measured_finds import TRUNCATED_HEADER
 
 MISSING_HEADER = "x-argosy-missing"
 EXPOSED = f"{INCOMPLETE_HEADER}, {MISSING_HEADER}, {TRUNCATED_HEADER}"

@@ -34,8 +34,8 @@ from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.content.telemetry import Teller
 from argosy.ipni.model import Provider, Result
 from argosy.ipni.web import providers_json
-from argosy.ipni.web.asked import Form
-from argosy.ipni.web.finder import RESULTS_MAX
+from argosy.ipni.web.lookup_params import Form
+from argosy.ipni.web.measured_finds import RESULTS_MAX
 from argosy.ipni.web.results import Found
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from argosy.ipni.assigner.picture import Picture
+from argosy.ipni.assigner.pool_state import Picture
 from argosy.ownership.assigner import IndexerState, Pool, candidates, holders, required
 
 Kind = Literal["twice", "silent", "stuck", "full", "no room", "overloaded", "too many", "done"]

@@ -21,11 +21,11 @@ from argosy.base.errors import ArgosyError, Forbidden, Unavailable
 from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import NoAnswer
-from argosy.ipni.assigner.client import Member, Outbox
 from argosy.ipni.assigner.configuration import Configuration
-from argosy.ipni.assigner.picture import Picture, Step
+from argosy.ipni.assigner.pool_member import Member, Outbox
+from argosy.ipni.assigner.pool_state import Picture, Step
 from argosy.ipni.assigner.ports import OpenDestination, OpenIndexer
-from argosy.ipni.assigner.teller import Teller
+from argosy.ipni.assigner.telemetry import Teller
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import Cid

@@ -3,7 +3,7 @@
 from html import escape
 
 from argosy.ipni.assigner.advice import Advice, advise
-from argosy.ipni.assigner.picture import Picture
+from argosy.ipni.assigner.pool_state import Picture
 from argosy.ownership.assigner import holders, required
 
 PUBLISHERS_SHOWN_MAX = 100_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.formats import dag, dag_cbor, dag_json, fields, multihash, strides
+from argosy.ipni.formats import dag, dag_cbor, dag_json, fields, fixed_width, multihash
 from argosy.ipni.formats.bases import base64
 from argosy.ipni.formats.cid import DAG_CBOR, Cid
 from argosy.ipni.formats.hamt import HamtNode, HamtRoot, root_of
@@ -79,7 +79,7 @@ def _fast_json(data: bytes) -> Chunk | None:
     if not data.startswith(_JSON_BEGIN):
         return None
     at = len(_JSON_BEGIN) - 1
-    found = strides.json_table(data, at) or strides.json_items(data, at)
+    found = fixed_width.json_table(data, at) or fixed_width.json_items(data, at)
     if found is None:
         return None
     items, end = found
@@ -97,19 +97,19 @@ def _fast_cbor(data: bytes) -> Chunk | None:
     major, count, first = dag_cbor.read_head(data, start)
     if major != dag_cbor.LIST or not 0 < count <= ITEMS_MAX:
         return None
-    found = strides.cbor_table(data, first, count)
+    found = fixed_width.cbor_table(data, first, count)
     if found is None:
         return None
     rows, end = found
     return _with_rest(rows, dag_cbor.decode(data[:start] + dag_cbor.list_head(0) + data[end:]))
 
 
-def _with_rest(items: strides.Table | list[bytes], rest: Node) -> Chunk | None:
+def _with_rest(items: fixed_width.Table | list[bytes], rest: Node) -> Chunk | None:
     """What is around the list has been decoded strictly, with an empty list in its place."""
     if not isinstance(rest, dict) or "hamt" in rest:
         return None
     if not isinstance(items, list):
-        found = strides.multihashes(items)
+        found = fixed_width.multihashes(items)
         if found is not None:
             return Chunk(found, fields.optional_link(rest, "Next"))
         items = [row.tobytes() for row in items]

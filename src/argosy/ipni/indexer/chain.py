@@ -8,11 +8,11 @@ removal of the same provider and context makes needless, and each provider's new
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from argosy.ipni.formats import advert as adverts
-from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats import advertisement as adverts
+from argosy.ipni.formats.advertisement import Advert
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.ledger import Ledger
 from argosy.ipni.indexer.rows import Course
+from argosy.ipni.indexer.sync_state import Ledger
 from argosy.ipni.ports import Source
 
 

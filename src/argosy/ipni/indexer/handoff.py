@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from argosy.ipni import keys
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer import ledger, roster
+from argosy.ipni.indexer import provider_table, sync_state
 from argosy.ipni.indexer.rows import APPLIED, Course, Mark, pack
 from argosy.ipni.model import Peer, Provider
 
@@ -45,9 +45,9 @@ def takeover(
         floor=stops[0] if len(stops) == 1 else course.floor,
         last=course.last or (stops[0] if len(stops) == 1 else None),
     )
-    rows: dict[bytes, bytes | None] = {**ledger.row(moved)}
+    rows: dict[bytes, bytes | None] = {**sync_state.row(moved)}
     for provider in providers:
-        rows.update(roster.row(provider))
+        rows.update(provider_table.row(provider))
     for each in theirs:
         if each.frozen_at is not None:
             rows[keys.mark(each.frozen_at)] = pack(Mark(APPLIED, each.id, publisher))

@@ -24,27 +24,27 @@ from argosy.ipni import metrics as counted
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.keys import PrivateKey
-from argosy.ipni.indexer import ledger as ledgers
-from argosy.ipni.indexer import roster as rosters
-from argosy.ipni.indexer import thawing
-from argosy.ipni.indexer.applying import Applier
+from argosy.ipni.indexer import freeze_state
+from argosy.ipni.indexer import provider_table as rosters
+from argosy.ipni.indexer import sync_state as ledgers
+from argosy.ipni.indexer.apply_ad import Applier
 from argosy.ipni.indexer.assignments import Assignments
-from argosy.ipni.indexer.driver import FreezeGate, Wish
-from argosy.ipni.indexer.finding import Finder
-from argosy.ipni.indexer.following import Follower, Mirror
-from argosy.ipni.indexer.freezing import Freezer, Usage
+from argosy.ipni.indexer.follower import Follower, Mirror
+from argosy.ipni.indexer.freeze_policy import Freezer, Usage
 from argosy.ipni.indexer.handoff import takeover
 from argosy.ipni.indexer.identity import kept_key, key_of
-from argosy.ipni.indexer.ledger import Change, Ledger
+from argosy.ipni.indexer.maintenance import Upkeep
 from argosy.ipni.indexer.policy import policy_of
+from argosy.ipni.indexer.prefetch import AheadReader
 from argosy.ipni.indexer.progress import Telemetry
-from argosy.ipni.indexer.roster import Roster
+from argosy.ipni.indexer.provider_table import Roster
+from argosy.ipni.indexer.resolver import Finder
 from argosy.ipni.indexer.rows import APPLIED, Mark, pack, unpack
-from argosy.ipni.indexer.sampling import sample
+from argosy.ipni.indexer.sample import sample
 from argosy.ipni.indexer.sequences import check_sequence
-from argosy.ipni.indexer.syncing.service import Syncing
-from argosy.ipni.indexer.upkeep import Upkeep
-from argosy.ipni.indexer.worker import AheadReader
+from argosy.ipni.indexer.sync_queue import FreezeGate, Wish
+from argosy.ipni.indexer.sync_service import Syncing
+from argosy.ipni.indexer.sync_state import Change, Ledger
 from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, Result, StoreFigures
 from argosy.ipni.ports import IndexStore, Sources
 from argosy.ipni.settings import IndexerSettings
@@ -189,8 +189,8 @@ class IndexerService:
             self._roster.take(unpack(data, Provider))
         if await self._store.read(keys.FROZEN) is not None:
             if self._settings.unfreeze_on_start:
-                thawing.refuse_if_full(self._freezer, self._usage.percent())
-                await thawing.thaw(self._store, self._ledger, self._roster)
+                freeze_state.refuse_if_full(self._freezer, self._usage.percent())
+                await freeze_state.thaw(self._store, self._ledger, self._roster)
                 log.info("indexer unfroze", indexer=self._id)
             else:
                 self._gate.is_frozen = self._freezer.is_frozen = True
@@ -386,7 +386,7 @@ class IndexerService:
     # -- freezing -----------------------------------------------------------------------------------------------------
 
     async def _froze(self) -> None:
-        await thawing.freeze(self._store, self._ledger, self._roster, self._clock.wall())
+        await freeze_state.freeze(self._store, self._ledger, self._roster, self._clock.wall())
         self._freezer.is_frozen = True
         self._metrics.set(counted.IS_FROZEN, 1)
         log.warning(

@@ -19,7 +19,7 @@ from argosy.base.errors import Forbidden, Unauthorized, Unavailable
 from argosy.base.http import EXCEPTION_HANDLERS, json_response, read_body
 from argosy.ipni.keyspace import wire
 from argosy.ipni.keyspace.ports import QueryNode
-from argosy.ipni.keyspace.service import QueryNodeService
+from argosy.ipni.keyspace.query_node import QueryNodeService
 from argosy.ipni.model import Value
 
 CALL_S = 10.0

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from argosy.base.errors import Invalid, NotFound
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries
-from argosy.ipni.formats.advert import Advert, AdvertExtension, AdvertPeer
+from argosy.ipni.formats.advertisement import Advert, AdvertExtension, AdvertPeer
 from argosy.ipni.formats.cid import DAG_JSON, NO_ENTRIES, Cid
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPeer, Peer
 from argosy.ipni.publish.ports import ChainStore, Link, Offer
-from argosy.ipni.publish.served import HeadSigner
+from argosy.ipni.publish.read_only_chain import HeadSigner
 
 CHUNK_MULTIHASHES = 16384  # what other publishers take; about 1 MiB as dag-json
 CHUNKS_PER_ADVERT_MAX = 400  # the specification's advice; what has more becomes several advertisements

@@ -14,9 +14,9 @@ from argosy.ipni.formats import multihash
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import SignedHead
 from argosy.ipni.model import Peer
-from argosy.ipni.sync.http import Fetched, Fetcher, Reset
-from argosy.ipni.sync.places import Judge, bases
+from argosy.ipni.sync.fetcher import Fetched, Fetcher, Reset
 from argosy.ipni.sync.settings import SyncSettings
+from argosy.ipni.sync.url_policy import Judge, bases
 
 PREFIX = "/ipni/v1/ad"
 SCHEMA_HEADER = "Ipni-Cid-Schema-Type"  # a hint to publishers that keep kinds apart

@@ -19,10 +19,10 @@ from argosy.ipni.formats.bases import base58, from_base58
 from argosy.ipni.model import CONTEXT_BYTES_MAX, Provider, Result, StoreFigures
 from argosy.ipni.ports import Finds
 from argosy.ipni.web import page, providers_json, results, routing
-from argosy.ipni.web.asked import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
-from argosy.ipni.web.find.hot import HIT_CACHE, MISS_CACHE, NOTHING, HotFind, pieces
-from argosy.ipni.web.finder import RESULTS_MAX, TRUNCATED_HEADER, Finder
+from argosy.ipni.web.find.fast_path import HIT_CACHE, MISS_CACHE, NOTHING, HotFind, pieces
 from argosy.ipni.web.http import EXCEPTION_HANDLERS, NO_CACHE, health, peer_in, route
+from argosy.ipni.web.lookup_params import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
+from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, Finder
 
 BATCH_MULTIHASHES_MAX = 1000
 BATCH_BYTES_MAX = 256 * 1024

@@ -11,16 +11,16 @@ from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer import roster as rosters
-from argosy.ipni.indexer.admission import Pauses, Recent
+from argosy.ipni.indexer import provider_table as rosters
+from argosy.ipni.indexer.announce_filter import Pauses, Recent
 from argosy.ipni.indexer.assignments import Assignments
-from argosy.ipni.indexer.driver import Lanes, Wish
-from argosy.ipni.indexer.following import Follower
-from argosy.ipni.indexer.ledger import Ledger
+from argosy.ipni.indexer.contact_log import Contacts
+from argosy.ipni.indexer.follower import Follower
 from argosy.ipni.indexer.policy import Policy
-from argosy.ipni.indexer.polling import Contacts
 from argosy.ipni.indexer.progress import Statuses
-from argosy.ipni.indexer.roster import NoAddress, Roster
+from argosy.ipni.indexer.provider_table import NoAddress, Roster
+from argosy.ipni.indexer.sync_queue import Lanes, Wish
+from argosy.ipni.indexer.sync_state import Ledger
 from argosy.ipni.model import Peer, Provider
 from argosy.ipni.ports import IndexStore, Sources
 from argosy.ipni.settings import IndexerSettings

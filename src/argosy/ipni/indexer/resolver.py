@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash, privacy
 from argosy.ipni.indexer.policy import Policy
-from argosy.ipni.indexer.roster import Roster
+from argosy.ipni.indexer.provider_table import Roster
 from argosy.ipni.model import ExtendedPeer, Peer, Provider, Result, Value
 from argosy.ipni.ports import IndexStore
 

@@ -10,12 +10,12 @@ from argosy.base.keyed import KeyedLock
 from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.finding import Finder
-from argosy.ipni.indexer.freezing import Freeze, Freezer, Usage, UsageRead
-from argosy.ipni.indexer.ledger import Ledger
-from argosy.ipni.indexer.polling import Contacts
+from argosy.ipni.indexer.contact_log import Contacts
+from argosy.ipni.indexer.freeze_policy import Freeze, Freezer, Usage, UsageRead
 from argosy.ipni.indexer.progress import Statuses
-from argosy.ipni.indexer.roster import Roster
+from argosy.ipni.indexer.provider_table import Roster
+from argosy.ipni.indexer.resolver import Finder
+from argosy.ipni.indexer.sync_state import Ledger
 from argosy.ipni.model import Peer, Provider
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.settings import IndexerSettings

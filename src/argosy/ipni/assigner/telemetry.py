@@ -3,7 +3,7 @@
 from argosy.base import logs
 from argosy.base.metrics import Metrics
 from argosy.ipni.assigner import metrics as m
-from argosy.ipni.assigner.picture import Picture, Step
+from argosy.ipni.assigner.pool_state import Picture, Step
 
 
 class Teller:

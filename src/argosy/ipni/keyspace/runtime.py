@@ -14,13 +14,13 @@ from argosy.ipni.backends.memory import MemoryStore
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
 from argosy.ipni.keyspace.backends.sharded import ShardedStore
 from argosy.ipni.keyspace.client import Connections
-from argosy.ipni.keyspace.document import parse, spell
-from argosy.ipni.keyspace.front import QueryFront
 from argosy.ipni.keyspace.layout import Layout
+from argosy.ipni.keyspace.layout_file import parse, spell
+from argosy.ipni.keyspace.maintenance import Upkeep
 from argosy.ipni.keyspace.ports import NodeStatus, RangedStore
-from argosy.ipni.keyspace.service import QueryNodeService
+from argosy.ipni.keyspace.query_frontend import QueryFront
+from argosy.ipni.keyspace.query_node import QueryNodeService
 from argosy.ipni.keyspace.settings import KeyspaceSettings
-from argosy.ipni.keyspace.worker import Upkeep
 from argosy.ipni.ports import IndexStore
 
 LAYOUT_FILE_BYTES_MAX = 1 << 20

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.ipni.indexer.backends.usage import DiskUsage, FileUsage
-from argosy.ipni.indexer.freezing import UNREADABLE, Freeze, Freezer, Tell, UsageRead
+from argosy.ipni.indexer.freeze_policy import UNREADABLE, Freeze, Freezer, Tell, UsageRead
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import dag
 from argosy.ipni.formats.cid import DAG_CBOR, Cid
 from argosy.ipni.formats.node import Node
+from argosy.ipni.indexer.prefetch import STEPS_AHEAD, AheadReader
 from argosy.ipni.indexer.rows import Progress, Step
-from argosy.ipni.indexer.worker import STEPS_AHEAD, AheadReader
 from tests.ipni.indexer.stage import Chain, ChainSources, hashes, turn
 
 BITMAP = bytes(32)

@@ -9,7 +9,8 @@ from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
 from argosy.base.settings import load
 from argosy.ipni.backends.memory import MemoryStore
-from argosy.ipni.keyspace.driver import (
+from argosy.ipni.keyspace.layout import Layout, changed
+from argosy.ipni.keyspace.runtime import (
     FileMembership,
     IngestStore,
     KeyspaceFront,
@@ -17,7 +18,6 @@ from argosy.ipni.keyspace.driver import (
     read_layout,
     write_layout,
 )
-from argosy.ipni.keyspace.layout import Layout, changed
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from tests.ipni.keyspace.stage import CLOCK, fleet
 from tests.ipni.keyspace.test_plan import side

@@ -14,7 +14,7 @@ from argosy.ipni.formats.cid import DAG_JSON
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.ports import Link
-from argosy.ipni.publish.served import ServedChain
+from argosy.ipni.publish.read_only_chain import ServedChain
 from argosy.ipni.publish.service import Publisher
 from tests.ipni.publish.chains import BITSWAP, KEY, chain_of, found, hashes, reading
 from tests.ipni.publish.serving import serving

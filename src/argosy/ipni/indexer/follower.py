@@ -10,18 +10,18 @@ from argosy.base.errors import ArgosyError, Forbidden, Invalid
 from argosy.base.keyed import KeyedLock
 from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
-from argosy.ipni.formats import advert as adverts
+from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats.advertisement import Advert
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
-from argosy.ipni.indexer import roster as rosters
-from argosy.ipni.indexer.applying import Applier, Kind, Order, Outcome
+from argosy.ipni.indexer import provider_table as rosters
+from argosy.ipni.indexer.apply_ad import Applier, Kind, Order, Outcome
 from argosy.ipni.indexer.chain import Batch, Reach, Scan
-from argosy.ipni.indexer.ledger import Ledger
 from argosy.ipni.indexer.policy import Policy
 from argosy.ipni.indexer.progress import Run, Status, Telemetry
-from argosy.ipni.indexer.roster import Roster
+from argosy.ipni.indexer.provider_table import Roster
 from argosy.ipni.indexer.rows import Course, Step
+from argosy.ipni.indexer.sync_state import Ledger
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import IndexStore, Source
 from argosy.ipni.settings import IndexerSettings

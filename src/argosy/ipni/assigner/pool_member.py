@@ -10,9 +10,9 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Throttled, Unavailable
 from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.retry import Backoff, retry
-from argosy.ipni.assigner.picture import Answer
+from argosy.ipni.assigner.pool_state import Answer
 from argosy.ipni.assigner.ports import Destination, PoolIndexer
-from argosy.ipni.assigner.teller import Teller
+from argosy.ipni.assigner.telemetry import Teller
 from argosy.ipni.formats.announce import Announce
 
 ANNOUNCES_WAITING_MAX = 10_000  # by destination, one for each publisher

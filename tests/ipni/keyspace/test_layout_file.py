@@ -1,8 +1,8 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.document import parse, spell
 from argosy.ipni.keyspace.layout import Layout, Side
+from argosy.ipni.keyspace.layout_file import parse, spell
 from tests.ipni.keyspace.test_plan import moving, side
 
 

@@ -17,12 +17,12 @@ from typing import Protocol
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni import keys
-from argosy.ipni.formats.advert import Advert
+from argosy.ipni.formats.advertisement import Advert
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
-from argosy.ipni.indexer import roster as rosters
-from argosy.ipni.indexer.ledger import Change, Ledger
-from argosy.ipni.indexer.roster import Roster, UnknownWhileFrozen
+from argosy.ipni.indexer import provider_table as rosters
+from argosy.ipni.indexer.provider_table import Roster, UnknownWhileFrozen
 from argosy.ipni.indexer.rows import Course, Progress, Step, pack
+from argosy.ipni.indexer.sync_state import Change, Ledger
 from argosy.ipni.model import Peer, Provider, Value
 from argosy.ipni.ports import IndexStore, Rows, Source
 

@@ -6,10 +6,10 @@ import pytest
 
 from argosy.base.errors import Forbidden, Invalid
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.indexer.admission import RECENT_MAX, TRIAL_S, Pauses, Recent
-from argosy.ipni.indexer.polling import Contacts
+from argosy.ipni.indexer.announce_filter import RECENT_MAX, TRIAL_S, Pauses, Recent
+from argosy.ipni.indexer.contact_log import Contacts
 from argosy.ipni.indexer.progress import HISTORY_MAX, Statuses, span_text
-from argosy.ipni.indexer.sampling import places
+from argosy.ipni.indexer.sample import places
 from argosy.ipni.model import Peer, Provider
 from argosy.ipni.settings import DAY_S, HOUR_S, IndexerSettings
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from argosy.base.errors import Conflict
 from argosy.ipni import keys
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer import ledger as ledgers
-from argosy.ipni.indexer import roster as rosters
-from argosy.ipni.indexer.freezing import Freezer
-from argosy.ipni.indexer.ledger import Change, Ledger
-from argosy.ipni.indexer.roster import Roster
+from argosy.ipni.indexer import provider_table as rosters
+from argosy.ipni.indexer import sync_state as ledgers
+from argosy.ipni.indexer.freeze_policy import Freezer
+from argosy.ipni.indexer.provider_table import Roster
 from argosy.ipni.indexer.rows import Course
+from argosy.ipni.indexer.sync_state import Change, Ledger
 from argosy.ipni.model import Provider
 from argosy.ipni.ports import IndexStore
 

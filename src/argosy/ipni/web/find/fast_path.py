@@ -12,8 +12,15 @@ from argosy.base.errors import ArgosyError
 from argosy.base.redact import redact
 from argosy.ipni.model import Result
 from argosy.ipni.web import results
-from argosy.ipni.web.asked import Form, form_of, is_second_hash, multihash_of_cid, multihash_of_text, second_hash
-from argosy.ipni.web.finder import RESULTS_MAX, TRUNCATED_HEADER, Finder
+from argosy.ipni.web.lookup_params import (
+    Form,
+    form_of,
+    is_second_hash,
+    multihash_of_cid,
+    multihash_of_text,
+    second_hash,
+)
+from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, Finder
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -9,8 +9,8 @@ import pytest
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
-from argosy.ipni.assigner.driver import Assigner
 from argosy.ipni.assigner.metrics import RELOADS
+from argosy.ipni.assigner.runtime import Assigner
 from argosy.ipni.assigner.settings import AssignerSettings
 from tests.ipni.assigner.doubles import Double, Stage, announced, peer, stage, until
 

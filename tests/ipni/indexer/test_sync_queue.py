@@ -7,7 +7,7 @@ import pytest
 from argosy.base.errors import Unavailable
 from argosy.base.keyed import KeyedLock
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.indexer.driver import FreezeGate, Lanes, Wish
+from argosy.ipni.indexer.sync_queue import FreezeGate, Lanes, Wish
 from argosy.ipni.model import Peer
 
 HEADS = [cids.of(bytes((number,))) for number in range(4)]

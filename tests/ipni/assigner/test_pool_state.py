@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from argosy.ipni.assigner.configuration import Configuration, Entry
-from argosy.ipni.assigner.picture import Answer, Picture, Step
+from argosy.ipni.assigner.pool_state import Answer, Picture, Step
 from argosy.ownership.assigner import IndexerState
 
 

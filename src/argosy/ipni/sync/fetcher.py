@@ -16,8 +16,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.networks import is_private
-from argosy.ipni.sync.places import Judge, check_url, judged, redirected
 from argosy.ipni.sync.settings import SyncSettings
+from argosy.ipni.sync.url_policy import Judge, check_url, judged, redirected
 
 REDIRECTS_MAX = 3
 PIECE_BYTES = 64 << 10

@@ -5,7 +5,7 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid, multihash
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.web.asked import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
+from argosy.ipni.web.lookup_params import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
 from tests.ipni.web.making import CONTENT
 
 

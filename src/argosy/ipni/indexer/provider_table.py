@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.ipni import keys
-from argosy.ipni.formats.advert import Advert, AdvertExtension
+from argosy.ipni.formats.advertisement import Advert, AdvertExtension
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer.rows import pack
 from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider

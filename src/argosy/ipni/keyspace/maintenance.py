@@ -9,7 +9,7 @@ from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotOwner, Unavailable
 from argosy.ipni.keyspace.backends.sharded import Connect
 from argosy.ipni.keyspace.plan import next_pull
-from argosy.ipni.keyspace.service import QueryNodeService
+from argosy.ipni.keyspace.query_node import QueryNodeService
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 
 PULL_SLOTS_MAX = 256  # asked for in one request, as far as they fit a page

@@ -13,7 +13,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats.announce import Announce
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer
-from argosy.ipni.publish.client import Announcer, Told
+from argosy.ipni.publish.announce_client import Announcer, Told
 from argosy.ipni.publish.ports import Chain
 
 REPEAT_S = 3600.0

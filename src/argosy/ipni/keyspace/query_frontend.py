@@ -10,10 +10,10 @@ from typing import Protocol, TypeVar
 from argosy.base import logs
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, NotFound
-from argosy.ipni.indexer.finding import Finder
 from argosy.ipni.indexer.policy import Policy
-from argosy.ipni.indexer.roster import Roster
-from argosy.ipni.indexer.sampling import sample
+from argosy.ipni.indexer.provider_table import Roster
+from argosy.ipni.indexer.resolver import Finder
+from argosy.ipni.indexer.sample import sample
 from argosy.ipni.model import IndexerStatus, Provider, Result, StoreFigures
 from argosy.ipni.ports import IndexStore
 

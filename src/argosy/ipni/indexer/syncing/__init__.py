@@ -1,1 +1,0 @@
-"""Following many publishers at once."""
