@@ -19,15 +19,15 @@ import uvicorn
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.formats import multiaddr, multihash
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.indexer.backends.usage import DiskUsage
 from argosy.ipni.indexer.service import IndexerService
-from argosy.ipni.publish.announce_client import Announcer
+from argosy.ipni.publish.announce_client import AnnounceClient
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.files import publish_paths
-from argosy.ipni.publish.head_announcer import Herald
+from argosy.ipni.publish.head_announcer import HeadAnnouncer
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.service import Publisher
 from argosy.ipni.sync.client import HttpSources
@@ -54,9 +54,9 @@ async def serving(app: Any) -> AsyncIterator[str]:
 
 async def main() -> None:
     sources = HttpSources(SyncSettings(allow_private=True))  # the publisher is on this machine
-    indexer = await IndexerService.open(MemoryStore(), sources, usage=DiskUsage(["."]))
+    indexer = await IndexerService.open(MemoryIndexStore(), sources, usage=DiskUsage(["."]))
     publisher = await Publisher.open(PrivateKey.generate(), MemoryChain(), addresses=[CONTENT_AT])
-    announcer: Announcer | None = None
+    announcer: AnnounceClient | None = None
     try:
         async with (
             serving(indexer_app(indexer, clock=SystemClock(), metrics=Metrics())) as indexer_url,
@@ -65,8 +65,8 @@ async def main() -> None:
             [published] = await publish_paths([FOLDER], publisher)
             print(f"published {published.files} files, {published.size_bytes} bytes")
 
-            announcer = Announcer([indexer_url], clock=SystemClock(), random=system_random())
-            await Herald(publisher, announcer, [multiaddr.from_url(chain_url)], clock=SystemClock()).announce()
+            announcer = AnnounceClient([indexer_url], clock=SystemClock(), random=system_random())
+            await HeadAnnouncer(publisher, announcer, [multiaddr.from_url(chain_url)], clock=SystemClock()).announce()
             await indexer.idle(publisher.id)  # it reads the chain in its own time
 
             async with IndexerClient(find_url=indexer_url) as client:

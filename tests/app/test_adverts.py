@@ -20,7 +20,7 @@ from argosy.ipni.model import CONTEXT_BYTES_MAX
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.labels import Label, label_of
-from argosy.ipni.publish.ports import ChainStore, Link
+from argosy.ipni.publish.ports import ChainLink, ChainStore
 from argosy.ipni.publish.service import Publisher
 from argosy.search.backends.memory import one_branch
 from argosy.search.digests import Found
@@ -225,7 +225,7 @@ class FullDisk(MemoryChain):
 
     refusals = 3
 
-    async def append(self, links: "list[Link] | tuple[Link, ...]") -> None:  # type: ignore[override]
+    async def append(self, links: "list[ChainLink] | tuple[ChainLink, ...]") -> None:  # type: ignore[override]
         if self.refusals:
             self.refusals -= 1
             raise Unavailable("the disk is full")

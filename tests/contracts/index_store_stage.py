@@ -5,7 +5,7 @@ from hashlib import blake2b, sha256, sha512
 
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 from argosy.ipni.ports import IndexStore
 
 Open = Callable[[], Awaitable[IndexStore]]
@@ -48,5 +48,5 @@ def unusual() -> list[bytes]:
 ALICE, BOB = peer("alice"), peer("bob")
 
 
-def value(provider: str = ALICE, context: bytes = b"context", metadata: bytes = b"\x80\x12") -> Value:
-    return Value(provider, context, metadata)
+def value(provider: str = ALICE, context: bytes = b"context", metadata: bytes = b"\x80\x12") -> IndexValue:
+    return IndexValue(provider, context, metadata)

@@ -8,11 +8,11 @@ import pytest
 
 from argosy.base.errors import Invalid, Unavailable
 from argosy.ipni.backends import rocks, rocks_reads, rocks_sweep
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats.peer import peer_bytes
 from argosy.ipni.formats.privacy import second_digest
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 from argosy.ipni.ports import IndexStore
 from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
 
@@ -32,14 +32,14 @@ async def store(
         monkeypatch.setattr(rocks_sweep, "CONTEXTS_PER_PIECE_MAX", 1)
     opened: IndexStore
     if request.param == "memory":
-        opened = MemoryStore(is_double_hashed=True)
+        opened = MemoryIndexStore(is_double_hashed=True)
     else:
         opened = await RocksStore.open(tmp_path / "store", is_double_hashed=True)
     yield opened
     await opened.close()
 
 
-async def found(store: IndexStore, multihash: bytes) -> tuple[Value, ...]:
+async def found(store: IndexStore, multihash: bytes) -> tuple[IndexValue, ...]:
     (values,) = await store.find([multihash])
     return values
 
@@ -234,7 +234,7 @@ async def test_what_is_no_multihash_is_refused_whole(store: IndexStore) -> None:
 
 
 @pytest.mark.parametrize("wrong", [value(context=b"c" * 65), value(metadata=b"m" * 1025), value("nobody")])
-async def test_a_value_out_of_bounds_is_refused(store: IndexStore, wrong: Value) -> None:
+async def test_a_value_out_of_bounds_is_refused(store: IndexStore, wrong: IndexValue) -> None:
     with pytest.raises(Invalid):
         await store.put(wrong, [sha("file")])
     assert await found(store, sha("file")) == ()

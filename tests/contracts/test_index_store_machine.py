@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from argosy.ipni.backends import rocks, rocks_reads, rocks_sweep
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats.peer import peer_bytes
 from argosy.ipni.formats.privacy import second_digest
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 from argosy.ipni.ports import IndexStore
 from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, unusual
 
@@ -49,7 +49,7 @@ class Stores(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.contexts: dict[tuple[str, bytes], tuple[bytes, set[bytes]]] = {}  # oldest first
         self.rows: dict[bytes, bytes] = {}
-        self.memory: IndexStore = MemoryStore(is_double_hashed=True)
+        self.memory: IndexStore = MemoryIndexStore(is_double_hashed=True)
         self.rocks: IndexStore = self.run(RocksStore.open(self.folder, is_double_hashed=True))
 
     def run(self, doing: Coroutine[Any, Any, T]) -> T:
@@ -77,7 +77,7 @@ class Stores(RuleBasedStateMachine):
         self, provider: str, context: bytes, metadata: bytes, hashes: list[bytes], rows: dict[bytes, bytes | None]
     ) -> None:
         for store in self.stores:
-            self.run(store.put(Value(provider, context, metadata), hashes, rows))
+            self.run(store.put(IndexValue(provider, context, metadata), hashes, rows))
         known = self.contexts.get((provider, context), (b"", set()))[1]
         self.contexts[provider, context] = metadata, known | set(hashes)
         self.write_rows(rows)
@@ -124,7 +124,7 @@ class Stores(RuleBasedStateMachine):
     @invariant()
     def what_is_found_is_what_was_put(self) -> None:
         expected = [
-            tuple(Value(*key, metadata) for key, (metadata, hashes) in self.contexts.items() if each in hashes)
+            tuple(IndexValue(*key, metadata) for key, (metadata, hashes) in self.contexts.items() if each in hashes)
             for each in UNIVERSE
         ]
         for store in self.stores:
@@ -135,7 +135,7 @@ class Stores(RuleBasedStateMachine):
         for store in self.stores:
             for (provider, context), (metadata, _) in self.contexts.items():
                 key_hash = sha256(peer_bytes(provider) + context).digest()
-                assert self.run(store.find_value(key_hash)) == Value(provider, context, metadata)
+                assert self.run(store.find_value(key_hash)) == IndexValue(provider, context, metadata)
             assert self.run(scanned(store)) == sorted(self.rows.items())
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from argosy.base.errors import Forbidden, NotFound
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.model import Assignment
 from argosy.ipni.settings import IndexerSettings
 from tests.ipni.assigner.doubles import until
@@ -154,7 +154,7 @@ async def test_what_was_handed_off_stays_so_when_an_indexer_thaws() -> None:
     other indexers, which could cause unnecessary duplication of index data."""
     (p,) = chains("p")
     async with site(p) as it:
-        store = MemoryStore()
+        store = MemoryIndexStore()
         await it.add("a", store)
         service = await it.assigner()
         wrote(p, "old")

@@ -8,7 +8,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Forbidden
 from argosy.ipni import metrics as counted
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.ports import IndexStore
@@ -46,7 +46,7 @@ async def test_an_announcement_makes_the_indexer_fetch_what_it_has_not_fetched_y
     chain = Chain()
     for name in "ab":
         chain.add(name.encode(), hashes(name, 8))
-    indexer = await opened(MemoryStore(), chain)
+    indexer = await opened(MemoryIndexStore(), chain)
     await follow(indexer, chain)
     assert all(await has(indexer, hashes("a", 8) + hashes("b", 8)))
     before = set(chain.fetched)
@@ -64,7 +64,7 @@ async def test_only_publishers_of_the_allow_list_are_ingested() -> None:
     mine, other = Chain("mine"), Chain("other")
     mine.add(b"m", hashes("m", 3))
     other.add(b"o", hashes("o", 3))
-    indexer = await opened(MemoryStore(), mine, other, settings=POOLED)
+    indexer = await opened(MemoryIndexStore(), mine, other, settings=POOLED)
     await indexer.assign(mine.id)
     await follow(indexer, mine)
     with pytest.raises(Forbidden, match="not assigned"):
@@ -80,7 +80,7 @@ async def test_all_that_an_assigned_publisher_publishes_is_ingested_whoever_prov
     chain = Chain()
     chain.add(b"own", hashes("own", 3))
     chain.add(b"for another", hashes("other", 3), provider=key_of("provider").peer_id)
-    indexer = await opened(MemoryStore(), chain, settings=POOLED)
+    indexer = await opened(MemoryIndexStore(), chain, settings=POOLED)
     await indexer.assign(chain.id)
     await follow(indexer, chain)
     assert all(await has(indexer, hashes("own", 3) + hashes("other", 3)))
@@ -97,12 +97,12 @@ async def test_an_indexer_freezes_by_itself_at_90_percent_unless_told_otherwise(
     automatically enters “frozen” mode."""
     chain = Chain()
     chain.add(b"a", hashes("a", 3))
-    indexer = await opened(MemoryStore(), chain, usage=SetUsage(usage))
+    indexer = await opened(MemoryIndexStore(), chain, usage=SetUsage(usage))
     await follow(indexer, chain)
     assert indexer.status().is_frozen is is_frozen
     assert await has(indexer, hashes("a", 1)) == [not is_frozen]
     at_half = replace(SETTINGS, freeze_at_percent=50)
-    earlier = await opened(MemoryStore(), chain, usage=SetUsage(usage), settings=at_half)
+    earlier = await opened(MemoryIndexStore(), chain, usage=SetUsage(usage), settings=at_half)
     await follow(earlier, chain)
     assert earlier.status().is_frozen
     await indexer.close()
@@ -115,7 +115,7 @@ async def test_a_frozen_indexer_stores_nothing_new_and_takes_updates_and_deletio
     chain = Chain()
     chain.add(b"stays", hashes("stays", 3))
     chain.add(b"goes", hashes("goes", 3))
-    indexer = await opened(MemoryStore(), chain)
+    indexer = await opened(MemoryIndexStore(), chain)
     await follow(indexer, chain)
     await indexer.freeze()
     chain.add(b"new", hashes("new", 3))
@@ -145,7 +145,7 @@ async def test_a_frozen_indexer_tells_where_and_when_it_stopped_and_how_far_it_r
     update and removal ads."""
     chain = Chain()
     last = chain.add(b"a", hashes("a", 3))
-    indexer = await opened(MemoryStore(), chain)
+    indexer = await opened(MemoryIndexStore(), chain)
     await follow(indexer, chain)
     await indexer.freeze()
     newest = chain.add(b"b", hashes("b", 3), addresses=("/dns4/moved.example/tcp/1",))
@@ -164,7 +164,7 @@ async def test_the_advertisement_a_freeze_breaks_off_counts_as_not_ingested() ->
     chain = Chain()
     whole = chain.add(b"a", hashes("a", 12))
     chain.add(b"b", hashes("b", 40))
-    indexer = await opened(MemoryStore(), chain, usage=SetUsage(fills_after=9))
+    indexer = await opened(MemoryIndexStore(), chain, usage=SetUsage(fills_after=9))
     await follow(indexer, chain)
     assert indexer.status().is_frozen
     found = await has(indexer, hashes("b", 40))
@@ -190,7 +190,7 @@ async def test_a_frozen_indexer_answers_over_http_as_before() -> None:
 async def test_an_operator_freezes_and_unfreezes_by_hand() -> None:
     """An indexer can also be manually frozen using its admin API to request a freeze. […] An indexer may also be
     subsequently unfrozen."""
-    chain, store = Chain(), MemoryStore()
+    chain, store = Chain(), MemoryIndexStore()
     chain.add(b"a", hashes("a", 3))
     async with site(chain) as it:
         await it.add("a", store, SETTINGS)
@@ -211,7 +211,7 @@ async def test_without_an_assigner_a_frozen_indexer_stays_so_until_it_has_space_
     """If an indexer becomes frozen and is not using an assigner service, then there is no publisher handoff. The
     indexer stops ingestion and will remain frozen until its storage capacity is increased and it is configured to
     unfreeze."""
-    chain, store = Chain(), MemoryStore()
+    chain, store = Chain(), MemoryIndexStore()
     chain.add(b"a", hashes("a", 3))
     indexer = await opened(store, chain, usage=SetUsage(95))
     await follow(indexer, chain)
@@ -232,7 +232,7 @@ async def test_storage_never_fills_up() -> None:
     chain = Chain()
     chain.add(b"a", hashes("a", 400))
     usage = Rising(50)
-    indexer = await opened(MemoryStore(), chain, usage=usage)
+    indexer = await opened(MemoryIndexStore(), chain, usage=usage)
     await follow(indexer, chain)
     stored = sum(await has(indexer, hashes("a", 400)))
     assert indexer.status().is_frozen
@@ -274,7 +274,7 @@ async def test_an_unfrozen_indexer_goes_on_with_each_publisher_from_where_it_fro
     """The indexer will resume indexing, for each publisher, from the ad that was last processed before becoming
     frozen."""
     chains = [Chain(name) for name in ("p", "q")]
-    store = MemoryStore()
+    store = MemoryIndexStore()
     for chain in chains:
         chain.add(b"old", hashes(f"{chain.name} old", 3))
     indexer = await opened(store, *chains)

@@ -8,7 +8,7 @@ import pytest
 from argosy.base.errors import Forbidden, Unauthorized
 from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.assigner.configuration import Configuration, parse
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
 from tests.ipni.assigner.site import chains, site, wrote
 from tests.ipni.indexer.stage import SetUsage, follow
@@ -336,7 +336,7 @@ async def test_an_indexer_that_joins_with_data_gets_those_publishers() -> None:
     (p,) = chains("p")
     wrote(p, "old")
     async with site(p) as it:
-        store = MemoryStore()
+        store = MemoryIndexStore()
         outside = await IndexerService.open(store, it.sources, usage=SetUsage())
         await follow(outside, p)
         await outside.close()

@@ -27,8 +27,8 @@ from argosy.ipni.formats import (
     peer_record,
     privacy,
 )
-from argosy.ipni.formats.advertisement import Advert, AdvertExtension, AdvertPeer
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
 from argosy.ipni.formats.keys import PrivateKey, PublicKey
 from argosy.ipni.formats.peer_record import PeerRecord
@@ -182,7 +182,7 @@ def _hamt(codec: int) -> Check:
     def check(data: bytes) -> None:
         name = cid.of(data, codec)
         made = entries.decode_entries(name, data) if _is_root(data) else hamt.decode_node(name, data)
-        assert isinstance(made, entries.Chunk | entries.HamtNode)
+        assert isinstance(made, entries.EntryChunk | entries.HamtNode)
         assert all(multihash.is_whole(each) for each in made.multihashes)
 
     return check
@@ -233,16 +233,16 @@ def targets() -> list[Target]:
     mixed = [*hashes, multihash.wrap(multihash.IDENTITY, b"abc"), multihash.of(b"x", multihash.BLAKE2B_256)]
     link = cid.of(b"link", DAG_CBOR)
     addresses = ("/ip4/1.2.3.4/tcp/80/http", "/dns/example.org/tcp/443/tls/http/http-path/%2Fa%2Fb")
-    plain = Advert(key.peer_id, addresses, link, b"ctx", metadata.bitswap(), previous=link)
-    peers = (AdvertPeer(key.peer_id, addresses, b"\x80\x12"), AdvertPeer(other.peer_id, (), b""))
+    plain = Advertisement(key.peer_id, addresses, link, b"ctx", metadata.bitswap(), previous=link)
+    peers = (AdvertisementPeer(key.peer_id, addresses, b"\x80\x12"), AdvertisementPeer(other.peer_id, (), b""))
     adverts = [
         advertisement.sign(plain, key),
-        advertisement.sign(replace(plain, extension=AdvertExtension(peers, is_override=True)), key, [other]),
-        advertisement.sign(Advert(key.peer_id, (), cid.NO_ENTRIES, b"", b"", is_removal=True), key),
+        advertisement.sign(replace(plain, extension=AdvertisementExtension(peers, is_override=True)), key, [other]),
+        advertisement.sign(Advertisement(key.peer_id, (), cid.NO_ENTRIES, b"", b"", is_removal=True), key),
     ]
     announces = [
-        Announce(link, Peer(key.peer_id, addresses)),
-        Announce(link, Peer(key.peer_id, addresses[:1]), b"extra", other.peer_id),
+        Announcement(link, Peer(key.peer_id, addresses)),
+        Announcement(link, Peer(key.peer_id, addresses[:1]), b"extra", other.peer_id),
     ]
     names = [str(link), str(cid.NO_ENTRIES), str(Cid(cid.DAG_PB, hashes[0], 0)), "f" + link.bytes.hex()]
     full = [f"{each}/p2p/{key.peer_id}" for each in addresses] + ["/ip6/::1/udp/1/quic-v1/webtransport"]

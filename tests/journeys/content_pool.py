@@ -23,9 +23,9 @@ from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries, multiaddr
-from argosy.ipni.formats.announce import Announce, encode
+from argosy.ipni.formats.announce import Announcement, encode
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.formats.entries import Chunk
+from argosy.ipni.formats.entries import EntryChunk
 from argosy.ipni.formats.multihash import of as multihash_of
 from argosy.ipni.model import Peer
 from argosy.ipni.publish.backends.memory import MemoryChain
@@ -172,9 +172,9 @@ class Author:
         self.chapters.append(Chapter(ad, context, tuple(multihashes)))
         return self.chapters[-1]
 
-    def announce(self) -> Announce:
+    def announce(self) -> Announcement:
         assert self.publisher.head is not None
-        return Announce(self.publisher.head, self.peer)
+        return Announcement(self.publisher.head, self.peer)
 
     async def chunks(self, chapter: Chapter) -> list[Cid]:
         """In the order in which they are read."""
@@ -187,7 +187,7 @@ class Author:
             data = await self.publisher.block(cid)
             assert data is not None
             chunk = entries.decode_entries(cid, data)
-            assert isinstance(chunk, Chunk)
+            assert isinstance(chunk, EntryChunk)
             cid = chunk.next
         return found
 

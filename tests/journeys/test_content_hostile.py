@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from argosy.ipni.formats import advertisement as adverts
-from argosy.ipni.formats.advertisement import Advert
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.advertisement import Advertisement
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer
 from tests.ipni.indexer.stage import ADDRESS, METADATA, Chain, hashes
@@ -42,9 +42,9 @@ class Villain:
         for cid, block in self.chain.blocks.items():
             self.liar.answers.setdefault(path(cid), [reply(block)])
 
-    def announce(self, address: str | None = None) -> Announce:
+    def announce(self, address: str | None = None) -> Announcement:
         assert self.chain.head is not None
-        return Announce(self.chain.head, Peer(self.chain.id, (address or self.liar.address,)))
+        return Announcement(self.chain.head, Peer(self.chain.id, (address or self.liar.address,)))
 
 
 def path(cid: Cid) -> str:
@@ -99,7 +99,7 @@ def wrong_chunk_hash(villain: Villain) -> None:
 
 def forged_signature(villain: Villain) -> None:
     chain = villain.chain
-    signed = adverts.sign(Advert(chain.id, (ADDRESS,), chain.chunks(hashes("c", 4)), b"c", METADATA), chain.key)
+    signed = adverts.sign(Advertisement(chain.id, (ADDRESS,), chain.chunks(hashes("c", 4)), b"c", METADATA), chain.key)
     chain.head, block = adverts.encode(replace(signed, metadata=b"another"))
     chain.blocks[chain.head] = block
 
@@ -157,7 +157,7 @@ class Scene:
     asker: Asker
     honest: Author
 
-    async def announce(self, announce: Announce) -> None:
+    async def announce(self, announce: Announcement) -> None:
         async with self.indexer.client() as client:
             await client.announce(announce)
 

@@ -25,10 +25,10 @@ from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.cid import RAW
 from argosy.ipni.formats.multihash import SHA2_256, split
-from argosy.ipni.publish.announce_client import Announcer, Told
+from argosy.ipni.publish.announce_client import AnnounceClient, AnnounceResult
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.head_announcer import Herald
+from argosy.ipni.publish.head_announcer import HeadAnnouncer
 from argosy.ipni.publish.http import FOR_EVER, publisher_routes
 from argosy.ipni.publish.service import Publisher
 from argosy.search.settings import SearchSettings
@@ -50,17 +50,17 @@ async def advertise(process: Process) -> Adverts:
     adverts = Adverts(publisher, at, clock=SystemClock(), random=system_random(), metrics=process.metrics)
     process.tasks.append(adverts.run())
     if settings.announce_urls:
-        announcer = Announcer(settings.announce_urls, clock=SystemClock(), random=system_random())
+        announcer = AnnounceClient(settings.announce_urls, clock=SystemClock(), random=system_random())
         process.closing.push_async_callback(announcer.close)
         told = partial(_told, process.metrics)
-        herald = Herald(publisher, announcer, at, clock=SystemClock(), repeat_s=settings.announce_s, told=told)
+        herald = HeadAnnouncer(publisher, announcer, at, clock=SystemClock(), repeat_s=settings.announce_s, told=told)
         process.tasks.append(herald.run())
     process.routes += [*publisher_routes(publisher), files_route(adverts, fleet_token=process.this.fleet_token)]
     log.info("advertising", publisher=publisher.id, announced_to=len(settings.announce_urls))
     return adverts
 
 
-def _told(metrics: Metrics, told: Told) -> None:
+def _told(metrics: Metrics, told: AnnounceResult) -> None:
     metrics.inc(counted.ANNOUNCED, outcome="taken" if told.error is None else "failed")
     if told.error is not None:
         log.warning("not announced", url=told.url, why=str(told.error))

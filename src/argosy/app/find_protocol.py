@@ -10,8 +10,8 @@ from starlette.types import ASGIApp
 
 from argosy.app.uvicorn_checks import CHECK_S_MAX, compare, converse, describe
 from argosy.base import logs
-from argosy.ipni.web.find.fast_path import HotFind
-from argosy.ipni.web.measured_finds import Finder
+from argosy.ipni.web.find.fast_path import FindFastPath
+from argosy.ipni.web.measured_finds import MeasuredFinds
 
 _HASH = b"1220" + b"00" * 32
 _FIND = b"GET /multihash/" + _HASH + b" HTTP/1.1\r\nhost: check\r\n"
@@ -28,7 +28,7 @@ _BY_ASGI = 4  # of these requests, those that the protocol itself leaves to ASGI
 log = logs.get("app")
 
 
-async def find_protocol(app: HotFind) -> Any:
+async def find_protocol(app: FindFastPath) -> Any:
     """What uvicorn takes as `http` to serve these finds: our protocol, or "auto" if it does not work."""
     try:
         async with asyncio.timeout(CHECK_S_MAX):
@@ -47,7 +47,7 @@ async def _check_finds() -> None:
     async def rest(scope: Any, receive: Any, send: Any) -> None:
         await PlainTextResponse("rest")(scope, receive, send)
 
-    finds = HotFind(cast(Finder, _NothingFound()), rest)
+    finds = FindFastPath(cast(MeasuredFinds, _NothingFound()), rest)
     fast, asgi = _Counted(finds), _Counted(finds)
     got = await converse(partial(FindConnection, finds), fast, _FINDS)
     expected = await converse("auto", asgi, _FINDS)

@@ -24,7 +24,7 @@ from argosy.ipni.publish.backends.key_file import read_key
 from argosy.ipni.settings import IndexerSettings
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.find.fast_path import HotFind
+from argosy.ipni.web.find.fast_path import FindFastPath
 from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
 from argosy.ipni.web.settings import IndexerHttpSettings
 from argosy.search.settings import SearchSettings
@@ -91,7 +91,7 @@ async def _listen(process: Process, service: IndexerService) -> None:
     log.info("indexer up", indexer=service.status().id, find=find, ingest=ingest, admin=admin)
 
 
-async def _serve_finds(process: Process, app: HotFind, settings: IndexerHttpSettings) -> str:
+async def _serve_finds(process: Process, app: FindFastPath, settings: IndexerHttpSettings) -> str:
     """Where the store is on this machine, a find does not wait and is answered in the connection."""
     is_local = process.loaded.get(KeyspaceSettings).layout_file is None
     http = await find_protocol(app) if is_local else "auto"

@@ -10,7 +10,7 @@ from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.keyspace.http import keyspace_app
-from argosy.ipni.keyspace.runtime import IngestStore, KeyspaceFront, KeyspaceNode
+from argosy.ipni.keyspace.runtime import IngestStore, KeyspaceFrontend, KeyspaceNode
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.settings import IndexerSettings
@@ -48,7 +48,7 @@ async def layer_front(process: Process) -> ASGIApp | None:
     if settings.layout_file is None or not settings.indexer_urls:
         return None
     clock = SystemClock()
-    layer = await KeyspaceFront.open(settings, id=process.this.id or "", clock=clock, random=system_random())
+    layer = await KeyspaceFrontend.open(settings, id=process.this.id or "", clock=clock, random=system_random())
     process.closing.push_async_callback(layer.close)
     process.tasks.append(layer.run())
     return find_app(layer.front, clock=clock, metrics=process.metrics)

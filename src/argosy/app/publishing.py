@@ -17,7 +17,7 @@ from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.keys import PrivateKey
-from argosy.ipni.publish.announce_client import Announcer, Told
+from argosy.ipni.publish.announce_client import AnnounceClient, AnnounceResult
 from argosy.ipni.publish.backends.files import Hashed, Note, Skipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
@@ -29,9 +29,9 @@ from argosy.ipni.publish.files import (
     publish_paths,
     withdraw_paths,
 )
-from argosy.ipni.publish.head_announcer import Herald
+from argosy.ipni.publish.head_announcer import HeadAnnouncer
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.read_only_chain import ServedChain
+from argosy.ipni.publish.read_only_chain import ReadOnlyChain
 from argosy.ipni.publish.service import Publisher
 
 __all__ = ["Published", "Wish", "publish_and_serve"]
@@ -78,10 +78,10 @@ async def publish_and_serve(
         changes = await _changed(key, folder / CHAIN, content_at or [chain_at], wish, show, told)
         store = await SqliteChain.read(folder / CHAIN)
         closing.push_async_callback(store.close)
-        chain = await ServedChain.open(key, store, clock=SystemClock())
-        announcer = Announcer(wish.announce_urls, clock=SystemClock(), random=system_random())
+        chain = await ReadOnlyChain.open(key, store, clock=SystemClock())
+        announcer = AnnounceClient(wish.announce_urls, clock=SystemClock(), random=system_random())
         closing.push_async_callback(announcer.close)
-        herald = Herald(chain, announcer, [chain_at], clock=SystemClock())
+        herald = HeadAnnouncer(chain, announcer, [chain_at], clock=SystemClock())
         serving = None if listener is None else asyncio.ensure_future(serve_app(publisher_app(chain), listener))
         if serving is not None:
             closing.callback(serving.cancel)
@@ -127,7 +127,7 @@ def _folder(loaded: Loaded) -> Path:
 
 
 def _shown(
-    chain: ServedChain, changes: Sequence[Change], announced: Sequence[Told], serving: str | None
+    chain: ReadOnlyChain, changes: Sequence[Change], announced: Sequence[AnnounceResult], serving: str | None
 ) -> dict[str, Any]:
     return {
         "publisher": chain.id,

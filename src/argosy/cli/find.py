@@ -23,7 +23,7 @@ from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
     from argosy.ipni.admin.client import IndexerClient
-    from argosy.ipni.model import Result
+    from argosy.ipni.model import ProviderResult
 
 READ_BYTES = 1 << 20
 ASKED_AT_ONCE = 16
@@ -103,13 +103,13 @@ def _hashed(path: Path, show: Show) -> bytes:
     return wrap(SHA2_256, digest.digest())
 
 
-async def _ask(url: str, multihashes: list[bytes]) -> "list[tuple[Result, ...]]":
+async def _ask(url: str, multihashes: list[bytes]) -> "list[tuple[ProviderResult, ...]]":
     from argosy.ipni.admin.client import IndexerClient
 
     turn = asyncio.Semaphore(ASKED_AT_ONCE)
     async with IndexerClient(find_url=url) as client:
 
-        async def asked(multihash: bytes) -> "tuple[Result, ...]":
+        async def asked(multihash: bytes) -> "tuple[ProviderResult, ...]":
             async with turn:
                 return await client.find(multihash)
 
@@ -127,7 +127,7 @@ async def _check_that_finds_are_answered(client: "IndexerClient", url: str) -> N
         raise Unavailable(f"{url} answers no finds: name a front door or an indexer with --url") from None
 
 
-def _told(name: str, multihash: bytes, results: "Iterable[Result]") -> dict[str, Any]:
+def _told(name: str, multihash: bytes, results: "Iterable[ProviderResult]") -> dict[str, Any]:
     from argosy.ipni.formats.cid import RAW, Cid
 
     cid = Cid(RAW, multihash)
@@ -139,7 +139,7 @@ def _told(name: str, multihash: bytes, results: "Iterable[Result]") -> dict[str,
     }
 
 
-def _holder(result: "Result", cid: str) -> dict[str, Any]:
+def _holder(result: "ProviderResult", cid: str) -> dict[str, Any]:
     from argosy.ipni.formats import metadata, multiaddr
     from argosy.ipni.publish.labels import label_of
 

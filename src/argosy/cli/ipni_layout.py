@@ -14,7 +14,7 @@ from argosy.cli.output import json_option, print_json, print_table
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
-    from argosy.ipni.keyspace.layout import Layout
+    from argosy.ipni.keyspace.layout import KeyspaceLayout
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,22 @@ class LayoutFile:
             raise Invalid("no layout file: set keyspace.layout_file")
         return cls(Path(settings.layout_file), settings.token, settings.call_s)
 
-    def read(self) -> "Layout":
+    def read(self) -> "KeyspaceLayout":
         from argosy.ipni.keyspace.runtime import read_layout
 
         return read_layout(self.path)
 
-    def write(self, layout: "Layout") -> None:
+    def write(self, layout: "KeyspaceLayout") -> None:
         from argosy.ipni.keyspace.runtime import write_layout
 
         write_layout(self.path, layout)
 
-    def ask(self, question: Any, layout: "Layout") -> Any:
+    def ask(self, question: Any, layout: "KeyspaceLayout") -> Any:
         """Of all nodes of the layout."""
-        from argosy.ipni.keyspace.client import Connections
+        from argosy.ipni.keyspace.client import NodeConnections
 
         async def asked() -> Any:
-            connections = Connections(token=self.token, call_s=self.call_s)
+            connections = NodeConnections(token=self.token, call_s=self.call_s)
             try:
                 return await question(layout, connections)
             finally:
@@ -141,7 +141,12 @@ def give_up(config: Path | None, as_json: bool) -> None:
 
 
 def _change(
-    file: LayoutFile, here: "Layout", nodes: Mapping[str, str], *, as_json: bool, lost: frozenset[str] = frozenset()
+    file: LayoutFile,
+    here: "KeyspaceLayout",
+    nodes: Mapping[str, str],
+    *,
+    as_json: bool,
+    lost: frozenset[str] = frozenset(),
 ) -> None:
     from argosy.ipni.keyspace.layout import changed
 
@@ -150,7 +155,7 @@ def _change(
     _say(following, as_json=as_json)
 
 
-def _say(written: "Layout", *, as_json: bool) -> None:
+def _say(written: "KeyspaceLayout", *, as_json: bool) -> None:
     nodes = sorted(written.now.nodes)
     if as_json:
         print_json({"version": written.version, "is_moving": written.former is not None, "nodes": nodes})

@@ -22,7 +22,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Value:
+class IndexValue:
     """What a multihash leads to: under one (provider, context) there is one metadata for all multihashes."""
 
     provider: str
@@ -74,7 +74,7 @@ class Provider:
 
 
 @dataclass(frozen=True)
-class Result:
+class ProviderResult:
     """One line of an answer: a provider that has the content."""
 
     context: bytes
@@ -100,7 +100,7 @@ class IndexerStatus:
 
 
 @dataclass(frozen=True)
-class StoreFigures:
+class StoreStats:
     entries: int  # (multihash, value) pairs, as well as the engine can tell
     values: int
     disk_bytes: int

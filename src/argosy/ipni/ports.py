@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import SignedHead
-from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, Result, StoreFigures, Value
+from argosy.ipni.model import Assignment, IndexerStatus, IndexValue, Peer, Provider, ProviderResult, StoreStats
 
 # Rows of the indexer's own small tables (see keys.py), changed in the same batch as the data; None takes a row away.
 Rows = Mapping[bytes, bytes | None]
@@ -21,7 +21,12 @@ class IndexStore(Protocol):
     """
 
     async def put(
-        self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False
+        self,
+        value: IndexValue,
+        multihashes: Sequence[bytes] = (),
+        rows: Rows | None = None,
+        *,
+        is_durable: bool = False,
     ) -> None:
         """Adds the multihashes under (provider, context), and makes the metadata that of all under it."""
         ...
@@ -36,7 +41,7 @@ class IndexStore(Protocol):
         """Frees the space of up to so many removed entries; how many there were. Goes on after a restart."""
         ...
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         """What each leads to, in the order asked."""
         ...
 
@@ -44,7 +49,7 @@ class IndexStore(Protocol):
         """The multihash whose second hash (of double-hashed lookups) has this digest; only if the store keeps them."""
         ...
 
-    async def find_value(self, value_key_hash: bytes) -> Value | None:
+    async def find_value(self, value_key_hash: bytes) -> IndexValue | None:
         """The value by sha2-256 of its value key: the provider's id as bytes, then the context."""
         ...
 
@@ -64,12 +69,12 @@ class IndexStore(Protocol):
         """The rows whose keys begin so, in key order, as they were when it began."""
         ...
 
-    async def figures(self) -> StoreFigures: ...
+    async def figures(self) -> StoreStats: ...
 
     async def close(self) -> None: ...
 
 
-class Source(Protocol):
+class PublisherSource(Protocol):
     """One publisher's chain, read over the network. Whatever it returns has been checked against its name.
 
     NotFound: the publisher does not have it. Invalid: it lies or breaks a bound, asking again is no use. Unavailable:
@@ -83,16 +88,16 @@ class Source(Protocol):
     async def block(self, cid: Cid, *, is_entries: bool) -> bytes: ...
 
 
-class Sources(Protocol):
-    def open(self, publisher: Peer) -> Source:
+class PublisherSources(Protocol):
+    def open(self, publisher: Peer) -> PublisherSource:
         """Invalid if none of its addresses can be read from."""
         ...
 
 
-class Finds(Protocol):
+class FindApi(Protocol):
     """What answers who has which content: an indexer, or the front of a query layer."""
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]: ...
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]: ...
 
     async def find_encrypted(self, second_hashes: Sequence[bytes]) -> list[tuple[bytes, ...]]:
         """The encrypted value keys under each second hash of double-hashed lookups."""
@@ -108,12 +113,12 @@ class Finds(Protocol):
         """NotFound if it is unknown, not allowed, or inactive."""
         ...
 
-    async def figures(self) -> StoreFigures: ...
+    async def figures(self) -> StoreStats: ...
 
     def status(self) -> IndexerStatus: ...
 
 
-class Indexer(Finds, Protocol):
+class Indexer(FindApi, Protocol):
     """All that the HTTP surfaces ask of an indexer.
 
     Errors by remedy: Invalid 400, Forbidden 403 (policy), NotFound 404, Conflict 409 (frozen; already running; already
@@ -122,7 +127,7 @@ class Indexer(Finds, Protocol):
 
     # -- ingest, public
 
-    async def announce(self, announce: Announce) -> None:
+    async def announce(self, announce: Announcement) -> None:
         """Returns when it is noted, not when it is done; a repeated one makes no traffic."""
         ...
 

@@ -17,7 +17,7 @@ from argosy.gateway.content.model import Backend
 from argosy.gateway.content.service import ContentGateway
 from argosy.gateway.content.settings import ContentSettings
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.model import Provider, Result
+from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json, results
 from tests.ipni.publish.serving import serving
 
@@ -32,7 +32,7 @@ UNHURRIED = {"cache_entries": 0, "find_s": 60.0, "stream_s": 60.0, "patience_min
 class IndexerDouble:
     """Public fields are what a test arranges and looks at."""
 
-    found: dict[bytes, list[Result]] = field(default_factory=dict)
+    found: dict[bytes, list[ProviderResult]] = field(default_factory=dict)
     keys: dict[bytes, list[bytes]] = field(default_factory=dict)
     metadata: dict[str, bytes] = field(default_factory=dict)
     known: list[Provider] = field(default_factory=list)

@@ -6,7 +6,7 @@ from base64 import b64encode
 from argosy.gateway.content import metrics as m
 from argosy.ipni.formats import cid, metadata, multihash
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.model import Peer, Result
+from argosy.ipni.model import Peer, ProviderResult
 from argosy.ipni.web import results
 from tests.gateway.content.double import LINES, Answered, IndexerDouble, SetClock, door_over, nowhere, until
 from tests.ipni.web.making import CONTENT, A, B, C, result
@@ -62,7 +62,7 @@ async def test_indexers_may_answer_in_either_form() -> None:
 
 
 async def test_records_without_a_provider_or_an_address_are_dropped() -> None:
-    useless = Result(b"x", metadata.bitswap(), Peer(B, ()))
+    useless = ProviderResult(b"x", metadata.bitswap(), Peer(B, ()))
     async with door_over(IndexerDouble({CONTENT: [useless, result(A)]}), IndexerDouble({CONTENT: [useless]})) as door:
         assert {id for id, _ in told(await door.find(CONTENT))} == {A}
         [line] = (await door.find(CONTENT, LINES)).body.splitlines()

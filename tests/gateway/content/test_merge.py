@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 from argosy.gateway.content.lines import Lines
 from argosy.gateway.content.merge import merged, merged_keys, merged_providers, newest, only
 from argosy.ipni.formats import metadata
-from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider, Result
+from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider, ProviderResult
 from tests.ipni.web.making import AD, CONTENT, A, B, C, result
 
 RECORDS = st.builds(result, st.sampled_from([A, B, C]), st.sampled_from([b"1", b"2", b"3"]))
 
 
-def keys(results: list[Result]) -> set[tuple[str, bytes]]:
+def keys(results: list[ProviderResult]) -> set[tuple[str, bytes]]:
     return {(each.provider.id, each.context) for each in results}
 
 
 @given(st.lists(st.lists(RECORDS, max_size=6), min_size=1, max_size=5))
-def test_every_key_that_anybody_has_is_told_exactly_once(parts: list[list[Result]]) -> None:
+def test_every_key_that_anybody_has_is_told_exactly_once(parts: list[list[ProviderResult]]) -> None:
     union = merged(parts)
     assert keys(union) == keys([each for part in parts for each in part])
     assert len(union) == len(keys(union))
@@ -36,7 +36,7 @@ def test_records_of_one_indexer_under_one_key_stay_together() -> None:
 
 
 def test_what_was_not_asked_for_or_cannot_be_used_is_left_out() -> None:
-    useless = Result(b"", b"", Peer(A, ()))
+    useless = ProviderResult(b"", b"", Peer(A, ()))
     found = [(CONTENT, [result(A), useless]), (b"\x12\x01x", [result(B)]), (CONTENT, [result(C)])]
     assert only(found, {CONTENT}) == {CONTENT: [result(A), result(C)]}
     assert only([(CONTENT, [useless])], {CONTENT}) == {}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from argosy.ipni.formats import cid, metadata, multihash
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.web import providers_json, results
@@ -22,7 +22,7 @@ async def test_what_a_frozen_and_an_active_indexer_have_is_found_as_one(tmp_path
         publishing() as (publisher, peer),
     ):
         first = await publisher.publish(b"first", metadata.bitswap(), CONTENT[:20])
-        await old.client.announce(Announce(first, peer))
+        await old.client.announce(Announcement(first, peer))
         await old.until_indexed(first)
         await old.client.freeze()
         second = await publisher.publish(b"second", metadata.bitswap(), CONTENT[10:])
@@ -46,7 +46,7 @@ async def test_the_other_indexer_still_answers_when_one_is_gone(tmp_path: Path) 
         ad = await publisher.publish(b"ctx", metadata.bitswap(), CONTENT)
         async with staged(tmp_path / "right") as right:
             for stage in (left, right):
-                await stage.client.announce(Announce(ad, peer))
+                await stage.client.announce(Announcement(ad, peer))
                 await stage.until_indexed(ad)
             gone = right.url
         async with door_over(left.url, gone) as door:

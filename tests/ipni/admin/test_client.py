@@ -21,7 +21,7 @@ from argosy.base.errors import (
     Unavailable,
 )
 from argosy.ipni.admin import client as clients
-from argosy.ipni.admin.client import IndexerClient, NoAnswer
+from argosy.ipni.admin.client import IndexerClient, OutcomeUnknown
 from argosy.ipni.admin.urls import checked_url
 from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats import cid
@@ -158,7 +158,7 @@ async def test_a_refusal_is_the_error_it_was_with_its_words(status: int, kind: t
     async with asking(Wire(PlainTextResponse("peer was not\nassigned", status))) as client:
         with pytest.raises(kind, match=f"answered {status}: peer was not assigned") as caught:
             await client.assign(P1)
-    assert not isinstance(caught.value, NoAnswer)
+    assert not isinstance(caught.value, OutcomeUnknown)
 
 
 async def test_our_own_refusals_are_read_and_strangers_long_ones_cut() -> None:
@@ -217,7 +217,7 @@ async def test_an_indexer_that_is_not_there_is_unavailable_and_surely_did_nothin
     async with IndexerClient(f"http://{HOST}:1") as client:
         with pytest.raises(Unavailable, match="cannot be reached") as caught:
             await client.assign(P1)
-    assert not isinstance(caught.value, NoAnswer)
+    assert not isinstance(caught.value, OutcomeUnknown)
 
 
 async def test_a_request_that_is_never_answered_may_have_taken_effect() -> None:
@@ -227,7 +227,7 @@ async def test_a_request_that_is_never_answered_may_have_taken_effect() -> None:
         await hold.wait()
 
     async with serving(hang) as url, IndexerClient(url, call_s=0.05) as client:
-        with pytest.raises(NoAnswer, match=r"did not answer within 0\.05 s"):
+        with pytest.raises(OutcomeUnknown, match=r"did not answer within 0\.05 s"):
             await client.assign(P1)
 
 
@@ -239,7 +239,7 @@ async def test_a_connection_that_breaks_off_may_have_taken_effect() -> None:
     server = await asyncio.start_server(hang_up, HOST, 0)
     port = server.sockets[0].getsockname()[1]
     async with server, IndexerClient(f"http://{HOST}:{port}") as client:
-        with pytest.raises(NoAnswer, match="broke off"):
+        with pytest.raises(OutcomeUnknown, match="broke off"):
             await client.assign(P1)
 
 

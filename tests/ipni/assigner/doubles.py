@@ -18,12 +18,12 @@ from uvicorn.server import ServerState
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, Forbidden, Invalid, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.ipni.admin.client import IndexerClient, NoAnswer
-from argosy.ipni.assigner.configuration import Configuration, Entry
+from argosy.ipni.admin.client import IndexerClient, OutcomeUnknown
+from argosy.ipni.assigner.configuration import Configuration, PoolEntry
 from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats import cid
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.peer import id_of_key
 from argosy.ipni.model import Assignment, IndexerStatus, Peer
 
@@ -35,10 +35,10 @@ def peer(name: str) -> str:
     return id_of_key(bytes.fromhex("08011220") + hashlib.sha256(name.encode()).digest())
 
 
-def announcement(publisher: str, head: int = 0, address: str = "/ip4/127.0.0.1/tcp/9/http") -> Announce:
+def announcement(publisher: str, head: int = 0, address: str = "/ip4/127.0.0.1/tcp/9/http") -> Announcement:
     """The `head`-th advertisement of a publisher that is given by its name or id."""
     id = publisher if len(publisher) > 20 else peer(publisher)
-    return Announce(cid.of(f"{publisher} {head}".encode(), cid.DAG_JSON), Peer(id, (address,)))
+    return Announcement(cid.of(f"{publisher} {head}".encode(), cid.DAG_JSON), Peer(id, (address,)))
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Double:
     preferred_ones: list[str] = field(default_factory=list)
     refusing: set[str] = field(default_factory=set)
     empty_handed: set[str] = field(default_factory=set)  # publishers that a frozen one no longer has
-    announced: list[Announce] = field(default_factory=list)
+    announced: list[Announcement] = field(default_factory=list)
     handoffs: list[tuple[str, str, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)  # calls that wait until the event is set
@@ -93,7 +93,7 @@ class Double:
             self.allowed[publisher] = frozen_id
         self._leave()
 
-    async def announce(self, announce: Announce) -> None:
+    async def announce(self, announce: Announcement) -> None:
         await self._enter("announce")
         if announce.publisher.id not in self.allowed:
             raise Forbidden("not assigned")
@@ -112,11 +112,11 @@ class Double:
         if self.is_offline:
             raise Unavailable("closed for today")
         if call in self.silent:
-            raise NoAnswer("no answer in time")
+            raise OutcomeUnknown("no answer in time")
 
     def _leave(self) -> None:
         if self.is_losing:
-            raise NoAnswer("lost on the way")
+            raise OutcomeUnknown("lost on the way")
 
     def _check(self, publisher: str) -> None:
         if publisher in self.allowed:
@@ -213,9 +213,9 @@ class Stage:
         self.urls[double.name] = url
         return url
 
-    def entry(self, name: str, *presets: str) -> Entry:
+    def entry(self, name: str, *presets: str) -> PoolEntry:
         url = self.urls[name]
-        return Entry(url, url, url, frozenset(peer(publisher) for publisher in presets))
+        return PoolEntry(url, url, url, frozenset(peer(publisher) for publisher in presets))
 
     def configuration(
         self, *names: str, presets: dict[str, tuple[str, ...]] | None = None, **rest: Any
@@ -255,7 +255,7 @@ async def assigner_of(*doubles: Double) -> AssignerService:
     """An assigner that calls the doubles without a network, and has asked everybody once."""
     by_name = {double.name: double for double in doubles}
     service = AssignerService(
-        Configuration(tuple(Entry(name, f"{name}-find", f"{name}-ingest") for name in by_name)),
+        Configuration(tuple(PoolEntry(name, f"{name}-find", f"{name}-ingest") for name in by_name)),
         lambda entry: by_name[entry.admin_url],
         lambda url: by_name[url],
         clock=SystemClock(),

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from argosy.base.clock import Clock, SystemClock, seeded_random
 from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.assigner.configuration import Configuration, Entry
+from argosy.ipni.assigner.configuration import Configuration, PoolEntry
 from argosy.ipni.assigner.service import AssignerService
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Assignment, Provider
 from argosy.ipni.ports import IndexStore
@@ -58,14 +58,14 @@ class Site:
         self.indexers: dict[str, IndexerService] = {}
         self.usages: dict[str, SetUsage] = {}
         self.clients: dict[str, IndexerClient] = {}
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, PoolEntry] = {}
         self.away: set[str] = set()  # those who turn everybody away
         self.asked: Counter[str] = Counter()
         self.entered: Callable[[str], Awaitable[None]] = _at_once
 
     async def add(self, name: str, store: IndexStore | None = None, settings: IndexerSettings = SETTINGS) -> None:
         self.usages[name] = SetUsage()
-        self.stores[name] = store or MemoryStore()
+        self.stores[name] = store or MemoryIndexStore()
         indexer = await IndexerService.open(
             self.stores[name], self.sources, settings=settings, usage=self.usages[name], providers_of=providers_of
         )
@@ -74,7 +74,7 @@ class Site:
         self._servers[name] = await self._closing.enter_async_context(AsyncExitStack())
         url = await self._servers[name].enter_async_context(serving(app))
         self.indexers[name] = indexer
-        self.entries[name] = Entry(url, url, url)
+        self.entries[name] = PoolEntry(url, url, url)
         self.clients[name] = await self._closing.enter_async_context(IndexerClient(url, url, url, token=TOKEN))
 
     def _unless_away(self, name: str, app: ASGIApp) -> ASGIApp:
@@ -107,7 +107,9 @@ class Site:
         entries = [self.entries[name] for name in names or self.entries]
         preset = {self.url(name): frozenset(publishers) for name, publishers in told.items()}
         return Configuration(
-            tuple(Entry(e.admin_url, e.find_url, e.ingest_url, preset.get(e.admin_url, e.presets)) for e in entries),
+            tuple(
+                PoolEntry(e.admin_url, e.find_url, e.ingest_url, preset.get(e.admin_url, e.presets)) for e in entries
+            ),
             **rest,
         )
 

@@ -1,16 +1,16 @@
 """Advice and pages: what an operator is told about a pool."""
 
 from argosy.ipni.assigner.advice import Advice, advise
-from argosy.ipni.assigner.configuration import Configuration, Entry
-from argosy.ipni.assigner.pool_state import Answer, Picture
+from argosy.ipni.assigner.configuration import Configuration, PoolEntry
+from argosy.ipni.assigner.pool_state import IndexerReport, PoolState
 from argosy.ipni.assigner.views import assignment_rows, page, pool_rows
 
 
-def picture(replication: int = 1, presets: tuple[str, ...] = (), **answers: Answer | None) -> Picture:
+def picture(replication: int = 1, presets: tuple[str, ...] = (), **answers: IndexerReport | None) -> PoolState:
     """Each answer is of the indexer named so; the presets are those of the first one."""
-    entries = [Entry(name, f"{name}-find", f"{name}-ingest") for name in answers]
-    entries[0] = Entry(entries[0].admin_url, entries[0].find_url, entries[0].ingest_url, frozenset(presets))
-    made = Picture(Configuration(tuple(entries), replication=replication))
+    entries = [PoolEntry(name, f"{name}-find", f"{name}-ingest") for name in answers]
+    entries[0] = PoolEntry(entries[0].admin_url, entries[0].find_url, entries[0].ingest_url, frozenset(presets))
+    made = PoolState(Configuration(tuple(entries), replication=replication))
     for name, answer in answers.items():
         if answer is None:
             made.missed(name, "connection refused")
@@ -28,57 +28,61 @@ def kinds(found: list[Advice]) -> list[tuple[str, str]]:
 
 
 def test_a_healthy_pool_needs_nothing() -> None:
-    assert advise(picture(a=Answer("A", assigned={"p": ""}), b=Answer("B"))) == []
+    assert advise(picture(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B"))) == []
 
 
 def test_an_indexer_that_does_not_answer_is_named_with_the_reason() -> None:
-    found = advise(picture(a=Answer("A"), b=Answer("B"), c=None))
+    found = advise(picture(a=IndexerReport("A"), b=IndexerReport("B"), c=None))
     assert kinds(found) == [("silent", "c")]
     assert "connection refused" in found[0].text
 
 
 def test_a_frozen_indexer_nobody_can_continue_needs_another_one() -> None:
-    frozen = Answer("A", is_frozen=True, assigned={"p": "", "q": ""})
-    found = advise(picture(a=frozen, b=Answer("B"), c=Answer("C"), presets=("p",)))
+    frozen = IndexerReport("A", is_frozen=True, assigned={"p": "", "q": ""})
+    found = advise(picture(a=frozen, b=IndexerReport("B"), c=IndexerReport("C"), presets=("p",)))
     assert kinds(found) == [("stuck", "a")]
     assert found[0].publishers == ("p",)
 
 
 def test_a_frozen_indexer_that_owes_nothing_may_go() -> None:
-    frozen = Answer("A", is_frozen=True, assigned={"p": ""})
-    found = advise(picture(a=frozen, b=Answer("B", assigned={"p": "A"}), c=Answer("C")))
+    frozen = IndexerReport("A", is_frozen=True, assigned={"p": ""})
+    found = advise(picture(a=frozen, b=IndexerReport("B", assigned={"p": "A"}), c=IndexerReport("C")))
     assert kinds(found) == [("done", "a")]
 
 
 def test_too_few_active_indexers_leave_nobody_to_hand_on_to() -> None:
-    assert kinds(advise(picture(replication=2, a=Answer("A"), b=Answer("B")))) == [("no room", "")]
-    assert kinds(advise(picture(replication=2, a=Answer("A"), b=Answer("B"), c=Answer("C")))) == []
+    assert kinds(advise(picture(replication=2, a=IndexerReport("A"), b=IndexerReport("B")))) == [("no room", "")]
+    assert kinds(advise(picture(replication=2, a=IndexerReport("A"), b=IndexerReport("B"), c=IndexerReport("C")))) == []
 
 
 def test_a_nearly_full_indexer_is_named() -> None:
-    found = advise(picture(a=Answer("A", usage_percent=80.0), b=Answer("B", usage_percent=79.9)))
+    found = advise(picture(a=IndexerReport("A", usage_percent=80.0), b=IndexerReport("B", usage_percent=79.9)))
     assert kinds(found) == [("full", "a")]
 
 
 def test_an_overloaded_indexer_is_named_with_the_mean() -> None:
-    found = advise(picture(a=Answer("A", assigned=publishers(31)), b=Answer("B"), c=Answer("C")))
+    found = advise(picture(a=IndexerReport("A", assigned=publishers(31)), b=IndexerReport("B"), c=IndexerReport("C")))
     assert kinds(found) == [("overloaded", "a")]
     assert "31 publishers, the mean is 10" in found[0].text
-    assert advise(picture(a=Answer("A", assigned=publishers(9)), b=Answer("B"), c=Answer("C"))) == []
+    assert (
+        advise(picture(a=IndexerReport("A", assigned=publishers(9)), b=IndexerReport("B"), c=IndexerReport("C"))) == []
+    )
 
 
 def test_a_publisher_that_too_many_hold_is_taken_from_the_busiest() -> None:
-    found = advise(picture(a=Answer("A", assigned={"p": ""}), b=Answer("B", assigned={"p": "A", "q": ""})))
+    found = advise(
+        picture(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B", assigned={"p": "A", "q": ""}))
+    )
     assert [(advice.kind, advice.indexer, advice.publishers) for advice in found] == [("too many", "b", ("p",))]
 
 
 def test_one_indexer_at_two_urls_is_named() -> None:
-    assert kinds(advise(picture(a=Answer("A"), b=Answer("A"), c=Answer("C")))) == [("twice", "b")]
+    assert kinds(advise(picture(a=IndexerReport("A"), b=IndexerReport("A"), c=IndexerReport("C")))) == [("twice", "b")]
 
 
 def test_the_rows_tell_states_and_counts() -> None:
-    frozen = Answer("A", is_frozen=True, usage_percent=91.0, assigned={"p": "", "q": ""})
-    made = picture(a=frozen, b=Answer("B", assigned={"p": "A"}, preferred=frozenset({"z"})), c=None)
+    frozen = IndexerReport("A", is_frozen=True, usage_percent=91.0, assigned={"p": "", "q": ""})
+    made = picture(a=frozen, b=IndexerReport("B", assigned={"p": "A"}, preferred=frozenset({"z"})), c=None)
     rows = pool_rows(made)
     assert [(row["state"], row["assigned"], row["preferred"]) for row in rows] == [
         ("frozen", 2, 0),
@@ -94,9 +98,9 @@ def test_the_rows_tell_states_and_counts() -> None:
 
 
 def test_the_page_shows_the_pool_and_trusts_nobodys_text() -> None:
-    shown = page(picture(a=Answer("<script>alert(1)</script>"), b=None), ("p",))
+    shown = page(picture(a=IndexerReport("<script>alert(1)</script>"), b=None), ("p",))
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
     assert "connection refused" in shown
     assert "1 announced publishers wait" in shown
-    assert "all is well" in page(picture(a=Answer("A"), b=Answer("B")))
+    assert "all is well" in page(picture(a=IndexerReport("A"), b=IndexerReport("B")))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.ipni.assigner.configuration import Configuration, Entry, parse, seconds
+from argosy.ipni.assigner.configuration import Configuration, PoolEntry, parse, seconds
 from tests.ipni.assigner.doubles import peer
 
 P1, P2 = peer("p1"), peer("p2")
@@ -41,8 +41,8 @@ def test_a_whole_file_of_the_reference_is_read_as_it_is() -> None:
     }
     assert read(document) == Configuration(
         entries=(
-            Entry("http://a:3002", "http://a:3000", "http://a:3001", frozenset({P1})),
-            Entry("http://b:3002", "http://b:3000", "http://b:3001"),
+            PoolEntry("http://a:3002", "http://a:3000", "http://a:3001", frozenset({P1})),
+            PoolEntry("http://b:3002", "http://b:3000", "http://b:3001"),
         ),
         replication=3,
         preset_replication=2,
@@ -57,7 +57,7 @@ def test_a_whole_file_of_the_reference_is_read_as_it_is() -> None:
 
 def test_keys_are_matched_in_any_case_and_the_scheme_may_be_left_out() -> None:
     entry = {"adminurl": "a:3002", "findURL": "a:3000/", "INGESTURL": "a:3001"}
-    assert read({"indexerpool": [entry]}).entries == (Entry("http://a:3002", "http://a:3000", "http://a:3001"),)
+    assert read({"indexerpool": [entry]}).entries == (PoolEntry("http://a:3002", "http://a:3000", "http://a:3001"),)
 
 
 def test_toml_has_the_same_keys() -> None:
@@ -70,7 +70,7 @@ def test_toml_has_the_same_keys() -> None:
     IngestURL = "http://a:1"
     """
     found = parse(text, Configuration(), is_toml=True)
-    assert found == Configuration((Entry("http://a:1", "http://a:1", "http://a:1"),), replication=2, poll_s=30.0)
+    assert found == Configuration((PoolEntry("http://a:1", "http://a:1", "http://a:1"),), replication=2, poll_s=30.0)
 
 
 def test_what_the_file_does_not_say_comes_from_the_settings() -> None:

@@ -6,8 +6,8 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError, Forbidden, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.ipni.assigner.pool_member import Outbox
-from argosy.ipni.assigner.telemetry import Teller
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.assigner.telemetry import AssignerTelemetry
+from argosy.ipni.formats.announce import Announcement
 from tests.ipni.assigner.doubles import announcement
 
 
@@ -21,9 +21,9 @@ class Hasty(SystemClock):
 class Destination:
     def __init__(self) -> None:
         self.refusal: ArgosyError | None = Unavailable("away")
-        self.told: list[Announce] = []
+        self.told: list[Announcement] = []
 
-    async def announce(self, announce: Announce) -> None:
+    async def announce(self, announce: Announcement) -> None:
         if self.refusal is not None:
             raise self.refusal
         self.told.append(announce)
@@ -33,17 +33,17 @@ class Destination:
 
 
 def outbox(destination: Destination, missed_max: int = 10) -> Outbox:
-    teller = Teller(Metrics())
+    teller = AssignerTelemetry(Metrics())
     return Outbox("there", destination, teller, clock=Hasty(), random=seeded_random(1), missed_max=missed_max)
 
 
-async def tried(box: Outbox, *announces: Announce) -> None:
+async def tried(box: Outbox, *announces: Announcement) -> None:
     for announce in announces:
         box.put(announce)
         await box.line.wait_idle()
 
 
-async def back(box: Outbox, destination: Destination) -> list[Announce]:
+async def back(box: Outbox, destination: Destination) -> list[Announcement]:
     destination.refusal = None
     for _ in range(2):  # and nothing is told twice
         box.again()

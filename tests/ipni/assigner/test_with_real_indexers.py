@@ -6,7 +6,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Assignment
@@ -150,7 +150,7 @@ async def test_an_indexer_that_has_data_from_before_is_preferred() -> None:
     chain = Chain("publisher")
     chain.add(b"old", hashes("old", 3))
     async with site(chain) as it:
-        store = MemoryStore()
+        store = MemoryIndexStore()
         before = await IndexerService.open(store, it.sources, usage=SetUsage())
         await before.announce(chain.announced())
         await before.idle(chain.id)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from argosy.base.clock import Random, seeded_random
 from argosy.base.metrics import Metrics
-from argosy.ipni.assigner.configuration import Configuration, Entry
+from argosy.ipni.assigner.configuration import Configuration, PoolEntry
 from argosy.ipni.assigner.metrics import POLLS
 from argosy.ipni.assigner.service import AssignerService
 from argosy.sim.clocks import SimClock
@@ -21,7 +21,7 @@ from tests.ipni.assigner.doubles import Double, announcement, peer
 
 NAMES = ["a", "b", "c", "d"]
 PUBLISHERS = ["p1", "p2", "p3"]
-ENTRIES = tuple(Entry(name, f"{name}-find", f"{name}-ingest") for name in NAMES)
+ENTRIES = tuple(PoolEntry(name, f"{name}-find", f"{name}-ingest") for name in NAMES)
 
 
 class Slow(Double):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from argosy.base.errors import Invalid
 from argosy.ipni.backends import layout
 from argosy.ipni.formats import multihash, varint
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 from tests.contracts.index_store_stage import crowded, many, unusual
 
 MULTIHASHES = st.builds(multihash.wrap, st.integers(0, 1 << 40), st.binary(min_size=1, max_size=128))
@@ -52,5 +52,5 @@ def test_what_is_no_multihash_has_no_place() -> None:
 
 @given(st.integers(0, 1 << 40), st.text(max_size=20), st.binary(max_size=64), st.binary(max_size=64))
 def test_a_value_reads_as_it_was_written(entries: int, provider: str, context: bytes, metadata: bytes) -> None:
-    value = Value(provider, context, metadata)
+    value = IndexValue(provider, context, metadata)
     assert layout.read_value(layout.value_row(entries, value)) == (entries, value)

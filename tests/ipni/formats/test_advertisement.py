@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import advertisement, cid, dag, dag_cbor, dag_json, envelope, varint
-from argosy.ipni.formats.advertisement import Advert, AdvertExtension, AdvertPeer
+from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES
 from argosy.ipni.formats.head import decode as decode_head
 from argosy.ipni.formats.keys import Kind, PrivateKey
@@ -16,11 +16,14 @@ from tests.ipni.formats import samples
 from tests.ipni.formats.samples import KEY, PEER
 
 OTHER = PrivateKey.generate("ed25519", b"\x02" * 32)
-PLAIN = Advert(PEER, ("/ip4/1.2.3.4/tcp/1",), cid.of(b"entries"), b"ctx", b"\x80\x12", previous=cid.of(b"previous"))
+PLAIN = Advertisement(
+    PEER, ("/ip4/1.2.3.4/tcp/1",), cid.of(b"entries"), b"ctx", b"\x80\x12", previous=cid.of(b"previous")
+)
 EXTENDED = replace(
     PLAIN,
-    extension=AdvertExtension(
-        (AdvertPeer(PEER, ("/dns/a/http",), b"\x80\x12"), AdvertPeer(OTHER.peer_id, (), b"")), is_override=True
+    extension=AdvertisementExtension(
+        (AdvertisementPeer(PEER, ("/dns/a/http",), b"\x80\x12"), AdvertisementPeer(OTHER.peer_id, (), b"")),
+        is_override=True,
     ),
 )
 
@@ -135,7 +138,7 @@ def test_an_extended_provider_signed_by_another_is_refused() -> None:
     assert forged is not None
     peers = (main, replace(other, signature=forged.peers[1].signature))
     with pytest.raises(Invalid, match=f"is signed by {stranger.peer_id}"):
-        advertisement.signer(replace(signed, extension=AdvertExtension(peers, is_override=True)))
+        advertisement.signer(replace(signed, extension=AdvertisementExtension(peers, is_override=True)))
 
 
 @pytest.mark.parametrize("changed", [{"addresses": ("/dns/b/http",)}, {"metadata": b"x"}])
@@ -158,10 +161,10 @@ def test_the_context_and_the_override_of_extended_providers_are_signed() -> None
 
 
 def test_a_provider_must_be_among_its_extended_providers_unless_there_are_none() -> None:
-    alone = replace(PLAIN, extension=AdvertExtension((AdvertPeer(OTHER.peer_id, (), b""),)))
+    alone = replace(PLAIN, extension=AdvertisementExtension((AdvertisementPeer(OTHER.peer_id, (), b""),)))
     with pytest.raises(Invalid, match="not among its own"):
         advertisement.sign(alone, KEY, [OTHER])
-    assert advertisement.signer(advertisement.sign(replace(PLAIN, extension=AdvertExtension(())), KEY)) == PEER
+    assert advertisement.signer(advertisement.sign(replace(PLAIN, extension=AdvertisementExtension(())), KEY)) == PEER
 
 
 @pytest.mark.parametrize(
@@ -219,7 +222,7 @@ def test_an_advertisement_is_told_from_entries() -> None:
 def test_any_advertisement_is_read_back(
     context: bytes, metadata: bytes, addresses: list[str], is_removal: bool
 ) -> None:
-    made = Advert(PEER, tuple(addresses), NO_ENTRIES, context, metadata, is_removal)
+    made = Advertisement(PEER, tuple(addresses), NO_ENTRIES, context, metadata, is_removal)
     signed = advertisement.sign(made, KEY)
     for codec in (DAG_JSON, DAG_CBOR):
         assert advertisement.decode(*advertisement.encode(signed, codec)) == signed

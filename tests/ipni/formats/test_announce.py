@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import announce, cid, dag_cbor, multiaddr
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.node import Node
 from argosy.ipni.model import Peer
 from tests.ipni.formats.samples import PEER, PUBLIC_HEX
 
 HEAD = cid.parse("baguqeerasw3lv4o42js4c5wd4c7fudo5pwkzynzzgwtm6ekrrzpc2m3ywg3a")
 ADDRESS = "/ip4/127.0.0.1/tcp/18081/http"
-ANNOUNCE = Announce(HEAD, Peer(PEER, (ADDRESS,)))
+ANNOUNCE = Announcement(HEAD, Peer(PEER, (ADDRESS,)))
 CBOR = bytes.fromhex(
     "83d82a58260001a902122095b6baf1dcd265c176c3e0be5a0ddd7d959c373935a6cf11518e5e2d3378b1b6"
     "815833047f0000010646a1e003a503260024" + PUBLIC_HEX + "40"
@@ -48,7 +48,7 @@ def test_the_json_form_is_that_of_others() -> None:
     st.lists(st.sampled_from([ADDRESS, "/dns/a/https"])),
 )
 def test_any_announcement_is_read_back(extra: bytes, origin: str, addresses: list[str]) -> None:
-    made = Announce(HEAD, Peer(PEER, tuple(dict.fromkeys(addresses))), extra, origin)
+    made = Announcement(HEAD, Peer(PEER, tuple(dict.fromkeys(addresses))), extra, origin)
     assert announce.decode(announce.encode(made), is_json=False) == made
     assert announce.decode(announce.encode_json(made), is_json=True) == made
 

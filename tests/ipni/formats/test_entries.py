@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid, dag, dag_cbor, dag_json, entries, hamt, multihash
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
-from argosy.ipni.formats.entries import Chunk, HamtRoot
+from argosy.ipni.formats.entries import EntryChunk, HamtRoot
 from argosy.ipni.formats.node import Node
 from tests.ipni.formats import samples
 
@@ -20,7 +20,7 @@ hashes = st.builds(multihash.wrap, st.sampled_from([0x12, 0x00, 0xB220, 0x56]), 
 uniform = st.lists(st.binary(min_size=32, max_size=32).map(lambda digest: multihash.wrap(0x12, digest)), max_size=20)
 
 
-def strict(name: Cid, data: bytes) -> Chunk:
+def strict(name: Cid, data: bytes) -> EntryChunk:
     """What the decoders that know no table say."""
     node = dag.decode_map(name, data)
     items = node["Entries"]
@@ -28,7 +28,7 @@ def strict(name: Cid, data: bytes) -> Chunk:
     found = [each for each in items if isinstance(each, bytes) and multihash.is_whole(each)]
     following = node.get("Next")
     assert following is None or isinstance(following, Cid)
-    return Chunk(found, following, len(items) - len(found))
+    return EntryChunk(found, following, len(items) - len(found))
 
 
 def test_chunks_of_others_are_read_and_written_byte_for_byte() -> None:
@@ -46,7 +46,7 @@ def test_chunks_of_others_are_read_and_written_byte_for_byte() -> None:
 def test_any_chunk_is_read_back(codec: int, multihashes: list[bytes], has_next: bool) -> None:
     name, data = entries.encode_chunk(multihashes, NEXT if has_next else None, codec)
     chunk = entries.decode_chunk(name, data)
-    assert chunk == Chunk(multihashes, NEXT if has_next else None) == strict(name, data)
+    assert chunk == EntryChunk(multihashes, NEXT if has_next else None) == strict(name, data)
     assert all(type(each) is bytes for each in chunk.multihashes)
     assert entries.decode_entries(name, data) == chunk
 
@@ -57,7 +57,7 @@ def test_any_chunk_is_read_back(codec: int, multihashes: list[bytes], has_next: 
 def test_what_is_no_multihash_is_passed_over_and_counted(codec: int, multihashes: list[bytes]) -> None:
     block = entries.encode_chunk(multihashes, None, codec)
     whole = [each for each in multihashes if multihash.is_whole(each)]
-    assert entries.decode_chunk(*block) == Chunk(whole, None, len(multihashes) - len(whole))
+    assert entries.decode_chunk(*block) == EntryChunk(whole, None, len(multihashes) - len(whole))
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -84,7 +84,7 @@ def test_a_chunk_of_full_size_is_of_the_size_that_others_make(codec: int) -> Non
     multihashes = [multihash.of(n.to_bytes(4, "big")) for n in range(16384)]
     name, data = entries.encode_chunk(multihashes, None, codec)
     assert len(data) == (1_064_973 if codec == DAG_JSON else 589_836)
-    assert entries.decode_chunk(name, data) == Chunk(multihashes)
+    assert entries.decode_chunk(name, data) == EntryChunk(multihashes)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -96,9 +96,9 @@ def test_the_general_encoders_write_the_same_chunk(codec: int) -> None:
 def test_keys_in_another_order_and_padding_are_read() -> None:
     items = dag_cbor.encode(list(HASHES))
     data = b"\xa2\x67Entries" + items + b"\x64Next" + dag_cbor.encode(NEXT)
-    assert entries.decode_chunk(cid.of(data, DAG_CBOR), data) == Chunk(HASHES, NEXT)
+    assert entries.decode_chunk(cid.of(data, DAG_CBOR), data) == EntryChunk(HASHES, NEXT)
     text = dag_json.encode({"Entries": list(HASHES)}).replace(b'"}}', b'=="}}').replace(b"[", b"[ ")
-    assert entries.decode_chunk(cid.of(text, DAG_JSON), text) == Chunk(HASHES)
+    assert entries.decode_chunk(cid.of(text, DAG_JSON), text) == EntryChunk(HASHES)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from argosy.base.errors import Unavailable
-from argosy.ipni.backends.memory import MemoryStore
-from argosy.ipni.model import StoreFigures, Value
+from argosy.ipni.backends.memory import MemoryIndexStore
+from argosy.ipni.model import IndexValue, StoreStats
 from argosy.ipni.ports import Rows
 
 
@@ -16,7 +16,7 @@ class Crash(Unavailable):
 class CrashingStore:
     """Passes everything on to `inner`; the changing call with number `crashes_at`, and all after it, fail."""
 
-    def __init__(self, inner: MemoryStore, *, crashes_at: int | None = None) -> None:
+    def __init__(self, inner: MemoryIndexStore, *, crashes_at: int | None = None) -> None:
         self.inner = inner
         self.crashes_at = crashes_at
         self.calls = 0
@@ -28,7 +28,12 @@ class CrashingStore:
         self.calls += 1
 
     async def put(
-        self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False
+        self,
+        value: IndexValue,
+        multihashes: Sequence[bytes] = (),
+        rows: Rows | None = None,
+        *,
+        is_durable: bool = False,
     ) -> None:
         self._call()
         await self.inner.put(value, multihashes, rows, is_durable=is_durable)
@@ -49,13 +54,13 @@ class CrashingStore:
     async def sweep(self, entries_max: int) -> int:
         return await self.inner.sweep(entries_max)
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         return await self.inner.find(multihashes)
 
     async def find_second(self, digests: Sequence[bytes]) -> list[bytes | None]:
         return await self.inner.find_second(digests)
 
-    async def find_value(self, value_key_hash: bytes) -> Value | None:
+    async def find_value(self, value_key_hash: bytes) -> IndexValue | None:
         return await self.inner.find_value(value_key_hash)
 
     async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
@@ -70,7 +75,7 @@ class CrashingStore:
     def scan(self, prefix: bytes) -> AsyncIterator[tuple[bytes, bytes]]:
         return self.inner.scan(prefix)
 
-    async def figures(self) -> StoreFigures:
+    async def figures(self) -> StoreStats:
         return await self.inner.figures()
 
     async def close(self) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from argosy.base.errors import NotFound, Unavailable
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import hamt
-from argosy.ipni.formats.advertisement import Advert, AdvertExtension, AdvertPeer
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES, Cid
 from argosy.ipni.formats.entries import encode_chunk
 from argosy.ipni.formats.head import SignedHead
@@ -17,7 +17,7 @@ from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.formats.multihash import of as multihash_of
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
-from argosy.ipni.ports import Source
+from argosy.ipni.ports import PublisherSource
 from argosy.ipni.settings import IndexerSettings
 
 METADATA = b"\x80\x12"
@@ -59,10 +59,10 @@ class Chain:
     def peer(self) -> Peer:
         return Peer(self.id, (f"/dns4/{self.name}.example/tcp/80/http",))
 
-    def announced(self, head: Cid | None = None) -> Announce:
+    def announced(self, head: Cid | None = None) -> Announcement:
         head = head or self.head
         assert head is not None
-        return Announce(head, self.peer)
+        return Announcement(head, self.peer)
 
     def chunks(self, multihashes: Sequence[bytes], size: int = 4, codec: int = DAG_CBOR) -> Cid:
         following: Cid | None = None
@@ -88,7 +88,7 @@ class Chain:
         addresses: tuple[str, ...] = (ADDRESS,),
         entries: Cid | None = None,
         is_removal: bool = False,
-        extension: AdvertExtension | None = None,
+        extension: AdvertisementExtension | None = None,
         extended_keys: Sequence[PrivateKey] = (),
         chunk: int = 4,
         codec: int = DAG_JSON,
@@ -96,7 +96,7 @@ class Chain:
         multihashes = list(multihashes)
         if entries is None:
             entries = self.chunks(multihashes, chunk) if multihashes else NO_ENTRIES
-        ad = Advert(
+        ad = Advertisement(
             provider or self.id,
             addresses,
             entries,
@@ -119,10 +119,10 @@ class Chain:
         """An advertisement with a set of extended providers, the publisher among them unless there are none."""
         keys = [key_of(name) for name in names]
         places = [f"/dns4/{name}.example/tcp/1" for name in names]
-        peers = [AdvertPeer(key.peer_id, (place,), b"") for key, place in zip(keys, places, strict=True)]
+        peers = [AdvertisementPeer(key.peer_id, (place,), b"") for key, place in zip(keys, places, strict=True)]
         if peers:
-            peers.insert(0, AdvertPeer(self.id, (ADDRESS,), b""))
-        extension = AdvertExtension(tuple(peers), is_override)
+            peers.insert(0, AdvertisementPeer(self.id, (ADDRESS,), b""))
+        extension = AdvertisementExtension(tuple(peers), is_override)
         return self.add(context, extension=extension, extended_keys=keys, **more)  # type: ignore[arg-type]
 
 
@@ -150,7 +150,7 @@ class ChainSources:
     def __init__(self, *chains: Chain) -> None:
         self.chains = {chain.id: chain for chain in chains}
 
-    def open(self, publisher: Peer) -> Source:
+    def open(self, publisher: Peer) -> PublisherSource:
         return _ChainSource(self.chains[publisher.id])
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from argosy.base.errors import Forbidden, Invalid
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.indexer.announce_filter import RECENT_MAX, TRIAL_S, Pauses, Recent
-from argosy.ipni.indexer.contact_log import Contacts
-from argosy.ipni.indexer.progress import HISTORY_MAX, Statuses, span_text
+from argosy.ipni.indexer.announce_filter import RECENT_MAX, TRIAL_S, PausedPublishers, RecentHeads
+from argosy.ipni.indexer.contact_log import ContactLog
+from argosy.ipni.indexer.progress import HISTORY_MAX, PublisherStatuses, span_text
 from argosy.ipni.indexer.sample import places
 from argosy.ipni.model import Peer, Provider
 from argosy.ipni.settings import DAY_S, HOUR_S, IndexerSettings
@@ -18,7 +18,7 @@ PROVIDER = Provider("provider", ("/a",), Peer("publisher", ("/a",)))
 
 
 def test_a_silent_publisher_is_asked_hidden_and_removed_in_turn() -> None:
-    contacts = Contacts(0.0)
+    contacts = ContactLog(0.0)
 
     def look(now: float, provider: Provider = PROVIDER) -> tuple[int, int, int]:
         found = contacts.look([provider], SETTINGS, now, polls_max=5)
@@ -40,13 +40,13 @@ def test_a_silent_publisher_is_asked_hidden_and_removed_in_turn() -> None:
 
 def test_a_provider_with_an_error_is_asked_at_every_look_and_never_too_many_at_once() -> None:
     failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
-    assert len(Contacts(0.0).look(failed, SETTINGS, 1.0, polls_max=5).polls) == 5
+    assert len(ContactLog(0.0).look(failed, SETTINGS, 1.0, polls_max=5).polls) == 5
     nowhere = replace(failed[0], publisher=Peer("q", ()))
-    assert Contacts(0.0).look([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], "there is no address to ask at"
+    assert ContactLog(0.0).look([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], "there is no address to ask at"
 
 
 def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> None:
-    contacts = Contacts(0.0)
+    contacts = ContactLog(0.0)
     failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
     everybody = [*failed, PROVIDER]
     asked: list[str] = []
@@ -62,7 +62,7 @@ def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> Non
 
 
 def test_a_publisher_that_announces_itself_is_not_polled_before_its_announcement() -> None:
-    contacts = Contacts(0.0, announcing=["publisher"])
+    contacts = ContactLog(0.0, announcing=["publisher"])
     failed = replace(PROVIDER, last_error="broken")
     assert contacts.look([failed], SETTINGS, 0.0, polls_max=5).polls == [], "its address may be that of an earlier run"
     assert contacts.look([failed], SETTINGS, 7 * DAY_S, polls_max=5).deactivations == ["provider"], "it never came back"
@@ -71,7 +71,7 @@ def test_a_publisher_that_announces_itself_is_not_polled_before_its_announcement
 
 
 def test_the_last_heads_are_remembered_until_they_fail() -> None:
-    recent = Recent()
+    recent = RecentHeads()
     heads = [cids.of(str(number).encode()) for number in range(RECENT_MAX + 1)]
     assert all(recent.is_new(head) for head in heads)
     assert not recent.is_new(heads[-1])
@@ -81,7 +81,7 @@ def test_the_last_heads_are_remembered_until_they_fail() -> None:
 
 
 def test_a_paused_publisher_gets_a_trial_after_its_pause() -> None:
-    pauses = Pauses(100.0)
+    pauses = PausedPublishers(100.0)
     pauses.pause("p", 0.0)
     with pytest.raises(Forbidden, match="another 1 s"):
         pauses.check("p", 99.0)
@@ -95,7 +95,7 @@ def test_a_paused_publisher_gets_a_trial_after_its_pause() -> None:
 
 
 def test_a_status_shows_what_runs_and_what_ran() -> None:
-    statuses = Statuses()
+    statuses = PublisherStatuses()
     status = statuses.of("p")
     for number in range(HISTORY_MAX + 3):
         status.scan.begin(float(number), AdsScanned=number)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.settings import IndexerSettings
@@ -26,7 +26,7 @@ async def test_the_default_is_90_percent() -> None:
 
 async def test_a_frozen_indexer_stores_nothing_new_and_honours_removals_and_updates() -> None:
     """IPN-2."""
-    chain, store = Chain(), MemoryStore()
+    chain, store = Chain(), MemoryIndexStore()
     chain.add(b"1", hashes("1", 4))
     applied = chain.add(b"2", hashes("2", 4))
     indexer = await opened(store, chain)
@@ -61,7 +61,7 @@ async def test_a_frozen_indexer_stores_nothing_new_and_honours_removals_and_upda
 async def test_a_frozen_indexer_passes_over_new_providers_and_still_honours_what_follows() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 4))
-    indexer = await opened(MemoryStore(), chain)
+    indexer = await opened(MemoryIndexStore(), chain)
     await follow(indexer, chain)
     await indexer.freeze()
     chain.add(b"x", hashes("x", 4), provider=key_of("new").peer_id)
@@ -75,7 +75,7 @@ async def test_a_frozen_indexer_passes_over_new_providers_and_still_honours_what
 @pytest.mark.parametrize("fills_after", range(1, 16))
 async def test_a_freeze_between_any_two_chunks_loses_nothing(fills_after: int) -> None:
     """Frozen at the last advertisement applied in full; unfreezing goes on at the very block."""
-    chain, store = Chain(), MemoryStore()
+    chain, store = Chain(), MemoryIndexStore()
     for name in "abc":
         chain.add(name.encode(), hashes(name, 12))
     everything = [each for name in "abc" for each in hashes(name, 12)]
@@ -101,7 +101,7 @@ async def test_a_freeze_between_any_two_chunks_loses_nothing(fills_after: int) -
 
 
 async def test_unfreezing_is_refused_while_the_disk_is_full() -> None:
-    chain, store = Chain(), MemoryStore()
+    chain, store = Chain(), MemoryIndexStore()
     indexer = await opened(store, chain)
     await indexer.freeze()
     await indexer.close()
@@ -113,7 +113,7 @@ async def test_unfreezing_is_refused_while_the_disk_is_full() -> None:
 
 
 async def test_removals_seen_while_frozen_hold_after_unfreezing() -> None:
-    chain, store = Chain(), MemoryStore()
+    chain, store = Chain(), MemoryIndexStore()
     chain.add(b"1", hashes("1", 4))
     indexer = await opened(store, chain)
     await follow(indexer, chain)
@@ -136,7 +136,7 @@ async def test_freezing_can_be_turned_off() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 4))
     indexer = await opened(
-        MemoryStore(), chain, usage=SetUsage(100.0), settings=replace(SETTINGS, freeze_at_percent=-1.0)
+        MemoryIndexStore(), chain, usage=SetUsage(100.0), settings=replace(SETTINGS, freeze_at_percent=-1.0)
     )
     await follow(indexer, chain)
     assert all(await has(indexer, hashes("1", 4)))
@@ -148,7 +148,7 @@ async def test_freezing_can_be_turned_off() -> None:
 async def test_a_crash_while_freezing_leaves_it_frozen_or_not_but_never_between() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 8))
-    inner = MemoryStore()
+    inner = MemoryIndexStore()
     indexer = await opened(inner, chain)
     await follow(indexer, chain)
     await indexer.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.ipni.indexer.backends.usage import DiskUsage, FileUsage
-from argosy.ipni.indexer.freeze_policy import UNREADABLE, Freeze, Freezer, Tell, UsageRead
+from argosy.ipni.indexer.freeze_policy import UNREADABLE, Freeze, Freezer, ReportUsage, UsageRead
 
 
 @pytest.mark.parametrize(
@@ -19,20 +19,20 @@ def test_readings_warn_within_10_points_and_again_within_2(percent: float, level
 
 def test_it_freezes_at_the_limit_and_not_below() -> None:
     freezer = Freezer(90)
-    assert freezer.handle(UsageRead(89.99), 0) == [Tell("critical", 89.99)]
-    assert freezer.handle(UsageRead(90), 1) == [Tell("critical", 90), Freeze(90)]
+    assert freezer.handle(UsageRead(89.99), 0) == [ReportUsage("critical", 89.99)]
+    assert freezer.handle(UsageRead(90), 1) == [ReportUsage("critical", 90), Freeze(90)]
     freezer.is_frozen = True
-    assert freezer.handle(UsageRead(91), 2) == [Tell("critical", 91)], "once is enough"
+    assert freezer.handle(UsageRead(91), 2) == [ReportUsage("critical", 91)], "once is enough"
 
 
 def test_an_unreadable_disk_does_not_freeze() -> None:
-    assert Freezer(0).handle(UsageRead(UNREADABLE), 0) == [Tell("unreadable", UNREADABLE)]
+    assert Freezer(0).handle(UsageRead(UNREADABLE), 0) == [ReportUsage("unreadable", UNREADABLE)]
 
 
 def test_a_negative_limit_turns_freezing_off() -> None:
     freezer = Freezer(-1)
     assert not freezer.is_on
-    assert freezer.handle(UsageRead(100), 0) == [Tell("ok", 100)]
+    assert freezer.handle(UsageRead(100), 0) == [ReportUsage("ok", 100)]
 
 
 def test_the_fuller_the_disk_the_sooner_the_next_reading() -> None:

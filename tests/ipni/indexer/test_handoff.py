@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Assignment, Provider
 from tests.ipni.indexer.crashing import CrashingStore
@@ -23,8 +23,10 @@ class Pool:
         self.indexers: dict[str, IndexerService] = {}
         self.stores: dict[str, CrashingStore] = {}
 
-    async def start(self, name: str, usage: SetUsage | None = None, store: MemoryStore | None = None) -> IndexerService:
-        self.stores[name] = CrashingStore(store or MemoryStore())
+    async def start(
+        self, name: str, usage: SetUsage | None = None, store: MemoryIndexStore | None = None
+    ) -> IndexerService:
+        self.stores[name] = CrashingStore(store or MemoryIndexStore())
         self.indexers[name] = await IndexerService.open(
             self.stores[name],
             ChainSources(*self._chains),
@@ -158,7 +160,7 @@ async def test_policy_holds_for_what_is_taken_over() -> None:
 
 
 async def test_known_publishers_may_be_adopted_instead_of_offered() -> None:
-    chain, store = Chain(), MemoryStore()
+    chain, store = Chain(), MemoryIndexStore()
     chain.add(b"1", hashes("1", 3))
     alone = await IndexerService.open(store, ChainSources(chain), settings=SETTINGS, usage=SetUsage())
     await follow(alone, chain)
@@ -179,7 +181,7 @@ async def test_providers_of_another_indexer_can_be_imported() -> None:
     await there.assign(chain.id)
     await follow(there, chain)
     here = await IndexerService.open(
-        MemoryStore(), ChainSources(chain), settings=SETTINGS, usage=SetUsage(), providers_of=pool._providers
+        MemoryIndexStore(), ChainSources(chain), settings=SETTINGS, usage=SetUsage(), providers_of=pool._providers
     )
     assert await here.import_providers("http://there") == 1
     await here.idle(chain.id)

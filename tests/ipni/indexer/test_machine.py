@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from argosy.base.errors import Conflict
 from argosy.ipni import keys
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
-from argosy.ipni.model import Result
+from argosy.ipni.model import ProviderResult
 from argosy.ipni.ports import IndexStore
 from tests.ipni.indexer.crashing import Crash, CrashingStore, rows_of
 from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, follow, hashes, key_of
@@ -97,24 +97,24 @@ async def opened(store: IndexStore, chain: Chain, usage: SetUsage) -> IndexerSer
     )
 
 
-async def answers(indexer: IndexerService) -> list[set[Result]]:
+async def answers(indexer: IndexerService) -> list[set[ProviderResult]]:
     return [set(found) for found in await indexer.find(POOL)]
 
 
-async def in_peace(ads: list[Added | Removed | Changed | Extended]) -> list[set[Result]]:
+async def in_peace(ads: list[Added | Removed | Changed | Extended]) -> list[set[ProviderResult]]:
     chain = Chain()
     for ad in ads:
         publish(chain, ad)
-    indexer = await opened(MemoryStore(), chain, SetUsage())
+    indexer = await opened(MemoryIndexStore(), chain, SetUsage())
     await follow(indexer, chain)
     found = await answers(indexer)
     await indexer.close()
     return found
 
 
-async def one_by_one(ads: list[Added | Removed | Changed | Extended]) -> list[set[Result]]:
+async def one_by_one(ads: list[Added | Removed | Changed | Extended]) -> list[set[ProviderResult]]:
     chain = Chain()
-    indexer = await opened(MemoryStore(), chain, SetUsage())
+    indexer = await opened(MemoryIndexStore(), chain, SetUsage())
     for ad in ads:
         publish(chain, ad)
         await follow(indexer, chain)
@@ -123,8 +123,10 @@ async def one_by_one(ads: list[Added | Removed | Changed | Extended]) -> list[se
     return found
 
 
-async def in_trouble(ads: list[Added | Removed | Changed | Extended], troubles: list[Life]) -> list[set[Result]]:
-    chain, store = Chain(), MemoryStore()
+async def in_trouble(
+    ads: list[Added | Removed | Changed | Extended], troubles: list[Life]
+) -> list[set[ProviderResult]]:
+    chain, store = Chain(), MemoryIndexStore()
     waiting = list(ads)
     for life in troubles:
         for ad in waiting[: life.published]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from argosy.base.errors import NotFound
 from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 from argosy.ipni.settings import DAY_S
 from tests.ipni.indexer.stage import METADATA, SETTINGS, Chain, ChainSources, SetUsage, follow, has, hashes, key_of
 
@@ -47,7 +47,7 @@ class Stage:
         self.clock = HandClock()
         self.usage = SetUsage()
         self.metrics = Metrics()
-        self.store = MemoryStore()
+        self.store = MemoryIndexStore()
         self.announcing: list[str] = []
 
     async def __aenter__(self) -> IndexerService:
@@ -159,7 +159,7 @@ async def test_removed_entries_are_swept_and_contexts_of_nobody_are_dropped() ->
     stage = Stage(chain)
     async with stage as indexer:
         await follow(indexer, chain)
-        await stage.store.put(Value(key_of("nobody").peer_id, b"x", METADATA), hashes("nobody", 2))
+        await stage.store.put(IndexValue(key_of("nobody").peer_id, b"x", METADATA), hashes("nobody", 2))
         assert await has(indexer, hashes("nobody", 1)) == [False]
         chain.remove(b"1")
         await follow(indexer, chain)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.formats import car
 from argosy.ipni.indexer.backends.mirror import FolderMirror
 from argosy.ipni.indexer.service import IndexerService
@@ -11,7 +11,7 @@ from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, fo
 
 async def opened(chain: Chain, mirror: FolderMirror, usage: SetUsage | None = None) -> IndexerService:
     return await IndexerService.open(
-        MemoryStore(), ChainSources(chain), settings=SETTINGS, usage=usage or SetUsage(), mirror=mirror
+        MemoryIndexStore(), ChainSources(chain), settings=SETTINGS, usage=usage or SetUsage(), mirror=mirror
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from argosy.ipni.backends.rocks import RocksStore
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
 from argosy.ipni.formats.multiaddr import from_url
 from argosy.ipni.indexer.backends.usage import FileUsage
@@ -53,7 +53,7 @@ async def test_publish_find_freeze_remove_unfreeze(tmp_path: Path, codec: int) -
 
         async def tell(indexer: IndexerService) -> None:
             assert publisher.head is not None
-            await indexer.announce(Announce(publisher.head, peer))
+            await indexer.announce(Announcement(publisher.head, peer))
             await indexer.idle(publisher.id)
 
         async with indexing(tmp_path, settings) as indexer:
@@ -93,7 +93,7 @@ async def test_two_publishers_of_one_provider_take_turns_and_both_arrive(tmp_pat
     ):
         for publisher, url in zip(publishers, (one, two), strict=True):
             assert publisher.head is not None
-            await indexer.announce(Announce(publisher.head, Peer(publisher.id, (from_url(url),))))
+            await indexer.announce(Announcement(publisher.head, Peer(publisher.id, (from_url(url),))))
         for publisher in publishers:
             await indexer.idle(publisher.id)
         assert all(await has(indexer, [each for n in "pq" for i in range(8) for each in hashes(f"{n}{i}", 30)]))

@@ -8,20 +8,20 @@ from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import dag
 from argosy.ipni.formats.cid import DAG_CBOR, Cid
 from argosy.ipni.formats.node import Node
-from argosy.ipni.indexer.prefetch import STEPS_AHEAD, AheadReader
-from argosy.ipni.indexer.rows import Progress, Step
+from argosy.ipni.indexer.prefetch import STEPS_AHEAD, EntriesPrefetcher
+from argosy.ipni.indexer.rows import EntriesProgress, EntryBatch
 from tests.ipni.indexer.stage import Chain, ChainSources, hashes, turn
 
 BITMAP = bytes(32)
 
 
-def progress_of(chain: Chain, first: Cid) -> Progress:
-    return Progress(first, chain.id, (first,))
+def progress_of(chain: Chain, first: Cid) -> EntriesProgress:
+    return EntriesProgress(first, chain.id, (first,))
 
 
-async def steps_of(chain: Chain, progress: Progress, blocks_max: int = 1000) -> list[Step]:
+async def steps_of(chain: Chain, progress: EntriesProgress, blocks_max: int = 1000) -> list[EntryBatch]:
     source = ChainSources(chain).open(chain.peer)
-    return [step async for step in AheadReader(blocks_max=blocks_max).read(source, progress)]
+    return [step async for step in EntriesPrefetcher(blocks_max=blocks_max).read(source, progress)]
 
 
 async def test_every_step_says_where_to_go_on() -> None:
@@ -30,14 +30,14 @@ async def test_every_step_says_where_to_go_on() -> None:
     steps = await steps_of(chain, progress_of(chain, first))
     assert [len(step.multihashes) for step in steps] == [4, 4, 2]
     assert [len(step.left) for step in steps] == [1, 1, 0]
-    rest = await steps_of(chain, Progress(first, chain.id, steps[0].left, blocks=1))
+    rest = await steps_of(chain, EntriesProgress(first, chain.id, steps[0].left, blocks=1))
     assert [step.multihashes for step in rest] == [step.multihashes for step in steps[1:]]
 
 
 async def test_it_reads_ahead_of_a_slow_reader_but_only_so_far() -> None:
     chain = Chain()
     first = chain.chunks(hashes("a", 100), 1)
-    reading = AheadReader(blocks_max=1000).read(ChainSources(chain).open(chain.peer), progress_of(chain, first))
+    reading = EntriesPrefetcher(blocks_max=1000).read(ChainSources(chain).open(chain.peer), progress_of(chain, first))
     await anext(reading)
     for _ in range(100):
         await turn()
@@ -50,7 +50,7 @@ async def test_what_is_missing_is_told_after_what_was_there() -> None:
     chain = Chain()
     first = chain.chunks(hashes("a", 8))
     del chain.blocks[chain.chunks(hashes("a", 8)[4:])]
-    reading = AheadReader(blocks_max=9).read(ChainSources(chain).open(chain.peer), progress_of(chain, first))
+    reading = EntriesPrefetcher(blocks_max=9).read(ChainSources(chain).open(chain.peer), progress_of(chain, first))
     assert len((await anext(reading)).multihashes) == 4
     with pytest.raises(NotFound):
         await anext(reading)

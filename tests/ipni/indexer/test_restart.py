@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from argosy.ipni import keys
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.ports import IndexStore
 from tests.ipni.indexer.crashing import Crash, CrashingStore, rows_of
@@ -32,7 +32,7 @@ async def opened(store: IndexStore, chain: Chain) -> IndexerService:
 
 
 async def calls_of_a_whole_run(chain: Chain) -> int:
-    store = CrashingStore(MemoryStore())
+    store = CrashingStore(MemoryIndexStore())
     indexer = await opened(store, chain)
     await follow(indexer, chain)
     await indexer.close()
@@ -44,7 +44,7 @@ async def test_a_crash_at_any_call_of_the_store_loses_nothing_and_repeats_nothin
     calls = await calls_of_a_whole_run(chain)
     assert calls > 8
     for crashes_at in range(1, calls):
-        inner = MemoryStore()
+        inner = MemoryIndexStore()
         first = CrashingStore(inner, crashes_at=crashes_at)
         indexer = await opened(first, chain)
         with suppress(Crash):
@@ -67,7 +67,7 @@ async def test_a_crash_at_any_call_of_the_store_loses_nothing_and_repeats_nothin
 
 async def test_an_interrupted_reading_does_not_fetch_advertisements_again() -> None:
     chain = long_chain()
-    store = MemoryStore()
+    store = MemoryIndexStore()
     chain.fails_on = {chain.ads[0]}
     indexer = await opened(store, chain)
     await follow(indexer, chain)
@@ -83,7 +83,7 @@ async def test_an_interrupted_reading_does_not_fetch_advertisements_again() -> N
 
 async def test_a_restarted_indexer_goes_on_without_being_told() -> None:
     chain = long_chain()
-    store = MemoryStore()
+    store = MemoryIndexStore()
     chain.is_down = True
     indexer = await opened(store, chain)
     await follow(indexer, chain)
@@ -99,7 +99,7 @@ async def test_a_restarted_indexer_goes_on_without_being_told() -> None:
 
 
 async def test_an_indexer_keeps_who_it_is() -> None:
-    store = MemoryStore()
+    store = MemoryIndexStore()
     first = (await opened(store, Chain())).status().id
     assert first == (await opened(store, Chain())).status().id
     assert first.startswith("12D3KooW")
@@ -107,7 +107,7 @@ async def test_an_indexer_keeps_who_it_is() -> None:
 
 async def test_blocks_of_a_chain_that_was_given_up_are_dropped() -> None:
     """A publisher may begin anew: what was read of its old chain must not stay for ever."""
-    store, old, new = MemoryStore(), Chain(), Chain()
+    store, old, new = MemoryIndexStore(), Chain(), Chain()
     old.add(b"old", hashes("old", 1))
     old.add(b"older", hashes("older", 1))
     old.fails_on = {old.ads[0]}
@@ -130,7 +130,7 @@ async def test_a_hamt_interrupted_goes_on_where_it_was(count: int) -> None:
     chain.add(b"tree", entries=root)
     leaves = [cid for cid in chain.blocks if cid not in chain.ads and cid != root]
     chain.fails_on = {leaves[-count]}
-    indexer = await opened(MemoryStore(), chain)
+    indexer = await opened(MemoryIndexStore(), chain)
     await follow(indexer, chain)
     before = len([cid for cid in chain.fetched if cid in leaves])
     chain.fails_on, chain.fetched = set(), []

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from argosy.ipni.backends.memory import MemoryStore
-from argosy.ipni.formats.advertisement import AdvertExtension, AdvertPeer
+from argosy.ipni.backends.memory import MemoryIndexStore
+from argosy.ipni.formats.advertisement import AdvertisementExtension, AdvertisementPeer
 from argosy.ipni.formats.cid import DAG_CBOR
 from argosy.ipni.formats.multihash import of as multihash_of
 from argosy.ipni.indexer.service import IndexerService
@@ -28,12 +28,12 @@ from tests.ipni.indexer.stage import (
 
 async def opened(
     *chains: Chain,
-    store: MemoryStore | None = None,
+    store: MemoryIndexStore | None = None,
     settings: IndexerSettings = SETTINGS,
     usage: SetUsage | None = None,
 ) -> IndexerService:
     return await IndexerService.open(
-        store or MemoryStore(), ChainSources(*chains), settings=settings, usage=usage or SetUsage()
+        store or MemoryIndexStore(), ChainSources(*chains), settings=settings, usage=usage or SetUsage()
     )
 
 
@@ -245,7 +245,7 @@ async def test_a_removed_provider_is_back_when_its_chain_is_announced_again(is_r
     other = key_of("other").peer_id
     chain.add(b"1", hashes("1", 3))
     chain.add(b"2", hashes("2", 3), provider=other)
-    store = MemoryStore()
+    store = MemoryIndexStore()
     indexer = await opened(chain, store=store)
     await follow(indexer, chain)
     await indexer.remove_provider(chain.id)
@@ -282,7 +282,7 @@ async def test_a_freeze_while_gaps_are_open_lets_a_successor_read_all() -> None:
     other = key_of("other").peer_id
     chain.add(b"1", hashes("1", 3))
     chain.add(b"2", hashes("2", 3), provider=other)
-    usage, store = SetUsage(), MemoryStore()
+    usage, store = SetUsage(), MemoryIndexStore()
     indexer = await opened(chain, usage=usage, store=store)
     await follow(indexer, chain)
     await indexer.remove_provider(chain.id)
@@ -326,15 +326,15 @@ async def test_what_the_protocol_forbids_in_extended_providers_does_not_hold_the
     chain.extend(["one"])
     chain.extend(["two"], is_override=True)  # an override without a context
     chain.add(b"gone", hashes("gone", 1))
-    peers = (AdvertPeer(chain.id, (ADDRESS,), b""), AdvertPeer(one.peer_id, (), b""))
-    chain.add(b"gone", metadata=b"", is_removal=True, extension=AdvertExtension(peers), extended_keys=[one])
+    peers = (AdvertisementPeer(chain.id, (ADDRESS,), b""), AdvertisementPeer(one.peer_id, (), b""))
+    chain.add(b"gone", metadata=b"", is_removal=True, extension=AdvertisementExtension(peers), extended_keys=[one])
     chain.add(b"last", hashes("last", 1))
     indexer = await opened(chain)
     await follow(indexer, chain)
     assert all(await has(indexer, hashes("last", 1)))
     (results,) = await indexer.find(hashes("c", 1))
     assert [each.provider.id for each in results] == [chain.id, one.peer_id]
-    chain.add(b"", extension=AdvertExtension(peers), extended_keys=[one])  # one without an address
+    chain.add(b"", extension=AdvertisementExtension(peers), extended_keys=[one])  # one without an address
     await follow(indexer, chain)
     (results,) = await indexer.find(hashes("c", 1))
     assert [each.provider.id for each in results] == [chain.id]
@@ -342,7 +342,7 @@ async def test_what_the_protocol_forbids_in_extended_providers_does_not_hold_the
 
 
 async def test_resync_applies_what_was_applied() -> None:
-    chain, store = Chain(), MemoryStore()
+    chain, store = Chain(), MemoryIndexStore()
     chain.add(b"1", hashes("1", 3))
     chain.add(b"2", hashes("2", 3))
     indexer = await opened(chain, store=store)
@@ -413,7 +413,7 @@ async def test_double_hashed_lookups_lead_to_the_same_value() -> None:
 
     chain = Chain()
     chain.add(b"secret", hashes("s", 3))
-    indexer = await opened(chain, store=MemoryStore(is_double_hashed=True))
+    indexer = await opened(chain, store=MemoryIndexStore(is_double_hashed=True))
     await follow(indexer, chain)
     wanted = hashes("s", 1)[0]
     (found, nothing) = await indexer.find_encrypted([privacy.second_hash(wanted), privacy.second_hash(b"\x12\x01a")])

@@ -7,7 +7,7 @@ import pytest
 from argosy.base.errors import Unavailable
 from argosy.base.keyed import KeyedLock
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.indexer.sync_queue import FreezeGate, Lanes, Wish
+from argosy.ipni.indexer.sync_queue import FreezeGate, SyncQueue, SyncRequest
 from argosy.ipni.model import Peer
 
 HEADS = [cids.of(bytes((number,))) for number in range(4)]
@@ -17,10 +17,10 @@ class Runs:
     """Runs that end when the test says so."""
 
     def __init__(self) -> None:
-        self.seen: list[Wish] = []
+        self.seen: list[SyncRequest] = []
         self.gates: list[asyncio.Event] = []
 
-    async def __call__(self, wish: Wish) -> None:
+    async def __call__(self, wish: SyncRequest) -> None:
         self.seen.append(wish)
         gate = asyncio.Event()
         self.gates.append(gate)
@@ -34,9 +34,9 @@ async def turns(count: int = 5) -> None:
 
 async def test_while_a_publisher_is_followed_only_its_newest_wish_waits() -> None:
     runs = Runs()
-    lanes = Lanes(runs, waiting_max=10)
+    lanes = SyncQueue(runs, waiting_max=10)
     for head in HEADS:
-        lanes.ask(Wish(Peer("p"), head))
+        lanes.ask(SyncRequest(Peer("p"), head))
     await turns()
     assert [wish.head for wish in runs.seen] == [HEADS[0]]
     runs.gates[0].set()
@@ -49,26 +49,26 @@ async def test_while_a_publisher_is_followed_only_its_newest_wish_waits() -> Non
 
 async def test_what_an_operator_asked_for_is_not_displaced() -> None:
     runs = Runs()
-    lanes = Lanes(runs, waiting_max=10)
-    lanes.ask(Wish(Peer("p"), HEADS[0]))
-    lanes.ask(Wish(Peer("p"), is_manual=True, is_resync=True))
-    lanes.ask(Wish(Peer("p"), HEADS[1]))
+    lanes = SyncQueue(runs, waiting_max=10)
+    lanes.ask(SyncRequest(Peer("p"), HEADS[0]))
+    lanes.ask(SyncRequest(Peer("p"), is_manual=True, is_resync=True))
+    lanes.ask(SyncRequest(Peer("p"), HEADS[1]))
     await turns()
     runs.gates[0].set()
     await turns()
     assert runs.seen[1].is_resync
     await lanes.close()
     with pytest.raises(Unavailable, match="stopping"):
-        lanes.ask(Wish(Peer("p")))
+        lanes.ask(SyncRequest(Peer("p")))
 
 
 async def test_publishers_do_not_wait_for_one_another_until_there_are_too_many() -> None:
     runs = Runs()
-    lanes = Lanes(runs, waiting_max=2)
-    lanes.ask(Wish(Peer("p")))
-    lanes.ask(Wish(Peer("q")))
+    lanes = SyncQueue(runs, waiting_max=2)
+    lanes.ask(SyncRequest(Peer("p")))
+    lanes.ask(SyncRequest(Peer("q")))
     with pytest.raises(Unavailable, match="2 publishers are waiting"):
-        lanes.ask(Wish(Peer("r")))
+        lanes.ask(SyncRequest(Peer("r")))
     await turns()
     assert len(runs.seen) == 2
     await lanes.stop("p")

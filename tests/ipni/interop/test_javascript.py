@@ -15,12 +15,12 @@ from argosy.base.metrics import Metrics
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries, hamt
-from argosy.ipni.formats.advertisement import Advert
+from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
 from argosy.ipni.formats.entries import HamtNode
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
-from argosy.ipni.ports import Source
+from argosy.ipni.ports import PublisherSource
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.sync.settings import SyncSettings
 from argosy.ipni.web.service import indexer_app
@@ -48,7 +48,7 @@ async def reading() -> AsyncIterator[HttpSources]:
         await sources.close()
 
 
-async def read(source: Source, advert: Advert) -> set[str]:
+async def read(source: PublisherSource, advert: Advertisement) -> set[str]:
     """Every multihash that the advertisement leads to, whichever form its entries have."""
     found: set[str] = set()
     waiting: list[tuple[Cid, bool]] = [] if advert.entries == NO_ENTRIES else [(advert.entries, True)]

@@ -11,13 +11,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError
 from argosy.base.retry import Backoff
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
 from argosy.ipni.keyspace.backends.sharded import ShardedStore
-from argosy.ipni.keyspace.client import Connections
+from argosy.ipni.keyspace.client import NodeConnections
 from argosy.ipni.keyspace.http import keyspace_app
-from argosy.ipni.keyspace.layout import Layout, Side, changed, settled
+from argosy.ipni.keyspace.layout import KeyspaceLayout, NodeSet, changed, settled
 from argosy.ipni.keyspace.ports import RangedStore
 from argosy.ipni.keyspace.runtime import FileMembership, IngestStore, KeyspaceNode, statuses, write_layout
 from argosy.ipni.keyspace.settings import KeyspaceSettings
@@ -43,7 +43,7 @@ class Fleet:
 
     def __init__(self, folder: Path, stack: AsyncExitStack, kind: str) -> None:
         self.path = folder / "layout.json"
-        self.layout: Layout
+        self.layout: KeyspaceLayout
         self.nodes: dict[str, KeyspaceNode] = {}
         self.kind = kind
         self.attempts_max = 2
@@ -52,7 +52,7 @@ class Fleet:
         self._doors: dict[str, tuple[Door, str, AsyncExitStack]] = {}
         self._memory: dict[str, RangedMemoryStore] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self.connections = Connections(token=TOKEN, call_s=10.0)
+        self.connections = NodeConnections(token=TOKEN, call_s=10.0)
 
     async def url(self, name: str) -> str:
         if name not in self._doors:
@@ -61,15 +61,15 @@ class Fleet:
             self._doors[name] = door, url, stack
         return self._doors[name][1]
 
-    async def side(self, names: str, replicas: int) -> Side:
-        return Side({name: await self.url(name) for name in names}, replicas)
+    async def side(self, names: str, replicas: int) -> NodeSet:
+        return NodeSet({name: await self.url(name) for name in names}, replicas)
 
-    def write(self, layout: Layout) -> None:
+    def write(self, layout: KeyspaceLayout) -> None:
         self.layout = layout
         write_layout(self.path, layout)
 
     async def found(self, names: str, replicas: int) -> None:
-        self.write(Layout(1, await self.side(names, replicas)))
+        self.write(KeyspaceLayout(1, await self.side(names, replicas)))
         for name in names:
             await self.start(name)
 
@@ -137,7 +137,7 @@ class Fleet:
         """It finds everything, whoever's it is."""
         backoff = Backoff(first_s=0.02, ceiling_s=0.5, attempts_max=self.attempts_max)
         opened = ShardedStore(
-            MemoryStore(),
+            MemoryIndexStore(),
             FileMembership(self.path),
             self.connections.node,
             clock=CLOCK,

@@ -8,7 +8,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotOwner, Unauthorized, Unavailable
 from argosy.ipni.keyspace import wire
-from argosy.ipni.keyspace.client import Connections
+from argosy.ipni.keyspace.client import NodeConnections
 from argosy.ipni.keyspace.http import keyspace_app
 from argosy.ipni.keyspace.slots import slot_of
 from tests.contracts.index_store_stage import ALICE, many, value
@@ -60,7 +60,7 @@ async def test_errors_come_back_as_what_they_were(tmp_path: Path) -> None:
 async def test_only_who_shows_the_token_is_heard(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         await made.found("a", 1)
-        stranger = Connections(token="another", call_s=5)
+        stranger = NodeConnections(token="another", call_s=5)
         with pytest.raises(Unauthorized):
             await stranger.node(await made.url("a")).find(1, [])
         async with serving(keyspace_app(made.nodes["a"].service, token=None)) as url:

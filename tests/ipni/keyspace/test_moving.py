@@ -9,7 +9,7 @@ import pytest
 from argosy.base.errors import Unavailable
 from argosy.ipni.keyspace.backends.sharded import ShardedStore
 from argosy.ipni.keyspace.runtime import check_moved
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 from tests.contracts.index_store_stage import ALICE, many
 from tests.ipni.keyspace.stage import Fleet, fleet
 
@@ -24,7 +24,7 @@ class Load:
         self._store = store
         self._reader = reader
         self._random = Random(seed)
-        self.live: dict[bytes, Value] = {}  # acknowledged, and not being changed
+        self.live: dict[bytes, IndexValue] = {}  # acknowledged, and not being changed
         self.gone: set[bytes] = set()
         self.finds = 0
         self.writes = 0
@@ -66,7 +66,7 @@ class Load:
 
     async def _put(self, number: int, turn: int) -> None:
         """More under a context, with another metadata for all."""
-        value = Value(ALICE, _context(number), b"%d" % turn)
+        value = IndexValue(ALICE, _context(number), b"%d" % turn)
         old = [each for each, known in self.live.items() if known.context == value.context]
         for each in old:
             del self.live[each]

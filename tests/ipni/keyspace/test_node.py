@@ -9,15 +9,15 @@ from argosy.base.errors import Conflict, Invalid, NotOwner, Unavailable
 from argosy.ipni.backends.layout import value_key_hash
 from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
-from argosy.ipni.keyspace.layout import Layout, changed, given_up, settled
-from argosy.ipni.keyspace.ports import Export, RangedStore
-from argosy.ipni.keyspace.query_node import Gate, QueryNodeService
+from argosy.ipni.keyspace.layout import KeyspaceLayout, changed, given_up, settled
+from argosy.ipni.keyspace.ports import RangedStore, SlotExport
+from argosy.ipni.keyspace.query_node import QueryNodeService, ReadWriteLock
 from argosy.ipni.keyspace.slots import slot_of
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 from tests.contracts.index_store_stage import ALICE, many, sha, value
 from tests.ipni.keyspace.test_plan import side
 
-FIRST = Layout(1, side("ab", 1))
+FIRST = KeyspaceLayout(1, side("ab", 1))
 JOINING = changed(FIRST, side("abc").nodes)
 SETTLED = settled(JOINING)
 
@@ -25,23 +25,23 @@ SETTLED = settled(JOINING)
 class Told:
     """A layout that is told, not read."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: KeyspaceLayout) -> None:
         self.layout = layout
         self.newest = layout
 
-    async def reload(self) -> Layout:
+    async def reload(self) -> KeyspaceLayout:
         self.layout = self.newest
         return self.layout
 
 
-async def opened(name: str, layout: Layout, store: RangedStore | None = None) -> tuple[QueryNodeService, Told]:
+async def opened(name: str, layout: KeyspaceLayout, store: RangedStore | None = None) -> tuple[QueryNodeService, Told]:
     told = Told(layout)
     node = QueryNodeService(name, store or RangedMemoryStore(), told)
     await node.open()
     return node, told
 
 
-def of(layout: Layout, name: str, count: int = 10) -> list[bytes]:
+def of(layout: KeyspaceLayout, name: str, count: int = 10) -> list[bytes]:
     """Multihashes whose slots the node owns."""
     own = layout.now.slots_of(name)
     return [each for each in many("file", 40 * count) if slot_of(each) in own][:count]
@@ -107,7 +107,7 @@ async def test_a_node_that_cannot_follow_stays_where_it_is_and_says_so() -> None
 
 
 async def test_a_new_layout_waits_for_requests_that_are_under_way() -> None:
-    gate = Gate()
+    gate = ReadWriteLock()
     order: list[str] = []
     is_let_go = asyncio.Event()
 
@@ -164,7 +164,7 @@ async def joining() -> tuple[QueryNodeService, list[int], bytes]:
 async def test_what_was_removed_during_a_move_does_not_come_back_with_a_late_page(context: bytes | None) -> None:
     node, slots, multihash = await joining()
     await node.remove(2, ALICE, context, is_durable=True)
-    await node.take(2, slots, Export([value()], [(multihash, 0)], len(slots), b""))
+    await node.take(2, slots, SlotExport([value()], [(multihash, 0)], len(slots), b""))
     assert await node.find(2, [multihash]) == [()]
 
 
@@ -173,14 +173,14 @@ async def test_what_was_put_again_after_its_removal_is_not_mixed_with_the_old() 
     new = of(JOINING, "c", 2)[1]
     await node.remove(2, ALICE, b"context", is_durable=False)
     await node.put(2, value(metadata=b"new"), [new], is_durable=False)
-    await node.take(2, slots, Export([value(metadata=b"old")], [(old, 0)], len(slots), b""))
+    await node.take(2, slots, SlotExport([value(metadata=b"old")], [(old, 0)], len(slots), b""))
     assert await node.find(2, [old, new]) == [(), (value(metadata=b"new"),)]
 
 
 async def test_a_late_page_does_not_bring_back_old_metadata() -> None:
     node, slots, multihash = await joining()
     await node.put(2, value(metadata=b"new"), [], is_durable=False)
-    await node.take(2, slots, Export([value(metadata=b"old")], [(multihash, 0)], len(slots), b""))
+    await node.take(2, slots, SlotExport([value(metadata=b"old")], [(multihash, 0)], len(slots), b""))
     assert await node.find(2, [multihash]) == [(value(metadata=b"new"),)]
 
 
@@ -190,10 +190,10 @@ async def test_a_slot_is_read_only_once_it_is_whole() -> None:
     with pytest.raises(NotOwner):
         await node.find(2, [multihash])
     at = slots.index(slot_of(multihash))
-    await node.take(2, slots, Export([], [], at, b"cursor"))
+    await node.take(2, slots, SlotExport([], [], at, b"cursor"))
     with pytest.raises(NotOwner):
         await node.find(2, [multihash])
-    await node.take(2, slots, Export([], [], at + 1, b""))
+    await node.take(2, slots, SlotExport([], [], at + 1, b""))
     assert await node.find(2, [multihash]) == [(value(),)]
 
 
@@ -203,13 +203,13 @@ async def test_a_restarted_node_goes_on_with_the_slots_it_has_not_got(tmp_path: 
     slots = sorted(JOINING.now.slots_of("c"))
     multihash = next(each for each in of(JOINING, "c", 40) if slots.index(slot_of(each)) < len(slots) // 2)
     await node.remove(2, ALICE, b"gone", is_durable=False)
-    await node.take(2, slots, Export([value()], [(multihash, 0)], len(slots) // 2, b""))
+    await node.take(2, slots, SlotExport([value()], [(multihash, 0)], len(slots) // 2, b""))
     await node.close()
     again, _ = await opened("c", JOINING, await RangedRocksStore.open(tmp_path / "c"))
     assert {each.slot for each in again.gains_left()} == set(slots[len(slots) // 2 :])
     assert await again.find(2, [multihash]) == [(value(),)]
     gone = value(ALICE, b"gone")
-    await again.take(2, slots, Export([gone], [(multihash, 0)], len(slots), b""))
+    await again.take(2, slots, SlotExport([gone], [(multihash, 0)], len(slots), b""))
     assert await again.find(2, [multihash]) == [(value(),)]
     await again.close()
 
@@ -249,7 +249,7 @@ async def test_a_move_that_is_given_up_leaves_all_as_it_was() -> None:
     joiner = RangedMemoryStore()
     await opened("c", JOINING, joiner)
     with pytest.raises(Invalid, match="empty its folder"):
-        await opened("c", Layout(4, side("abc", 1), side("ab", 1)), joiner)
+        await opened("c", KeyspaceLayout(4, side("abc", 1), side("ab", 1)), joiner)
 
 
 async def test_a_node_tells_what_it_knows_besides() -> None:
@@ -258,7 +258,7 @@ async def test_a_node_tells_what_it_knows_besides() -> None:
     hashes = of(FIRST, "a", 3)
     await node.put(1, value(), hashes, is_durable=True)
     found = await node.find_value(1, value_key_hash(ALICE, b"context"))
-    assert found == Value(ALICE, b"context", b"\x80\x12")
+    assert found == IndexValue(ALICE, b"context", b"\x80\x12")
     assert sorted(await node.multihashes(1, ALICE, b"context", start=b"", limit=9)) == sorted(hashes)
     assert await node.context_size(1, ALICE, b"context") == 3
     status = await node.status(1)

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.layout import Layout, Side, changed, given_up, settled
-from argosy.ipni.keyspace.plan import Move, gains, moves, next_pull, orphans
+from argosy.ipni.keyspace.layout import KeyspaceLayout, NodeSet, changed, given_up, settled
+from argosy.ipni.keyspace.plan import SlotMove, gains, moves, next_pull, orphans
 from argosy.ipni.keyspace.slots import SLOTS
 
 NAMES = "abcdefg"
@@ -15,12 +15,14 @@ members = st.sets(st.sampled_from(NAMES), min_size=1, max_size=6)
 replicas = st.integers(1, 3)
 
 
-def side(names: str | set[str], replicas: int = 2) -> Side:
-    return Side({name: f"http://{name}" for name in sorted(names)}, replicas)
+def side(names: str | set[str], replicas: int = 2) -> NodeSet:
+    return NodeSet({name: f"http://{name}" for name in sorted(names)}, replicas)
 
 
-def moving(old: str | set[str], new: str | set[str], replicas: int = 2, lost: frozenset[str] = frozenset()) -> Layout:
-    return Layout(2, side(new, replicas), side(old, replicas), lost)
+def moving(
+    old: str | set[str], new: str | set[str], replicas: int = 2, lost: frozenset[str] = frozenset()
+) -> KeyspaceLayout:
+    return KeyspaceLayout(2, side(new, replicas), side(old, replicas), lost)
 
 
 @few
@@ -88,11 +90,11 @@ def test_while_slots_move_writes_go_to_both_and_reads_to_the_former_first() -> N
 
 
 def test_versions_follow_one_another() -> None:
-    first = Layout(1, side("ab"))
+    first = KeyspaceLayout(1, side("ab"))
     second = changed(first, side("abc").nodes)
     assert (second.version, second.former, second.now.replicas) == (2, first.now, 2)
-    assert settled(second) == Layout(3, side("abc"))
-    assert given_up(second) == Layout(3, side("ab"))
+    assert settled(second) == KeyspaceLayout(3, side("abc"))
+    assert given_up(second) == KeyspaceLayout(3, side("ab"))
     for wrong in (lambda: changed(second, side("a").nodes), lambda: settled(first), lambda: given_up(first)):
         with pytest.raises(Invalid):
             wrong()
@@ -101,15 +103,15 @@ def test_versions_follow_one_another() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (lambda: Layout(0, side("a")), "1 or more"),
-        (lambda: Layout(1, side("a"), side("b")), "cannot be moving"),
-        (lambda: Layout(2, side("a"), None, frozenset("b")), "leave them out"),
-        (lambda: Layout(2, side("ab"), side("ab"), frozenset("b")), "b is lost"),
-        (lambda: Layout(2, side("ab"), side("ab"), frozenset("x")), "x is lost"),
-        (lambda: Layout(2, Side({"a": "http://other"}), side("a")), "two URLs"),
-        (lambda: Side({}), "1 to 256"),
-        (lambda: Side({"a": "http://a"}, 0), "replicas"),
-        (lambda: Side({"a": "http://a", "b": "http://a"}), "same URL"),
+        (lambda: KeyspaceLayout(0, side("a")), "1 or more"),
+        (lambda: KeyspaceLayout(1, side("a"), side("b")), "cannot be moving"),
+        (lambda: KeyspaceLayout(2, side("a"), None, frozenset("b")), "leave them out"),
+        (lambda: KeyspaceLayout(2, side("ab"), side("ab"), frozenset("b")), "b is lost"),
+        (lambda: KeyspaceLayout(2, side("ab"), side("ab"), frozenset("x")), "x is lost"),
+        (lambda: KeyspaceLayout(2, NodeSet({"a": "http://other"}), side("a")), "two URLs"),
+        (lambda: NodeSet({}), "1 to 256"),
+        (lambda: NodeSet({"a": "http://a"}, 0), "replicas"),
+        (lambda: NodeSet({"a": "http://a", "b": "http://a"}), "same URL"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: object, words: str) -> None:
@@ -119,7 +121,12 @@ def test_what_makes_no_sense_is_refused(wrong: object, words: str) -> None:
 
 
 def test_a_pull_asks_each_source_for_its_share_and_after_failures_the_others() -> None:
-    left = [Move(1, "d", ("a", "b")), Move(2, "d", ("b", "a")), Move(3, "d", ("a", "c")), Move(4, "d", ())]
+    left = [
+        SlotMove(1, "d", ("a", "b")),
+        SlotMove(2, "d", ("b", "a")),
+        SlotMove(3, "d", ("a", "c")),
+        SlotMove(4, "d", ()),
+    ]
     assert next_pull(left, failures=0, slots_max=9) == ("a", [1, 3])
     assert next_pull(left, failures=0, slots_max=1) == ("a", [1])
     assert next_pull(left, failures=1, slots_max=9) == ("b", [2])

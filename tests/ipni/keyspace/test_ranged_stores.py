@@ -10,7 +10,7 @@ from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
 from argosy.ipni.keyspace.ports import RangedStore
 from argosy.ipni.keyspace.slots import SLOTS, bounds, slot_of
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
 
 ALL = [*many("file", 60), *crowded(5), *unusual()]
@@ -27,8 +27,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.close()
 
 
-async def told(store: RangedStore, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, Value]]:
-    found: list[tuple[bytes, Value]] = []
+async def told(store: RangedStore, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, IndexValue]]:
+    found: list[tuple[bytes, IndexValue]] = []
     while True:
         page = await store.entries(start, end, limit=limit)
         assert len(page.entries) <= limit

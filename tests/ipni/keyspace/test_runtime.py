@@ -8,12 +8,12 @@ import pytest
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
 from argosy.base.settings import load
-from argosy.ipni.backends.memory import MemoryStore
-from argosy.ipni.keyspace.layout import Layout, changed
+from argosy.ipni.backends.memory import MemoryIndexStore
+from argosy.ipni.keyspace.layout import KeyspaceLayout, changed
 from argosy.ipni.keyspace.runtime import (
     FileMembership,
     IngestStore,
-    KeyspaceFront,
+    KeyspaceFrontend,
     KeyspaceNode,
     read_layout,
     write_layout,
@@ -22,7 +22,7 @@ from argosy.ipni.keyspace.settings import KeyspaceSettings
 from tests.ipni.keyspace.stage import CLOCK, fleet
 from tests.ipni.keyspace.test_plan import side
 
-FIRST = Layout(1, side("ab"))
+FIRST = KeyspaceLayout(1, side("ab"))
 
 
 async def test_a_layout_is_followed_as_its_file_changes_and_never_backwards(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ async def test_a_file_that_has_become_wrong_changes_nothing_and_is_told(tmp_path
     write_layout(path, FIRST)
     await membership.reload()
     assert membership.problem == ""
-    write_layout(path, Layout(1, side("abc")))
+    write_layout(path, KeyspaceLayout(1, side("abc")))
     assert await membership.reload() == FIRST
     assert "give it a new version" in membership.problem
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_missing_wrong_or_too_large_stops_the_start(tmp_path: Pat
 
 async def test_a_node_keeps_its_part_in_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "layout.json"
-    write_layout(path, Layout(1, side("a", 1)))
+    write_layout(path, KeyspaceLayout(1, side("a", 1)))
     settings = KeyspaceSettings(layout_file=str(path), node="a", token="t", folder=str(tmp_path / "a"))
     for _ in range(2):
         node = await KeyspaceNode.open(settings, clock=CLOCK)
@@ -91,8 +91,8 @@ async def test_what_the_settings_leave_out_is_told() -> None:
     with pytest.raises(Invalid, match=r"keyspace\.node"):
         await KeyspaceNode.open(nothing, clock=CLOCK)
     with pytest.raises(Invalid, match=r"keyspace\.layout_file"):
-        await IngestStore.open(nothing, MemoryStore(), clock=CLOCK, random=seeded_random(1))
+        await IngestStore.open(nothing, MemoryIndexStore(), clock=CLOCK, random=seeded_random(1))
     with pytest.raises(Invalid, match=r"keyspace\.indexer_urls"):
-        await KeyspaceFront.open(nothing, id="front", clock=CLOCK, random=seeded_random(1))
+        await KeyspaceFrontend.open(nothing, id="front", clock=CLOCK, random=seeded_random(1))
     with pytest.raises(Invalid, match="token must be set"):
         load([KeyspaceSettings], toml_text='[keyspace]\nlayout_file = "layout.json"\n', environ={})

@@ -3,19 +3,19 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.layout import Layout
+from argosy.ipni.keyspace.layout import KeyspaceLayout
 from argosy.ipni.keyspace.plan import orphans
-from argosy.ipni.keyspace.state import State, adopted, left, pack, readable, unpack
+from argosy.ipni.keyspace.state import NodeState, adopted, left, pack, readable, unpack
 from tests.ipni.keyspace.test_plan import moving, side
 
-FIRST = Layout(1, side("ab"))
+FIRST = KeyspaceLayout(1, side("ab"))
 JOINING = moving("ab", "abc")
-SETTLED = Layout(3, side("abc"))
+SETTLED = KeyspaceLayout(3, side("abc"))
 
 
 def test_the_founders_begin_with_all_their_slots() -> None:
     state = adopted(None, FIRST, "a")
-    assert state == State(1, side("ab").slots_of("a"))
+    assert state == NodeState(1, side("ab").slots_of("a"))
     assert readable(state, FIRST, "a") == state.held
 
 
@@ -23,7 +23,7 @@ def test_who_joins_begins_with_none_and_settles_with_all() -> None:
     state = adopted(None, JOINING, "c")
     assert state.held == frozenset()
     assert left(state, JOINING, "c") == SETTLED.now.slots_of("c")
-    done = State(2, SETTLED.now.slots_of("c"))
+    done = NodeState(2, SETTLED.now.slots_of("c"))
     assert adopted(done, SETTLED, "c").version == 3
 
 
@@ -37,14 +37,14 @@ def test_who_stays_answers_for_its_own_slots_only_once_the_layout_is_settled() -
 
 def test_who_leaves_has_nothing_more_to_say() -> None:
     layout = moving("abc", "ab")
-    state = adopted(State(1, side("abc").slots_of("c")), layout, "c")
+    state = adopted(NodeState(1, side("abc").slots_of("c")), layout, "c")
     assert readable(state, layout, "c") == side("abc").slots_of("c")
-    gone = adopted(state, Layout(3, side("ab")), "c")
-    assert readable(gone, Layout(3, side("ab")), "c") == frozenset()
+    gone = adopted(state, KeyspaceLayout(3, side("ab")), "c")
+    assert readable(gone, KeyspaceLayout(3, side("ab")), "c") == frozenset()
 
 
 def test_a_version_it_has_already_changes_nothing() -> None:
-    state = State(3, frozenset({1}), is_cleared=False)
+    state = NodeState(3, frozenset({1}), is_cleared=False)
     assert adopted(state, SETTLED, "a") is state
 
 
@@ -52,7 +52,7 @@ def test_a_layout_that_has_changed_without_a_new_version_is_refused() -> None:
     state = adopted(None, FIRST, "a")
     assert adopted(unpack(pack(state)), FIRST, "a") == state
     with pytest.raises(Invalid, match="a change needs a new version"):
-        adopted(unpack(pack(state)), Layout(1, side("abc")), "a")
+        adopted(unpack(pack(state)), KeyspaceLayout(1, side("abc")), "a")
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,17 @@ def test_a_layout_that_has_changed_without_a_new_version_is_refused() -> None:
         (None, SETTLED, "a", "its store is empty"),
         (None, JOINING, "a", "its store is empty"),
         (None, FIRST, "x", "no member"),
-        (State(1, frozenset()), SETTLED, "a", "give it version 2 first"),
-        (State(4, frozenset()), SETTLED, "a", "at version 4"),
-        (State(1, frozenset()), JOINING, "a", "not moved yet"),
-        (State(2, frozenset()), SETTLED, "c", "not moved yet"),
-        (State(1, frozenset()), JOINING, "c", "empty its folder"),
-        (State(1, frozenset()), moving("ab", "b", lost=frozenset("a")), "a", "named as lost"),
+        (NodeState(1, frozenset()), SETTLED, "a", "give it version 2 first"),
+        (NodeState(4, frozenset()), SETTLED, "a", "at version 4"),
+        (NodeState(1, frozenset()), JOINING, "a", "not moved yet"),
+        (NodeState(2, frozenset()), SETTLED, "c", "not moved yet"),
+        (NodeState(1, frozenset()), JOINING, "c", "empty its folder"),
+        (NodeState(1, frozenset()), moving("ab", "b", lost=frozenset("a")), "a", "named as lost"),
     ],
 )
-def test_a_node_does_not_follow_what_it_cannot_keep(state: State | None, layout: Layout, name: str, words: str) -> None:
+def test_a_node_does_not_follow_what_it_cannot_keep(
+    state: NodeState | None, layout: KeyspaceLayout, name: str, words: str
+) -> None:
     with pytest.raises(Invalid, match=words):
         adopted(state, layout, name)
 
@@ -78,10 +80,10 @@ def test_slots_that_all_have_lost_begin_empty() -> None:
     layout = moving("ab", "bc", 1, frozenset("a"))
     lost = side("ab", 1).slots_of("a")
     assert orphans(layout) == lost
-    for name, state in (("c", None), ("b", State(1, side("ab", 1).slots_of("b")))):
+    for name, state in (("c", None), ("b", NodeState(1, side("ab", 1).slots_of("b")))):
         assert lost & layout.now.slots_of(name) <= adopted(state, layout, name).held
 
 
 def test_a_state_is_read_as_it_was_written() -> None:
-    state = State(7, frozenset({0, 9, 4095}), is_cleared=False)
+    state = NodeState(7, frozenset({0, 9, 4095}), is_cleared=False)
     assert unpack(pack(state)) == state

@@ -11,9 +11,9 @@ from starlette.types import ASGIApp
 from argosy.base.clock import seeded_random
 from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
-from argosy.ipni.keyspace.runtime import KeyspaceFront
+from argosy.ipni.keyspace.runtime import KeyspaceFrontend
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.web.find.http import find_app
 from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, follow, has, hashes, turn
@@ -21,7 +21,7 @@ from tests.ipni.keyspace.stage import CLOCK, Fleet, fleet
 from tests.ipni.publish.serving import serving
 
 
-class Kept(MemoryStore):
+class Kept(MemoryIndexStore):
     """Rows that outlive the indexer."""
 
     async def close(self) -> None:
@@ -103,7 +103,7 @@ async def test_the_front_answers_for_all_indexers_and_ingests_nothing(tmp_path: 
         await follow(one, first)
         await follow(two, second)
         settings = replace(made.settings(""), indexer_urls=tuple(urls))
-        opened = await KeyspaceFront.open(settings, id="front", clock=CLOCK, random=seeded_random(1))
+        opened = await KeyspaceFrontend.open(settings, id="front", clock=CLOCK, random=seeded_random(1))
         stack.push_async_callback(opened.close)
         front = opened.front
         url = await stack.enter_async_context(serving(finding(front)))

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries
-from argosy.ipni.formats.advertisement import Advert
+from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
-from argosy.ipni.formats.entries import Chunk
+from argosy.ipni.formats.entries import EntryChunk
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.model import Peer
-from argosy.ipni.ports import Source
+from argosy.ipni.ports import PublisherSource
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.ports import Chain, ChainStore
+from argosy.ipni.publish.ports import ChainStore, PublisherChain
 from argosy.ipni.sync.client import HttpSource, HttpSources
 from argosy.ipni.sync.settings import SyncSettings
 from tests.ipni.publish.serving import serving
@@ -43,7 +43,7 @@ async def chain_of(kind: str, folder: Path) -> AsyncIterator[ChainStore]:
 
 
 @asynccontextmanager
-async def reading(publisher: Chain) -> AsyncIterator[HttpSource]:
+async def reading(publisher: PublisherChain) -> AsyncIterator[HttpSource]:
     """The chain as an indexer reads it: over HTTP."""
     sources = HttpSources(SyncSettings(allow_private=True))
     async with serving(publisher_app(publisher)) as url:
@@ -54,7 +54,7 @@ async def reading(publisher: Chain) -> AsyncIterator[HttpSource]:
             await sources.close()
 
 
-async def chain(source: Source) -> list[Advert]:
+async def chain(source: PublisherSource) -> list[Advertisement]:
     """All advertisements, oldest first, each with its signatures checked."""
     signed = await source.head()
     here = signed.head if signed else None
@@ -67,19 +67,19 @@ async def chain(source: Source) -> list[Advert]:
     return found[::-1]
 
 
-async def multihashes(source: Source, first: Cid) -> list[list[bytes]]:
+async def multihashes(source: PublisherSource, first: Cid) -> list[list[bytes]]:
     """By chunk, in the order of the links."""
     found = []
     here: Cid | None = None if first == NO_ENTRIES else first
     while here is not None:
         chunk = entries.decode_entries(here, await source.block(here, is_entries=True))
-        assert isinstance(chunk, Chunk)
+        assert isinstance(chunk, EntryChunk)
         found.append(list(chunk.multihashes))
         here = chunk.next
     return found
 
 
-async def found(source: Source) -> dict[bytes, set[bytes]]:
+async def found(source: PublisherSource) -> dict[bytes, set[bytes]]:
     """By context what an indexer would find in the end."""
     adverts_told = await chain(source)
     held: dict[bytes, set[bytes]] = {}

@@ -15,10 +15,10 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Forbidden, Invalid, Unavailable
 from argosy.base.retry import Backoff
 from argosy.ipni.formats import announce as announces
-from argosy.ipni.formats.announce import Announce
-from argosy.ipni.publish.announce_client import Announcer, announce_url
+from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.publish.announce_client import AnnounceClient, announce_url
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.head_announcer import Herald
+from argosy.ipni.publish.head_announcer import HeadAnnouncer
 from argosy.ipni.publish.service import Publisher
 from tests.ipni.publish.chains import BITSWAP, KEY, hashes
 from tests.ipni.publish.serving import serving
@@ -32,7 +32,7 @@ PATIENCE_S = 20.0
 class Ear:
     """An indexer's ingest door, which notes what it is told."""
 
-    heard: list[Announce] = field(default_factory=list)
+    heard: list[Announcement] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -59,8 +59,8 @@ async def listening(ear: Ear) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def announcing(*urls: str, is_json: bool = False) -> AsyncIterator[Announcer]:
-    announcer = Announcer(urls, clock=SystemClock(), random=seeded_random(1), is_json=is_json, backoff=SOON)
+async def announcing(*urls: str, is_json: bool = False) -> AsyncIterator[AnnounceClient]:
+    announcer = AnnounceClient(urls, clock=SystemClock(), random=seeded_random(1), is_json=is_json, backoff=SOON)
     try:
         yield announcer
     finally:
@@ -80,7 +80,7 @@ async def test_an_announcement_says_the_head_and_where_to_read_it(
 ) -> None:
     ear = Ear()
     async with listening(ear) as url, announcing(url, is_json=is_json) as announcer:
-        (told,) = await Herald(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+        (told,) = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
     assert (told.error, ear.kinds) == (None, [kind])
     (heard,) = ear.heard
     assert (heard.head, heard.publisher.id, heard.publisher.addresses) == (publisher.head, KEY.peer_id, (ADDRESS,))
@@ -89,7 +89,7 @@ async def test_an_announcement_says_the_head_and_where_to_read_it(
 async def test_an_indexer_in_trouble_is_told_again_a_few_times(publisher: Publisher) -> None:
     ear = Ear(statuses=[503, 500])
     async with listening(ear) as url, announcing(url) as announcer:
-        herald = Herald(publisher, announcer, [ADDRESS], clock=SystemClock())
+        herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
         assert [told.error for told in await herald.announce()] == [None]
         ear.statuses = [503] * 10
         (told,) = await herald.announce()
@@ -101,7 +101,7 @@ async def test_an_indexer_in_trouble_is_told_again_a_few_times(publisher: Publis
 async def test_a_refusal_is_an_answer(publisher: Publisher, status: int, kind: type[Exception]) -> None:
     ear = Ear(statuses=[status] * 9)
     async with listening(ear) as url, announcing(url) as announcer:
-        (told,) = await Herald(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+        (told,) = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
     assert isinstance(told.error, kind)
     assert "not now" in str(told.error)
     assert len(ear.heard) == 1
@@ -110,7 +110,7 @@ async def test_a_refusal_is_an_answer(publisher: Publisher, status: int, kind: t
 async def test_one_that_cannot_be_reached_keeps_nobody_else_from_hearing(publisher: Publisher) -> None:
     ear = Ear()
     async with listening(ear) as url, announcing("http://127.0.0.1:1", url) as announcer:
-        away, told = await Herald(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+        away, told = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
     assert isinstance(away.error, Unavailable)
     assert (told.error, len(ear.heard)) == (None, 1)
 
@@ -135,7 +135,7 @@ async def test_an_empty_chain_is_not_announced_until_it_grows() -> None:
     ear = Ear()
     publisher = await Publisher.open(KEY, MemoryChain())
     async with listening(ear) as url, announcing(url) as announcer:
-        assert await Herald(publisher, announcer, [ADDRESS], clock=SystemClock()).announce() == []
+        assert await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce() == []
         async with running(publisher, announcer, repeat_s=0.01):
             await publisher.publish(b"a", BITSWAP, hashes("x"))
             await ear.wait_for(lambda: len(ear.heard) >= 1)
@@ -143,8 +143,8 @@ async def test_an_empty_chain_is_not_announced_until_it_grows() -> None:
 
 
 @asynccontextmanager
-async def running(publisher: Publisher, announcer: Announcer, *, repeat_s: float) -> AsyncIterator[None]:
-    herald = Herald(publisher, announcer, [ADDRESS], clock=SystemClock(), repeat_s=repeat_s)
+async def running(publisher: Publisher, announcer: AnnounceClient, *, repeat_s: float) -> AsyncIterator[None]:
+    herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock(), repeat_s=repeat_s)
     task = asyncio.create_task(herald.run())
     try:
         yield
@@ -170,13 +170,13 @@ def test_the_url_of_an_indexer_is_enough(given: str, meant: str) -> None:
 @pytest.mark.parametrize("given", ["a:3001", "ftp://a", "http://", ""])
 def test_what_is_no_url_is_refused_at_once(given: str) -> None:
     with pytest.raises(Invalid, match="is not the URL of an indexer"):
-        Announcer([given], clock=SystemClock(), random=seeded_random(1))
+        AnnounceClient([given], clock=SystemClock(), random=seeded_random(1))
 
 
 async def test_an_announcement_without_an_address_is_refused(publisher: Publisher) -> None:
     async with announcing("http://a") as announcer:
         with pytest.raises(Invalid, match="give an address"):
-            Herald(publisher, announcer, [], clock=SystemClock())
+            HeadAnnouncer(publisher, announcer, [], clock=SystemClock())
 
 
 async def test_what_was_announced_is_not_announced_again_at_once(publisher: Publisher) -> None:
@@ -184,7 +184,7 @@ async def test_what_was_announced_is_not_announced_again_at_once(publisher: Publ
     ear = Ear()
     first = publisher.head
     async with listening(ear) as url, announcing(url) as announcer:
-        herald = Herald(publisher, announcer, [ADDRESS], clock=SystemClock())
+        herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
         await herald.announce()
         task = asyncio.create_task(herald.run())
         second = await publisher.publish(b"b", BITSWAP, hashes("y"))
@@ -198,7 +198,7 @@ async def test_what_was_announced_is_not_announced_again_at_once(publisher: Publ
 async def test_what_an_indexer_did_not_take_is_announced_again(publisher: Publisher) -> None:
     ear = Ear(statuses=[403])
     async with listening(ear) as url, announcing(url) as announcer:
-        herald = Herald(publisher, announcer, [ADDRESS], clock=SystemClock())
+        herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
         (told,) = await herald.announce()
         assert told.error is not None
         task = asyncio.create_task(herald.run())

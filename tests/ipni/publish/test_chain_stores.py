@@ -7,7 +7,7 @@ import pytest
 
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.cid import DAG_JSON, Cid
-from argosy.ipni.publish.ports import ChainStore, Link, Offer
+from argosy.ipni.publish.ports import ChainLink, ChainStore, PublishedContext
 from tests.ipni.publish.chains import chain_of
 
 PROVIDER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
@@ -23,9 +23,9 @@ def name(text: str) -> Cid:
     return cids.of(text.encode(), DAG_JSON)
 
 
-def link(text: str, context: bytes, *entries: Cid, is_over: bool = False, multihashes: int = 0) -> Link:
-    offer = Offer(PROVIDER, context, b"m", name(text), multihashes)
-    return Link(name(text), text.encode(), offer, entries, is_over)
+def link(text: str, context: bytes, *entries: Cid, is_over: bool = False, multihashes: int = 0) -> ChainLink:
+    offer = PublishedContext(PROVIDER, context, b"m", name(text), multihashes)
+    return ChainLink(name(text), text.encode(), offer, entries, is_over)
 
 
 async def staged(store: ChainStore, *texts: str) -> list[Cid]:
@@ -46,12 +46,12 @@ async def test_the_last_of_what_is_appended_is_the_head(store: ChainStore) -> No
     await store.append([link("one", b"a", chunk, multihashes=7), link("two", b"b")])
     assert await store.head() == name("two")
     assert [await store.block(name(text)) for text in ("one", "two", "chunk")] == [b"one", b"two", b"chunk"]
-    assert await store.offer(PROVIDER, b"a") == Offer(PROVIDER, b"a", b"m", name("one"), 7)
+    assert await store.offer(PROVIDER, b"a") == PublishedContext(PROVIDER, b"a", b"m", name("one"), 7)
     assert await store.offer("12D3KooWSomebodyElse", b"a") is None
 
 
 async def test_an_advertisement_may_change_no_offer(store: ChainStore) -> None:
-    await store.append([Link(name("addresses"), b"addresses")])
+    await store.append([ChainLink(name("addresses"), b"addresses")])
     assert (await store.head(), await store.offers(PROVIDER)) == (name("addresses"), [])
 
 

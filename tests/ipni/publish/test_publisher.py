@@ -15,7 +15,7 @@ from argosy.ipni.publish import service
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.contexts import VERSION_CHARS_MAX, beginning_of, context_of
-from argosy.ipni.publish.ports import Link
+from argosy.ipni.publish.ports import ChainLink
 from argosy.ipni.publish.service import Publisher
 from tests.ipni.publish.chains import (
     ADDRESSES,
@@ -236,7 +236,7 @@ async def test_a_change_that_has_begun_is_finished_although_nobody_waits_for_it(
     class SlowChain(MemoryChain):
         began, may_end = asyncio.Event(), asyncio.Event()
 
-        async def append(self, links: Sequence[Link]) -> None:
+        async def append(self, links: Sequence[ChainLink]) -> None:
             self.began.set()
             await self.may_end.wait()
             await super().append(links)

@@ -13,8 +13,8 @@ from argosy.ipni.formats import head as heads
 from argosy.ipni.formats.cid import DAG_JSON
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.ports import Link
-from argosy.ipni.publish.read_only_chain import ServedChain
+from argosy.ipni.publish.ports import ChainLink
+from argosy.ipni.publish.read_only_chain import ReadOnlyChain
 from argosy.ipni.publish.service import Publisher
 from tests.ipni.publish.chains import BITSWAP, KEY, chain_of, found, hashes, reading
 from tests.ipni.publish.serving import serving
@@ -33,7 +33,7 @@ async def test_what_another_publishes_is_served_at_once(tmp_path: Path) -> None:
     await published(tmp_path, b"a", "x")
     store = await SqliteChain.read(tmp_path / "chain.db")
     try:
-        served = await ServedChain.open(KEY, store, clock=SystemClock())
+        served = await ReadOnlyChain.open(KEY, store, clock=SystemClock())
         first = served.head
         async with serving(publisher_app(served)) as url, aiohttp.ClientSession(url) as client:
 
@@ -54,7 +54,7 @@ async def test_who_waits_for_news_hears_of_what_another_publishes(tmp_path: Path
     await published(tmp_path, b"a", "x")
     store = await SqliteChain.read(tmp_path / "chain.db")
     try:
-        served = await ServedChain.open(KEY, store, clock=SystemClock(), look_s=0.01)
+        served = await ReadOnlyChain.open(KEY, store, clock=SystemClock(), look_s=0.01)
         news = asyncio.create_task(served.grown(served.head))
         await published(tmp_path, b"b", "y")
         assert await asyncio.wait_for(news, PATIENCE_S) == served.head
@@ -67,7 +67,7 @@ async def test_a_chain_that_is_read_cannot_be_changed(tmp_path: Path) -> None:
     store = await SqliteChain.read(tmp_path / "chain.db")
     try:
         with pytest.raises(Unavailable, match="readonly"):
-            await store.append([Link(cids.of(b"ad", DAG_JSON), b"ad")])
+            await store.append([ChainLink(cids.of(b"ad", DAG_JSON), b"ad")])
         assert await store.block(cids.of(b"ad", DAG_JSON)) is None
     finally:
         await store.close()

@@ -8,16 +8,16 @@ import pytest
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.metrics import Metrics
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
-from argosy.ipni.publish.announce_client import Announcer
+from argosy.ipni.publish.announce_client import AnnounceClient
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.files import publish_paths
-from argosy.ipni.publish.head_announcer import Herald
+from argosy.ipni.publish.head_announcer import HeadAnnouncer
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.service import Publisher
 from argosy.ipni.sync.client import HttpSources
@@ -41,14 +41,14 @@ async def test_a_folder_is_found_by_its_content_and_what_it_lost_is_not(tmp_path
     (folder / "a").write_bytes(b"stays")
     (folder / "b").write_bytes(b"goes")
     sources = HttpSources(SyncSettings(allow_private=True))
-    indexer = await IndexerService.open(MemoryStore(), sources, usage=EmptyDisk())
+    indexer = await IndexerService.open(MemoryIndexStore(), sources, usage=EmptyDisk())
     publisher = await Publisher.open(KEY, MemoryChain(), addresses=ADDRESSES, codec=codec)
     async with (
         serving(indexer_app(indexer, clock=SystemClock(), metrics=Metrics())) as indexer_url,
         serving(publisher_app(publisher)) as url,
     ):
-        announcer = Announcer([indexer_url], clock=SystemClock(), random=seeded_random(1))
-        herald = Herald(publisher, announcer, [multiaddr.from_url(url)], clock=SystemClock())
+        announcer = AnnounceClient([indexer_url], clock=SystemClock(), random=seeded_random(1))
+        herald = HeadAnnouncer(publisher, announcer, [multiaddr.from_url(url)], clock=SystemClock())
         try:
             await publish_paths([folder], publisher)
             await settled(herald, indexer)
@@ -64,7 +64,7 @@ async def test_a_folder_is_found_by_its_content_and_what_it_lost_is_not(tmp_path
             await sources.close()
 
 
-async def settled(herald: Herald, indexer: IndexerService) -> None:
+async def settled(herald: HeadAnnouncer, indexer: IndexerService) -> None:
     assert [told.error for told in await herald.announce()] == [None]
     async with asyncio.timeout(PATIENCE_S):
         await indexer.idle(KEY.peer_id)

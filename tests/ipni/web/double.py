@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from argosy.ipni.formats import privacy
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, Result, StoreFigures
+from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, ProviderResult, StoreStats
 
 
 class IndexerDouble:
@@ -14,9 +14,9 @@ class IndexerDouble:
 
     def __init__(self, id: str) -> None:
         self.id = id
-        self.results: dict[bytes, tuple[Result, ...]] = {}
+        self.results: dict[bytes, tuple[ProviderResult, ...]] = {}
         self.known: dict[str, Provider] = {}
-        self.announced: list[Announce] = []
+        self.announced: list[Announcement] = []
         self.registered: list[tuple[Peer, int]] = []
         self.statuses: dict[str, object] = {}
         self.indexed: set[Cid] = set()
@@ -29,9 +29,9 @@ class IndexerDouble:
         self.is_frozen = False
         self.can_freeze = True
         self.is_reachable = True
-        self.size = StoreFigures(0, 0, 0)
+        self.size = StoreStats(0, 0, 0)
 
-    async def announce(self, announce: Announce) -> None:
+    async def announce(self, announce: Announcement) -> None:
         self._check(announce.publisher.id)
         self.announced.append(announce)
 
@@ -44,7 +44,7 @@ class IndexerDouble:
     async def is_indexed(self, ad: Cid) -> bool:
         return ad in self.indexed
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]:
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
         return [self.results.get(each, ()) for each in multihashes]
 
     async def find_encrypted(self, second_hashes: Sequence[bytes]) -> list[tuple[bytes, ...]]:
@@ -81,7 +81,7 @@ class IndexerDouble:
             raise NotFound("provider not found")
         return self.known[id]
 
-    async def figures(self) -> StoreFigures:
+    async def figures(self) -> StoreStats:
         return self.size
 
     async def check_health(self) -> None:

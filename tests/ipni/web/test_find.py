@@ -10,7 +10,7 @@ from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
 from argosy.ipni.formats import cid, metadata, multihash, privacy
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.model import Provider, StoreFigures
+from argosy.ipni.model import Provider, StoreStats
 from argosy.ipni.web import results
 from argosy.ipni.web.find.http import BATCH_BYTES_MAX, BATCH_MULTIHASHES_MAX, PROVIDERS_PER_TURN
 from argosy.ipni.web.measured_finds import FIND_SECONDS, RESULTS_MAX
@@ -29,7 +29,7 @@ WAYS = [f"/multihash/{NAME}", f"/multihash/{CONTENT.hex()}", f"/cid/{CID}", f"/c
 def _content(indexer: IndexerDouble) -> None:
     indexer.results[CONTENT] = (result(A, b"ctx-1"), result(B, b"ctx-2", metadata.http(), "/dns4/b.org/tcp/443/https"))
     indexer.known = {A: Provider(A), B: Provider(B, is_inactive=True)}
-    indexer.size = StoreFigures(entries=12, values=2, disk_bytes=4000)
+    indexer.size = StoreStats(entries=12, values=2, disk_bytes=4000)
 
 
 @pytest.mark.parametrize("path", WAYS)
@@ -179,7 +179,7 @@ async def test_stats_tell_entries_and_an_estimate(asking: httpx.AsyncClient) -> 
 
 
 async def test_an_empty_index_is_still_processing(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
-    indexer.size = StoreFigures(0, 0, 0)
+    indexer.size = StoreStats(0, 0, 0)
     answer = await asking.get("/stats")
     assert (answer.status_code, answer.text) == (418, "processing")
 

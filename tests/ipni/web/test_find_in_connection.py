@@ -12,7 +12,7 @@ from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
 from argosy.ipni.formats import cid, metadata, multihash, privacy
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.model import Provider, Result
+from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import results
 from argosy.ipni.web.measured_finds import FIND_SECONDS, RESULTS_MAX
 from argosy.ipni.web.service import indexer_app
@@ -199,7 +199,7 @@ async def test_an_answer_that_is_not_all_says_so(ways: Ways, indexer: IndexerDou
 async def test_a_find_that_waits_goes_the_normal_way_and_counts_once(
     ways: Ways, indexer: IndexerDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def slow(multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]:
+    async def slow(multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
         await asyncio.sleep(0)
         return [indexer.results.get(each, ()) for each in multihashes]
 
@@ -220,7 +220,7 @@ async def test_a_find_that_fails_is_told_alike(
     ends: list[bytes],
     status: int,
 ) -> None:
-    async def failing(_: Sequence[bytes]) -> list[tuple[Result, ...]]:
+    async def failing(_: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
         raise error
 
     monkeypatch.setattr(indexer, "find", failing)

@@ -5,7 +5,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from argosy.ipni.formats import announce, dag_cbor, multiaddr, peer_record
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.peer import peer_bytes
 from argosy.ipni.formats.peer_record import PeerRecord
 from argosy.ipni.model import Peer
@@ -14,7 +14,7 @@ from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import AD, KEYS, A, B
 
 PLACE = "/ip4/192.0.2.7/tcp/3104/http"
-TOLD = Announce(AD, Peer(A, (PLACE,)))
+TOLD = Announcement(AD, Peer(A, (PLACE,)))
 JSON = {"content-type": "application/json"}
 
 

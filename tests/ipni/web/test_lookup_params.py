@@ -5,23 +5,30 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid, multihash
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.web.lookup_params import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
+from argosy.ipni.web.lookup_params import (
+    NotAcceptable,
+    ResponseFormat,
+    form_of,
+    multihash_of_cid,
+    multihash_of_text,
+    second_hash,
+)
 from tests.ipni.web.making import CONTENT
 
 
 @pytest.mark.parametrize(
     ("accept", "form"),
     [
-        (b"", Form.JSON),
-        (b"*/*", Form.JSON),
-        (b"application/json", Form.JSON),
-        (b"text/html, application/json;q=0.9", Form.JSON),
-        (b"application/x-ndjson", Form.LINES),
-        (b"application/json, Application/X-NDJSON;q=0.1", Form.LINES),
-        (b"*/*,application/x-ndjson", Form.LINES),
+        (b"", ResponseFormat.JSON),
+        (b"*/*", ResponseFormat.JSON),
+        (b"application/json", ResponseFormat.JSON),
+        (b"text/html, application/json;q=0.9", ResponseFormat.JSON),
+        (b"application/x-ndjson", ResponseFormat.LINES),
+        (b"application/json, Application/X-NDJSON;q=0.1", ResponseFormat.LINES),
+        (b"*/*,application/x-ndjson", ResponseFormat.LINES),
     ],
 )
-def test_lines_are_given_wherever_they_are_listed_and_json_otherwise(accept: bytes, form: Form) -> None:
+def test_lines_are_given_wherever_they_are_listed_and_json_otherwise(accept: bytes, form: ResponseFormat) -> None:
     assert form_of(accept) is form
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash
-from argosy.ipni.model import Peer, Result
+from argosy.ipni.model import Peer, ProviderResult
 from argosy.ipni.web import results
 from tests.ipni.web.making import CONTENT, A, B, result
 
 PEERS = st.builds(Peer, st.text(min_size=1), st.lists(st.text(), max_size=3).map(tuple))
-RESULTS = st.builds(Result, st.binary(max_size=64), st.binary(max_size=64), PEERS)
+RESULTS = st.builds(ProviderResult, st.binary(max_size=64), st.binary(max_size=64), PEERS)
 
 
 def text(data: bytes) -> str:
@@ -44,13 +44,13 @@ def test_a_multihash_without_results_is_not_in_the_document() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.lists(RESULTS, min_size=1, max_size=4)), max_size=4))
-def test_a_document_is_read_as_it_was_written(found: list[tuple[bytes, list[Result]]]) -> None:
+def test_a_document_is_read_as_it_was_written(found: list[tuple[bytes, list[ProviderResult]]]) -> None:
     assert results.decode_json(results.encode_json(found)) == [(key, tuple(its)) for key, its in found]
 
 
 @settings(max_examples=50, deadline=None)
 @given(RESULTS)
-def test_a_line_is_one_line_and_is_read_as_it_was_written(made: Result) -> None:
+def test_a_line_is_one_line_and_is_read_as_it_was_written(made: ProviderResult) -> None:
     line = results.encode_line(made)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -66,7 +66,7 @@ def test_encrypted_keys_are_read_as_they_were_written(keys: list[bytes]) -> None
 
 def test_what_go_leaves_null_is_read_as_empty() -> None:
     line = json.dumps({"ContextID": None, "Metadata": None, "Provider": {"ID": B, "Addrs": None}}).encode()
-    assert results.decode_line(line) == Result(b"", b"", Peer(B))
+    assert results.decode_line(line) == ProviderResult(b"", b"", Peer(B))
     assert results.decode_json(b'{"MultihashResults":null}') == []
     nobody = b'{"MultihashResults":[{"Multihash":"EiA=","ProviderResults":null}]}'
     assert results.decode_json(nobody) == [(b"\x12 ", ())]

@@ -6,8 +6,8 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid, metadata
-from argosy.ipni.model import Peer, Result
-from argosy.ipni.web.routing import FILTER_NAMES_MAX, Filters, Record, encode_record, encode_records, records
+from argosy.ipni.model import Peer, ProviderResult
+from argosy.ipni.web.routing import FILTER_NAMES_MAX, Filters, RoutingRecord, encode_record, encode_records, records
 from tests.ipni.web.making import A, B, C, result
 
 TCP, WSS = "/ip4/192.0.2.1/tcp/4001", "/dns4/example.org/tcp/443/wss"
@@ -74,13 +74,13 @@ def test_no_records_are_an_empty_list() -> None:
     ],
 )
 def test_addresses_are_filtered_by_protocols_and_refusals_come_first(wanted: str, left: tuple[str, ...]) -> None:
-    filtered = Filters.parse(addresses=wanted).apply(Record(A, (TCP, WSS, HTTPS, QUIC)))
+    filtered = Filters.parse(addresses=wanted).apply(RoutingRecord(A, (TCP, WSS, HTTPS, QUIC)))
     assert (() if filtered is None else filtered.addresses) == left
     assert filtered is not None or not left, "a record whose addresses all vanish is dropped"
 
 
 def test_a_record_without_addresses_stays_only_when_unknown_ones_are_wanted() -> None:
-    record = Record(A, ())
+    record = RoutingRecord(A, ())
     assert Filters.parse(addresses="tcp").apply(record) is None
     assert Filters.parse(addresses="!tcp").apply(record) is None
     assert Filters.parse(addresses="tcp,unknown").apply(record) == record
@@ -88,23 +88,27 @@ def test_a_record_without_addresses_stays_only_when_unknown_ones_are_wanted() ->
 
 
 def test_an_address_we_cannot_read_is_wanted_by_no_name_and_refused_by_none() -> None:
-    record = Record(A, ("/carrier-pigeon/coop",))
+    record = RoutingRecord(A, ("/carrier-pigeon/coop",))
     assert Filters.parse(addresses="tcp").apply(record) is None
     assert Filters.parse(addresses="!tcp").apply(record) == record
 
 
 def test_records_are_filtered_by_protocols_but_not_changed() -> None:
-    both = Record(A, (TCP,), (BITSWAP, HTTP))
+    both = RoutingRecord(A, (TCP,), (BITSWAP, HTTP))
     assert Filters.parse(protocols="transport-ipfs-gateway-http").apply(both) == both
     assert Filters.parse(protocols="transport-graphsync-filecoinv1,unknown").apply(both) is None
-    assert Filters.parse(protocols="unknown").apply(Record(B, (TCP,))) == Record(B, (TCP,))
-    assert Filters.parse(protocols="transport-bitswap").apply(Record(B, (TCP,))) is None
+    assert Filters.parse(protocols="unknown").apply(RoutingRecord(B, (TCP,))) == RoutingRecord(B, (TCP,))
+    assert Filters.parse(protocols="transport-bitswap").apply(RoutingRecord(B, (TCP,))) is None
 
 
 def test_filters_hold_for_all_results() -> None:
-    found = [Result(b"", b"\x80\x12", Peer(A, (TCP, WSS))), Result(b"", b"\xa0\x12", Peer(B, (WSS,))), result(C)]
+    found = [
+        ProviderResult(b"", b"\x80\x12", Peer(A, (TCP, WSS))),
+        ProviderResult(b"", b"\xa0\x12", Peer(B, (WSS,))),
+        result(C),
+    ]
     filters = Filters.parse(addresses="wss", protocols="transport-bitswap")
-    assert list(records(found, filters)) == [Record(A, (WSS,), (BITSWAP,))]
+    assert list(records(found, filters)) == [RoutingRecord(A, (WSS,), (BITSWAP,))]
 
 
 def test_a_filter_has_an_end() -> None:

@@ -17,7 +17,7 @@ from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats import cid, metadata, multihash, privacy
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import base58, from_base58
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.multiaddr import from_url
@@ -108,7 +108,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 async def test_what_is_announced_is_found_in_every_way_and_what_is_removed_is_not(stage: Stage) -> None:
     async with publishing() as (publisher, peer):
         ad = await publisher.publish(CONTEXT, metadata.bitswap(), CONTENT)
-        await stage.client.announce(Announce(ad, peer))
+        await stage.client.announce(Announcement(ad, peer))
         await stage.until_indexed(ad)
         name, raw = base58(CONTENT[7]), Cid(cid.RAW, CONTENT[7])
         for path in (f"/multihash/{name}", f"/cid/{raw}"):
@@ -122,7 +122,7 @@ async def test_what_is_announced_is_found_in_every_way_and_what_is_removed_is_no
         routed = json.loads((await stage.get(f"/routing/v1/providers/{raw}?filter-addrs=tcp"))[1])
         assert [each["ID"] for each in routed["Providers"]] == [A]
         removal = await publisher.remove(CONTEXT)
-        await stage.client.announce(Announce(removal, peer))
+        await stage.client.announce(Announcement(removal, peer))
         await stage.until_indexed(removal)
         assert await stage.get(f"/multihash/{name}") == (404, b"no results for query")
 
@@ -130,7 +130,7 @@ async def test_what_is_announced_is_found_in_every_way_and_what_is_removed_is_no
 async def test_a_private_lookup_is_answered_and_samples_are_of_the_context(stage: Stage) -> None:
     async with publishing() as (publisher, peer):
         ad = await publisher.publish(CONTEXT, metadata.http(), CONTENT)
-        await stage.client.announce(Announce(ad, peer))
+        await stage.client.announce(Announcement(ad, peer))
         await stage.until_indexed(ad)
     second = privacy.second_hash(CONTENT[3])
     [(_, [encrypted])] = results.decode_encrypted_json((await stage.get(f"/encrypted/multihash/{base58(second)}"))[1])
@@ -169,7 +169,7 @@ async def test_a_publisher_is_handed_over_by_what_the_frozen_indexer_tells(tmp_p
         with pytest.raises(Invalid):
             await old.client.assign(A)
         first = await publisher.publish(b"first", metadata.bitswap(), CONTENT[:20])
-        await old.client.announce(Announce(first, peer))
+        await old.client.announce(Announcement(first, peer))
         await old.until_indexed(first)
         await old.client.freeze()
         with pytest.raises(Conflict, match="frozen"):
@@ -192,7 +192,7 @@ async def test_the_surfaces_may_listen_apart(stage: Stage) -> None:
     async with serving(apps[0]) as find, serving(apps[1]) as ingest, serving(apps[2]) as admin:
         async with IndexerClient(admin, find, ingest) as client, publishing() as (publisher, peer):
             ad = await publisher.publish(CONTEXT, metadata.bitswap(), CONTENT)
-            await client.announce(Announce(ad, peer))
+            await client.announce(Announcement(ad, peer))
             await stage.until_indexed(ad)
             assert (await client.status()).id == stage.indexer.status().id
             assert [each.id for each in await client.providers()] == [A]

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from argosy.ipni.web.find.connection import FindConnection
-from argosy.ipni.web.find.fast_path import HotFind
+from argosy.ipni.web.find.fast_path import FindFastPath
 
 WITHIN_S = 30
 HOST = "127.0.0.1"
@@ -30,7 +30,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 class Served:
     """Where an application listens, and which requests came to it by way of ASGI."""
 
-    app: HotFind
+    app: FindFastPath
     state: ServerState = field(default_factory=ServerState)
     by_asgi: list[str] = field(default_factory=list)
     port: int = 0
@@ -72,7 +72,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(app: HotFind, *, in_connection: bool, keep_alive_s: int = KEEP_ALIVE_S) -> AsyncIterator[Served]:
+async def served(app: FindFastPath, *, in_connection: bool, keep_alive_s: int = KEEP_ALIVE_S) -> AsyncIterator[Served]:
     """uvicorn without its main loop, which would take 0.1 s to end."""
     made = Served(app)
     made.state.default_headers = [(b"date", b"today"), (b"server", b"uvicorn")]

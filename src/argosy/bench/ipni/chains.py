@@ -9,7 +9,7 @@ from argosy.bench.ipni import digests
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import head as heads
 from argosy.ipni.formats import metadata
-from argosy.ipni.formats.advertisement import Advert
+from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
 from argosy.ipni.formats.entries import encode_chunk
 from argosy.ipni.formats.keys import PrivateKey
@@ -61,7 +61,7 @@ def made(seed: int, shape: Shape, codec: str) -> Chain:
             entries, block = encode_chunk(digests.chunk(seed, each, shape.chunk), entries, CODECS[codec])
             chain.blocks[str(entries)] = block
         assert entries is not None, "an advertisement of a bench has entries"
-        ad = Advert(
+        ad = Advertisement(
             chain.publisher,
             (ADDRESS,),
             entries,

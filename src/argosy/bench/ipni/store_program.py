@@ -39,11 +39,11 @@ class Argosy:
 
     def __init__(self, folder: Path) -> None:
         from argosy.ipni.backends.rocks import RocksStore
-        from argosy.ipni.model import Value
+        from argosy.ipni.model import IndexValue
 
         self._loop = asyncio.new_event_loop()
         self._store = self._loop.run_until_complete(RocksStore.open(folder))
-        self._value = Value(PROVIDER, b"context", b"metadata")
+        self._value = IndexValue(PROVIDER, b"context", b"metadata")
 
     def put(self, digests: Sequence[bytes]) -> None:
         self._loop.run_until_complete(self._store.put(self._value, [HEAD + each for each in digests]))

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from argosy.base.cache import Cache
 from argosy.gateway.content.model import Answer
-from argosy.ipni.model import Provider, Result
+from argosy.ipni.model import Provider, ProviderResult
 
 RECORD_BYTES = 600  # of the objects around a record's texts, about
 SET_BYTES = 300
@@ -22,7 +22,7 @@ def store_answer(
         cache.put(key, answer, size_bytes=size_bytes, expires_at=now + ttl_s)
 
 
-def results_bytes(results: Sequence[Result]) -> int:
+def results_bytes(results: Sequence[ProviderResult]) -> int:
     """The memory they take, about; exactness would cost more than it is worth."""
     texts = sum(len(each.context) + len(each.metadata) + sum(map(len, each.provider.addresses)) for each in results)
     return RECORD_BYTES * (1 + len(results)) + texts

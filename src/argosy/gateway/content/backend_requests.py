@@ -9,7 +9,7 @@ import msgspec
 
 from argosy.gateway.content.model import Backend
 from argosy.ipni.formats.bases import base58
-from argosy.ipni.web.lookup_params import Form
+from argosy.ipni.web.lookup_params import ResponseFormat
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Question:
     """One request, the same for every indexer; `form` is what is asked for, which need not be what comes."""
 
     path: str
-    form: Form = Form.JSON
+    form: ResponseFormat = ResponseFormat.JSON
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -34,12 +34,12 @@ class Question:
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
 
-def find(multihashes: Sequence[bytes], form: Form, headers: Mapping[str, str]) -> Question:
+def find(multihashes: Sequence[bytes], form: ResponseFormat, headers: Mapping[str, str]) -> Question:
     """One is asked for by its name, several in a batch. The codec of a CID is no indexer's concern."""
     if len(multihashes) == 1:
         return Question(f"/multihash/{base58(multihashes[0])}", form, headers=headers)
     body = msgspec.json.encode({"Multihashes": [b64encode(each).decode() for each in multihashes]})
-    return Question("/multihash", Form.JSON, body, headers)
+    return Question("/multihash", ResponseFormat.JSON, body, headers)
 
 
 def find_encrypted(second_hash: bytes, headers: Mapping[str, str]) -> Question:

@@ -11,11 +11,11 @@ from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.redact import redact
 from argosy.gateway.content.model import Answer, Lack, Unanswered
 from argosy.gateway.content.response_headers import headers_of
-from argosy.ipni.model import Result
+from argosy.ipni.model import ProviderResult
 from argosy.ipni.web import results
 from argosy.ipni.web.find.fast_path import NOTHING, pieces
 from argosy.ipni.web.lookup_params import (
-    Form,
+    ResponseFormat,
     form_of,
     is_second_hash,
     multihash_of_cid,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from argosy.gateway.content.service import ContentGateway
 
 Headers = Mapping[str, str]
-Encode = Callable[[Sequence[Result]], bytes]  # some results as lines
+Encode = Callable[[Sequence[ProviderResult]], bytes]  # some results as lines
 
 RETRY_AFTER_S = 2.0  # advice of an Unavailable that knows nothing better
 
@@ -40,7 +40,7 @@ _JSON = {**_CORS, "vary": "accept", "content-type": "application/json; charset=u
 LINES = {
     **_CORS,
     "vary": "accept",
-    "content-type": Form.LINES.value,
+    "content-type": ResponseFormat.LINES.value,
     "connection": "Keep-Alive",
     "x-content-type-options": "nosniff",
 }
@@ -55,7 +55,7 @@ _NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (
 PATHS = tuple(start for start, _, _ in _NAMES)
 
 
-class HotFind:
+class FindFastPath:
     """Answers finds itself, and hands everything else to `rest`."""
 
     def __init__(self, gateway: "ContentGateway", rest: "ASGIApp") -> None:
@@ -89,7 +89,7 @@ class HotFind:
                 if keys.found or is_encrypted:
                     await _tell_encrypted(send, form, multihash, keys)
                     return
-            if form is Form.LINES:
+            if form is ResponseFormat.LINES:
                 await tell_stream(send, self._gateway, multihash, _lines, LINES, surface="find")
             else:
                 await self._tell(send, multihash)
@@ -137,12 +137,12 @@ async def tell_stream(
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _tell_encrypted(send: "Send", form: Form, multihash: bytes, keys: Answer[list[bytes]]) -> None:
+async def _tell_encrypted(send: "Send", form: ResponseFormat, multihash: bytes, keys: Answer[list[bytes]]) -> None:
     if not keys.found:
         await _tell_nothing(send, keys.missing)
         return
     told = headers_of(keys.missing, keys.total)
-    if form is Form.JSON:
+    if form is ResponseFormat.JSON:
         await reply(send, 200, {**_JSON, **told}, results.encode_encrypted_json([(multihash, keys.found)]))
     else:
         lines = b"".join(pieces(results.encode_encrypted_line(key) for key in keys.found))
@@ -173,7 +173,7 @@ async def reply(send: "Send", status: int, headers: Headers, body: bytes) -> Non
     await send({"type": "http.response.body", "body": body})
 
 
-def _lines(found: Sequence[Result]) -> bytes:
+def _lines(found: Sequence[ProviderResult]) -> bytes:
     return b"".join([results.encode_line(result) for result in found])
 
 

@@ -13,7 +13,7 @@ from argosy.gateway.content.gather_runner import Gathering
 from argosy.gateway.content.http1_client import Reply
 from argosy.gateway.content.model import Lack, Outcome, told
 from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
-from argosy.ipni.model import Result
+from argosy.ipni.model import ProviderResult
 from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER
 
 RECORDS_MAX = 2 * RESULTS_MAX  # of one stream: what is remembered so as not to tell it twice
@@ -32,7 +32,7 @@ class Stream:
     def __init__(self, gathering: Gathering[None], clock: Clock) -> None:
         self.missing: tuple[Lack, ...] = ()
         self.total: int | None = None
-        self.kept: dict[str, list[Result]] | None = {}  # by indexer; None once there is too much of it
+        self.kept: dict[str, list[ProviderResult]] | None = {}  # by indexer; None once there is too much of it
         self.is_whole = False  # once the last part was taken and nothing is missing
         self._gathering = gathering
         self._clock = clock
@@ -60,7 +60,7 @@ class Stream:
         self.is_whole = not machine.has_found and not self.missing
         return machine.has_found
 
-    async def parts(self) -> AsyncIterator[Sequence[Result]]:
+    async def parts(self) -> AsyncIterator[Sequence[ProviderResult]]:
         gathering = self._gathering
         is_over = False
         while not is_over:
@@ -73,8 +73,8 @@ class Stream:
     async def close(self) -> None:
         await self._gathering.cancel()
 
-    def _fresh(self, parts: Iterable[tuple[str, list[Result]]]) -> list[Result]:
-        fresh: list[Result] = []
+    def _fresh(self, parts: Iterable[tuple[str, list[ProviderResult]]]) -> list[ProviderResult]:
+        fresh: list[ProviderResult] = []
         for name, part in parts:
             self._keep(name, part)
             for result in part:
@@ -86,7 +86,7 @@ class Stream:
             raise CutOff(f"a stream has at most {RECORDS_MAX} records: ask the indexers themselves for more")
         return fresh
 
-    def _keep(self, name: str, part: list[Result]) -> None:
+    def _keep(self, name: str, part: list[ProviderResult]) -> None:
         self._count += len(part)
         if self._count > KEPT_MAX:
             self.kept = None
@@ -108,13 +108,13 @@ class KeptStream:
     missing: tuple[Lack, ...] = ()
     total: int | None = None
 
-    def __init__(self, results: Sequence[Result]) -> None:
+    def __init__(self, results: Sequence[ProviderResult]) -> None:
         self._results = results
 
     async def begin(self) -> bool:
         return bool(self._results)
 
-    async def parts(self) -> AsyncIterator[Sequence[Result]]:
+    async def parts(self) -> AsyncIterator[Sequence[ProviderResult]]:
         yield self._results
 
 

@@ -11,7 +11,7 @@ from argosy.gateway.content.backend_client import Told
 from argosy.gateway.content.gather_machine import Gather
 from argosy.gateway.content.model import Outcome
 from argosy.gateway.content.reply_parser import Reading
-from argosy.ipni.model import Result
+from argosy.ipni.model import ProviderResult
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Gathering(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._error: BaseException | None = None
         self._woken: asyncio.Future[None] | None = None  # while somebody waits
-        self.parts: deque[tuple[str, list[Result]]] = deque()
+        self.parts: deque[tuple[str, list[ProviderResult]]] = deque()
         self._room = asyncio.Event()
 
     def start(self, name: str, work: Coroutine[Any, Any, Told[T]]) -> None:
@@ -58,7 +58,7 @@ class Gathering(Generic[T]):
         self.machine.began(name)
         self._wake()
 
-    async def give(self, name: str, part: list[Result]) -> None:
+    async def give(self, name: str, part: list[ProviderResult]) -> None:
         """A piece of a stream; waits while nobody takes the former ones."""
         while len(self.parts) >= PARTS_MAX:
             self._room.clear()
@@ -67,7 +67,7 @@ class Gathering(Generic[T]):
         self.machine.found()
         self._wake()
 
-    def taken(self) -> list[tuple[str, list[Result]]]:
+    def taken(self) -> list[tuple[str, list[ProviderResult]]]:
         parts = list(self.parts)
         self.parts.clear()
         self._room.set()

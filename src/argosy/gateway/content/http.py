@@ -15,18 +15,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import json_response, read_body
-from argosy.gateway.content.find_fast_path import LINES, PATHS, HotFind, tell_error, tell_stream
+from argosy.gateway.content.find_fast_path import LINES, PATHS, FindFastPath, tell_error, tell_stream
 from argosy.gateway.content.model import Answer, Lack, Unanswered
 from argosy.gateway.content.response_headers import headers_of
 from argosy.gateway.content.service import ContentGateway
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.bases import from_base58
-from argosy.ipni.model import Provider, Result
+from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json, results, routing
 from argosy.ipni.web.find.fast_path import NOTHING
 from argosy.ipni.web.find.http import BATCH_BYTES_MAX, BATCH_MULTIHASHES_MAX
 from argosy.ipni.web.http import NO_CACHE, Handler, Verbs, peer_in
-from argosy.ipni.web.lookup_params import Form, NotAcceptable, form_of, multihash_of_cid, second_hash
+from argosy.ipni.web.lookup_params import NotAcceptable, ResponseFormat, form_of, multihash_of_cid, second_hash
 
 METADATA_KEY_BYTES = 32
 
@@ -39,12 +39,12 @@ _ROUTING = {**_CORS, "x-content-type-options": "nosniff", "vary": "Accept"}
 def content_app(gateway: ContentGateway) -> ASGIApp:
     rest = Starlette(routes=_other_routes(gateway))
     rest.router.redirect_slashes = False
-    return HotFind(gateway, rest)
+    return FindFastPath(gateway, rest)
 
 
 def content_routes(gateway: ContentGateway) -> list[BaseRoute]:
     rest = _other_routes(gateway)
-    hot = HotFind(gateway, PlainTextResponse("Not Found", 404))
+    hot = FindFastPath(gateway, PlainTextResponse("Not Found", 404))
     return [*(Route(start + "{name:path}", hot) for start in PATHS), *rest]
 
 
@@ -76,7 +76,9 @@ class _Door:
 
     async def batch(self, request: Request) -> Response:
         accept = _accept(request)
-        if form_of(accept) is Form.LINES and not any(kind in accept for kind in (b"application/json", b"*/*")):
+        if form_of(accept) is ResponseFormat.LINES and not any(
+            kind in accept for kind in (b"application/json", b"*/*")
+        ):
             raise NotAcceptable("lines do not say which multihash they belong to: accept application/json for a batch")
         asked = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
         if len(asked) > BATCH_MULTIHASHES_MAX:
@@ -125,7 +127,7 @@ class _Door:
         filters = routing.Filters.parse(_once(request, "filter-addrs"), _once(request, "filter-protocols"))
         form = form_of(_accept(request))
         asked = multihash_of_cid(request.path_params["cid"])
-        if form is Form.LINES:
+        if form is ResponseFormat.LINES:
             return _RoutedLines(self._gateway, asked, filters)
         answer = await self._gateway.find((asked,), "routing")
         found = answer.found[0][1]
@@ -134,7 +136,7 @@ class _Door:
         records = zip(routing.records(found, filters), range(routing.RECORDS_JSON_MAX), strict=False)
         headers = headers_of(answer.missing, answer.total, is_found=bool(found))
         body = routing.encode_records(record for record, _ in records)
-        return Response(body, 200 if found else 404, headers, Form.JSON.value)
+        return Response(body, 200 if found else 404, headers, ResponseFormat.JSON.value)
 
     async def routing_encrypted(self, request: Request) -> Response:
         form = form_of(_accept(request))
@@ -143,10 +145,10 @@ class _Door:
         if not answer.found:
             return _nothing(answer.missing)
         headers = headers_of(answer.missing, answer.total)
-        if form is Form.LINES:
+        if form is ResponseFormat.LINES:
             lines = b"".join([results.encode_encrypted_line(key) for key in answer.found])
-            return Response(lines, 200, headers, Form.LINES.value)
-        return Response(results.encode_encrypted_json([(asked, answer.found)]), 200, headers, Form.JSON.value)
+            return Response(lines, 200, headers, ResponseFormat.LINES.value)
+        return Response(results.encode_encrypted_json([(asked, answer.found)]), 200, headers, ResponseFormat.JSON.value)
 
 
 class _RoutedLines(Response):
@@ -163,7 +165,7 @@ class _RoutedLines(Response):
         headers = {**LINES, **_ROUTING}
         await tell_stream(send, self._gateway, self._asked, self._encode, headers, surface="routing", nothing=b"")
 
-    def _encode(self, found: Sequence[Result]) -> bytes:
+    def _encode(self, found: Sequence[ProviderResult]) -> bytes:
         fresh = [each for each in found if (each.provider.id, each.metadata) not in self._seen]
         self._seen.update((each.provider.id, each.metadata) for each in fresh)
         return b"".join([routing.encode_record(each) + b"\n" for each in routing.records(fresh, self._filters)])

@@ -10,32 +10,32 @@ providers from different places in a chain must not be mixed.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from argosy.ipni.model import Provider, Result
+from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web.results import Found
 
 _Key = tuple[str, bytes]
 
 
-def usable(results: Iterable[Result]) -> list[Result]:
+def usable(results: Iterable[ProviderResult]) -> list[ProviderResult]:
     """Those that say whom to ask for the content, and where."""
     return [each for each in results if each.provider.id and each.provider.addresses]
 
 
-def only(found: Iterable[Found], asked: Collection[bytes]) -> dict[bytes, list[Result]]:
+def only(found: Iterable[Found], asked: Collection[bytes]) -> dict[bytes, list[ProviderResult]]:
     """By multihash, for those that were asked for; whatever else an indexer tells is skipped."""
-    kept: dict[bytes, list[Result]] = {}
+    kept: dict[bytes, list[ProviderResult]] = {}
     for multihash, results in found:
         if multihash in asked and (good := usable(results)):
             kept.setdefault(multihash, []).extend(good)
     return kept
 
 
-def merged(parts: Sequence[Sequence[Result]]) -> list[Result]:
+def merged(parts: Sequence[Sequence[ProviderResult]]) -> list[ProviderResult]:
     """The results for one multihash; `parts` are the indexers', in the operator's order."""
     if len(parts) == 1:
         return list(dict.fromkeys(parts[0]))
     taken: set[_Key] = set()
-    union: list[Result] = []
+    union: list[ProviderResult] = []
     for part in parts:
         fresh = [each for each in dict.fromkeys(part) if (each.provider.id, each.context) not in taken]
         union += fresh

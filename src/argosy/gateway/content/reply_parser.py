@@ -14,9 +14,9 @@ from argosy.base.errors import Invalid
 from argosy.gateway.content.lines import Lines
 from argosy.gateway.content.merge import only, usable
 from argosy.gateway.content.model import Outcome
-from argosy.ipni.model import Provider, Result
+from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json, results
-from argosy.ipni.web.lookup_params import Form
+from argosy.ipni.web.lookup_params import ResponseFormat
 from argosy.ipni.web.measured_finds import TRUNCATED_HEADER
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ PROVIDERS_BYTES_MAX = 64 << 20
 SMALL_BYTES_MAX = 1 << 20
 INCOMPLETE_HEADER = "x-argosy-incomplete"
 
-ByMultihash = dict[bytes, list[Result]]
-Give = Callable[[list[Result]], Awaitable[None]]
+ByMultihash = dict[bytes, list[ProviderResult]]
+Give = Callable[[list[ProviderResult]], Awaitable[None]]
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Reading(Generic[T]):
 async def read_found(reply: "Reply", asked: Sequence[bytes]) -> Reading[ByMultihash]:
     """The results of a find, by multihash."""
     body = await reply.whole(ANSWER_BYTES_MAX)
-    if _form(reply) is Form.JSON:
+    if _form(reply) is ResponseFormat.JSON:
         return _of_document(reply, body, asked)
     if len(asked) != 1:
         raise Invalid("lines do not say which multihash they belong to")
@@ -64,7 +64,7 @@ async def read_found(reply: "Reply", asked: Sequence[bytes]) -> Reading[ByMultih
 
 async def read_stream(reply: "Reply", asked: bytes, give: Give) -> Reading[None]:
     """Hands on what arrives as it arrives."""
-    if _form(reply) is Form.JSON:
+    if _form(reply) is ResponseFormat.JSON:
         whole = _of_document(reply, await reply.whole(ANSWER_BYTES_MAX), [asked])
         if whole.records:
             await give(whole.value[asked])
@@ -80,7 +80,7 @@ async def read_stream(reply: "Reply", asked: bytes, give: Give) -> Reading[None]
 async def read_keys(reply: "Reply", second_hash: bytes) -> Reading[list[bytes]]:
     """Encrypted value keys."""
     body = await reply.whole(ANSWER_BYTES_MAX)
-    if _form(reply) is Form.LINES:
+    if _form(reply) is ResponseFormat.LINES:
         lines = Lines()
         keys = [results.decode_encrypted_line(line) for line in (*lines.feed(body), *lines.end())]
         return Reading(keys, len(keys), lines.overlong, _total(reply))
@@ -131,9 +131,9 @@ def _of_document(reply: "Reply", body: bytes, asked: Sequence[bytes]) -> Reading
     return Reading(kept, sum(map(len, kept.values())), strange, _total(reply))
 
 
-def _of_lines(lines: Iterable[bytes]) -> tuple[list[Result], int]:
+def _of_lines(lines: Iterable[bytes]) -> tuple[list[ProviderResult], int]:
     """Those that can be used, and how many cannot be read."""
-    good: list[Result] = []
+    good: list[ProviderResult] = []
     malformed = 0
     for line in lines:
         try:
@@ -143,10 +143,10 @@ def _of_lines(lines: Iterable[bytes]) -> tuple[list[Result], int]:
     return usable(good), malformed
 
 
-def _form(reply: "Reply") -> Form:
+def _form(reply: "Reply") -> ResponseFormat:
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
-        return Form(kind)
+        return ResponseFormat(kind)
     except ValueError:
         raise Invalid(f"an indexer does not answer in {kind[:80]!r}") from None
 

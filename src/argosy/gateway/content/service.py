@@ -32,9 +32,9 @@ from argosy.gateway.content.model import Answer, Backend, Lack
 from argosy.gateway.content.reply_parser import Reading
 from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.content.telemetry import Teller
-from argosy.ipni.model import Provider, Result
+from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json
-from argosy.ipni.web.lookup_params import Form
+from argosy.ipni.web.lookup_params import ResponseFormat
 from argosy.ipni.web.measured_finds import RESULTS_MAX
 from argosy.ipni.web.results import Found
 
@@ -93,7 +93,7 @@ class ContentGateway:
     async def find(self, multihashes: Sequence[bytes], surface: str = "find") -> Answer[list[Found]]:
         """Who has each of them, in the order asked; those that nobody has are there without results."""
         started = self._clock.now()
-        found: dict[bytes, Sequence[Result]] = {}
+        found: dict[bytes, Sequence[ProviderResult]] = {}
         for each in multihashes:
             if (kept := self._cache.get(("find", each), started)) is not None:
                 found[each] = kept.found
@@ -119,7 +119,7 @@ class ContentGateway:
             yield KeptStream(kept.found)
             return
         self.teller.source("backends")
-        question = backend_requests.find([multihash], Form.LINES, self._tracer.inject())
+        question = backend_requests.find([multihash], ResponseFormat.LINES, self._tracer.inject())
         with self._dispatcher.streamed(self.plain, question, multihash) as stream:
             try:
                 yield stream
@@ -180,7 +180,7 @@ class ContentGateway:
     # -- around it ----------------------------------------------------------------------------------------------------
 
     async def _found(self, multihashes: tuple[bytes, ...]) -> Answer[list[Found]]:
-        question = backend_requests.find(multihashes, Form.JSON, self._tracer.inject())
+        question = backend_requests.find(multihashes, ResponseFormat.JSON, self._tracer.inject())
         read = partial(reply_parser.read_found, asked=multihashes)
 
         def is_found(readings: Iterable[Reading[reply_parser.ByMultihash]]) -> bool:
@@ -227,7 +227,7 @@ class ContentGateway:
         self._tell(surface, started, answer.missing, is_found=bool(answer.found))
         return answer
 
-    def _keep_found(self, multihash: bytes, answer: Answer[Sequence[Result]]) -> None:
+    def _keep_found(self, multihash: bytes, answer: Answer[Sequence[ProviderResult]]) -> None:
         ttl_s = self.settings.hit_s if answer.found else self.settings.miss_s
         size_bytes = results_bytes(answer.found)
         now = self._clock.now()

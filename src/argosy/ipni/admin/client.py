@@ -29,10 +29,10 @@ from argosy.base.errors import (
 )
 from argosy.ipni.admin import wire
 from argosy.ipni.formats import announce as announces
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.model import Assignment, IndexerStatus, Provider, Result, StoreFigures
+from argosy.ipni.model import Assignment, IndexerStatus, Provider, ProviderResult, StoreStats
 from argosy.ipni.web.providers_json import decode_provider, decode_providers
 from argosy.ipni.web.results import decode_json
 
@@ -56,7 +56,7 @@ _KINDS: Mapping[int, type[ArgosyError]] = {
 }
 
 
-class NoAnswer(Unavailable):
+class OutcomeUnknown(Unavailable):
     """The request went out and nothing came back: it may have taken effect."""
 
 
@@ -114,7 +114,7 @@ class IndexerClient:
         body = {"FrozenID": frozen_id, "FrozenURL": frozen_url}
         await self._ask("admin", "POST", f"/ingest/handoff/{_part(publisher)}", json=body, call_s=HANDOFF_S)
 
-    async def announce(self, announce: Announce) -> None:
+    async def announce(self, announce: Announcement) -> None:
         await self._ask("ingest", "PUT", "/announce", body=announces.encode(announce))
 
     # -- what an operator asks ----------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class IndexerClient:
     async def provider(self, id: str) -> Provider:
         return decode_provider(await self._ask("find", "GET", f"/providers/{_part(id)}"))
 
-    async def find(self, multihash: bytes) -> tuple[Result, ...]:
+    async def find(self, multihash: bytes) -> tuple[ProviderResult, ...]:
         """Who has the content; nobody is an empty answer."""
         try:
             data = await self._ask("find", "GET", f"/multihash/{base58(multihash)}", bytes_max=LIST_BYTES_MAX)
@@ -180,7 +180,7 @@ class IndexerClient:
         """NotFound if whoever is there answers no finds at all."""
         await self._ask("find", "GET", "/health")
 
-    async def figures(self) -> StoreFigures:
+    async def figures(self) -> StoreStats:
         return wire.figures(await self._ask("find", "GET", "/stats"))
 
     async def sync_status(self, publisher: str | None = None) -> Mapping[str, Any]:
@@ -248,9 +248,9 @@ async def _deadline(call_s: float, url: URL) -> AsyncIterator[None]:
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as why:
         raise Unavailable(f"{url} cannot be reached ({why}): is the indexer up?") from None
     except TimeoutError:
-        raise NoAnswer(f"{url} did not answer within {call_s} s") from None
+        raise OutcomeUnknown(f"{url} did not answer within {call_s} s") from None
     except (aiohttp.ClientError, OSError) as why:
-        raise NoAnswer(f"{url} broke off ({type(why).__name__}: {why})") from None
+        raise OutcomeUnknown(f"{url} broke off ({type(why).__name__}: {why})") from None
 
 
 async def _bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes:

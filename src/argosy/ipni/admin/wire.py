@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.ipni.model import Assignment, IndexerStatus, StoreFigures
+from argosy.ipni.model import Assignment, IndexerStatus, StoreStats
 
 T = TypeVar("T")
 
@@ -97,10 +97,10 @@ def telemetry(data: bytes) -> dict[str, tuple[int, float, int]]:
     }
 
 
-def figures(data: bytes) -> StoreFigures:
+def figures(data: bytes) -> StoreStats:
     """The counts of `/stats`; what the store has besides is not told there."""
     told = fields(parse(data))
-    return StoreFigures(entries=field(told, "EntriesCount", 0), values=0, disk_bytes=0)
+    return StoreStats(entries=field(told, "EntriesCount", 0), values=0, disk_bytes=0)
 
 
 def is_indexed(data: bytes) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from argosy.ipni.assigner.pool_state import Picture
+from argosy.ipni.assigner.pool_state import PoolState
 from argosy.ownership.assigner import IndexerState, Pool, candidates, holders, required
 
 Kind = Literal["twice", "silent", "stuck", "full", "no room", "overloaded", "too many", "done"]
@@ -30,7 +30,7 @@ class Advice:
     publishers: tuple[str, ...] = ()
 
 
-def advise(picture: Picture) -> list[Advice]:
+def advise(picture: PoolState) -> list[Advice]:
     """The most urgent first."""
     pool = picture.pool()
     return [
@@ -49,12 +49,12 @@ def _active(pool: Pool) -> list[IndexerState]:
     return [state for state in pool if state.is_known and not state.is_frozen]
 
 
-def _twice(picture: Picture) -> Iterator[Advice]:
+def _twice(picture: PoolState) -> Iterator[Advice]:
     for url, first in picture.doubles().items():
         yield Advice("twice", url, f"this is the same indexer as {first}: take one of the two out of the pool")
 
 
-def _silent(picture: Picture) -> Iterator[Advice]:
+def _silent(picture: PoolState) -> Iterator[Advice]:
     for url in picture.urls():
         if why := picture.problem(url):
             is_new = picture.answer(url) is None
@@ -62,7 +62,7 @@ def _silent(picture: Picture) -> Iterator[Advice]:
             yield Advice("silent", url, f"it does not answer, and {meanwhile}: mend it or take it out ({why})")
 
 
-def _stuck(picture: Picture, pool: Pool) -> Iterator[Advice]:
+def _stuck(picture: PoolState, pool: Pool) -> Iterator[Advice]:
     for url, publishers in picture.owed().items():
         stuck = tuple(p for p in publishers if not candidates(p, pool, picture.policy))
         if stuck:
@@ -70,7 +70,7 @@ def _stuck(picture: Picture, pool: Pool) -> Iterator[Advice]:
             yield Advice("stuck", url, text, stuck[:PUBLISHERS_SHOWN_MAX])
 
 
-def _nearly_full(picture: Picture, pool: Pool) -> Iterator[Advice]:
+def _nearly_full(picture: PoolState, pool: Pool) -> Iterator[Advice]:
     for state in _active(pool):
         answer = picture.answer(state.id)
         if answer is not None and answer.usage_percent >= NEARLY_FULL_PERCENT:
@@ -78,7 +78,7 @@ def _nearly_full(picture: Picture, pool: Pool) -> Iterator[Advice]:
             yield Advice("full", state.id, text)
 
 
-def _no_room(picture: Picture, pool: Pool) -> Iterator[Advice]:
+def _no_room(picture: PoolState, pool: Pool) -> Iterator[Advice]:
     """With exactly as many active indexers as replicas, a frozen one's publishers have nowhere to go."""
     active = _active(pool)
     if pool and len(active) <= picture.policy.replication:
@@ -98,7 +98,7 @@ def _overloaded(pool: Pool) -> Iterator[Advice]:
             yield Advice("overloaded", state.id, f"{text}; they go on elsewhere, and what it has stays findable")
 
 
-def _too_many(picture: Picture, pool: Pool) -> Iterator[Advice]:
+def _too_many(picture: PoolState, pool: Pool) -> Iterator[Advice]:
     """As after thawing: the one with most to do is the one to be relieved."""
     loads = {state.id: len(state.assigned) for state in pool}
     spare: dict[str, list[str]] = {}
@@ -111,7 +111,7 @@ def _too_many(picture: Picture, pool: Pool) -> Iterator[Advice]:
         yield Advice("too many", url, text, tuple(publishers[:PUBLISHERS_SHOWN_MAX]))
 
 
-def _done(picture: Picture, pool: Pool) -> Iterator[Advice]:
+def _done(picture: PoolState, pool: Pool) -> Iterator[Advice]:
     owed = picture.owed()
     for state in pool:
         if state.is_frozen and not owed[state.id]:

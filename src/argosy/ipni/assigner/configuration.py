@@ -34,7 +34,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0
 
 
 @dataclass(frozen=True)
-class Entry:
+class PoolEntry:
     """One indexer of the pool; `presets` are the publishers that may go only to it and to others that name them."""
 
     admin_url: str
@@ -47,7 +47,7 @@ class Entry:
 class Configuration:
     """The pool and the rules for it; all of it may change while the assigner runs."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[PoolEntry, ...] = ()
     replication: int = 1
     preset_replication: int = 1
     is_open: bool = True
@@ -62,7 +62,7 @@ class Configuration:
             raise Invalid(f"the pool has {len(self.entries)} indexers: {INDEXERS_MAX} is the most")
         if len(self.forward_urls) > FORWARDS_MAX:
             raise Invalid(f"announcements are forwarded to {len(self.forward_urls)} URLs: {FORWARDS_MAX} is the most")
-        owners: dict[str, Entry] = {}
+        owners: dict[str, PoolEntry] = {}
         for entry in self.entries:
             for url in {entry.admin_url, entry.find_url, entry.ingest_url}:
                 if owners.setdefault(url, entry) is not entry:
@@ -142,11 +142,11 @@ def _count(key: str, value: object) -> int:
     return count or 1
 
 
-def _entry(node: object) -> Entry:
+def _entry(node: object) -> PoolEntry:
     told = _fields(node, "an indexer of the pool")
     _check_known(told, {"adminurl", "findurl", "ingesturl", "presetpeers"}, "an indexer of the pool")
     presets = frozenset(parse_peer(peer) for peer in _texts(told.get("presetpeers"), "PresetPeers"))
-    return Entry(_url(told, "AdminURL"), _url(told, "FindURL"), _url(told, "IngestURL"), presets)
+    return PoolEntry(_url(told, "AdminURL"), _url(told, "FindURL"), _url(told, "IngestURL"), presets)
 
 
 def _url(told: Mapping[str, Any], key: str) -> str:

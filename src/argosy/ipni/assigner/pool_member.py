@@ -10,10 +10,10 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Throttled, Unavailable
 from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.retry import Backoff, retry
-from argosy.ipni.assigner.pool_state import Answer
+from argosy.ipni.assigner.pool_state import IndexerReport
 from argosy.ipni.assigner.ports import Destination, PoolIndexer
-from argosy.ipni.assigner.telemetry import Teller
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.assigner.telemetry import AssignerTelemetry
+from argosy.ipni.formats.announce import Announcement
 
 ANNOUNCES_WAITING_MAX = 10_000  # by destination, one for each publisher
 ANNOUNCES_MISSED_MAX = 10_000  # by indexer, kept for when it is back; the oldest are forgotten first
@@ -30,7 +30,7 @@ class Outbox:
         self,
         url: str,
         destination: Destination,
-        teller: Teller,
+        teller: AssignerTelemetry,
         *,
         clock: Clock,
         random: Random,
@@ -42,12 +42,12 @@ class Outbox:
         self._clock = clock
         self._random = random
         self._missed_max = missed_max
-        self._missed: OrderedDict[str, Announce] = OrderedDict()
-        self.line: KeyedWorkQueue[Announce] = KeyedWorkQueue(
+        self._missed: OrderedDict[str, Announcement] = OrderedDict()
+        self.line: KeyedWorkQueue[Announcement] = KeyedWorkQueue(
             self._send, width=ANNOUNCES_AT_ONCE_MAX, waiting_max=ANNOUNCES_WAITING_MAX
         )
 
-    def put(self, announce: Announce) -> None:
+    def put(self, announce: Announcement) -> None:
         try:
             self.line.put(announce.publisher.id, announce)
         except Unavailable as why:
@@ -64,7 +64,7 @@ class Outbox:
         await self.line.close()
         await self._destination.close()
 
-    async def _send(self, publisher: str, announce: Announce) -> None:
+    async def _send(self, publisher: str, announce: Announcement) -> None:
         try:
             await retry(lambda: self._destination.announce(announce), BACKOFF, clock=self._clock, random=self._random)
             self._missed.pop(publisher, None)
@@ -74,30 +74,32 @@ class Outbox:
                 self._miss(publisher, announce)
             self._teller.not_delivered(self._url, publisher, why)
 
-    def _miss(self, publisher: str, announce: Announce) -> None:
+    def _miss(self, publisher: str, announce: Announcement) -> None:
         self._missed[publisher] = announce
         self._missed.move_to_end(publisher)
         if len(self._missed) > self._missed_max:
             self._missed.popitem(last=False)
 
 
-class Member:
+class PoolMember:
     """One indexer of the pool."""
 
-    def __init__(self, url: str, indexer: PoolIndexer, teller: Teller, *, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, url: str, indexer: PoolIndexer, teller: AssignerTelemetry, *, clock: Clock, random: Random
+    ) -> None:
         self.url = url
         self._indexer = indexer
         self._teller = teller
         self._gate = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
         self.outbox = Outbox(url, indexer, teller, clock=clock, random=random, missed_max=ANNOUNCES_MISSED_MAX)
 
-    async def ask(self) -> Answer:
+    async def ask(self) -> IndexerReport:
         """What it says of itself; a frozen one prefers nobody. Whoever answers is told what it has missed."""
         status = await self._indexer.status()
         self.outbox.again()
         assigned = await self._indexer.assigned()
         preferred = frozenset[str]() if status.is_frozen else await self._preferred()
-        return Answer(
+        return IndexerReport(
             status.id,
             status.is_frozen,
             status.usage_percent,

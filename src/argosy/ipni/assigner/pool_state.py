@@ -11,7 +11,7 @@ request whose answer was lost, and (by `ownership.assigner`) an indexer of which
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from argosy.ipni.assigner.configuration import Configuration, Entry
+from argosy.ipni.assigner.configuration import Configuration, PoolEntry
 from argosy.ownership.assigner import (
     IndexerState,
     Pool,
@@ -24,7 +24,7 @@ from argosy.ownership.assigner import (
 
 
 @dataclass(frozen=True)
-class Answer:
+class IndexerReport:
     """What one indexer said of itself. `assigned` leads to the peer id it was taken over from, or to an empty text."""
 
     id: str
@@ -35,7 +35,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Step:
+class AssignmentStep:
     """One request to make: `target` should take the publisher, from where `source` stopped if there is one."""
 
     publisher: str
@@ -44,11 +44,11 @@ class Step:
 
 
 @dataclass
-class _Known:
+class _IndexerRecord:
     """One indexer of the pool. `changes` counts what is learnt other than by asking, and so tells older from newer."""
 
-    entry: Entry
-    answer: Answer | None = None
+    entry: PoolEntry
+    answer: IndexerReport | None = None
     problem: str = ""  # why it did not answer when it was last asked
     is_silent: bool = False  # it left the last request unanswered
     changes: int = 0
@@ -57,11 +57,11 @@ class _Known:
     recent: dict[str, int] = field(default_factory=dict)  # publishers it has taken since it was last asked
 
 
-class Picture:
+class PoolState:
     """The pool as it is known; everything that happens is told to it by the method named after it."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _IndexerRecord] = {}
         self._states: dict[str, IndexerState] = {}
         self._pool: Pool | None = None
         self._urls: dict[str, str] = {}
@@ -76,7 +76,9 @@ class Picture:
         self.configuration = configuration
         self.policy = configuration.policy()
         old = self._known
-        self._known = {entry.admin_url: old.get(entry.admin_url) or _Known(entry) for entry in configuration.entries}
+        self._known = {
+            entry.admin_url: old.get(entry.admin_url) or _IndexerRecord(entry) for entry in configuration.entries
+        }
         for entry in configuration.entries:
             self._known[entry.admin_url].entry = entry
         self._moot = {(source, publisher) for source, publisher in self._moot if source in self._known}
@@ -86,7 +88,7 @@ class Picture:
         """To be given back with the answer."""
         return self._known[url].changes
 
-    def answered(self, url: str, answer: Answer, asked: int) -> None:
+    def answered(self, url: str, answer: IndexerReport, asked: int) -> None:
         known = self._known.get(url)
         if known is None:
             return
@@ -105,11 +107,11 @@ class Picture:
         if url in self._known:
             self._known[url].problem = why
 
-    def began(self, step: Step) -> None:
+    def began(self, step: AssignmentStep) -> None:
         if known := self._changed(step.target):
             known.under_way.add(step.publisher)
 
-    def accepted(self, step: Step) -> None:
+    def accepted(self, step: AssignmentStep) -> None:
         known = self._changed(step.target)
         if known is None or known.answer is None:
             return
@@ -118,22 +120,22 @@ class Picture:
         assigned = {**known.answer.assigned, step.publisher: self._id_of(step.source)}
         known.answer = replace(known.answer, assigned=assigned)
 
-    def refused(self, step: Step) -> None:
+    def refused(self, step: AssignmentStep) -> None:
         if known := self._changed(step.target):
             known.under_way.discard(step.publisher)
 
-    def lost(self, step: Step) -> None:
+    def lost(self, step: AssignmentStep) -> None:
         """No answer came: it may have been accepted, and stays counted so until the indexer is heard again."""
         if known := self._changed(step.target):
             known.under_way.discard(step.publisher)
             known.lost[step.publisher] = known.changes
             known.is_silent = True
 
-    def came_to_nothing(self, step: Step) -> None:
+    def came_to_nothing(self, step: AssignmentStep) -> None:
         assert step.source is not None
         self._moot.add((step.source, step.publisher))
 
-    def is_moot(self, step: Step) -> bool:
+    def is_moot(self, step: AssignmentStep) -> bool:
         return (step.source or "", step.publisher) in self._moot
 
     def has_moot(self, publisher: str) -> bool:
@@ -149,7 +151,7 @@ class Picture:
             self._pool = tuple(self._state(url) for url in self._known if url not in doubles)
         return self._pool
 
-    def next_step(self, publisher: str, refused: Collection[str] = (), *, is_announced: bool) -> Step | None:
+    def next_step(self, publisher: str, refused: Collection[str] = (), *, is_announced: bool) -> AssignmentStep | None:
         """Whom to ask next, if anybody. Without an announcement only what a frozen indexer owes is handed on."""
         plan = plan_assignment(publisher, self.pool(), self.policy)
         sources = [source for source in plan.resume_from if (source, publisher) not in self._moot]
@@ -157,7 +159,7 @@ class Picture:
         if not left or not (plan.needed if is_announced else sources):
             return None
         left.sort(key=lambda url: self._known[url].is_silent)  # stable: the order of the plan within each half
-        return Step(publisher, left[0], sources[0] if sources else None)
+        return AssignmentStep(publisher, left[0], sources[0] if sources else None)
 
     def is_short(self, publisher: str) -> bool:
         """Fewer hold it for certain than should."""
@@ -190,11 +192,11 @@ class Picture:
     def urls(self) -> tuple[str, ...]:
         return tuple(self._known)
 
-    def entry(self, url: str) -> Entry | None:
+    def entry(self, url: str) -> PoolEntry | None:
         known = self._known.get(url)
         return None if known is None else known.entry
 
-    def answer(self, url: str) -> Answer | None:
+    def answer(self, url: str) -> IndexerReport | None:
         known = self._known.get(url)
         return None if known is None else known.answer
 
@@ -218,7 +220,7 @@ class Picture:
             self._states[url] = self._made(url, self._known[url])
         return self._states[url]
 
-    def _made(self, url: str, known: _Known) -> IndexerState:
+    def _made(self, url: str, known: _IndexerRecord) -> IndexerState:
         if known.answer is None:
             return IndexerState(url, is_known=False)
         answer = known.answer
@@ -226,7 +228,7 @@ class Picture:
         held = frozenset(answer.assigned).union(known.under_way, known.lost)
         return IndexerState(url, True, answer.is_frozen, held, answer.preferred, continued)
 
-    def _changed(self, url: str) -> _Known | None:
+    def _changed(self, url: str) -> _IndexerRecord | None:
         """The indexer, about to change; None if it has left the pool."""
         known = self._known.get(url)
         if known is not None:

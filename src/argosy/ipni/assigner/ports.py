@@ -7,15 +7,15 @@ away; `admin.client.NoAnswer` may have taken effect.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from argosy.ipni.assigner.configuration import Entry
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.assigner.configuration import PoolEntry
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.model import Assignment, IndexerStatus
 
 
 class Destination(Protocol):
     """Somebody who takes announcements."""
 
-    async def announce(self, announce: Announce) -> None: ...
+    async def announce(self, announce: Announcement) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -36,5 +36,5 @@ class PoolIndexer(Destination, Protocol):
         ...
 
 
-OpenIndexer = Callable[[Entry], PoolIndexer]
+OpenIndexer = Callable[[PoolEntry], PoolIndexer]
 OpenDestination = Callable[[str], Destination]

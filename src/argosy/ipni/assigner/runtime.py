@@ -11,7 +11,7 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.metrics import Metrics
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.assigner.configuration import Configuration, Entry, forwards, parse
+from argosy.ipni.assigner.configuration import Configuration, PoolEntry, forwards, parse
 from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.assigner.settings import AssignerSettings
 from argosy.ipni.formats.peer import parse_peer
@@ -67,7 +67,7 @@ class Assigner:
             except ArgosyError:
                 pass  # told by `reload`; whoever mends the file changes it again
 
-    def _open(self, entry: Entry) -> IndexerClient:
+    def _open(self, entry: PoolEntry) -> IndexerClient:
         token, call_s = self._settings.indexer_token, self._settings.call_s
         return IndexerClient(entry.admin_url, entry.find_url, entry.ingest_url, token=token, call_s=call_s)
 

@@ -20,14 +20,14 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Forbidden, Unavailable
 from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.metrics import Metrics
-from argosy.ipni.admin.client import NoAnswer
+from argosy.ipni.admin.client import OutcomeUnknown
 from argosy.ipni.assigner.configuration import Configuration
-from argosy.ipni.assigner.pool_member import Member, Outbox
-from argosy.ipni.assigner.pool_state import Picture, Step
+from argosy.ipni.assigner.pool_member import Outbox, PoolMember
+from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState
 from argosy.ipni.assigner.ports import OpenDestination, OpenIndexer
-from argosy.ipni.assigner.telemetry import Teller
+from argosy.ipni.assigner.telemetry import AssignerTelemetry
 from argosy.ipni.formats import multiaddr
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 
 HEADS_REMEMBERED_MAX = 64  # as the reference: repeats come close together
@@ -43,7 +43,7 @@ LATEST_REMEMBERED_MAX = 10_000  # publishers whose newest announcement is kept, 
 class _Announced:
     """An announcement on its way, and to whom it has been passed on."""
 
-    announce: Announce
+    announce: Announcement
     told: set[str] = field(default_factory=set)
 
 
@@ -68,13 +68,13 @@ class AssignerService:
         random: Random,
         metrics: Metrics,
     ) -> None:
-        self.picture = Picture(Configuration())
-        self.teller = Teller(metrics)
+        self.picture = PoolState(Configuration())
+        self.teller = AssignerTelemetry(metrics)
         self._open_indexer = open_indexer
         self._open_destination = open_destination
         self._clock = clock
         self._random = random
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, PoolMember] = {}
         self._forwards: dict[str, Outbox] = {}
         self._heads: Cache[Cid, bool] = Cache(entries_max=HEADS_REMEMBERED_MAX)
         self._short: OrderedDict[str, _Announced] = OrderedDict()
@@ -126,7 +126,7 @@ class AssignerService:
 
     async def settled(self) -> None:
         """Returns when nothing that was announced, owed or to be passed on is under way any more."""
-        lines: list[KeyedWorkQueue[Announce] | KeyedWorkQueue[_Announced] | KeyedWorkQueue[None]] = [
+        lines: list[KeyedWorkQueue[Announcement] | KeyedWorkQueue[_Announced] | KeyedWorkQueue[None]] = [
             self._announced,
             self._owing,
         ]
@@ -155,7 +155,7 @@ class AssignerService:
         self.teller.reloaded(self.picture)
         self._poll_wanted.set()
 
-    def _install(self, configuration: Configuration) -> list[Member | Outbox]:
+    def _install(self, configuration: Configuration) -> list[PoolMember | Outbox]:
         """Makes the ends that are new; returns those that are no longer needed."""
         old_entries = {entry.admin_url: entry for entry in self.picture.configuration.entries}
         old_members, self._members = self._members, {}
@@ -165,7 +165,7 @@ class AssignerService:
                 self._members[url] = old_members.pop(url)
             else:
                 indexer = self._open_indexer(entry)
-                self._members[url] = Member(url, indexer, self.teller, clock=self._clock, random=self._random)
+                self._members[url] = PoolMember(url, indexer, self.teller, clock=self._clock, random=self._random)
         old_forwards, self._forwards = self._forwards, {}
         for url in configuration.forward_urls:
             if url in old_forwards:
@@ -178,7 +178,7 @@ class AssignerService:
 
     # -- announcements ------------------------------------------------------------------------------------------------
 
-    def announce(self, announce: Announce) -> None:
+    def announce(self, announce: Announcement) -> None:
         """Returns when it is noted. Forbidden by policy; Unavailable when too much waits; a repeat does nothing."""
         publisher = announce.publisher.id
         if not self.picture.policy.allows(publisher):
@@ -201,7 +201,7 @@ class AssignerService:
             forward.put(announced.announce)
         self._pass_on(announced)
 
-    def _filtered(self, announce: Announce) -> Announce:
+    def _filtered(self, announce: Announcement) -> Announcement:
         if not self.picture.configuration.is_filtering:
             return announce
         public = tuple(address for address in announce.publisher.addresses if not multiaddr.is_private(address))
@@ -257,7 +257,7 @@ class AssignerService:
             if latest is not None:
                 self._put_short(publisher, latest)
 
-    async def _steps(self, publisher: str, *, is_announced: bool) -> AsyncIterator[Step]:
+    async def _steps(self, publisher: str, *, is_announced: bool) -> AsyncIterator[AssignmentStep]:
         """Asks one indexer after the other until enough hold the publisher; yields what was accepted.
 
         The plan is made anew before each request, from what is known by then.
@@ -269,16 +269,16 @@ class AssignerService:
             elif not self._is_moot(step):
                 refused.add(step.target)
 
-    def _is_moot(self, step: Step) -> bool:
+    def _is_moot(self, step: AssignmentStep) -> bool:
         """Nothing was there to go on from: the same indexer may still begin anew."""
         return step.source is not None and self.picture.is_moot(step)
 
-    async def _request(self, step: Step) -> bool:
+    async def _request(self, step: AssignmentStep) -> bool:
         """Whether the target holds the publisher now; after a refusal it is asked what else has changed."""
         self.picture.began(step)
         try:
             await self._perform(step)
-        except NoAnswer as why:
+        except OutcomeUnknown as why:
             self.picture.lost(step)
             self.teller.lost(step, why)
         except ArgosyError as why:
@@ -293,7 +293,7 @@ class AssignerService:
         await self._ask(step.target)
         return self.picture.holds(step.target, step.publisher)
 
-    async def _perform(self, step: Step) -> None:
+    async def _perform(self, step: AssignmentStep) -> None:
         member = self._members.get(step.target)
         if member is None:
             raise Unavailable(f"{step.target} has left the pool")
@@ -306,7 +306,7 @@ class AssignerService:
             raise Unavailable(f"{step.source} has left the pool")
         await member.hand_off(step.publisher, frozen_id=answer.id, frozen_url=entry.find_url)
 
-    async def _is_confirmed(self, step: Step) -> bool:
+    async def _is_confirmed(self, step: AssignmentStep) -> bool:
         """A handoff of a publisher that the frozen indexer no longer has is accepted, and nothing comes of it."""
         await self._ask(step.target)
         if self.picture.holds(step.target, step.publisher):
@@ -387,6 +387,6 @@ class AssignerService:
             self.teller.changed_state(url, is_frozen=answer.is_frozen)
 
 
-async def _close_all(ends: Iterable[Member | Outbox]) -> None:
+async def _close_all(ends: Iterable[PoolMember | Outbox]) -> None:
     for end in ends:
         await end.close()

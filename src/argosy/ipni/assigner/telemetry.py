@@ -3,10 +3,10 @@
 from argosy.base import logs
 from argosy.base.metrics import Metrics
 from argosy.ipni.assigner import metrics as m
-from argosy.ipni.assigner.pool_state import Picture, Step
+from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState
 
 
-class Teller:
+class AssignerTelemetry:
     """Speaks for one assigner."""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -18,19 +18,19 @@ class Teller:
         self.metrics.inc(m.ANNOUNCES, outcome=outcome)
         self._log.debug("announced", publisher=publisher, outcome=outcome)
 
-    def accepted(self, step: Step) -> None:
+    def accepted(self, step: AssignmentStep) -> None:
         self._count(step, "accepted")
         self._log.info("publisher taken", publisher=step.publisher, indexer=step.target, continues=step.source)
 
-    def refused(self, step: Step, why: Exception) -> None:
+    def refused(self, step: AssignmentStep, why: Exception) -> None:
         self._count(step, "refused")
         self._log.warning("publisher refused", publisher=step.publisher, indexer=step.target, why=str(why))
 
-    def lost(self, step: Step, why: Exception) -> None:
+    def lost(self, step: AssignmentStep, why: Exception) -> None:
         self._count(step, "lost")
         self._log.warning("no answer to request", publisher=step.publisher, indexer=step.target, why=str(why))
 
-    def came_to_nothing(self, step: Step) -> None:
+    def came_to_nothing(self, step: AssignmentStep) -> None:
         self._log.info("nothing to hand on", publisher=step.publisher, frozen=step.source, indexer=step.target)
 
     def short(self, publisher: str) -> None:
@@ -52,7 +52,7 @@ class Teller:
     def changed_state(self, url: str, *, is_frozen: bool) -> None:
         self._log.info("indexer frozen" if is_frozen else "indexer active", indexer=url)
 
-    def reloaded(self, picture: Picture) -> None:
+    def reloaded(self, picture: PoolState) -> None:
         self.metrics.inc(m.RELOADS, outcome="taken")
         self._log.info("pool configured", indexers=len(picture.urls()))
 
@@ -60,13 +60,13 @@ class Teller:
         self.metrics.inc(m.RELOADS, outcome="refused")
         self._log.error("pool file refused, the former configuration holds", why=str(why))
 
-    def polled(self, picture: Picture, waiting: int) -> None:
+    def polled(self, picture: PoolState, waiting: int) -> None:
         self.metrics.inc(m.POLLS)
         self.show(picture, waiting)
         for url, first in picture.doubles().items():
             self._log.error("indexer is in the pool twice", indexer=url, counted=first)
 
-    def show(self, picture: Picture, waiting: int) -> None:
+    def show(self, picture: PoolState, waiting: int) -> None:
         """Sets the gauges; those of indexers that have left the pool are taken away."""
         states = picture.pool()
         frozen = sum(state.is_frozen for state in states)
@@ -82,5 +82,5 @@ class Teller:
             self.metrics.remove(m.ASSIGNMENTS, indexer=gone)
         self._shown = {state.id for state in states}
 
-    def _count(self, step: Step, outcome: str) -> None:
+    def _count(self, step: AssignmentStep, outcome: str) -> None:
         self.metrics.inc(m.REQUESTS, kind="assign" if step.source is None else "handoff", outcome=outcome)

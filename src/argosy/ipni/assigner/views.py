@@ -3,13 +3,13 @@
 from html import escape
 
 from argosy.ipni.assigner.advice import Advice, advise
-from argosy.ipni.assigner.pool_state import Picture
+from argosy.ipni.assigner.pool_state import PoolState
 from argosy.ownership.assigner import holders, required
 
 PUBLISHERS_SHOWN_MAX = 100_000
 
 
-def pool_rows(picture: Picture) -> list[dict[str, object]]:
+def pool_rows(picture: PoolState) -> list[dict[str, object]]:
     """One row for each indexer, in the order of the configuration."""
     owed = picture.owed()
     doubles = picture.doubles()
@@ -35,7 +35,7 @@ def pool_rows(picture: Picture) -> list[dict[str, object]]:
     return rows
 
 
-def assignment_rows(picture: Picture, short: tuple[str, ...] = ()) -> list[dict[str, object]]:
+def assignment_rows(picture: PoolState, short: tuple[str, ...] = ()) -> list[dict[str, object]]:
     """One row for each publisher: who holds it, who only follows it for removals, and how many there should be."""
     pool = picture.pool()
     publishers = sorted(set(short).union(*(state.assigned for state in pool)))[:PUBLISHERS_SHOWN_MAX]
@@ -54,7 +54,7 @@ def assignment_rows(picture: Picture, short: tuple[str, ...] = ()) -> list[dict[
     return rows
 
 
-def page(picture: Picture, short: tuple[str, ...] = ()) -> str:
+def page(picture: PoolState, short: tuple[str, ...] = ()) -> str:
     """The pool as one HTML page, without scripts."""
     columns = ("admin_url", "id", "state", "usage_percent", "assigned", "owed", "problem")
     head = "".join(f"<th>{_words(name)}</th>" for name in columns)
@@ -73,7 +73,7 @@ def page(picture: Picture, short: tuple[str, ...] = ()) -> str:
     )
 
 
-def _state(picture: Picture, url: str) -> str:
+def _state(picture: PoolState, url: str) -> str:
     answer = picture.answer(url)
     if answer is None:
         return "unknown"

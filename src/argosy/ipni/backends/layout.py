@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from argosy.ipni.formats import multihash as multihashes
 from argosy.ipni.formats import varint
 from argosy.ipni.formats.privacy import second_digest, value_key
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 
 LAYOUT = 1
 PLACE_BYTES = 32
@@ -56,14 +56,14 @@ def entry_key(multihash: bytes, number: bytes) -> bytes:
     return multihash[2:] + number if _is_usual(multihash) else place(multihash) + number + multihash
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     number: int
     multihash: bytes
 
 
-def entry(key: bytes) -> Entry:
+def entry(key: bytes) -> IndexEntry:
     number, end = varint.decode(key, PLACE_BYTES)
-    return Entry(number, key[end:] or USUAL + key[:PLACE_BYTES])
+    return IndexEntry(number, key[end:] or USUAL + key[:PLACE_BYTES])
 
 
 def second_key(multihash: bytes, begin: bytes) -> bytes:
@@ -71,7 +71,7 @@ def second_key(multihash: bytes, begin: bytes) -> bytes:
     return second_digest(multihash)[:SECOND_BYTES] + begin[:BEGIN_BYTES]
 
 
-class Slice(NamedTuple):
+class MultihashSlice(NamedTuple):
     """Part of what is put, in the order of places, and its row in the inverse list.
 
     Multihashes of sha2-256 are the rows of a table: what is made of them is made of all at once.
@@ -96,10 +96,10 @@ class Slice(NamedTuple):
         return _rows(table)
 
 
-NOTHING = Slice([], b"")
+NOTHING = MultihashSlice([], b"")
 
 
-def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[Slice]:
+def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[MultihashSlice]:
     """All of them in order: RocksDB takes sorted keys faster, and inverse rows are read without sorting."""
     if not hashes:
         return
@@ -109,7 +109,7 @@ def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[Slice]:
     packed = _packed(begins[order] >> np.uint64(64 - 8 * BEGIN_BYTES))
     for at in range(0, len(hashes), size_max):
         part = order[at : at + size_max]
-        yield Slice(
+        yield MultihashSlice(
             [hashes[each] for each in part.tolist()] if table is None else table[part],
             packed[at * BEGIN_BYTES : (at + size_max) * BEGIN_BYTES],
         )
@@ -168,10 +168,10 @@ def inverse_key(number: int, sequence: int) -> bytes:
 
 class ValueRow(NamedTuple):
     entries: int  # put under it; one that was put twice counts twice
-    value: Value
+    value: IndexValue
 
 
-def value_row(entries: int, value: Value) -> bytes:
+def value_row(entries: int, value: IndexValue) -> bytes:
     named = varint.prefixed(value.provider.encode()) + varint.prefixed(value.context)
     return varint.encode(entries) + named + value.metadata
 
@@ -180,7 +180,7 @@ def read_value(row: bytes) -> ValueRow:
     entries, at = varint.decode(row)
     provider, at = varint.take(row, at)
     context, at = varint.take(row, at)
-    return ValueRow(entries, Value(provider.decode(), context, row[at:]))
+    return ValueRow(entries, IndexValue(provider.decode(), context, row[at:]))
 
 
 def value_key_hash(provider: str, context: bytes) -> bytes:

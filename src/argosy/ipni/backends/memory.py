@@ -13,36 +13,41 @@ from argosy.base.errors import Unavailable
 from argosy.ipni.backends import layout
 from argosy.ipni.backends.checking import check_value
 from argosy.ipni.formats.privacy import second_digest
-from argosy.ipni.model import StoreFigures, Value
+from argosy.ipni.model import IndexValue, StoreStats
 from argosy.ipni.ports import Rows
 
 
 @dataclass
-class Context:
+class MemoryContext:
     """What lies under one (provider, context); `entries` counts what was put twice twice."""
 
     number: int
-    value: Value
+    value: IndexValue
     multihashes: dict[bytes, None] = field(default_factory=dict)
     entries: int = 0
 
 
-class MemoryStore:
+class MemoryIndexStore:
     """An IndexStore without a disk."""
 
     def __init__(self, *, is_double_hashed: bool = False) -> None:
         self._is_double_hashed = is_double_hashed
-        self._contexts: dict[tuple[str, bytes], Context] = {}
-        self._found: dict[bytes, list[Context]] = {}  # dead ones too, until they are swept
-        self._by_hash: dict[bytes, Context] = {}
+        self._contexts: dict[tuple[str, bytes], MemoryContext] = {}
+        self._found: dict[bytes, list[MemoryContext]] = {}  # dead ones too, until they are swept
+        self._by_hash: dict[bytes, MemoryContext] = {}
         self._seconds: dict[bytes, bytes] = {}
-        self._doomed: dict[int, Context] = {}
+        self._doomed: dict[int, MemoryContext] = {}
         self._rows: dict[bytes, bytes] = {}
         self._numbers = count(1)
         self._is_closed = False
 
     async def put(
-        self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False
+        self,
+        value: IndexValue,
+        multihashes: Sequence[bytes] = (),
+        rows: Rows | None = None,
+        *,
+        is_durable: bool = False,
     ) -> None:
         self._check_open()
         check_value(value)
@@ -52,7 +57,7 @@ class MemoryStore:
         key_hash = layout.value_key_hash(value.provider, value.context)
         context = self._contexts.get(key)
         if context is None:
-            context = self._contexts[key] = Context(next(self._numbers), value)
+            context = self._contexts[key] = MemoryContext(next(self._numbers), value)
         context.value = value
         self._by_hash[key_hash] = context
         for multihash in multihashes:
@@ -87,7 +92,7 @@ class MemoryStore:
                 del self._doomed[number]
         return freed
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         self._check_open()
         return [tuple([each.value for each in self._live(multihash)]) for multihash in multihashes]
 
@@ -95,7 +100,7 @@ class MemoryStore:
         self._check_open()
         return [self._seconds.get(digest) for digest in digests]
 
-    async def find_value(self, value_key_hash: bytes) -> Value | None:
+    async def find_value(self, value_key_hash: bytes) -> IndexValue | None:
         self._check_open()
         found = self._by_hash.get(value_key_hash)
         return found.value if found else None
@@ -126,9 +131,9 @@ class MemoryStore:
             self._check_open()
             yield each
 
-    async def figures(self) -> StoreFigures:
+    async def figures(self) -> StoreStats:
         self._check_open()
-        return StoreFigures(entries=sum(map(len, self._found.values())), values=len(self._contexts), disk_bytes=0)
+        return StoreStats(entries=sum(map(len, self._found.values())), values=len(self._contexts), disk_bytes=0)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -137,7 +142,7 @@ class MemoryStore:
         if self._is_closed:
             raise Unavailable("the store in memory is closed: make another")
 
-    def _live(self, multihash: bytes) -> list[Context]:
+    def _live(self, multihash: bytes) -> list[MemoryContext]:
         """Oldest first; Invalid if it is no multihash."""
         layout.place(multihash)
         live = [each for each in self._found.get(multihash, ()) if each.number not in self._doomed]
@@ -156,7 +161,7 @@ class MemoryStore:
             del self._by_hash[layout.value_key_hash(provider, context)]
             self._doomed[found.number] = found
 
-    def _free(self, multihash: bytes, context: Context) -> None:
+    def _free(self, multihash: bytes, context: MemoryContext) -> None:
         holders = self._found[multihash] = [each for each in self._found[multihash] if each is not context]
         if not holders:
             del self._found[multihash]

@@ -20,13 +20,13 @@ from argosy.base.errors import Unavailable
 from argosy.ipni.backends import layout
 from argosy.ipni.backends.checking import check_value
 from argosy.ipni.backends.rocks_errors import told
-from argosy.ipni.backends.rocks_folder import Folder
-from argosy.ipni.backends.rocks_reads import Reads, first_begins
-from argosy.ipni.backends.rocks_sweep import Sweep
-from argosy.ipni.backends.rocks_values import Values
+from argosy.ipni.backends.rocks_folder import RocksDatabase
+from argosy.ipni.backends.rocks_reads import RocksReader, first_begins
+from argosy.ipni.backends.rocks_sweep import RocksSweeper
+from argosy.ipni.backends.rocks_values import ValueTable
 from argosy.ipni.formats import varint
 from argosy.ipni.formats.privacy import second_digest
-from argosy.ipni.model import StoreFigures, Value
+from argosy.ipni.model import IndexValue, StoreStats
 from argosy.ipni.ports import Rows
 
 PIECE = 512  # rows in a batch: about 1 ms
@@ -39,13 +39,13 @@ BEHIND_S_MAX = 600.0  # compaction that is behind for so long has no disk or pro
 class RocksStore:
     """An IndexStore in a folder. One process at a time."""
 
-    def __init__(self, folder: Folder, *, is_double_hashed: bool, clock: Clock) -> None:
+    def __init__(self, folder: RocksDatabase, *, is_double_hashed: bool, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock
         self._is_double_hashed = is_double_hashed
-        self._values = Values(folder)
-        self._reads = Reads(folder, self._values)
-        self._sweep = Sweep(folder, self._values, self._reads, is_double_hashed=is_double_hashed)
+        self._values = ValueTable(folder)
+        self._reads = RocksReader(folder, self._values)
+        self._sweep = RocksSweeper(folder, self._values, self._reads, is_double_hashed=is_double_hashed)
         self._turn = asyncio.Lock()  # writers take turns, so that the batches of one lie together
         self._scans: set[_Scan] = set()
         self._is_closed = False
@@ -55,14 +55,19 @@ class RocksStore:
         cls, path: Path | str, *, is_double_hashed: bool = False, clock: Clock | None = None
     ) -> "RocksStore":
         """Invalid if the folder is something else or damaged; Unavailable if another process has it."""
-        folder = await asyncio.to_thread(Folder.open, Path(path), is_double_hashed=is_double_hashed)
+        folder = await asyncio.to_thread(RocksDatabase.open, Path(path), is_double_hashed=is_double_hashed)
         with told(folder.path):
             return cls(folder, is_double_hashed=is_double_hashed, clock=clock or SystemClock())
 
     # -- changing
 
     async def put(
-        self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False
+        self,
+        value: IndexValue,
+        multihashes: Sequence[bytes] = (),
+        rows: Rows | None = None,
+        *,
+        is_durable: bool = False,
     ) -> None:
         check_value(value)
         pieces = layout.slices(multihashes, PIECE // 2 if self._is_double_hashed else PIECE)
@@ -143,8 +148,8 @@ class RocksStore:
 
     # -- reading
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
-        found: list[tuple[Value, ...]] = []
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
+        found: list[tuple[IndexValue, ...]] = []
         for at in range(0, len(multihashes), READS_PER_TURN):
             if at:
                 await asyncio.sleep(0)
@@ -164,7 +169,7 @@ class RocksStore:
                     return entry.multihash
         return None
 
-    async def find_value(self, value_key_hash: bytes) -> Value | None:
+    async def find_value(self, value_key_hash: bytes) -> IndexValue | None:
         with told(self._open().path):
             held = self._values.held_by_hash(value_key_hash)
         return held.value if held else None
@@ -188,7 +193,7 @@ class RocksStore:
             at = begins[-1] + 1
         return found
 
-    async def _beginning(self, begin: bytes, start: bytes) -> AsyncIterator[tuple[bytes, layout.Entry]]:
+    async def _beginning(self, begin: bytes, start: bytes) -> AsyncIterator[tuple[bytes, layout.IndexEntry]]:
         """The entries whose place begins so, from `start` on, page by page."""
         while True:
             with told(self._open().path):
@@ -221,10 +226,10 @@ class RocksStore:
         finally:
             self._scans.discard(scan)
 
-    async def figures(self) -> StoreFigures:
+    async def figures(self) -> StoreStats:
         families = self._open().families
         with told(self._folder.path):
-            return StoreFigures(
+            return StoreStats(
                 entries=families["entries"].property_int_value("rocksdb.estimate-num-keys") or 0,
                 values=families["values"].property_int_value("rocksdb.estimate-num-keys") or 0,
                 disk_bytes=self._folder.disk_bytes(),
@@ -247,7 +252,7 @@ class RocksStore:
             await asyncio.to_thread(self._folder.flush)
             await asyncio.to_thread(self._folder.close)
 
-    def _open(self) -> Folder:
+    def _open(self) -> RocksDatabase:
         if self._is_closed:
             raise Unavailable(f"the store {self._folder.path} is closed: open it again")
         return self._folder
@@ -258,7 +263,7 @@ class RocksStore:
         self._values.next_number += 1
         return self._values.next_number - 1
 
-    def _add(self, batch: WriteBatch, number: int, piece: layout.Slice) -> None:
+    def _add(self, batch: WriteBatch, number: int, piece: layout.MultihashSlice) -> None:
         if not piece:
             return
         keys = piece.keys(varint.encode(number))
@@ -304,7 +309,7 @@ async def _others_run() -> None:
 class _Scan:
     """An iterator that can be let go of: RocksDB does not close while there is one."""
 
-    def __init__(self, folder: Folder, prefix: bytes) -> None:
+    def __init__(self, folder: RocksDatabase, prefix: bytes) -> None:
         self._path = folder.path
         self._prefix = prefix
         self._found: RdictIter | None = folder.families["rows"].iter()

@@ -41,7 +41,7 @@ _TOMBSTONES_TRIGGER = 2048
 _EARLY_NAMES = {"LOCK", "LOG", "IDENTITY", "rocksdict-config.json"}
 
 
-class Folder:
+class RocksDatabase:
     """The opened database, and its families by name."""
 
     def __init__(self, path: Path, db: Rdict) -> None:
@@ -51,7 +51,7 @@ class Folder:
         self.handles: dict[str, ColumnFamily] = {name: db.get_column_family_handle(name) for name in FAMILIES}
 
     @classmethod
-    def open(cls, path: Path, *, is_double_hashed: bool) -> "Folder":
+    def open(cls, path: Path, *, is_double_hashed: bool) -> "RocksDatabase":
         is_new = _is_new(path)
         with told(path):
             path.mkdir(parents=True, exist_ok=True)

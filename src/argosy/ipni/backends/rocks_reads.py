@@ -14,26 +14,26 @@ import numpy as np
 from rocksdict import ReadOptions
 
 from argosy.ipni.backends import layout
-from argosy.ipni.backends.rocks_folder import Folder
-from argosy.ipni.backends.rocks_values import Values
-from argosy.ipni.model import Value
+from argosy.ipni.backends.rocks_folder import RocksDatabase
+from argosy.ipni.backends.rocks_values import ValueTable
+from argosy.ipni.model import IndexValue
 
 VALUES_PER_MULTIHASH_MAX = 16_384  # the most popular content known has 14 000 providers
 PAGE_MAX = 1024
 
 
-class Page:
+class PlacePage:
     """Some of the entries whose place begins alike, and where to go on; empty if there is no more."""
 
     __slots__ = ("entries", "rest")
 
-    def __init__(self, entries: list[tuple[bytes, layout.Entry]]) -> None:
+    def __init__(self, entries: list[tuple[bytes, layout.IndexEntry]]) -> None:
         self.entries = entries
         self.rest = entries[-1][0] + b"\0" if len(entries) == PAGE_MAX else b""
 
 
-class Reads:
-    def __init__(self, folder: Folder, values: Values) -> None:
+class RocksReader:
+    def __init__(self, folder: RocksDatabase, values: ValueTable) -> None:
         self._folder = folder
         self._values = values
         self._entries = folder.families["entries"]
@@ -42,7 +42,7 @@ class Reads:
         self._any_place = ReadOptions()
         self._any_place.set_total_order_seek(True)
 
-    def find(self, multihash: bytes) -> tuple[Value, ...]:
+    def find(self, multihash: bytes) -> tuple[IndexValue, ...]:
         """Oldest context first."""
         values = [self._values.value(number) for number in self.numbers(multihash)]
         return tuple([value for value in values if value is not None])
@@ -65,11 +65,11 @@ class Reads:
         numbers.sort()
         return numbers
 
-    def page(self, begin: bytes, start: bytes) -> Page:
+    def page(self, begin: bytes, start: bytes) -> PlacePage:
         """Entries whose place begins so, from `start` on."""
         found = self._entries.iter(self._any_place)
         found.seek(max(begin, start))
-        entries: list[tuple[bytes, layout.Entry]] = []
+        entries: list[tuple[bytes, layout.IndexEntry]] = []
         while found.valid() and len(entries) < PAGE_MAX:
             key = found.key()
             if not key.startswith(begin):
@@ -77,7 +77,7 @@ class Reads:
             entries.append((key, layout.entry(key)))
             found.next()
         found.status()
-        return Page(entries)
+        return PlacePage(entries)
 
     def begins_by_second(self, digest: bytes) -> list[bytes]:
         """Where the multihash may lie."""

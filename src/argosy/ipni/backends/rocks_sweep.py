@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from rocksdict import WriteBatch
 
 from argosy.ipni.backends import layout
-from argosy.ipni.backends.rocks_folder import Folder
-from argosy.ipni.backends.rocks_reads import Reads
-from argosy.ipni.backends.rocks_values import Values
+from argosy.ipni.backends.rocks_folder import RocksDatabase
+from argosy.ipni.backends.rocks_reads import RocksReader
+from argosy.ipni.backends.rocks_values import ValueTable
 
 CONTEXTS_PER_PIECE_MAX = 256
 ENTRIES_PER_PIECE_MAX = 512  # a few milliseconds
 
 
 @dataclass
-class Piece:
+class SweepBatch:
     """One batch of a sweep."""
 
     batch: WriteBatch
@@ -31,7 +31,7 @@ class Piece:
 
 
 @dataclass
-class _Crowd:
+class _SharedPrefix:
     """Beginnings that many share, in the list of one number."""
 
     number: int
@@ -39,18 +39,20 @@ class _Crowd:
     done: set[bytes] = field(default_factory=set)
 
 
-class Sweep:
-    def __init__(self, folder: Folder, values: Values, reads: Reads, *, is_double_hashed: bool) -> None:
+class RocksSweeper:
+    def __init__(
+        self, folder: RocksDatabase, values: ValueTable, reads: RocksReader, *, is_double_hashed: bool
+    ) -> None:
         self._folder = folder
         self._values = values
         self._reads = reads
         self._is_double_hashed = is_double_hashed
-        self._crowd = _Crowd(0)
+        self._crowd = _SharedPrefix(0)
         # Where the last ones were: what is swept leaves tombstones, and a search from the start would wade through all.
         self._doomed_from = 0
         self._owned_from: dict[str, int] = {}
 
-    def piece(self, entries_max: int) -> Piece | None:
+    def piece(self, entries_max: int) -> SweepBatch | None:
         """The next to be written; None if nothing is left. Doomed contexts come before those of a removed provider."""
         doomed = self._doomed()
         if doomed is not None:
@@ -67,7 +69,7 @@ class Sweep:
         self._doomed_from = 0
         return None
 
-    def _contexts(self, provider: str, floor: int) -> Piece:
+    def _contexts(self, provider: str, floor: int) -> SweepBatch:
         """Dooms contexts of a removed provider."""
         prefix = layout.owned_prefix(provider)
         start = prefix + layout.fixed(self._owned_from.pop(provider, 0))
@@ -75,7 +77,7 @@ class Sweep:
             (int.from_bytes(key[len(prefix) :], "big"), key_hash)
             for key, key_hash in self._values.marks(prefix, start, CONTEXTS_PER_PIECE_MAX)
         ]
-        piece = Piece(self._folder.batch())
+        piece = SweepBatch(self._folder.batch())
         for number, key_hash in owned:
             if number < floor:
                 self._values.remove(piece.batch, number, provider, key_hash)
@@ -87,10 +89,10 @@ class Sweep:
             piece.floor_done = provider
         return piece
 
-    def _entries(self, number: int, entries_max: int) -> Piece:
+    def _entries(self, number: int, entries_max: int) -> SweepBatch:
         if self._crowd.number != number:
-            self._crowd = _Crowd(number)
-        piece = Piece(self._folder.batch())
+            self._crowd = _SharedPrefix(number)
+        piece = SweepBatch(self._folder.batch())
         first = next(self._reads.inverse(number), None)
         if first is None:
             piece.batch.delete(layout.doomed_key(number), self._folder.handles["marks"])

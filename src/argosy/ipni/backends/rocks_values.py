@@ -11,22 +11,22 @@ from typing import NamedTuple
 from rocksdict import WriteBatch
 
 from argosy.ipni.backends import layout
-from argosy.ipni.backends.rocks_folder import Folder
-from argosy.ipni.model import Value
+from argosy.ipni.backends.rocks_folder import RocksDatabase
+from argosy.ipni.model import IndexValue
 
 CACHED_VALUES_MAX = 32_768  # at the largest metadata 40 MB, as a rule 10
 
 
-class Held(NamedTuple):
+class ContextRow(NamedTuple):
     """A live context: its number, and how many entries were put under it."""
 
     number: int
     entries: int
-    value: Value
+    value: IndexValue
 
 
-class Values:
-    def __init__(self, folder: Folder) -> None:
+class ValueTable:
+    def __init__(self, folder: RocksDatabase) -> None:
         self._folder = folder
         self._values = folder.families["values"]
         self._marks = folder.families["marks"]
@@ -40,15 +40,15 @@ class Values:
 
     # -- reading
 
-    def value(self, number: int) -> Value | None:
+    def value(self, number: int) -> IndexValue | None:
         """None if it is dead."""
         row = self._row(number)
         return None if row is None or self._is_below_floor(number, row.value.provider) else row.value
 
-    def held(self, provider: str, context: bytes) -> Held | None:
+    def held(self, provider: str, context: bytes) -> ContextRow | None:
         return self.held_by_hash(layout.value_key_hash(provider, context))
 
-    def held_by_hash(self, key_hash: bytes) -> Held | None:
+    def held_by_hash(self, key_hash: bytes) -> ContextRow | None:
         found = self._marks.get(layout.context_key(key_hash))
         if found is None:
             return None
@@ -56,7 +56,7 @@ class Values:
         row = self._row(number)
         if row is None or self._is_below_floor(number, row.value.provider):
             return None
-        return Held(number, row.entries, row.value)
+        return ContextRow(number, row.entries, row.value)
 
     def _row(self, number: int) -> layout.ValueRow | None:
         cached = self._cached.get(number)
@@ -81,7 +81,9 @@ class Values:
         batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), self._folder.handles["marks"])
         batch.put(layout.doomed_key(number), b"", self._folder.handles["marks"])
 
-    def name(self, batch: WriteBatch, number: int, entries: int, value: Value, *, is_new: bool, is_given: bool) -> None:
+    def name(
+        self, batch: WriteBatch, number: int, entries: int, value: IndexValue, *, is_new: bool, is_given: bool
+    ) -> None:
         """Says what a number stands for; with `is_new` it is the context's from now on."""
         batch.put(layout.fixed(number), layout.value_row(entries, value), self._folder.handles["values"])
         if is_new:

@@ -26,7 +26,7 @@ SIGNATURE_BYTES_MAX = 16384  # the largest key and the largest signature fit wel
 
 
 @dataclass(frozen=True)
-class AdvertPeer:
+class AdvertisementPeer:
     """An extended provider as an advertisement names it; `signature` is its own envelope."""
 
     id: str
@@ -37,13 +37,13 @@ class AdvertPeer:
 
 
 @dataclass(frozen=True)
-class AdvertExtension:
-    peers: tuple[AdvertPeer, ...]
+class AdvertisementExtension:
+    peers: tuple[AdvertisementPeer, ...]
     is_override: bool = False
 
 
 @dataclass(frozen=True)
-class Advert:
+class Advertisement:
     """`entries` is NO_ENTRIES where there are none."""
 
     provider: str
@@ -53,12 +53,12 @@ class Advert:
     metadata: bytes
     is_removal: bool = False
     previous: Cid | None = None
-    extension: AdvertExtension | None = None
+    extension: AdvertisementExtension | None = None
     signature: bytes = b""
     provider_text: str = ""  # the id as the block spells it, where that is not its normal form: it is signed so
 
 
-def encode(advert: Advert, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
+def encode(advert: Advertisement, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
     """The block and its name; Invalid for what no reader would take."""
     node: dict[str, Node] = {
         "Provider": advert.provider_text or advert.provider,
@@ -78,7 +78,7 @@ def encode(advert: Advert, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
     return dag.encode(node, codec)
 
 
-def _peer_node(each: AdvertPeer) -> Node:
+def _peer_node(each: AdvertisementPeer) -> Node:
     return {
         "ID": each.id_text or each.id,
         "Addresses": list(each.addresses),
@@ -92,15 +92,15 @@ def is_advert(node: Node) -> bool:
     return isinstance(node, dict) and "Signature" in node
 
 
-def decode(cid: Cid, data: bytes) -> Advert:
+def decode(cid: Cid, data: bytes) -> Advertisement:
     """The fields; who signed it is another question (`signer`)."""
     return _advert(dag.decode_map(cid, data))
 
 
-def _advert(node: fields.Fields) -> Advert:
+def _advert(node: fields.Fields) -> Advertisement:
     text = fields.text(node, "Provider")
     id, id_text = _id(text)
-    return Advert(
+    return Advertisement(
         provider=id,
         addresses=fields.texts(node, "Addresses", ADDRESSES_MAX),
         entries=fields.link(node, "Entries"),
@@ -119,18 +119,18 @@ def _id(text: str) -> tuple[str, str]:
     return id, "" if id == text else text
 
 
-def _extension(value: Node) -> AdvertExtension:
+def _extension(value: Node) -> AdvertisementExtension:
     node = fields.mapping(value, "ExtendedProvider")
     peers = fields.items(node, "Providers")
     if len(peers) > EXTENDED_PEERS_MAX:
         raise Invalid(f"there are {len(peers)} extended providers: up to {EXTENDED_PEERS_MAX} are taken")
-    return AdvertExtension(tuple(_peer(each) for each in peers), fields.flag(node, "Override"))
+    return AdvertisementExtension(tuple(_peer(each) for each in peers), fields.flag(node, "Override"))
 
 
-def _peer(value: Node) -> AdvertPeer:
+def _peer(value: Node) -> AdvertisementPeer:
     node = fields.mapping(value, "Providers")
     id, id_text = _id(fields.text(node, "ID"))
-    return AdvertPeer(
+    return AdvertisementPeer(
         id=id,
         addresses=fields.texts(node, "Addresses", ADDRESSES_MAX),
         # The specification calls it optional, the schema in use does not: both are read.
@@ -140,7 +140,7 @@ def _peer(value: Node) -> AdvertPeer:
     )
 
 
-def sign(advert: Advert, key: PrivateKey, extended_keys: Sequence[PrivateKey] = ()) -> Advert:
+def sign(advert: Advertisement, key: PrivateKey, extended_keys: Sequence[PrivateKey] = ()) -> Advertisement:
     """Signed by the key, and every extended provider's part by that provider's key, which must be among the keys."""
     extension = advert.extension
     if extension is not None:
@@ -156,12 +156,12 @@ def sign(advert: Advert, key: PrivateKey, extended_keys: Sequence[PrivateKey] = 
     return replace(advert, extension=extension, signature=signature)
 
 
-def _signed_peer(advert: Advert, each: AdvertPeer, key: PrivateKey) -> AdvertPeer:
+def _signed_peer(advert: Advertisement, each: AdvertisementPeer, key: PrivateKey) -> AdvertisementPeer:
     payload = _hashed(b"".join(_signable_peer(advert, each)))
     return replace(each, signature=envelope.seal(payload, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN, key=key))
 
 
-def signer(advert: Advert) -> str:
+def signer(advert: Advertisement) -> str:
     """The peer that signed it; Invalid if any signature in it is wrong, or an extended provider's is another's.
 
     Whether this peer may speak for the provider is for the policy to say.
@@ -175,14 +175,14 @@ def signer(advert: Advert) -> str:
     return opened.signer
 
 
-def _check_extension(advert: Advert) -> None:
+def _check_extension(advert: Advertisement) -> None:
     assert advert.extension is not None
     ids = {each.id for each in advert.extension.peers}
     if ids and advert.provider not in ids:
         raise Invalid(f"the provider {advert.provider} is not among its own extended providers")
 
 
-def _check_peer(advert: Advert, each: AdvertPeer) -> None:
+def _check_peer(advert: Advertisement, each: AdvertisementPeer) -> None:
     opened = envelope.unseal(each.signature, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN)
     if opened.signer != each.id:
         raise Invalid(f"the extended provider {each.id} is signed by {opened.signer}")
@@ -201,7 +201,7 @@ def _hashed(signable: bytes) -> bytes:
     return multihash.wrap(multihash.SHA2_256, sha256(signable).digest())
 
 
-def _signable(advert: Advert) -> Iterator[bytes]:
+def _signable(advert: Advertisement) -> Iterator[bytes]:
     if advert.previous is not None:
         yield advert.previous.bytes
     yield advert.entries.bytes
@@ -211,7 +211,7 @@ def _signable(advert: Advert) -> Iterator[bytes]:
     yield _flag(advert.is_removal)
 
 
-def _signable_peer(advert: Advert, each: AdvertPeer) -> Iterator[bytes]:
+def _signable_peer(advert: Advertisement, each: AdvertisementPeer) -> Iterator[bytes]:
     assert advert.extension is not None
     if advert.previous is not None:
         yield advert.previous.bytes

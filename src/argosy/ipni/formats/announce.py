@@ -17,7 +17,7 @@ ADDRESSES_MAX = 128
 
 
 @dataclass(frozen=True)
-class Announce:
+class Announcement:
     """`publisher` is who all addresses end in (`/p2p/<id>`); its addresses here are without that end."""
 
     head: Cid
@@ -26,7 +26,7 @@ class Announce:
     origin: str = ""  # the first publisher, when somebody else passes it on by gossip
 
 
-def encode(announce: Announce) -> bytes:
+def encode(announce: Announcement) -> bytes:
     """As CBOR."""
     addresses: list[Node] = list(_addresses(announce))
     node: list[Node] = [announce.head, addresses, announce.extra]
@@ -35,7 +35,7 @@ def encode(announce: Announce) -> bytes:
     return dag_cbor.encode(node)
 
 
-def encode_json(announce: Announce) -> bytes:
+def encode_json(announce: Announcement) -> bytes:
     node = {
         "Cid": {"/": str(announce.head)},
         "Addrs": [padded_base64(each) for each in _addresses(announce)],
@@ -45,14 +45,14 @@ def encode_json(announce: Announce) -> bytes:
     return json.dumps(node, separators=(",", ":")).encode()
 
 
-def _addresses(announce: Announce) -> list[bytes]:
+def _addresses(announce: Announcement) -> list[bytes]:
     """Who has no address that may be told is still named: the receiver may know where to read from."""
     publisher = announce.publisher
     whole = [multiaddr.with_peer(each, publisher.id) for each in publisher.addresses] or [f"/p2p/{publisher.id}"]
     return [multiaddr.to_bytes(each) for each in whole]
 
 
-def decode(data: bytes, is_json: bool) -> Announce:
+def decode(data: bytes, is_json: bool) -> Announcement:
     """Addresses of unknown protocols are passed over, if one is left; each must end in the same peer."""
     if len(data) > ANNOUNCE_BYTES_MAX:
         raise Invalid(f"an announcement of {len(data)} bytes is longer than {ANNOUNCE_BYTES_MAX}")
@@ -64,7 +64,7 @@ def decode(data: bytes, is_json: bool) -> Announce:
     if not isinstance(extra, bytes) or not isinstance(origin, str):
         raise Invalid("the extra data of an announcement is bytes, and its origin is text")
     publisher = _publisher([each if isinstance(each, bytes) else _refuse_address() for each in addresses])
-    return Announce(head, publisher, extra, parse_peer(origin) if origin else "")
+    return Announcement(head, publisher, extra, parse_peer(origin) if origin else "")
 
 
 def _refuse_address() -> bytes:

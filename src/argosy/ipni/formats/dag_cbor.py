@@ -100,7 +100,7 @@ def decode(data: bytes) -> Node:
 
 def decode_at(data: bytes, at: int) -> tuple[Node, int]:
     """The item that begins at `at`, and where it ends."""
-    return _Reader(data).read(at, 0)
+    return _CborReader(data).read(at, 0)
 
 
 def read_head(data: bytes, at: int) -> tuple[int, int, int]:
@@ -118,7 +118,7 @@ def read_head(data: bytes, at: int) -> tuple[int, int, int]:
     return major, int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
 
 
-class _Reader:
+class _CborReader:
     """Reads one block, and keeps count of its items."""
 
     def __init__(self, data: bytes) -> None:

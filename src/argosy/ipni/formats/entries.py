@@ -15,11 +15,11 @@ from argosy.ipni.formats.cid import DAG_CBOR, Cid
 from argosy.ipni.formats.hamt import HamtNode, HamtRoot, root_of
 from argosy.ipni.formats.node import ITEMS_MAX, Node
 
-__all__ = ["Block", "Chunk", "HamtNode", "HamtRoot", "decode_chunk", "decode_entries", "encode_chunk"]
+__all__ = ["Block", "EntryChunk", "HamtNode", "HamtRoot", "decode_chunk", "decode_entries", "encode_chunk"]
 
 
 @dataclass(frozen=True)
-class Chunk:
+class EntryChunk:
     """`skipped` entries were no multihashes."""
 
     multihashes: list[bytes]
@@ -27,7 +27,7 @@ class Chunk:
     skipped: int = 0
 
 
-Block = Chunk | HamtNode
+Block = EntryChunk | HamtNode
 
 _JSON_BEGIN = b'{"Entries":['
 _CBOR_KEY = b"\x67Entries"
@@ -52,13 +52,13 @@ def _cbor_chunk(multihashes: Sequence[bytes], next: Cid | None) -> bytes:
     return b"".join((start, _CBOR_KEY, dag_cbor.list_head(len(multihashes)), *items))
 
 
-def decode_chunk(cid: Cid, data: bytes) -> Chunk:
+def decode_chunk(cid: Cid, data: bytes) -> EntryChunk:
     """Regular chunks, which nearly all are, are read as a table; all others by the strict decoder."""
     fast = _fast_json(data) if dag.is_json(cid.codec) else _fast_cbor(data)
     return fast if fast is not None else _chunk(dag.decode_map(cid, data))
 
 
-def decode_entries(cid: Cid, data: bytes) -> Chunk | HamtRoot:
+def decode_entries(cid: Cid, data: bytes) -> EntryChunk | HamtRoot:
     """The first block of an advertisement's entries, whichever it is."""
     fast = _fast_json(data) if dag.is_json(cid.codec) else _fast_cbor(data)
     if fast is not None:
@@ -67,15 +67,15 @@ def decode_entries(cid: Cid, data: bytes) -> Chunk | HamtRoot:
     return root_of(node) if "hamt" in node else _chunk(node)
 
 
-def _chunk(node: fields.Fields) -> Chunk:
+def _chunk(node: fields.Fields) -> EntryChunk:
     entries = fields.items(node, "Entries")
     found = [each for each in entries if isinstance(each, bytes) and multihash.is_whole(each)]
     if not all(isinstance(each, bytes) for each in entries):
         raise Invalid("the field Entries is not a list of bytes")
-    return Chunk(found, fields.optional_link(node, "Next"), len(entries) - len(found))
+    return EntryChunk(found, fields.optional_link(node, "Next"), len(entries) - len(found))
 
 
-def _fast_json(data: bytes) -> Chunk | None:
+def _fast_json(data: bytes) -> EntryChunk | None:
     if not data.startswith(_JSON_BEGIN):
         return None
     at = len(_JSON_BEGIN) - 1
@@ -86,7 +86,7 @@ def _fast_json(data: bytes) -> Chunk | None:
     return _with_rest(items, dag_json.decode(data[: at + 1] + b"]" + data[end:]))
 
 
-def _fast_cbor(data: bytes) -> Chunk | None:
+def _fast_cbor(data: bytes) -> EntryChunk | None:
     """Either key may come first; which one does is told by its place, so nothing within a value is mistaken for it."""
     at = 1
     if data.startswith(b"\xa2" + _CBOR_NEXT_KEY):
@@ -104,14 +104,14 @@ def _fast_cbor(data: bytes) -> Chunk | None:
     return _with_rest(rows, dag_cbor.decode(data[:start] + dag_cbor.list_head(0) + data[end:]))
 
 
-def _with_rest(items: fixed_width.Table | list[bytes], rest: Node) -> Chunk | None:
+def _with_rest(items: fixed_width.Table | list[bytes], rest: Node) -> EntryChunk | None:
     """What is around the list has been decoded strictly, with an empty list in its place."""
     if not isinstance(rest, dict) or "hamt" in rest:
         return None
     if not isinstance(items, list):
         found = fixed_width.multihashes(items)
         if found is not None:
-            return Chunk(found, fields.optional_link(rest, "Next"))
+            return EntryChunk(found, fields.optional_link(rest, "Next"))
         items = [row.tobytes() for row in items]
     found = [each for each in items if multihash.is_whole(each)]
-    return Chunk(found, fields.optional_link(rest, "Next"), len(items) - len(found))
+    return EntryChunk(found, fields.optional_link(rest, "Next"), len(items) - len(found))

@@ -11,7 +11,7 @@ PAUSED_MAX = 10_000
 TRIAL_S = 300.0  # after its pause a publisher gets one try in so long, until one goes well
 
 
-class Recent:
+class RecentHeads:
     """The heads announced last; a head whose sync failed is forgotten, so that announcing it again works."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Recent:
             self._heads.remove(head)
 
 
-class Pauses:
+class PausedPublishers:
     """Publishers of advertisements that can never be used, not listened to for a while."""
 
     def __init__(self, pause_s: float) -> None:

@@ -17,17 +17,17 @@ from typing import Protocol
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni import keys
-from argosy.ipni.formats.advertisement import Advert
+from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
 from argosy.ipni.indexer import provider_table as rosters
-from argosy.ipni.indexer.provider_table import Roster, UnknownWhileFrozen
-from argosy.ipni.indexer.rows import Course, Progress, Step, pack
-from argosy.ipni.indexer.sync_state import Change, Ledger
-from argosy.ipni.model import Peer, Provider, Value
-from argosy.ipni.ports import IndexStore, Rows, Source
+from argosy.ipni.indexer.provider_table import ProviderTable, UnknownWhileFrozen
+from argosy.ipni.indexer.rows import ChainCursor, EntriesProgress, EntryBatch, pack
+from argosy.ipni.indexer.sync_state import Change, SyncState
+from argosy.ipni.model import IndexValue, Peer, Provider
+from argosy.ipni.ports import IndexStore, PublisherSource, Rows
 
 
-class Kind(StrEnum):
+class AdKind(StrEnum):
     """What an advertisement does, by its shape."""
 
     REMOVAL = "removal"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
     CONTENT = "content"
 
 
-class Gate(Protocol):
+class WriteGate(Protocol):
     """Through which everything that is stored must pass; `True` inside means that it is open for entries."""
 
     def passing(self) -> AbstractAsyncContextManager[bool]: ...
@@ -45,51 +45,51 @@ class Gate(Protocol):
 
 
 class EntriesReader(Protocol):
-    def read(self, source: Source, progress: Progress) -> AsyncGenerator[Step]:
+    def read(self, source: PublisherSource, progress: EntriesProgress) -> AsyncGenerator[EntryBatch]:
         """The entries from there on; Invalid and NotFound as `Source` has them."""
         ...
 
 
 @dataclass(frozen=True)
-class Order:
+class ApplyRequest:
     """One advertisement to be applied."""
 
     cid: Cid
-    ad: Advert
+    ad: Advertisement
     publisher: Peer
-    source: Source
+    source: PublisherSource
     addresses: Sequence[str] = ()  # the provider's newest, of advertisements that follow
     is_superseded: bool = False  # a removal that follows takes away all it would add
     is_refill: bool = False  # newer ones have been applied already
     lag: int = 0  # how many follow
-    stored: Callable[[Step], None] = field(default=lambda step: None)
+    stored: Callable[[EntryBatch], None] = field(default=lambda step: None)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    kind: Kind | None
+class ApplyResult:
+    kind: AdKind | None
     error: str = ""  # why it was given up for good
 
 
-def kind_of(ad: Advert, *, is_superseded: bool = False) -> Kind:
+def kind_of(ad: Advertisement, *, is_superseded: bool = False) -> AdKind:
     if ad.is_removal:
-        return Kind.REMOVAL
+        return AdKind.REMOVAL
     if is_superseded:
-        return Kind.ADDRESSES
+        return AdKind.ADDRESSES
     if not ad.metadata:
         if ad.entries != NO_ENTRIES:
             raise Invalid("the advertisement has entries and no metadata")
-        return Kind.ADDRESSES
-    return Kind.METADATA if ad.entries == NO_ENTRIES else Kind.CONTENT
+        return AdKind.ADDRESSES
+    return AdKind.METADATA if ad.entries == NO_ENTRIES else AdKind.CONTENT
 
 
 class Applier:
     def __init__(
         self,
         store: IndexStore,
-        roster: Roster,
-        ledger: Ledger,
-        gate: Gate,
+        roster: ProviderTable,
+        ledger: SyncState,
+        gate: WriteGate,
         entries: EntriesReader,
         *,
         wall: Callable[[], float],
@@ -101,48 +101,50 @@ class Applier:
         self._entries = entries
         self._wall = wall
 
-    async def apply(self, order: Order) -> Outcome:
+    async def apply(self, order: ApplyRequest) -> ApplyResult:
         ad = order.ad
         try:
             kind = kind_of(ad, is_superseded=order.is_superseded)
         except Invalid as wrong:
             await self._finish(order, self._store.write, error=str(wrong))
-            return Outcome(None, str(wrong))
-        value = Value(ad.provider, ad.context, ad.metadata)
+            return ApplyResult(None, str(wrong))
+        value = IndexValue(ad.provider, ad.context, ad.metadata)
         match kind:
-            case Kind.REMOVAL:
+            case AdKind.REMOVAL:
                 await self._finish(order, lambda rows: self._store.remove_context(ad.provider, ad.context, rows))
-            case Kind.ADDRESSES:
+            case AdKind.ADDRESSES:
                 await self._finish(order, self._store.write)
-            case Kind.METADATA:
+            case AdKind.METADATA:
                 await self._finish(order, lambda rows: self._store.put(value, (), rows))
-            case Kind.CONTENT:
+            case AdKind.CONTENT:
                 return await self._content(order, value)
-        return Outcome(kind)
+        return ApplyResult(kind)
 
-    async def _content(self, order: Order, value: Value) -> Outcome:
+    async def _content(self, order: ApplyRequest, value: IndexValue) -> ApplyResult:
         async def put_value(rows: Rows) -> None:
             await self._store.put(value, (), rows)
 
         if not await self._gate.is_open():
             await self._finish(order, put_value)  # a frozen indexer never fetches entries
-            return Outcome(Kind.METADATA)
+            return ApplyResult(AdKind.METADATA)
         self._updated(order, is_frozen=False)  # a provider that cannot be taken costs no fetching
         progress = await self._ledger.progress(order.publisher.id, order.cid)
-        progress = progress or Progress(order.cid, order.ad.provider, (order.ad.entries,))
+        progress = progress or EntriesProgress(order.cid, order.ad.provider, (order.ad.entries,))
         async with aclosing(_steps(self._entries.read(order.source, progress))) as steps:
             async for step in steps:
                 if isinstance(step, str):
                     await self._finish(order, put_value, error=step)
-                    return Outcome(Kind.CONTENT, step)
+                    return ApplyResult(AdKind.CONTENT, step)
                 if not await self._store_step(order, value, step, progress):
                     await self._finish(order, put_value)
-                    return Outcome(Kind.METADATA)
+                    return ApplyResult(AdKind.METADATA)
                 progress = advanced(progress, step)
                 order.stored(step)
-        return Outcome(Kind.CONTENT)
+        return ApplyResult(AdKind.CONTENT)
 
-    async def _store_step(self, order: Order, value: Value, step: Step, progress: Progress) -> bool:
+    async def _store_step(
+        self, order: ApplyRequest, value: IndexValue, step: EntryBatch, progress: EntriesProgress
+    ) -> bool:
         """False if the indexer has frozen meanwhile: the step is not stored."""
         async with self._gate.passing() as is_open:
             if not is_open:
@@ -161,7 +163,7 @@ class Applier:
                 )
             return True
 
-    async def _finish(self, order: Order, store: Callable[[Rows], Awaitable[None]], *, error: str = "") -> None:
+    async def _finish(self, order: ApplyRequest, store: Callable[[Rows], Awaitable[None]], *, error: str = "") -> None:
         async with self._gate.passing() as is_open:
             try:
                 provider = self._updated(order, is_frozen=not is_open)
@@ -175,7 +177,7 @@ class Applier:
 
     async def _close(
         self,
-        order: Order,
+        order: ApplyRequest,
         provider: Provider,
         store: Callable[[Rows], Awaitable[None]],
         *,
@@ -189,19 +191,19 @@ class Applier:
         self._ledger.take(course)
         self._roster.take(provider)
 
-    def _done(self, order: Order, *, is_frozen: bool) -> tuple[Course, Change]:
+    def _done(self, order: ApplyRequest, *, is_frozen: bool) -> tuple[ChainCursor, Change]:
         return self._ledger.done(
             order.publisher.id, order.cid, order.ad.provider, is_frozen=is_frozen, is_refill=order.is_refill
         )
 
-    def _updated(self, order: Order, *, is_frozen: bool) -> Provider:
+    def _updated(self, order: ApplyRequest, *, is_frozen: bool) -> Provider:
         return self._roster.updated(
             order.ad, order.publisher, addresses=order.addresses, lag=order.lag, is_frozen=is_frozen
         )
 
 
-def advanced(progress: Progress, step: Step) -> Progress:
-    return Progress(
+def advanced(progress: EntriesProgress, step: EntryBatch) -> EntriesProgress:
+    return EntriesProgress(
         progress.ad,
         progress.provider,
         step.left,
@@ -211,7 +213,7 @@ def advanced(progress: Progress, step: Step) -> Progress:
     )
 
 
-async def _steps(read: AsyncGenerator[Step]) -> AsyncGenerator[Step | str]:
+async def _steps(read: AsyncGenerator[EntryBatch]) -> AsyncGenerator[EntryBatch | str]:
     """The steps; one that will never come ends them with the reason as text, so that it is not taken for an error
     of the store."""
     try:

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from argosy.ipni.formats import advertisement as adverts
-from argosy.ipni.formats.advertisement import Advert
+from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.rows import Course
-from argosy.ipni.indexer.sync_state import Ledger
-from argosy.ipni.ports import Source
+from argosy.ipni.indexer.rows import ChainCursor
+from argosy.ipni.indexer.sync_state import SyncState
+from argosy.ipni.ports import PublisherSource
 
 
 @dataclass(frozen=True)
-class Reach:
+class ScanLimits:
     """How far to read, and whether to pass what is done."""
 
     ads_max: int
@@ -27,7 +27,7 @@ class Reach:
 
 
 @dataclass
-class Batch:
+class ScanResult:
     """What is to be applied, newest first."""
 
     head: Cid
@@ -45,12 +45,12 @@ class Scan:
 
     def __init__(
         self,
-        course: Course,
-        source: Source,
-        ledger: Ledger,
-        reach: Reach,
+        course: ChainCursor,
+        source: PublisherSource,
+        ledger: SyncState,
+        reach: ScanLimits,
         *,
-        check: Callable[[Advert], None],
+        check: Callable[[Advertisement], None],
         seen: Callable[[Cid], None],
     ) -> None:
         self._course = course
@@ -65,8 +65,8 @@ class Scan:
         self._kept_bytes = 0
         self._is_past = False  # of what was applied last
 
-    async def run(self, head: Cid) -> Batch:
-        batch = Batch(head, closes_gaps=self._is_passing())
+    async def run(self, head: Cid) -> ScanResult:
+        batch = ScanResult(head, closes_gaps=self._is_passing())
         cid: Cid | None = head
         passed = 0
         try:
@@ -94,7 +94,7 @@ class Scan:
     def _is_end(self, cid: Cid) -> bool:
         return cid == self._course.floor or (cid == self._course.last and not self._is_passing())
 
-    async def _read(self, cid: Cid) -> Advert:
+    async def _read(self, cid: Cid) -> Advertisement:
         block = await self._ledger.pending(self._publisher, cid)
         is_kept = block is not None
         if block is None:
@@ -108,7 +108,7 @@ class Scan:
                 await self._keep()
         return ad
 
-    def _note(self, batch: Batch, cid: bytes, ad: Advert, *, is_done: bool) -> None:
+    def _note(self, batch: ScanResult, cid: bytes, ad: Advertisement, *, is_done: bool) -> None:
         under = (ad.provider, ad.context)
         if ad.addresses:
             batch.addresses.setdefault(ad.provider, ad.addresses)

@@ -13,13 +13,13 @@ from argosy.ipni.settings import IndexerSettings
 
 
 @dataclass
-class Findings:
+class PollPlan:
     polls: list[str] = field(default_factory=list)  # publishers
     deactivations: list[str] = field(default_factory=list)  # providers
     removals: list[str] = field(default_factory=list)  # providers
 
 
-class Contacts:
+class ContactLog:
     """When each publisher was last heard of, and last asked.
 
     `announcing` are publishers that announce themselves at every start, as those do that start together with this
@@ -47,12 +47,12 @@ class Contacts:
         """Whether the address known of the publisher can be taken for its present one."""
         return publisher in self._heard or publisher not in self._announcing
 
-    def look(self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int) -> Findings:
+    def look(self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int) -> PollPlan:
         """What is due. A provider with an error is asked on every look, for it waits for its publisher to mend it.
 
         Those without contact for longest come first, so that many errors never keep the silent ones from being asked.
         """
-        findings = Findings()
+        findings = PollPlan()
         wanted: dict[str, float] = {}
         for provider in providers:
             if provider.publisher is None:

@@ -12,49 +12,51 @@ from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.formats.advertisement import Advert
+from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
 from argosy.ipni.indexer import provider_table as rosters
-from argosy.ipni.indexer.apply_ad import Applier, Kind, Order, Outcome
-from argosy.ipni.indexer.chain import Batch, Reach, Scan
-from argosy.ipni.indexer.policy import Policy
-from argosy.ipni.indexer.progress import Run, Status, Telemetry
-from argosy.ipni.indexer.provider_table import Roster
-from argosy.ipni.indexer.rows import Course, Step
-from argosy.ipni.indexer.sync_state import Ledger
+from argosy.ipni.indexer.apply_ad import AdKind, Applier, ApplyRequest, ApplyResult
+from argosy.ipni.indexer.chain import Scan, ScanLimits, ScanResult
+from argosy.ipni.indexer.policy import PeerPolicy
+from argosy.ipni.indexer.progress import IngestRates, PublisherStatus, SyncRun
+from argosy.ipni.indexer.provider_table import ProviderTable
+from argosy.ipni.indexer.rows import ChainCursor, EntryBatch
+from argosy.ipni.indexer.sync_state import SyncState
 from argosy.ipni.model import Peer
-from argosy.ipni.ports import IndexStore, Source
+from argosy.ipni.ports import IndexStore, PublisherSource
 from argosy.ipni.settings import IndexerSettings
 
 
-class Mirrored(Source, Protocol):
+class MirrorSource(PublisherSource, Protocol):
     def keep(self) -> None:
         """All of it was read and is good: what was written down may stay."""
         ...
 
 
-class Mirror(Protocol):
+class AdMirror(Protocol):
     """Copies of advertisements and their entries; a publisher is asked only for what the mirror does not have."""
 
-    def through(self, ad: Cid, block: bytes, entries: Cid, source: Source) -> AbstractAsyncContextManager[Mirrored]: ...
+    def through(
+        self, ad: Cid, block: bytes, entries: Cid, source: PublisherSource
+    ) -> AbstractAsyncContextManager[MirrorSource]: ...
 
 
 class Follower:
     def __init__(
         self,
         store: IndexStore,
-        ledger: Ledger,
-        roster: Roster,
+        ledger: SyncState,
+        roster: ProviderTable,
         applier: Applier,
         turns: KeyedLock[str],
         *,
-        policy: Policy,
+        policy: PeerPolicy,
         settings: IndexerSettings,
-        telemetry: Telemetry,
+        telemetry: IngestRates,
         metrics: Metrics,
         clock: Clock,
         is_frozen: Callable[[], bool],
-        mirror: Mirror | None = None,
+        mirror: AdMirror | None = None,
     ) -> None:
         self._store = store
         self._ledger = ledger
@@ -72,8 +74,15 @@ class Follower:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def scan(
-        self, course: Course, source: Source, status: Status, *, head: Cid | None, depth: int, is_resync: bool
-    ) -> Batch | None:
+        self,
+        course: ChainCursor,
+        source: PublisherSource,
+        status: PublisherStatus,
+        *,
+        head: Cid | None,
+        depth: int,
+        is_resync: bool,
+    ) -> ScanResult | None:
         """None if the publisher has published nothing."""
         head = head or await self._head(course.publisher.id, source)
         if head is None:
@@ -85,7 +94,7 @@ class Follower:
             run.add("AdsScanned", 1)
             run.figures["CurrentAd"] = str(cid)
 
-        reach = Reach(
+        reach = ScanLimits(
             self._depth(course, depth),
             self._settings.segment_ads,
             self._settings.pending_bytes_max,
@@ -102,19 +111,19 @@ class Follower:
         status.distance = len(batch.ads)
         return batch
 
-    async def _head(self, publisher: str, source: Source) -> Cid | None:
+    async def _head(self, publisher: str, source: PublisherSource) -> Cid | None:
         signed = await source.head()
         if signed is not None and signed.signer != publisher:
             raise Invalid(f"the head of publisher {publisher} is signed by {signed.signer}")
         return None if signed is None else signed.head
 
-    def _depth(self, course: Course, depth: int) -> int:
+    def _depth(self, course: ChainCursor, depth: int) -> int:
         asked = depth or (self._settings.first_depth if course.last is None else 0)
         return min(asked, self._settings.ads_depth_max) if asked > 0 else self._settings.ads_depth_max
 
     # -- applying -----------------------------------------------------------------------------------------------------
 
-    async def apply(self, publisher: Peer, batch: Batch, source: Source, status: Status) -> None:
+    async def apply(self, publisher: Peer, batch: ScanResult, source: PublisherSource, status: PublisherStatus) -> None:
         """Returns once the head is reached. An error leaves the course at the last advertisement that was applied."""
         total = len(batch.ads)
         if total:
@@ -134,13 +143,20 @@ class Follower:
         status.distance = 0
 
     async def _apply_one(
-        self, publisher: Peer, cid: Cid, batch: Batch, source: Source, status: Status, *, lag: int
-    ) -> Outcome:
+        self,
+        publisher: Peer,
+        cid: Cid,
+        batch: ScanResult,
+        source: PublisherSource,
+        status: PublisherStatus,
+        *,
+        lag: int,
+    ) -> ApplyResult:
         block = await self._ledger.pending(publisher.id, cid)
         if block is None:
             block = await source.block(cid, is_entries=False)
         ad = adverts.decode(cid, block)
-        order = Order(
+        order = ApplyRequest(
             cid,
             ad,
             publisher,
@@ -158,17 +174,17 @@ class Follower:
                 await self._note_error(ad.provider, str(wrong))
                 raise
 
-    async def _apply_mirrored(self, order: Order, block: bytes) -> Outcome:
+    async def _apply_mirrored(self, order: ApplyRequest, block: bytes) -> ApplyResult:
         has_entries = order.ad.entries != NO_ENTRIES and not order.ad.is_removal and not order.is_superseded
         if self._mirror is None or not has_entries:
             return await self._applier.apply(order)
         async with self._mirror.through(order.cid, block, order.ad.entries, order.source) as mirrored:
             outcome = await self._applier.apply(replace(order, source=mirrored))
-            if outcome.kind is Kind.CONTENT and not outcome.error:
+            if outcome.kind is AdKind.CONTENT and not outcome.error:
                 mirrored.keep()
             return outcome
 
-    async def _arrive(self, publisher: Peer, batch: Batch) -> None:
+    async def _arrive(self, publisher: Peer, batch: ScanResult) -> None:
         """The course is at the head, unless what was announced is older than what is applied."""
         was = self._ledger.course(publisher.id)
         course = replace(
@@ -190,10 +206,10 @@ class Follower:
 
     # -- counting -----------------------------------------------------------------------------------------------------
 
-    def _counter(self, ad: Advert, status: Status) -> Callable[[Step], None]:
+    def _counter(self, ad: Advertisement, status: PublisherStatus) -> Callable[[EntryBatch], None]:
         began = self._clock.now()
 
-        def stored(step: Step) -> None:
+        def stored(step: EntryBatch) -> None:
             nonlocal began
             now = self._clock.now()
             self._telemetry.add(ad.provider, len(step.multihashes), now - began)
@@ -210,7 +226,7 @@ class Follower:
 
         return stored
 
-    def _count(self, outcome: Outcome, run: Run) -> None:
+    def _count(self, outcome: ApplyResult, run: SyncRun) -> None:
         run.add("AdsProcessed", 1)
         if outcome.error:
             run.add("ErrorCount", 1)
@@ -222,11 +238,11 @@ class Follower:
 class _Check:
     """Whether an advertisement counts: signed, by somebody who may, and published by somebody who may."""
 
-    def __init__(self, publisher: str, policy: Policy) -> None:
+    def __init__(self, publisher: str, policy: PeerPolicy) -> None:
         self._publisher = publisher
         self._policy = policy
 
-    def __call__(self, ad: Advert) -> None:
+    def __call__(self, ad: Advertisement) -> None:
         signer = adverts.signer(ad)
         self._policy.check(self._publisher, ad.provider)
         if not self._policy.may_publish(signer, ad.provider):

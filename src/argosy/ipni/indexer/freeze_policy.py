@@ -35,7 +35,7 @@ class Freeze:
 
 
 @dataclass(frozen=True)
-class Tell:
+class ReportUsage:
     level: Level
     percent: float
 
@@ -55,12 +55,12 @@ class Freezer:
     def is_over(self, percent: float) -> bool:
         return self.is_on and percent != UNREADABLE and percent >= self.limit_percent
 
-    def handle(self, event: UsageRead | None, now: float) -> list[Freeze | Tell]:
+    def handle(self, event: UsageRead | None, now: float) -> list[Freeze | ReportUsage]:
         if event is None:
             return []
         percent = event.percent
         self._next_at = now + self.pause_s(percent)
-        effects: list[Freeze | Tell] = [Tell(self.level(percent), percent)]
+        effects: list[Freeze | ReportUsage] = [ReportUsage(self.level(percent), percent)]
         if self.is_over(percent) and not self.is_frozen:
             effects.append(Freeze(percent))
         return effects

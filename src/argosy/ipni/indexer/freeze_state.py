@@ -13,14 +13,14 @@ from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer import provider_table as rosters
 from argosy.ipni.indexer import sync_state as ledgers
 from argosy.ipni.indexer.freeze_policy import Freezer
-from argosy.ipni.indexer.provider_table import Roster
-from argosy.ipni.indexer.rows import Course
-from argosy.ipni.indexer.sync_state import Change, Ledger
+from argosy.ipni.indexer.provider_table import ProviderTable
+from argosy.ipni.indexer.rows import ChainCursor
+from argosy.ipni.indexer.sync_state import Change, SyncState
 from argosy.ipni.model import Provider
 from argosy.ipni.ports import IndexStore
 
 
-async def freeze(store: IndexStore, ledger: Ledger, roster: Roster, at: float) -> None:
+async def freeze(store: IndexStore, ledger: SyncState, roster: ProviderTable, at: float) -> None:
     """In one batch: a crash leaves the indexer wholly frozen or not at all."""
     courses = [replace(course, frozen_at=_stop(course)) for course in ledger.courses()]
     providers = [_frozen(provider, ledger, at) for provider in roster.all()]
@@ -36,18 +36,18 @@ async def freeze(store: IndexStore, ledger: Ledger, roster: Roster, at: float) -
         roster.take(provider)
 
 
-def _frozen(provider: Provider, ledger: Ledger, at: float) -> Provider:
+def _frozen(provider: Provider, ledger: SyncState, at: float) -> Provider:
     publisher = provider.publisher
     stop = provider.last_ad if publisher is None else _stop(ledger.course(publisher.id))
     return replace(provider, frozen_at=stop, frozen_at_time=provider.last_ad_at or at)
 
 
-def _stop(course: Course) -> Cid | None:
+def _stop(course: ChainCursor) -> Cid | None:
     """Where a successor begins. Gaps may lie anywhere before the last advertisement, so it must read from the start."""
     return course.floor if course.has_gaps else course.last
 
 
-async def thaw(store: IndexStore, ledger: Ledger, roster: Roster) -> None:
+async def thaw(store: IndexStore, ledger: SyncState, roster: ProviderTable) -> None:
     """Marks go first, while the indexer still counts as frozen; the rest is one batch, so a crash only repeats it."""
     await ledger.drop_frozen_marks()
     courses = [

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from argosy.ipni import keys
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer import provider_table, sync_state
-from argosy.ipni.indexer.rows import APPLIED, Course, Mark, pack
+from argosy.ipni.indexer.rows import APPLIED, AdState, ChainCursor, pack
 from argosy.ipni.model import Peer, Provider
 
 
 @dataclass(frozen=True)
-class Takeover:
+class HandoffPlan:
     """What changes here: stored in one batch with the assignment."""
 
     providers: tuple[Provider, ...]
-    course: Course
+    course: ChainCursor
     rows: dict[bytes, bytes | None]
 
 
@@ -28,8 +28,8 @@ def takeover(
     frozen: Sequence[Provider],
     *,
     known: Callable[[str], Provider | None],
-    course: Course,
-) -> Takeover | None:
+    course: ChainCursor,
+) -> HandoffPlan | None:
     """None if the frozen indexer has nothing of the publisher: then there is nothing to hand off."""
     theirs = [each for each in frozen if each.publisher is not None and each.publisher.id == publisher]
     if not theirs:
@@ -50,8 +50,8 @@ def takeover(
         rows.update(provider_table.row(provider))
     for each in theirs:
         if each.frozen_at is not None:
-            rows[keys.mark(each.frozen_at)] = pack(Mark(APPLIED, each.id, publisher))
-    return Takeover(providers, moved, rows)
+            rows[keys.mark(each.frozen_at)] = pack(AdState(APPLIED, each.id, publisher))
+    return HandoffPlan(providers, moved, rows)
 
 
 def _stops(providers: Iterable[Provider]) -> list[Cid]:

@@ -10,12 +10,12 @@ from argosy.base.keyed import KeyedLock
 from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.contact_log import Contacts
+from argosy.ipni.indexer.contact_log import ContactLog
 from argosy.ipni.indexer.freeze_policy import Freeze, Freezer, Usage, UsageRead
-from argosy.ipni.indexer.progress import Statuses
-from argosy.ipni.indexer.provider_table import Roster
-from argosy.ipni.indexer.resolver import Finder
-from argosy.ipni.indexer.sync_state import Ledger
+from argosy.ipni.indexer.progress import PublisherStatuses
+from argosy.ipni.indexer.provider_table import ProviderTable
+from argosy.ipni.indexer.resolver import Resolver
+from argosy.ipni.indexer.sync_state import SyncState
 from argosy.ipni.model import Peer, Provider
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.settings import IndexerSettings
@@ -23,11 +23,11 @@ from argosy.ipni.settings import IndexerSettings
 log = logs.get("ipni.indexer")
 
 
-class Syncs(Protocol):
+class SyncPort(Protocol):
     """Those who follow chains, as the housekeeping sees them."""
 
-    contacts: Contacts
-    statuses: Statuses
+    contacts: ContactLog
+    statuses: PublisherStatuses
 
     def running(self) -> int: ...
     def is_listened_to(self, publisher: str) -> bool: ...
@@ -35,14 +35,14 @@ class Syncs(Protocol):
     async def set_inactive(self, provider: Provider, is_inactive: bool) -> None: ...
 
 
-class Upkeep:
+class IndexerMaintenance:
     def __init__(
         self,
         store: IndexStore,
-        ledger: Ledger,
-        roster: Roster,
-        finder: Finder,
-        syncs: Syncs,
+        ledger: SyncState,
+        roster: ProviderTable,
+        finder: Resolver,
+        syncs: SyncPort,
         turns: KeyedLock[str],
         freezer: Freezer,
         usage: Usage,
@@ -156,7 +156,7 @@ class Upkeep:
                     await self._store.remove_context(provider, context)
 
 
-def _publisher(roster: Roster, id: str) -> Peer:
+def _publisher(roster: ProviderTable, id: str) -> Peer:
     for provider in roster.of_publisher(id):
         if provider.publisher is not None and provider.publisher.addresses:
             return provider.publisher

@@ -24,7 +24,7 @@ class Rule:
 
 
 @dataclass
-class Policy:
+class PeerPolicy:
     peers: Rule = field(default_factory=Rule)
     publishing: Rule = field(default_factory=Rule)
     publishing_for: Mapping[str, Rule] = field(default_factory=dict)
@@ -56,8 +56,8 @@ class Policy:
         self.peers, self.publishing, self.publishing_for = _rules(settings)
 
 
-def policy_of(settings: IndexerSettings) -> Policy:
-    return Policy(*_rules(settings))
+def policy_of(settings: IndexerSettings) -> PeerPolicy:
+    return PeerPolicy(*_rules(settings))
 
 
 def _rules(settings: IndexerSettings) -> tuple[Rule, Rule, Mapping[str, Rule]]:

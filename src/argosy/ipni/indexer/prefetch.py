@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.formats.entries import Chunk, decode_chunk, decode_entries
+from argosy.ipni.formats.entries import EntryChunk, decode_chunk, decode_entries
 from argosy.ipni.formats.hamt import HamtNode, decode_node
-from argosy.ipni.indexer.rows import Progress, Step
-from argosy.ipni.ports import Source
+from argosy.ipni.indexer.rows import EntriesProgress, EntryBatch
+from argosy.ipni.ports import PublisherSource
 
 STEPS_AHEAD = 2  # decoded and not yet stored
 BLOCKS_AHEAD = 8  # of a HAMT, whose blocks are small and known before they are needed
@@ -24,13 +24,13 @@ THREAD_BYTES = 128 << 10  # decoding less takes less time than changing threads
 Failure = tuple[Exception]
 
 
-class AheadReader:
+class EntriesPrefetcher:
     def __init__(self, *, blocks_max: int) -> None:
         self._blocks_max = blocks_max
 
-    async def read(self, source: Source, progress: Progress) -> AsyncGenerator[Step]:
-        steps: asyncio.Queue[Step | Failure] = asyncio.Queue(STEPS_AHEAD)
-        reading = asyncio.ensure_future(_Reading(source, progress, self._blocks_max).run(steps))
+    async def read(self, source: PublisherSource, progress: EntriesProgress) -> AsyncGenerator[EntryBatch]:
+        steps: asyncio.Queue[EntryBatch | Failure] = asyncio.Queue(STEPS_AHEAD)
+        reading = asyncio.ensure_future(_EntriesReader(source, progress, self._blocks_max).run(steps))
         try:
             while True:
                 step = await steps.get()
@@ -44,10 +44,10 @@ class AheadReader:
             await asyncio.gather(reading, return_exceptions=True)
 
 
-class _Reading:
+class _EntriesReader:
     """One advertisement's entries, depth first."""
 
-    def __init__(self, source: Source, progress: Progress, blocks_max: int) -> None:
+    def __init__(self, source: PublisherSource, progress: EntriesProgress, blocks_max: int) -> None:
         self._source = source
         self._left = list(progress.left)
         self._blocks = progress.blocks
@@ -55,7 +55,7 @@ class _Reading:
         self._blocks_max = blocks_max
         self._fetches: dict[Cid, asyncio.Future[bytes]] = {}
 
-    async def run(self, steps: "asyncio.Queue[Step | Failure]") -> None:
+    async def run(self, steps: "asyncio.Queue[EntryBatch | Failure]") -> None:
         try:
             while self._left:
                 await steps.put(await self._step())
@@ -66,15 +66,15 @@ class _Reading:
                 fetch.cancel()
             await asyncio.gather(*self._fetches.values(), return_exceptions=True)
 
-    async def _step(self) -> Step:
+    async def _step(self) -> EntryBatch:
         """One chunk, or so many blocks of a HAMT as make a worthwhile batch."""
-        step = Step([], (), 0)
+        step = EntryBatch([], (), 0)
         while self._left:
             block = await self._block(step)
             step.multihashes += block.multihashes
             step.bad += block.skipped
             step.blocks += 1
-            if isinstance(block, Chunk):
+            if isinstance(block, EntryChunk):
                 self._left += [] if block.next is None else [block.next]
             else:
                 self._is_hamt = step.is_hamt = True
@@ -87,7 +87,7 @@ class _Reading:
         step.left = tuple(self._left)
         return step
 
-    async def _block(self, step: Step) -> Chunk | HamtNode:
+    async def _block(self, step: EntryBatch) -> EntryChunk | HamtNode:
         if self._blocks >= self._blocks_max:
             raise Invalid(f"the entries have more than {self._blocks_max} blocks: publish several advertisements")
         is_first = self._blocks == 0

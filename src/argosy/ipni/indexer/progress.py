@@ -14,7 +14,7 @@ STATUSES_MAX = 10_000  # publishers remembered; the longest unheard of is forgot
 
 
 @dataclass
-class Run:
+class SyncRun:
     """One scan, processing or download; `figures` are its own, under the names they are shown by."""
 
     started_at: float
@@ -38,16 +38,16 @@ class Run:
         return shown | self.figures
 
 
-class Track:
+class RunHistory:
     """The runs of one kind: the one under way, and those before."""
 
     def __init__(self) -> None:
-        self.now: Run | None = None
-        self.history: deque[Run] = deque(maxlen=HISTORY_MAX)
+        self.now: SyncRun | None = None
+        self.history: deque[SyncRun] = deque(maxlen=HISTORY_MAX)
 
-    def begin(self, at: float, **figures: object) -> Run:
+    def begin(self, at: float, **figures: object) -> SyncRun:
         self.end(at)
-        self.now = Run(at, dict(figures))
+        self.now = SyncRun(at, dict(figures))
         return self.now
 
     def end(self, at: float, error: str = "") -> None:
@@ -57,7 +57,7 @@ class Track:
             self.now = None
 
 
-class Status:
+class PublisherStatus:
     """One publisher. `distance` is how many known advertisements are not applied; None until a scan has counted."""
 
     def __init__(self, publisher: str) -> None:
@@ -66,9 +66,9 @@ class Status:
         self.head = ""
         self.distance: int | None = None
         self.error = ""
-        self.scan = Track()
-        self.processing = Track()
-        self.download = Track()
+        self.scan = RunHistory()
+        self.processing = RunHistory()
+        self.download = RunHistory()
 
     def shown(self, now: float) -> dict[str, object]:
         shown: dict[str, object] = {"Provider": self.publisher, "State": self.state}
@@ -86,12 +86,12 @@ class Status:
         return shown
 
 
-class Statuses:
+class PublisherStatuses:
     def __init__(self) -> None:
-        self._by_publisher: OrderedDict[str, Status] = OrderedDict()
+        self._by_publisher: OrderedDict[str, PublisherStatus] = OrderedDict()
 
-    def of(self, publisher: str) -> Status:
-        status = self._by_publisher.setdefault(publisher, Status(publisher))
+    def of(self, publisher: str) -> PublisherStatus:
+        status = self._by_publisher.setdefault(publisher, PublisherStatus(publisher))
         self._by_publisher.move_to_end(publisher)
         while len(self._by_publisher) > STATUSES_MAX:
             self._by_publisher.popitem(last=False)
@@ -106,7 +106,7 @@ class Statuses:
         return sum(status.distance or 0 for status in self._by_publisher.values())
 
 
-class Telemetry:
+class IngestRates:
     """How fast each provider's entries came in, since somebody last asked."""
 
     def __init__(self) -> None:

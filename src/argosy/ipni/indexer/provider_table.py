@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.ipni import keys
-from argosy.ipni.formats.advertisement import Advert, AdvertExtension
+from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer.rows import pack
 from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider
@@ -25,7 +25,7 @@ class UnknownWhileFrozen(Conflict):
     """A frozen indexer takes no new providers."""
 
 
-class Roster:
+class ProviderTable:
     def __init__(self, providers: Iterable[Provider] = ()) -> None:
         self._by_id = {provider.id: provider for provider in providers}
 
@@ -54,7 +54,13 @@ class Roster:
         self._by_id.pop(id, None)
 
     def updated(
-        self, ad: Advert, publisher: Peer, *, addresses: Sequence[str] = (), lag: int = 0, is_frozen: bool = False
+        self,
+        ad: Advertisement,
+        publisher: Peer,
+        *,
+        addresses: Sequence[str] = (),
+        lag: int = 0,
+        is_frozen: bool = False,
     ) -> Provider:
         """What the advertisement's provider becomes by it; `addresses` are newer ones, if there are any.
 
@@ -95,7 +101,7 @@ def row(provider: Provider) -> Mapping[bytes, bytes | None]:
     return {keys.provider(provider.id): pack(provider)}
 
 
-def extended_by(ad: Advert, was: ExtendedProviders) -> ExtendedProviders:
+def extended_by(ad: Advertisement, was: ExtendedProviders) -> ExtendedProviders:
     """Every set replaces all there was, for the chain and for contexts together; an empty one clears it.
 
     What the protocol forbids is passed over, for a chain must not stand still for it: a set on a removal, an override
@@ -113,7 +119,7 @@ def extended_by(ad: Advert, was: ExtendedProviders) -> ExtendedProviders:
     return ExtendedProviders(chain=peers)
 
 
-def _peers(ad: Advert, extension: AdvertExtension) -> tuple[ExtendedPeer, ...]:
+def _peers(ad: Advertisement, extension: AdvertisementExtension) -> tuple[ExtendedPeer, ...]:
     """Those with an address; the provider's own entry may leave out addresses that are the advertisement's."""
     reachable = []
     for peer in extension.peers:

@@ -8,27 +8,27 @@ from collections.abc import Callable, Iterator, Sequence
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash, privacy
-from argosy.ipni.indexer.policy import Policy
-from argosy.ipni.indexer.provider_table import Roster
-from argosy.ipni.model import ExtendedPeer, Peer, Provider, Result, Value
+from argosy.ipni.indexer.policy import PeerPolicy
+from argosy.ipni.indexer.provider_table import ProviderTable
+from argosy.ipni.model import ExtendedPeer, IndexValue, Peer, Provider, ProviderResult
 from argosy.ipni.ports import IndexStore
 
 ORPHANS_MAX = 1000
 
 
-def results(value: Value, provider: Provider, is_visible: Callable[[str], bool]) -> Iterator[Result]:
+def results(value: IndexValue, provider: Provider, is_visible: Callable[[str], bool]) -> Iterator[ProviderResult]:
     """Peers that are not visible (blocked, or long unheard of) are left out."""
     if not is_visible(provider.id):
         return
-    yield Result(value.context, value.metadata, Peer(provider.id, provider.addresses))
+    yield ProviderResult(value.context, value.metadata, Peer(provider.id, provider.addresses))
     for peer in _others(value, provider):
         metadata = peer.metadata or value.metadata
         is_same = peer.id == provider.id and metadata == value.metadata
         if not is_same and is_visible(peer.id):
-            yield Result(value.context, metadata, Peer(peer.id, peer.addresses))
+            yield ProviderResult(value.context, metadata, Peer(peer.id, peer.addresses))
 
 
-def _others(value: Value, provider: Provider) -> Iterator[ExtendedPeer]:
+def _others(value: IndexValue, provider: Provider) -> Iterator[ExtendedPeer]:
     within = provider.extended.contexts.get(value.context)
     if within is not None:
         yield from within.peers
@@ -36,16 +36,16 @@ def _others(value: Value, provider: Provider) -> Iterator[ExtendedPeer]:
         yield from provider.extended.chain
 
 
-class Finder:
+class Resolver:
     """Answers from the store, as the roster and the policy stand now."""
 
-    def __init__(self, store: IndexStore, roster: Roster, policy: Policy) -> None:
+    def __init__(self, store: IndexStore, roster: ProviderTable, policy: PeerPolicy) -> None:
         self._store = store
         self._roster = roster
         self._policy = policy
         self.orphans: dict[tuple[str, bytes], None] = {}  # contexts of providers that are not known, to be removed
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]:
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
         found = await self._store.find(multihashes)
         return [tuple(result for value in values for result in self._results(value)) for values in found]
 
@@ -65,17 +65,17 @@ class Finder:
         known = self._roster.known(peer)
         return self._policy.is_allowed(peer) and not (known is not None and known.is_inactive)
 
-    def _results(self, value: Value) -> Iterator[Result]:
+    def _results(self, value: IndexValue) -> Iterator[ProviderResult]:
         provider = self._known(value)
         if provider is not None:
             yield from results(value, provider, self.is_visible)
 
-    def _encrypted(self, multihash: bytes, values: Sequence[Value]) -> Iterator[bytes]:
+    def _encrypted(self, multihash: bytes, values: Sequence[IndexValue]) -> Iterator[bytes]:
         for value in values:
             if self._known(value) is not None and self.is_visible(value.provider):
                 yield privacy.encrypt_value_key(privacy.value_key(value.provider, value.context), multihash)
 
-    def _known(self, value: Value) -> Provider | None:
+    def _known(self, value: IndexValue) -> Provider | None:
         provider = self._roster.known(value.provider)
         if provider is None and len(self.orphans) < ORPHANS_MAX:
             self.orphans[value.provider, value.context] = None

@@ -15,7 +15,7 @@ APPLIED_FROZEN = "frozen"  # without entries, for the indexer was frozen; unfree
 
 
 @dataclass(frozen=True)
-class Course:
+class ChainCursor:
     """How far a publisher's chain has been followed. Every advertisement up to `last` has been applied (IPN-3)."""
 
     publisher: Peer
@@ -27,14 +27,14 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Mark:
+class AdState:
     state: str
     provider: str
     publisher: str
 
 
 @dataclass(frozen=True)
-class Progress:
+class EntriesProgress:
     """Within one advertisement: blocks of entries still to be read (the last is next), and what has been stored."""
 
     ad: Cid
@@ -46,7 +46,7 @@ class Progress:
 
 
 @dataclass
-class Step:
+class EntryBatch:
     """Some entries of an advertisement, and where reading goes on after them; none left means that was all."""
 
     multihashes: list[bytes]

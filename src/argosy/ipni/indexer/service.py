@@ -21,7 +21,7 @@ from argosy.base.metrics import Metrics
 from argosy.base.tasks import run_until_first_ends
 from argosy.ipni import keys
 from argosy.ipni import metrics as counted
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.indexer import freeze_state
@@ -29,24 +29,24 @@ from argosy.ipni.indexer import provider_table as rosters
 from argosy.ipni.indexer import sync_state as ledgers
 from argosy.ipni.indexer.apply_ad import Applier
 from argosy.ipni.indexer.assignments import Assignments
-from argosy.ipni.indexer.follower import Follower, Mirror
+from argosy.ipni.indexer.follower import AdMirror, Follower
 from argosy.ipni.indexer.freeze_policy import Freezer, Usage
 from argosy.ipni.indexer.handoff import takeover
 from argosy.ipni.indexer.identity import kept_key, key_of
-from argosy.ipni.indexer.maintenance import Upkeep
+from argosy.ipni.indexer.maintenance import IndexerMaintenance
 from argosy.ipni.indexer.policy import policy_of
-from argosy.ipni.indexer.prefetch import AheadReader
-from argosy.ipni.indexer.progress import Telemetry
-from argosy.ipni.indexer.provider_table import Roster
-from argosy.ipni.indexer.resolver import Finder
-from argosy.ipni.indexer.rows import APPLIED, Mark, pack, unpack
+from argosy.ipni.indexer.prefetch import EntriesPrefetcher
+from argosy.ipni.indexer.progress import IngestRates
+from argosy.ipni.indexer.provider_table import ProviderTable
+from argosy.ipni.indexer.resolver import Resolver
+from argosy.ipni.indexer.rows import APPLIED, AdState, pack, unpack
 from argosy.ipni.indexer.sample import sample
 from argosy.ipni.indexer.sequences import check_sequence
-from argosy.ipni.indexer.sync_queue import FreezeGate, Wish
-from argosy.ipni.indexer.sync_service import Syncing
-from argosy.ipni.indexer.sync_state import Change, Ledger
-from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, Result, StoreFigures
-from argosy.ipni.ports import IndexStore, Sources
+from argosy.ipni.indexer.sync_queue import FreezeGate, SyncRequest
+from argosy.ipni.indexer.sync_service import SyncService
+from argosy.ipni.indexer.sync_state import Change, SyncState
+from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, ProviderResult, StoreStats
+from argosy.ipni.ports import IndexStore, PublisherSources
 from argosy.ipni.settings import IndexerSettings
 
 log = logs.get("ipni.indexer")
@@ -64,12 +64,12 @@ class IndexerService:
     def __init__(
         self,
         store: IndexStore,
-        sources: Sources,
+        sources: PublisherSources,
         *,
         settings: IndexerSettings,
         usage: Usage,
         providers_of: ProvidersOf = _nobody,
-        mirror: Mirror | None = None,
+        mirror: AdMirror | None = None,
         reread: Callable[[], IndexerSettings] | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
@@ -84,19 +84,19 @@ class IndexerService:
         self._clock = clock or SystemClock()
         self._id = ""
         self._policy = policy_of(settings)
-        self._ledger = Ledger(store)
-        self._roster = Roster()
+        self._ledger = SyncState(store)
+        self._roster = ProviderTable()
         self._assignments = Assignments(store)
         self._freezer = Freezer(settings.freeze_at_percent)
         self._gate = FreezeGate(lambda: self._freezer.is_over(usage.percent()), self._froze)
-        self._telemetry = Telemetry()
-        self._finder = Finder(store, self._roster, self._policy)
+        self._telemetry = IngestRates()
+        self._finder = Resolver(store, self._roster, self._policy)
         applier = Applier(
             store,
             self._roster,
             self._ledger,
             self._gate,
-            AheadReader(blocks_max=settings.entries_depth_max),
+            EntriesPrefetcher(blocks_max=settings.entries_depth_max),
             wall=self._clock.wall,
         )
         self._turns: KeyedLock[str] = KeyedLock()
@@ -114,7 +114,7 @@ class IndexerService:
             is_frozen=lambda: self._gate.is_frozen,
             mirror=mirror,
         )
-        self._syncing = Syncing(
+        self._syncing = SyncService(
             store,
             sources,
             follower,
@@ -127,7 +127,7 @@ class IndexerService:
             clock=self._clock,
             announcing=announcing,
         )
-        self._upkeep = Upkeep(
+        self._upkeep = IndexerMaintenance(
             store,
             self._ledger,
             self._roster,
@@ -149,12 +149,12 @@ class IndexerService:
     async def open(
         cls,
         store: IndexStore,
-        sources: Sources,
+        sources: PublisherSources,
         *,
         settings: IndexerSettings | None = None,
         usage: Usage,
         providers_of: ProvidersOf = _nobody,
-        mirror: Mirror | None = None,
+        mirror: AdMirror | None = None,
         reread: Callable[[], IndexerSettings] | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
@@ -213,7 +213,7 @@ class IndexerService:
 
     # -- ingest, public -----------------------------------------------------------------------------------------------
 
-    async def announce(self, announce: Announce) -> None:
+    async def announce(self, announce: Announcement) -> None:
         try:
             outcome = await self._syncing.announce(announce)
         except Forbidden:
@@ -243,7 +243,7 @@ class IndexerService:
 
     # -- find, public -------------------------------------------------------------------------------------------------
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]:
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
         return await self._finder.find(multihashes)
 
     async def find_encrypted(self, second_hashes: Sequence[bytes]) -> list[tuple[bytes, ...]]:
@@ -265,7 +265,7 @@ class IndexerService:
             raise NotFound(f"provider {id} is not shown here")
         return provider
 
-    async def figures(self) -> StoreFigures:
+    async def figures(self) -> StoreStats:
         return await self._store.figures()
 
     # -- admin --------------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class IndexerService:
         for provider in taken.providers:
             self._roster.take(provider)
         if taken.course.publisher.addresses:
-            self._syncing.ask(Wish(taken.course.publisher))
+            self._syncing.ask(SyncRequest(taken.course.publisher))
 
     def assigned(self) -> Sequence[Assignment]:
         self._need_assigner()
@@ -369,7 +369,7 @@ class IndexerService:
         if publisher is None:
             raise NotFound(f"provider {provider} has no publisher: it has no chain to be marked")
         course = replace(self._ledger.course(publisher.id), last=ad)
-        rows: Change = {keys.mark(ad): pack(Mark(APPLIED, provider, publisher.id)), **ledgers.row(course)}
+        rows: Change = {keys.mark(ad): pack(AdState(APPLIED, provider, publisher.id)), **ledgers.row(course)}
         await self._store.write(rows, is_durable=True)
         self._ledger.take(course)
 

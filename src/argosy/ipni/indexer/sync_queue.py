@@ -64,7 +64,7 @@ class FreezeGate:
 
 
 @dataclass(frozen=True)
-class Wish:
+class SyncRequest:
     """A chain to be followed: up to `head`, or to whatever the publisher says its head is."""
 
     publisher: Peer
@@ -74,17 +74,17 @@ class Wish:
     is_manual: bool = False
 
 
-class Lanes:
+class SyncQueue:
     """One sync per publisher at a time; while it runs the newest wish waits, and takes the place of older ones."""
 
-    def __init__(self, run: Callable[[Wish], Awaitable[None]], *, waiting_max: int) -> None:
+    def __init__(self, run: Callable[[SyncRequest], Awaitable[None]], *, waiting_max: int) -> None:
         self._run = run
         self._waiting_max = waiting_max
-        self._waiting: dict[str, Wish] = {}
-        self._running: dict[str, tuple[Wish, asyncio.Task[None]]] = {}
+        self._waiting: dict[str, SyncRequest] = {}
+        self._running: dict[str, tuple[SyncRequest, asyncio.Task[None]]] = {}
         self._is_closed = False
 
-    def ask(self, wish: Wish) -> None:
+    def ask(self, wish: SyncRequest) -> None:
         publisher = wish.publisher.id
         if self._is_closed:
             raise Unavailable("the indexer is stopping: announce again later")
@@ -98,7 +98,7 @@ class Lanes:
     def is_busy(self, publisher: str) -> bool:
         return publisher in self._running
 
-    def running(self) -> Sequence[Wish]:
+    def running(self) -> Sequence[SyncRequest]:
         return [wish for wish, _ in self._running.values()]
 
     async def idle(self, publisher: str) -> None:
@@ -122,7 +122,7 @@ class Lanes:
             running[1].cancel()
             await asyncio.gather(running[1], return_exceptions=True)
 
-    def _start(self, wish: Wish) -> None:
+    def _start(self, wish: SyncRequest) -> None:
         task = asyncio.ensure_future(self._run(wish))
         self._running[wish.publisher.id] = (wish, task)
         task.add_done_callback(lambda done: self._ended(wish.publisher.id, done))
@@ -138,6 +138,6 @@ class Lanes:
             )
 
 
-def _newer(waiting: Wish | None, wish: Wish) -> Wish:
+def _newer(waiting: SyncRequest | None, wish: SyncRequest) -> SyncRequest:
     """The newest; but what an operator asked for is not displaced by an announcement."""
     return waiting if waiting is not None and waiting.is_manual and not wish.is_manual else wish

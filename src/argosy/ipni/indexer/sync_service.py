@@ -9,20 +9,20 @@ from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Conflict, Forbidden, Invalid
 from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer import provider_table as rosters
-from argosy.ipni.indexer.announce_filter import Pauses, Recent
+from argosy.ipni.indexer.announce_filter import PausedPublishers, RecentHeads
 from argosy.ipni.indexer.assignments import Assignments
-from argosy.ipni.indexer.contact_log import Contacts
+from argosy.ipni.indexer.contact_log import ContactLog
 from argosy.ipni.indexer.follower import Follower
-from argosy.ipni.indexer.policy import Policy
-from argosy.ipni.indexer.progress import Statuses
-from argosy.ipni.indexer.provider_table import NoAddress, Roster
-from argosy.ipni.indexer.sync_queue import Lanes, Wish
-from argosy.ipni.indexer.sync_state import Ledger
+from argosy.ipni.indexer.policy import PeerPolicy
+from argosy.ipni.indexer.progress import PublisherStatuses
+from argosy.ipni.indexer.provider_table import NoAddress, ProviderTable
+from argosy.ipni.indexer.sync_queue import SyncQueue, SyncRequest
+from argosy.ipni.indexer.sync_state import SyncState
 from argosy.ipni.model import Peer, Provider
-from argosy.ipni.ports import IndexStore, Sources
+from argosy.ipni.ports import IndexStore, PublisherSources
 from argosy.ipni.settings import IndexerSettings
 
 log = logs.get("ipni.indexer")
@@ -30,17 +30,17 @@ log = logs.get("ipni.indexer")
 BROKEN_OFF = "broken off"  # by whoever stops the indexer, or removes the provider
 
 
-class Syncing:
+class SyncService:
     def __init__(
         self,
         store: IndexStore,
-        sources: Sources,
+        sources: PublisherSources,
         follower: Follower,
-        ledger: Ledger,
-        roster: Roster,
+        ledger: SyncState,
+        roster: ProviderTable,
         assignments: Assignments,
         *,
-        policy: Policy,
+        policy: PeerPolicy,
         settings: IndexerSettings,
         metrics: Metrics,
         clock: Clock,
@@ -56,17 +56,17 @@ class Syncing:
         self._settings = settings
         self._metrics = metrics
         self._clock = clock
-        self.statuses = Statuses()
-        self.contacts = Contacts(clock.now(), announcing)
-        self._recent = Recent()
-        self._pauses = Pauses(settings.bad_ads_pause_s)
+        self.statuses = PublisherStatuses()
+        self.contacts = ContactLog(clock.now(), announcing)
+        self._recent = RecentHeads()
+        self._pauses = PausedPublishers(settings.bad_ads_pause_s)
         self._scans = asyncio.Semaphore(settings.scans_max)
         self._workers = asyncio.Semaphore(settings.workers_max)
-        self._lanes = Lanes(self._run, waiting_max=settings.waiting_max)
+        self._lanes = SyncQueue(self._run, waiting_max=settings.waiting_max)
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    async def announce(self, announce: Announce) -> str:
+    async def announce(self, announce: Announcement) -> str:
         """What became of it: taken, known (the head is applied), repeated; or Forbidden."""
         publisher = announce.publisher
         self._policy.check(publisher.id)
@@ -81,7 +81,7 @@ class Syncing:
             if course.last == announce.head and not course.has_gaps:
                 return "known"
             course = await self._ledger.want(publisher, announce.head)
-            self.ask(Wish(course.publisher, announce.head))
+            self.ask(SyncRequest(course.publisher, announce.head))
         except ArgosyError:
             self._recent.forget(announce.head)
             raise
@@ -98,9 +98,9 @@ class Syncing:
             raise Invalid(f"no address of publisher {publisher} is known: give one")
         self._pauses.lift(publisher)
         await self._ledger.want(peer, None)
-        self.ask(Wish(peer, depth=depth, is_resync=is_resync, is_manual=True))
+        self.ask(SyncRequest(peer, depth=depth, is_resync=is_resync, is_manual=True))
 
-    def ask(self, wish: Wish) -> None:
+    def ask(self, wish: SyncRequest) -> None:
         self._lanes.ask(wish)
         status = self.statuses.of(wish.publisher.id)
         if status.state == "idle":
@@ -109,7 +109,7 @@ class Syncing:
     def poll(self, publisher: Peer, head: Cid | None = None) -> None:
         """Syncs unless that is being done."""
         if not self._lanes.is_busy(publisher.id):
-            self.ask(Wish(publisher, head))
+            self.ask(SyncRequest(publisher, head))
 
     def is_listened_to(self, publisher: str) -> bool:
         is_assigned = not self._settings.use_assigner or publisher in self._assignments
@@ -150,7 +150,7 @@ class Syncing:
 
     # -- following ----------------------------------------------------------------------------------------------------
 
-    async def _run(self, wish: Wish) -> None:
+    async def _run(self, wish: SyncRequest) -> None:
         """One run of a lane; whatever goes wrong ends in the publisher's status."""
         publisher = wish.publisher.id
         status = self.statuses.of(publisher)
@@ -169,7 +169,7 @@ class Syncing:
             self._metrics.inc(counted.SYNCS, outcome="failed" if error else "done")
             self._metrics.observe(counted.SYNC_SECONDS, self._clock.now() - began)
 
-    async def _tried(self, wish: Wish) -> str:
+    async def _tried(self, wish: SyncRequest) -> str:
         """Why it failed, or nothing."""
         publisher = wish.publisher.id
         try:
@@ -186,7 +186,7 @@ class Syncing:
             return f"{type(bug).__name__}: {bug}"
         return ""
 
-    async def _follow(self, wish: Wish) -> None:
+    async def _follow(self, wish: SyncRequest) -> None:
         course = self._ledger.course(wish.publisher.id)
         peer = wish.publisher if wish.publisher.addresses else course.publisher
         source = self._sources.open(peer)
@@ -204,7 +204,7 @@ class Syncing:
             async with self._workers:
                 await self._follower.apply(peer, batch, source, status)
 
-    async def _failed(self, wish: Wish, wrong: ArgosyError) -> None:
+    async def _failed(self, wish: SyncRequest, wrong: ArgosyError) -> None:
         """What can never go well is not tried again by itself; the publisher may announce something better."""
         publisher = wish.publisher.id
         if isinstance(wrong, NoAddress):

@@ -24,8 +24,8 @@ from argosy.base.errors import (
     Unavailable,
 )
 from argosy.ipni.keyspace import wire
-from argosy.ipni.keyspace.ports import Export, NodeStatus
-from argosy.ipni.model import StoreFigures, Value
+from argosy.ipni.keyspace.ports import QueryNodeStatus, SlotExport
+from argosy.ipni.model import IndexValue, StoreStats
 
 CONNECT_S = 3.0
 KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
@@ -45,7 +45,7 @@ _KINDS: Mapping[int, type[ArgosyError]] = {
 }
 
 
-class Connections:
+class NodeConnections:
     """The way to all nodes. Belongs to the event loop it is first used in; `close` it."""
 
     def __init__(self, *, token: str | None, call_s: float) -> None:
@@ -94,26 +94,26 @@ class Connections:
 class NodeClient:
     """One node; see `ports.QueryNode`."""
 
-    def __init__(self, connections: Connections, url: str) -> None:
+    def __init__(self, connections: NodeConnections, url: str) -> None:
         self._connections = connections
         self._base = url + wire.PREFIX
 
-    async def put(self, version: int, value: Value, multihashes: Sequence[bytes], *, is_durable: bool) -> None:
+    async def put(self, version: int, value: IndexValue, multihashes: Sequence[bytes], *, is_durable: bool) -> None:
         await self._call(wire.PUT, (version, wire.row(value), list(multihashes), is_durable))
 
     async def remove(self, version: int, provider: str, context: bytes | None, *, is_durable: bool) -> None:
         await self._call(wire.REMOVE, (version, provider, context, is_durable))
 
-    async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+    async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         found = wire.spelled_out(await self._call(wire.FIND, (version, list(multihashes))))
         return _as_many(found, multihashes)
 
     async def find_second(self, version: int, digests: Sequence[bytes]) -> list[bytes | None]:
         return _as_many(await self._call(wire.SECOND, (version, list(digests))), digests)
 
-    async def find_value(self, version: int, value_key_hash: bytes) -> Value | None:
+    async def find_value(self, version: int, value_key_hash: bytes) -> IndexValue | None:
         row = await self._call(wire.VALUE, (version, value_key_hash))
-        return None if row is None else Value(*row)
+        return None if row is None else IndexValue(*row)
 
     async def multihashes(
         self, version: int, provider: str, context: bytes, *, start: bytes, limit: int
@@ -123,17 +123,17 @@ class NodeClient:
     async def context_size(self, version: int, provider: str, context: bytes) -> int:
         return await self._call(wire.SIZE, (version, provider, context))
 
-    async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> Export:
+    async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> SlotExport:
         rows, entries, finished, rest = await self._call(wire.EXPORT, (version, list(slots), cursor, limit))
         if not 0 <= finished <= len(slots) or any(not 0 <= at < len(rows) for _, at in entries):
             raise Invalid(f"{self._base} exported what does not fit together: is it another version of the program?")
-        return Export([Value(*row) for row in rows], entries, finished, rest)
+        return SlotExport([IndexValue(*row) for row in rows], entries, finished, rest)
 
-    async def status(self, version: int) -> NodeStatus:
+    async def status(self, version: int) -> QueryNodeStatus:
         name, own, held, left, is_cleared, figures = await self._call(wire.STATUS, (version,))
-        return NodeStatus(name, own, held, left, is_cleared, StoreFigures(*figures))
+        return QueryNodeStatus(name, own, held, left, is_cleared, StoreStats(*figures))
 
-    async def _call(self, call: wire.Call[Q, A], request: Q) -> A:
+    async def _call(self, call: wire.WireCall[Q, A], request: Q) -> A:
         return call.answer(await self._connections.post(URL(self._base + call.name), wire.pack(request)))
 
 

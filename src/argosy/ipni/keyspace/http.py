@@ -20,7 +20,7 @@ from argosy.base.http import EXCEPTION_HANDLERS, json_response, read_body
 from argosy.ipni.keyspace import wire
 from argosy.ipni.keyspace.ports import QueryNode
 from argosy.ipni.keyspace.query_node import QueryNodeService
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 
 CALL_S = 10.0
 PATIENCE = 0.9  # of what a caller waits
@@ -76,7 +76,7 @@ def answers(node: QueryNode) -> dict[str, Answering]:
 
     async def put(body: bytes) -> None:
         version, row, multihashes, is_durable = wire.PUT.request(body)
-        await node.put(version, Value(*row), multihashes, is_durable=is_durable)
+        await node.put(version, IndexValue(*row), multihashes, is_durable=is_durable)
 
     async def remove(body: bytes) -> None:
         version, provider, context, is_durable = wire.REMOVE.request(body)

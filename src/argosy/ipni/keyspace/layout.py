@@ -42,7 +42,7 @@ def _slots(nodes: frozenset[str], replicas: int) -> Mapping[str, frozenset[int]]
 
 
 @dataclass(frozen=True)
-class Side:
+class NodeSet:
     """One set of members, each with its URL, and how many of them have each slot."""
 
     nodes: Mapping[str, str] = field(hash=False)
@@ -65,12 +65,12 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Layout:
+class KeyspaceLayout:
     """`former` is there while slots move; the `lost` are members of it that will not come back with their data."""
 
     version: int
-    now: Side
-    former: Side | None = None
+    now: NodeSet
+    former: NodeSet | None = None
     lost: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -113,25 +113,25 @@ class Layout:
 
 
 def changed(
-    layout: Layout, nodes: Mapping[str, str], *, replicas: int | None = None, lost: frozenset[str] = frozenset()
-) -> Layout:
+    layout: KeyspaceLayout, nodes: Mapping[str, str], *, replicas: int | None = None, lost: frozenset[str] = frozenset()
+) -> KeyspaceLayout:
     """The next version, moving to these nodes. Those among the former that are `lost` are neither read nor written."""
     if layout.former is not None:
         raise Invalid(f"layout {layout.version} is still moving: settle it before the next change")
-    return Layout(layout.version + 1, Side(nodes, replicas or layout.now.replicas), layout.now, lost)
+    return KeyspaceLayout(layout.version + 1, NodeSet(nodes, replicas or layout.now.replicas), layout.now, lost)
 
 
-def settled(layout: Layout) -> Layout:
+def settled(layout: KeyspaceLayout) -> KeyspaceLayout:
     """The version after a move; every node refuses it that has not got all its slots."""
     if layout.former is None:
         raise Invalid(f"layout {layout.version} is settled already")
-    return Layout(layout.version + 1, layout.now)
+    return KeyspaceLayout(layout.version + 1, layout.now)
 
 
-def given_up(layout: Layout) -> Layout:
+def given_up(layout: KeyspaceLayout) -> KeyspaceLayout:
     """The version after a move that shall not be: all as it was before."""
     if layout.former is None:
         raise Invalid(f"layout {layout.version} is settled: there is nothing to give up")
     if layout.lost:
         raise Invalid(f"layout {layout.version} has lost {', '.join(sorted(layout.lost))}: it cannot be as it was")
-    return Layout(layout.version + 1, layout.former)
+    return KeyspaceLayout(layout.version + 1, layout.former)

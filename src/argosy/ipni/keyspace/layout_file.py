@@ -13,7 +13,7 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.ipni.admin.urls import checked_url
-from argosy.ipni.keyspace.layout import Layout, Side
+from argosy.ipni.keyspace.layout import KeyspaceLayout, NodeSet
 
 
 class _Side(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,21 +29,21 @@ class _Layout(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     lost: list[str] = []
 
 
-def parse(text: str, *, is_toml: bool = False) -> Layout:
+def parse(text: str, *, is_toml: bool = False) -> KeyspaceLayout:
     try:
         told = msgspec.convert(tomllib.loads(text), _Layout) if is_toml else msgspec.json.decode(text, type=_Layout)
     except (tomllib.TOMLDecodeError, msgspec.DecodeError) as why:
         raise Invalid(f"the layout file is not what it should be: {why}") from None
     former = _side(told.former.nodes, told.former.replicas) if told.former else None
-    return Layout(told.version, _side(told.nodes, told.replicas), former, frozenset(told.lost))
+    return KeyspaceLayout(told.version, _side(told.nodes, told.replicas), former, frozenset(told.lost))
 
 
-def spell(layout: Layout) -> str:
+def spell(layout: KeyspaceLayout) -> str:
     """The file of a layout, as JSON."""
     former = _Side(dict(layout.former.nodes), layout.former.replicas) if layout.former else None
     told = _Layout(layout.version, dict(layout.now.nodes), layout.now.replicas, former, sorted(layout.lost))
     return msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"
 
 
-def _side(nodes: dict[str, str], replicas: int) -> Side:
-    return Side({name: checked_url(url) for name, url in sorted(nodes.items())}, replicas)
+def _side(nodes: dict[str, str], replicas: int) -> NodeSet:
+    return NodeSet({name: checked_url(url) for name, url in sorted(nodes.items())}, replicas)

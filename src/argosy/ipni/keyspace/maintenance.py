@@ -17,7 +17,7 @@ PULL_SLOTS_MAX = 256  # asked for in one request, as far as they fit a page
 _log = logs.get("ipni.keyspace")
 
 
-class Upkeep:
+class KeyspaceMaintenance:
     """Of one node; `run` until cancelled."""
 
     def __init__(

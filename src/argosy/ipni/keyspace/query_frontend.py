@@ -10,11 +10,11 @@ from typing import Protocol, TypeVar
 from argosy.base import logs
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, NotFound
-from argosy.ipni.indexer.policy import Policy
-from argosy.ipni.indexer.provider_table import Roster
-from argosy.ipni.indexer.resolver import Finder
+from argosy.ipni.indexer.policy import PeerPolicy
+from argosy.ipni.indexer.provider_table import ProviderTable
+from argosy.ipni.indexer.resolver import Resolver
 from argosy.ipni.indexer.sample import sample
-from argosy.ipni.model import IndexerStatus, Provider, Result, StoreFigures
+from argosy.ipni.model import IndexerStatus, Provider, ProviderResult, StoreStats
 from argosy.ipni.ports import IndexStore
 
 AGAIN_S = 1.0
@@ -23,27 +23,27 @@ T = TypeVar("T")
 log = logs.get("ipni.keyspace")
 
 
-class Listing(Protocol):
+class ProviderSource(Protocol):
     """Somebody who knows providers, such as the client of an indexer."""
 
     async def providers(self) -> Sequence[Provider]: ...
 
 
-class QueryFront:
+class QueryFrontend:
     """The find part of `ports.Indexer`. `refresh` it before it is asked, and `run` it until cancelled."""
 
     def __init__(
-        self, id: str, store: IndexStore, indexers: Sequence[Listing], *, clock: Clock, again_s: float = AGAIN_S
+        self, id: str, store: IndexStore, indexers: Sequence[ProviderSource], *, clock: Clock, again_s: float = AGAIN_S
     ) -> None:
         self._id = id
         self._store = store
         self._indexers = indexers
         self._clock = clock
         self._again_s = again_s
-        self._policy = Policy()  # of the indexers: what they do not allow they do not tell
+        self._policy = PeerPolicy()  # of the indexers: what they do not allow they do not tell
         self._told: dict[int, Sequence[Provider]] = {}
-        self._roster = Roster()
-        self._finder = Finder(store, self._roster, self._policy)
+        self._roster = ProviderTable()
+        self._finder = Resolver(store, self._roster, self._policy)
         self._refreshed_at = -again_s
 
     async def run(self, every_s: float) -> None:
@@ -62,10 +62,10 @@ class QueryFront:
         newest: dict[str, Provider] = {}
         for each in sorted((each for told in self._told.values() for each in told), key=lambda each: each.last_ad_at):
             newest[each.id] = each
-        self._roster = Roster(newest.values())
-        self._finder = Finder(self._store, self._roster, self._policy)
+        self._roster = ProviderTable(newest.values())
+        self._finder = Resolver(self._store, self._roster, self._policy)
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Result, ...]]:
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
         return await self._found(lambda finder: finder.find(multihashes))
 
     async def find_encrypted(self, second_hashes: Sequence[bytes]) -> list[tuple[bytes, ...]]:
@@ -87,13 +87,13 @@ class QueryFront:
             raise NotFound(f"provider {id} is not shown here")
         return provider
 
-    async def figures(self) -> StoreFigures:
+    async def figures(self) -> StoreStats:
         return await self._store.figures()
 
     def status(self) -> IndexerStatus:
         return IndexerStatus(self._id, is_frozen=False, usage_percent=-1.0)
 
-    async def _found(self, ask: Callable[[Finder], Awaitable[T]]) -> T:
+    async def _found(self, ask: Callable[[Resolver], Awaitable[T]]) -> T:
         finder = self._finder
         answer = await ask(finder)
         if finder.orphans and self._clock.now() >= self._refreshed_at + self._again_s:

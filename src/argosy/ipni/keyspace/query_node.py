@@ -16,16 +16,16 @@ from argosy.base.errors import Conflict, Invalid, NotOwner, Unavailable
 from argosy.ipni.backends.layout import value_key_hash
 from argosy.ipni.keyspace import keys, plan
 from argosy.ipni.keyspace import state as states
-from argosy.ipni.keyspace.layout import Layout
-from argosy.ipni.keyspace.ports import Export, Membership, NodeStatus, RangedStore
+from argosy.ipni.keyspace.layout import KeyspaceLayout
+from argosy.ipni.keyspace.ports import Membership, QueryNodeStatus, RangedStore, SlotExport
 from argosy.ipni.keyspace.slots import SLOTS, bounds, slot_of
-from argosy.ipni.model import Value
+from argosy.ipni.model import IndexValue
 
 ROWS_PER_BATCH = 1000
 SLOTS_PER_TURN = 64
 
 
-class Gate:
+class ReadWriteLock:
     """Many pass together; whoever wants to be alone waits for those inside, and the next wait for it."""
 
     def __init__(self) -> None:
@@ -67,12 +67,12 @@ class QueryNodeService:
         self.name = name
         self._store = store
         self._membership = membership
-        self._gate = Gate()
+        self._gate = ReadWriteLock()
         self._changing = asyncio.Lock()  # a page looks at what is there before it writes
-        self._state: states.State | None = None
-        self._layout: Layout | None = None
+        self._state: states.NodeState | None = None
+        self._layout: KeyspaceLayout | None = None
         self._readable: frozenset[int] = frozenset()
-        self._gains: list[plan.Move] = []
+        self._gains: list[plan.SlotMove] = []
 
     async def open(self) -> None:
         """Invalid if it must not follow the layout."""
@@ -87,12 +87,12 @@ class QueryNodeService:
     # -- the layout
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> KeyspaceLayout:
         assert self._layout is not None, "open the node first"
         return self._layout
 
     @property
-    def state(self) -> states.State:
+    def state(self) -> states.NodeState:
         assert self._state is not None, "open the node first"
         return self._state
 
@@ -102,7 +102,7 @@ class QueryNodeService:
         if newest.version > self.layout.version:
             await self._adopt(newest)
 
-    async def _adopt(self, layout: Layout) -> None:
+    async def _adopt(self, layout: KeyspaceLayout) -> None:
         async with self._gate.alone():
             if self._layout is not None and layout.version <= self._layout.version:
                 return
@@ -115,12 +115,12 @@ class QueryNodeService:
             self._gains = plan.gains(layout, self.name)
             self._take(following)
 
-    def _take(self, following: states.State) -> None:
+    def _take(self, following: states.NodeState) -> None:
         self._state = following
         self._readable = states.readable(following, self.layout, self.name)
 
     @asynccontextmanager
-    async def _at(self, version: int) -> AsyncIterator[Layout]:
+    async def _at(self, version: int) -> AsyncIterator[KeyspaceLayout]:
         """Inside, the layout has this version."""
         if version > self.layout.version:
             try:
@@ -142,7 +142,7 @@ class QueryNodeService:
 
     # -- changing
 
-    async def put(self, version: int, value: Value, multihashes: Sequence[bytes], *, is_durable: bool) -> None:
+    async def put(self, version: int, value: IndexValue, multihashes: Sequence[bytes], *, is_durable: bool) -> None:
         async with self._at(version), self._changing:
             await self._store.put(value, multihashes, is_durable=is_durable)
 
@@ -158,7 +158,7 @@ class QueryNodeService:
 
     # -- reading
 
-    async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+    async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         async with self._at(version):
             self._check_readable([slot_of(each) for each in multihashes])
             return await self._store.find(multihashes)
@@ -167,7 +167,7 @@ class QueryNodeService:
         async with self._at(version):
             return await self._store.find_second(digests)
 
-    async def find_value(self, version: int, value_key_hash: bytes) -> Value | None:
+    async def find_value(self, version: int, value_key_hash: bytes) -> IndexValue | None:
         async with self._at(version):
             return await self._store.find_value(value_key_hash)
 
@@ -181,34 +181,36 @@ class QueryNodeService:
         async with self._at(version):
             return await self._store.context_size(provider, context)
 
-    async def status(self, version: int) -> NodeStatus:
+    async def status(self, version: int) -> QueryNodeStatus:
         async with self._at(version):
             left = len(states.left(self.state, self.layout, self.name))
             figures = await self._store.figures()
-            return NodeStatus(self.name, self.state.version, len(self._readable), left, self.state.is_cleared, figures)
+            return QueryNodeStatus(
+                self.name, self.state.version, len(self._readable), left, self.state.is_cleared, figures
+            )
 
     # -- moving
 
-    async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> Export:
+    async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> SlotExport:
         """As much of these slots as one page may have, from `cursor` in the first of them on."""
         async with self._at(version):
             self._check_readable(slots)
-            places: dict[Value, int] = {}
+            places: dict[IndexValue, int] = {}
             entries: list[tuple[bytes, int]] = []
             for finished, slot in enumerate(slots):
                 start, end = bounds(slot)
                 page = await self._store.entries(cursor or start, end, limit=limit - len(entries))
                 entries += [(each, places.setdefault(value, len(places))) for each, value in page.entries]
                 if page.rest or (len(entries) >= limit and finished + 1 < len(slots)):
-                    return Export(list(places), entries, finished + (not page.rest), page.rest)
+                    return SlotExport(list(places), entries, finished + (not page.rest), page.rest)
                 cursor = b""
-            return Export(list(places), entries, len(slots), b"")
+            return SlotExport(list(places), entries, len(slots), b"")
 
-    def gains_left(self) -> list[plan.Move]:
+    def gains_left(self) -> list[plan.SlotMove]:
         """What it has to gather still."""
         return [each for each in self._gains if each.slot not in self.state.held]
 
-    async def take(self, version: int, slots: Sequence[int], page: Export) -> None:
+    async def take(self, version: int, slots: Sequence[int], page: SlotExport) -> None:
         """Writes a page of some slots of another node; those that it finishes are this node's from now on."""
         by_value: dict[int, list[bytes]] = {}
         for multihash, at in page.entries:
@@ -227,7 +229,7 @@ class QueryNodeService:
                 await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
                 self._take(following)
 
-    async def _is_removed(self, version: int, value: Value) -> bool:
+    async def _is_removed(self, version: int, value: IndexValue) -> bool:
         marks = [keys.removed(version, value.provider, context) for context in (None, value.context)]
         return any([await self._store.read(mark) is not None for mark in marks])
 
@@ -256,7 +258,7 @@ class QueryNodeService:
     async def sweep(self, entries_max: int) -> int:
         return await self._store.sweep(entries_max)
 
-    async def _write_state(self, following: states.State) -> None:
+    async def _write_state(self, following: states.NodeState) -> None:
         await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
         self._take(following)
 

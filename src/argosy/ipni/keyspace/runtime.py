@@ -10,15 +10,15 @@ from argosy.base.errors import Invalid, Unavailable
 from argosy.base.retry import Backoff
 from argosy.ipni import keys
 from argosy.ipni.admin.client import IndexerClient
-from argosy.ipni.backends.memory import MemoryStore
+from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
 from argosy.ipni.keyspace.backends.sharded import ShardedStore
-from argosy.ipni.keyspace.client import Connections
-from argosy.ipni.keyspace.layout import Layout
+from argosy.ipni.keyspace.client import NodeConnections
+from argosy.ipni.keyspace.layout import KeyspaceLayout
 from argosy.ipni.keyspace.layout_file import parse, spell
-from argosy.ipni.keyspace.maintenance import Upkeep
-from argosy.ipni.keyspace.ports import NodeStatus, RangedStore
-from argosy.ipni.keyspace.query_frontend import QueryFront
+from argosy.ipni.keyspace.maintenance import KeyspaceMaintenance
+from argosy.ipni.keyspace.ports import QueryNodeStatus, RangedStore
+from argosy.ipni.keyspace.query_frontend import QueryFrontend
 from argosy.ipni.keyspace.query_node import QueryNodeService
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.ports import IndexStore
@@ -36,10 +36,10 @@ class FileMembership:
         self.problem = ""
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> KeyspaceLayout:
         return self._layout
 
-    async def reload(self) -> Layout:
+    async def reload(self) -> KeyspaceLayout:
         try:
             newest = await asyncio.to_thread(read_layout, self._path)
             self.problem = ""
@@ -56,7 +56,7 @@ class FileMembership:
 class KeyspaceNode:
     """A query node with its store and its upkeep. `run` until cancelled, then `close`; serve `service` over HTTP."""
 
-    def __init__(self, service: QueryNodeService, upkeep: Upkeep, connections: Connections) -> None:
+    def __init__(self, service: QueryNodeService, upkeep: KeyspaceMaintenance, connections: NodeConnections) -> None:
         self.service = service
         self.upkeep = upkeep
         self._connections = connections
@@ -76,8 +76,8 @@ class KeyspaceNode:
         except BaseException:
             await kept.close()
             raise
-        connections = Connections(token=settings.token, call_s=settings.call_s)
-        return cls(service, Upkeep(service, connections.node, clock=clock, settings=settings), connections)
+        connections = NodeConnections(token=settings.token, call_s=settings.call_s)
+        return cls(service, KeyspaceMaintenance(service, connections.node, clock=clock, settings=settings), connections)
 
     async def run(self) -> None:
         await self.upkeep.run()
@@ -93,7 +93,7 @@ class IngestStore(ShardedStore):
     def __init__(
         self, settings: KeyspaceSettings, local: IndexStore, membership: FileMembership, *, clock: Clock, random: Random
     ) -> None:
-        self._connections = Connections(token=settings.token, call_s=settings.call_s)
+        self._connections = NodeConnections(token=settings.token, call_s=settings.call_s)
         super().__init__(
             local,
             membership,
@@ -121,14 +121,14 @@ class IngestStore(ShardedStore):
         return await self._local.read(keys.provider(provider)) is not None
 
 
-class KeyspaceFront:
+class KeyspaceFrontend:
     """The front with its store and the clients of the indexers. `run` until cancelled, then `close`."""
 
     def __init__(
         self,
-        front: QueryFront,
+        front: QueryFrontend,
         store: ShardedStore,
-        connections: Connections,
+        connections: NodeConnections,
         clients: Sequence[IndexerClient],
         *,
         every_s: float,
@@ -144,9 +144,9 @@ class KeyspaceFront:
         if settings.layout_file is None or not settings.indexer_urls:
             raise Invalid("the front of a query layer needs keyspace.layout_file and keyspace.indexer_urls")
         membership = await asyncio.to_thread(FileMembership, settings.layout_file)
-        connections = Connections(token=settings.token, call_s=settings.call_s)
+        connections = NodeConnections(token=settings.token, call_s=settings.call_s)
         store = ShardedStore(
-            MemoryStore(),
+            MemoryIndexStore(),
             membership,
             connections.node,
             clock=clock,
@@ -155,7 +155,7 @@ class KeyspaceFront:
             away_s=settings.away_s,
         )
         clients = [IndexerClient(find_url=url, call_s=settings.call_s) for url in settings.indexer_urls]
-        front = QueryFront(id, store, clients, clock=clock)
+        front = QueryFrontend(id, store, clients, clock=clock)
         await front.refresh()
         return cls(front, store, connections, clients, every_s=settings.providers_s)
 
@@ -173,7 +173,7 @@ def _backoff(settings: KeyspaceSettings) -> Backoff:
     return Backoff(BACKOFF.first_s, BACKOFF.ceiling_s, attempts_max=settings.attempts_max)
 
 
-def read_layout(path: Path) -> Layout:
+def read_layout(path: Path) -> KeyspaceLayout:
     try:
         with path.open("rb") as file:
             data = file.read(LAYOUT_FILE_BYTES_MAX + 1)
@@ -188,19 +188,19 @@ def read_layout(path: Path) -> Layout:
         raise Invalid(f"{path}: {why}") from None
 
 
-def write_layout(path: Path, layout: Layout) -> None:
+def write_layout(path: Path, layout: KeyspaceLayout) -> None:
     """As JSON, whole or not at all."""
     beside = path.with_suffix(".new")
     beside.write_text(spell(layout))
     beside.replace(path)
 
 
-async def statuses(layout: Layout, connections: Connections) -> list[NodeStatus]:
+async def statuses(layout: KeyspaceLayout, connections: NodeConnections) -> list[QueryNodeStatus]:
     """What every member says, at this layout; Unavailable if one cannot be reached or does not follow it."""
     return await asyncio.gather(*(connections.node(url).status(layout.version) for url in layout.urls.values()))
 
 
-async def check_moved(layout: Layout, connections: Connections) -> None:
+async def check_moved(layout: KeyspaceLayout, connections: NodeConnections) -> None:
     """Unavailable unless every member has all that it owns: then, and not before, the layout may be settled."""
     for each in await statuses(layout, connections):
         if each.left:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.layout import FOUNDING, Layout
+from argosy.ipni.keyspace.layout import FOUNDING, KeyspaceLayout
 from argosy.ipni.keyspace.plan import orphans
 from argosy.ipni.keyspace.slots import from_bitmap, to_bitmap
 
 
 @dataclass(frozen=True)
-class State:
+class NodeState:
     """A node at a version; `is_cleared` once nothing is left in its store of what no longer belongs there. The mark is
     that of the layout, 0 if it is not known."""
 
@@ -25,7 +25,7 @@ class State:
     mark: int = field(default=0, compare=False)
 
 
-def adopted(state: State | None, layout: Layout, name: str) -> State:
+def adopted(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeState:
     """The state in this layout, of a node with this state or with an empty store; Invalid if it must not follow."""
     if state is not None and state.version == layout.version:
         if state.mark not in (0, layout.mark):
@@ -34,7 +34,7 @@ def adopted(state: State | None, layout: Layout, name: str) -> State:
     return replace(_following(state, layout, name), mark=layout.mark)
 
 
-def _following(state: State | None, layout: Layout, name: str) -> State:
+def _following(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeState:
     granted = _granted(layout, name)
     if state is None:
         return _first(layout, name, granted)
@@ -46,15 +46,15 @@ def _following(state: State | None, layout: Layout, name: str) -> State:
     if granted is None:
         if name in layout.now.nodes:
             raise Invalid("it joins with data of the past: empty its folder first")
-        return State(layout.version, frozenset(), is_cleared=False)
+        return NodeState(layout.version, frozenset(), is_cleared=False)
     if missing := granted - state.held:
         raise Invalid(f"{len(missing)} of its slots, such as {min(missing)}, are not moved yet: settle when they are")
     if layout.former is None:
         return replace(state, version=layout.version, is_cleared=False)
-    return State(layout.version, granted | _orphaned(layout, name), is_cleared=True)
+    return NodeState(layout.version, granted | _orphaned(layout, name), is_cleared=True)
 
 
-def _granted(layout: Layout, name: str) -> frozenset[int] | None:
+def _granted(layout: KeyspaceLayout, name: str) -> frozenset[int] | None:
     """What it must have already; None if it was no member before."""
     side = layout.former or layout.now
     if name in layout.lost:
@@ -62,35 +62,35 @@ def _granted(layout: Layout, name: str) -> frozenset[int] | None:
     return side.slots_of(name) if name in side.nodes else None
 
 
-def _first(layout: Layout, name: str, granted: frozenset[int] | None) -> State:
+def _first(layout: KeyspaceLayout, name: str, granted: frozenset[int] | None) -> NodeState:
     if granted is not None:
         if layout.version != FOUNDING:
             raise Invalid("its store is empty, and should have slots already: name it as lost, and let it join anew")
-        return State(layout.version, granted)
+        return NodeState(layout.version, granted)
     if name not in layout.now.nodes:
         raise Invalid(f"it is no member: name it in a new version of the layout (nodes: {', '.join(layout.urls)})")
-    return State(layout.version, _orphaned(layout, name))
+    return NodeState(layout.version, _orphaned(layout, name))
 
 
-def _orphaned(layout: Layout, name: str) -> frozenset[int]:
+def _orphaned(layout: KeyspaceLayout, name: str) -> frozenset[int]:
     """Nobody has them: they begin here, and empty."""
     return orphans(layout) & layout.now.slots_of(name) if layout.lost else frozenset()
 
 
-def left(state: State, layout: Layout, name: str) -> frozenset[int]:
+def left(state: NodeState, layout: KeyspaceLayout, name: str) -> frozenset[int]:
     """The slots it owns and has not got yet."""
     return layout.now.slots_of(name) - state.held
 
 
-def readable(state: State, layout: Layout, name: str) -> frozenset[int]:
+def readable(state: NodeState, layout: KeyspaceLayout, name: str) -> frozenset[int]:
     """The slots it may answer for: what it held and owns no longer may be out of date."""
     return state.held if layout.former else state.held & layout.now.slots_of(name)
 
 
-def pack(state: State) -> bytes:
+def pack(state: NodeState) -> bytes:
     return msgspec.msgpack.encode((state.version, to_bitmap(state.held), state.is_cleared, state.mark))
 
 
-def unpack(data: bytes) -> State:
+def unpack(data: bytes) -> NodeState:
     version, held, is_cleared, mark = msgspec.msgpack.decode(data, type=tuple[int, bytes, bool, int])
-    return State(version, from_bitmap(held), is_cleared, mark)
+    return NodeState(version, from_bitmap(held), is_cleared, mark)

@@ -6,7 +6,7 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.ipni.keyspace.slots import SLOTS
-from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, Value
+from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, IndexValue
 
 PREFIX = "/keyspace/v1/"
 BODY_BYTES_MAX = 8 << 20
@@ -31,7 +31,7 @@ Slot = Annotated[int, msgspec.Meta(ge=0, lt=SLOTS)]
 Row = tuple[Peer, Context, Metadata]
 
 
-class Call(Generic[Q, A]):
+class WireCall(Generic[Q, A]):
     """One kind of request, its version first, and its answer."""
 
     def __init__(self, name: str, request: Any, answer: Any) -> None:
@@ -52,49 +52,51 @@ class Call(Generic[Q, A]):
             raise Invalid(f"this is no {self.name} of the query layer: {why}") from None
 
 
-PUT: Call[tuple[int, Row, list[bytes], bool], None]
-PUT = Call("put", tuple[int, Row, Annotated[list[Multihash], msgspec.Meta(max_length=PUT_MAX)], bool], None)
-REMOVE: Call[tuple[int, str, bytes | None, bool], None]
-REMOVE = Call("remove", tuple[int, Peer, Context | None, bool], None)
-FIND: Call[tuple[int, list[bytes]], tuple[list[Row], list[list[int]]]]
-FIND = Call("find", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]],
+PUT: WireCall[tuple[int, Row, list[bytes], bool], None]
+PUT = WireCall("put", tuple[int, Row, Annotated[list[Multihash], msgspec.Meta(max_length=PUT_MAX)], bool], None)
+REMOVE: WireCall[tuple[int, str, bytes | None, bool], None]
+REMOVE = WireCall("remove", tuple[int, Peer, Context | None, bool], None)
+FIND: WireCall[tuple[int, list[bytes]], tuple[list[Row], list[list[int]]]]
+FIND = WireCall("find", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]],
             tuple[list[Row], list[list[int]]])  # fmt: skip
-SECOND: Call[tuple[int, list[bytes]], list[bytes | None]]
-SECOND = Call("second", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]], list[bytes | None])
-VALUE: Call[tuple[int, bytes], Row | None]
-VALUE = Call("value", tuple[int, Multihash], Row | None)
-LIST: Call[tuple[int, str, bytes, bytes, int], list[bytes]]
-LIST = Call("list", tuple[int, Peer, Context, Place, Limit], list[bytes])
-SIZE: Call[tuple[int, str, bytes], int]
-SIZE = Call("size", tuple[int, Peer, Context], int)
-EXPORT: Call[tuple[int, list[int], bytes, int], tuple[list[Row], list[tuple[bytes, int]], int, bytes]]
-EXPORT = Call(
+SECOND: WireCall[tuple[int, list[bytes]], list[bytes | None]]
+SECOND = WireCall(
+    "second", tuple[int, Annotated[list[Multihash], msgspec.Meta(max_length=FIND_MAX)]], list[bytes | None]
+)
+VALUE: WireCall[tuple[int, bytes], Row | None]
+VALUE = WireCall("value", tuple[int, Multihash], Row | None)
+LIST: WireCall[tuple[int, str, bytes, bytes, int], list[bytes]]
+LIST = WireCall("list", tuple[int, Peer, Context, Place, Limit], list[bytes])
+SIZE: WireCall[tuple[int, str, bytes], int]
+SIZE = WireCall("size", tuple[int, Peer, Context], int)
+EXPORT: WireCall[tuple[int, list[int], bytes, int], tuple[list[Row], list[tuple[bytes, int]], int, bytes]]
+EXPORT = WireCall(
     "export",
     tuple[int, Annotated[list[Slot], msgspec.Meta(max_length=EXPORT_SLOTS_MAX)], Place, Limit],
     tuple[list[Row], list[tuple[bytes, int]], int, bytes],
 )
-STATUS: Call[tuple[int], tuple[str, int, int, int, bool, tuple[int, int, int]]]
-STATUS = Call("status", tuple[int], tuple[str, int, int, int, bool, tuple[int, int, int]])
+STATUS: WireCall[tuple[int], tuple[str, int, int, int, bool, tuple[int, int, int]]]
+STATUS = WireCall("status", tuple[int], tuple[str, int, int, int, bool, tuple[int, int, int]])
 
 
 def pack(node: object) -> bytes:
     return msgspec.msgpack.encode(node)
 
 
-def row(value: Value) -> Row:
+def row(value: IndexValue) -> Row:
     return value.provider, value.context, value.metadata
 
 
-def interned(found: list[tuple[Value, ...]]) -> tuple[list[Row], list[list[int]]]:
+def interned(found: list[tuple[IndexValue, ...]]) -> tuple[list[Row], list[list[int]]]:
     """Each value once, and for each multihash the places of its own."""
-    places: dict[Value, int] = {}
+    places: dict[IndexValue, int] = {}
     lists = [[places.setdefault(value, len(places)) for value in values] for values in found]
     return [row(value) for value in places], lists
 
 
-def spelled_out(answer: tuple[list[Row], list[list[int]]]) -> list[tuple[Value, ...]]:
+def spelled_out(answer: tuple[list[Row], list[list[int]]]) -> list[tuple[IndexValue, ...]]:
     rows, lists = answer
-    values = [Value(*each) for each in rows]
+    values = [IndexValue(*each) for each in rows]
     try:
         return [tuple([values[at] for at in places]) for places in lists]
     except IndexError:

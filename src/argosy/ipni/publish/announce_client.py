@@ -14,7 +14,7 @@ from argosy.base.errors import ArgosyError, Forbidden, Invalid, Unavailable
 from argosy.base.redact import redact
 from argosy.base.retry import Backoff, retry
 from argosy.ipni.formats import announce as announces
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 
 PATH = "/announce"
 ANNOUNCE_S_MAX = 10.0  # one attempt
@@ -24,7 +24,7 @@ _HEADERS = {False: {"content-type": "application/octet-stream"}, True: {"content
 
 
 @dataclass(frozen=True)
-class Told:
+class AnnounceResult:
     """What became of one announcement; without an error it was taken."""
 
     url: str
@@ -43,7 +43,7 @@ def announce_url(url: str) -> str:
     return url if parsed.path.endswith(PATH) else str(parsed.with_path(parsed.path.rstrip("/") + PATH))
 
 
-class Announcer:
+class AnnounceClient:
     """Announces to a fixed set of URLs. Belongs to the event loop it is first used in."""
 
     def __init__(
@@ -62,14 +62,14 @@ class Announcer:
         self._backoff = backoff
         self._session: aiohttp.ClientSession | None = None
 
-    async def tell(self, url: str, announce: Announce) -> Told:
+    async def tell(self, url: str, announce: Announcement) -> AnnounceResult:
         """One URL, with its retries; never raises for what the other side does."""
         body = announces.encode_json(announce) if self._is_json else announces.encode(announce)
         try:
             await retry(lambda: self._put(url, body), self._backoff, clock=self._clock, random=self._random)
         except ArgosyError as error:
-            return Told(url, error)
-        return Told(url)
+            return AnnounceResult(url, error)
+        return AnnounceResult(url)
 
     async def close(self) -> None:
         if self._session is not None:

@@ -10,27 +10,27 @@ from contextlib import suppress
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid
-from argosy.ipni.formats.announce import Announce
+from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer
-from argosy.ipni.publish.announce_client import Announcer, Told
-from argosy.ipni.publish.ports import Chain
+from argosy.ipni.publish.announce_client import AnnounceClient, AnnounceResult
+from argosy.ipni.publish.ports import PublisherChain
 
 REPEAT_S = 3600.0
 
 
-class Herald:
+class HeadAnnouncer:
     """Announces a publisher's heads until it is cancelled. `addresses` are where its chain can be read."""
 
     def __init__(
         self,
-        publisher: Chain,
-        announcer: Announcer,
+        publisher: PublisherChain,
+        announcer: AnnounceClient,
         addresses: Sequence[str],
         *,
         clock: Clock,
         repeat_s: float = REPEAT_S,
-        told: Callable[[Told], None] = lambda _: None,
+        told: Callable[[AnnounceResult], None] = lambda _: None,
     ) -> None:
         if not addresses:
             raise Invalid("an announcement says where the chain can be read: give an address")
@@ -42,7 +42,7 @@ class Herald:
         self._told = told
         self._taken: dict[str, Cid] = {}  # by URL: the head it was told last, and took
 
-    async def announce(self) -> list[Told]:
+    async def announce(self) -> list[AnnounceResult]:
         """Tells all of them the head once; nobody is told of an empty chain."""
         head = self._publisher.head
         if head is None:
@@ -77,8 +77,8 @@ class Herald:
                 with suppress(asyncio.CancelledError):
                     await each
 
-    async def _tell(self, url: str, head: Cid) -> Told:
-        told = await self._announcer.tell(url, Announce(head, self._peer))
+    async def _tell(self, url: str, head: Cid) -> AnnounceResult:
+        told = await self._announcer.tell(url, Announcement(head, self._peer))
         if told.error is None:
             self._taken[url] = head
         self._told(told)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
-from argosy.ipni.publish.ports import Chain
+from argosy.ipni.publish.ports import PublisherChain
 
 FOR_EVER = "public, max-age=29030400, immutable"
 GZIP_BYTES_MIN = 4096  # below this it saves no packet
@@ -23,7 +23,7 @@ GZIP_LEVEL = 1  # most of a block is base64 of hashes: no level makes more of it
 _MEDIA_TYPES = {DAG_JSON: "application/json", DAG_CBOR: "application/cbor"}
 
 
-def publisher_routes(publisher: Chain) -> list[Route]:
+def publisher_routes(publisher: PublisherChain) -> list[Route]:
     """Routes to mount in any Starlette application."""
 
     async def head(_: Request) -> Response:
@@ -51,7 +51,7 @@ def publisher_routes(publisher: Chain) -> list[Route]:
     return [Route("/ipni/v1/ad/head", head), Route("/ipni/v1/ad/{cid}", block)]
 
 
-def publisher_app(publisher: Chain) -> Starlette:
+def publisher_app(publisher: PublisherChain) -> Starlette:
     """An ASGI application of its own."""
     return Starlette(routes=publisher_routes(publisher))
 

@@ -8,7 +8,7 @@ from argosy.ipni.formats.cid import Cid
 
 
 @dataclass(frozen=True)
-class Offer:
+class PublishedContext:
     """What is published under one context now; `advert` is the newest advertisement about it."""
 
     provider: str
@@ -19,17 +19,17 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Link:
+class ChainLink:
     """An advertisement with its block, and what it changes: an offer that holds from now on, or one that is over."""
 
     cid: Cid
     data: bytes
-    offer: Offer | None = None
+    offer: PublishedContext | None = None
     entries: tuple[Cid, ...] = ()  # staged blocks that it leads to
     is_over: bool = False
 
 
-class Chain(Protocol):
+class PublisherChain(Protocol):
     """A chain as it is served and announced; `head` is the newest that was seen here."""
 
     @property
@@ -62,13 +62,13 @@ class ChainStore(Protocol):
         """Keeps a block of entries that an advertisement will lead to; without one it goes at the next sweep."""
         ...
 
-    async def append(self, links: Sequence[Link]) -> None:
+    async def append(self, links: Sequence[ChainLink]) -> None:
         """All of it, the last one being the new head, or none; on disk before it returns."""
         ...
 
-    async def offer(self, provider: str, context: bytes) -> Offer | None: ...
+    async def offer(self, provider: str, context: bytes) -> PublishedContext | None: ...
 
-    async def offers(self, provider: str, beginning: bytes = b"") -> list[Offer]:
+    async def offers(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
         """Those whose context begins so, in order of their contexts."""
         ...
 

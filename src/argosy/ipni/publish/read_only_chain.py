@@ -29,7 +29,7 @@ class HeadSigner:
         return self._signed[1]
 
 
-class ServedChain:
+class ReadOnlyChain:
     """`Chain` over a store that is only read. Made by `open`."""
 
     def __init__(self, key: PrivateKey, store: ChainStore, head: Cid | None, *, clock: Clock, look_s: float) -> None:
@@ -41,7 +41,7 @@ class ServedChain:
         self._signer = HeadSigner(key)
 
     @classmethod
-    async def open(cls, key: PrivateKey, store: ChainStore, *, clock: Clock, look_s: float = LOOK_S) -> "ServedChain":
+    async def open(cls, key: PrivateKey, store: ChainStore, *, clock: Clock, look_s: float = LOOK_S) -> "ReadOnlyChain":
         return cls(key, store, await store.head(), clock=clock, look_s=look_s)
 
     @property

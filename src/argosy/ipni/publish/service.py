@@ -13,11 +13,11 @@ from typing import TypeAlias
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries
-from argosy.ipni.formats.advertisement import Advert, AdvertExtension, AdvertPeer
+from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
 from argosy.ipni.formats.cid import DAG_JSON, NO_ENTRIES, Cid
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPeer, Peer
-from argosy.ipni.publish.ports import ChainStore, Link, Offer
+from argosy.ipni.publish.ports import ChainLink, ChainStore, PublishedContext
 from argosy.ipni.publish.read_only_chain import HeadSigner
 
 CHUNK_MULTIHASHES = 16384  # what other publishers take; about 1 MiB as dag-json
@@ -116,10 +116,10 @@ class Publisher:
     async def block(self, cid: Cid) -> bytes | None:
         return await self._store.block(cid)
 
-    async def offer(self, context: bytes, *, provider: str | None = None) -> Offer | None:
+    async def offer(self, context: bytes, *, provider: str | None = None) -> PublishedContext | None:
         return await self._store.offer(provider or self.id, context)
 
-    async def offers(self, beginning: bytes = b"", *, provider: str | None = None) -> list[Offer]:
+    async def offers(self, beginning: bytes = b"", *, provider: str | None = None) -> list[PublishedContext]:
         """What is published now, under contexts that begin so."""
         return await self._store.offers(provider or self.id, beginning)
 
@@ -174,7 +174,7 @@ class Publisher:
         """Where the content can be had from now on."""
         async with self._turn:
             peer = Peer(provider.id if provider else self.id, tuple(addresses))
-            cid = await self._append([self._link(Advert(peer.id, peer.addresses, NO_ENTRIES, b"", b""))])
+            cid = await self._append([self._link(Advertisement(peer.id, peer.addresses, NO_ENTRIES, b"", b""))])
             if peer.id == self.id:
                 self._self = peer
             return cid
@@ -198,30 +198,32 @@ class Publisher:
         named = list(peers)
         if named and self.id not in {peer.id for peer, _ in named}:
             named.insert(0, (ExtendedPeer(self.id, self._self.addresses), self._key))
-        extension = AdvertExtension(
-            tuple(AdvertPeer(peer.id, peer.addresses, peer.metadata) for peer, _ in named), is_override
+        extension = AdvertisementExtension(
+            tuple(AdvertisementPeer(peer.id, peer.addresses, peer.metadata) for peer, _ in named), is_override
         )
-        draft = Advert(self.id, self._self.addresses, NO_ENTRIES, context, metadata, extension=extension)
+        draft = Advertisement(self.id, self._self.addresses, NO_ENTRIES, context, metadata, extension=extension)
         async with self._turn:
             link = self._link(draft, extended_keys=tuple(key for _, key in named))
             if context and metadata:
                 before = await self._store.offer(self.id, context)
-                offer = Offer(self.id, context, metadata, link.cid, before.multihashes if before else 0)
+                offer = PublishedContext(self.id, context, metadata, link.cid, before.multihashes if before else 0)
                 link = replace(link, offer=offer)
             return await self._append([link])
 
-    def _link(self, draft: Advert, *, extended_keys: Sequence[PrivateKey] = (), previous: Cid | None = None) -> Link:
+    def _link(
+        self, draft: Advertisement, *, extended_keys: Sequence[PrivateKey] = (), previous: Cid | None = None
+    ) -> ChainLink:
         linked = replace(draft, previous=previous or self._head)
         cid, data = adverts.encode(adverts.sign(linked, self._key, extended_keys), self._codec)
-        return Link(cid, data)
+        return ChainLink(cid, data)
 
-    async def _known(self, peer: Peer, context: bytes) -> Offer:
+    async def _known(self, peer: Peer, context: bytes) -> PublishedContext:
         offer = await self._store.offer(peer.id, context)
         if offer is None:
             raise NotFound(f"nothing is published under context {context.hex()} of {peer.id}: list what is")
         return offer
 
-    async def _append(self, links: Sequence[Link]) -> Cid:
+    async def _append(self, links: Sequence[ChainLink]) -> Cid:
         """A change that has begun is finished, whoever has gone: else the head here and that on disk would differ."""
         change = asyncio.ensure_future(self._append_whole(links))
         try:
@@ -231,7 +233,7 @@ class Publisher:
             raise
         return links[-1].cid
 
-    async def _append_whole(self, links: Sequence[Link]) -> None:
+    async def _append_whole(self, links: Sequence[ChainLink]) -> None:
         await self._store.append(links)
         self._head = links[-1].cid
         self._grown.set()
@@ -259,26 +261,28 @@ class Publisher:
 class _Growth:
     """The advertisements of one change, each linked to the one before."""
 
-    def __init__(self, publisher: Publisher, peer: Peer, offer: Offer | None) -> None:
-        self.links: list[Link] = []
+    def __init__(self, publisher: Publisher, peer: Peer, offer: PublishedContext | None) -> None:
+        self.links: list[ChainLink] = []
         self._publisher = publisher
         self._peer = peer
         self._multihashes = offer.multihashes if offer else 0
 
     def add(self, context: bytes, metadata: bytes, chunks: _Chunks | None) -> None:
         link = self._next(
-            Advert(self._peer.id, self._peer.addresses, chunks.first if chunks else NO_ENTRIES, context, metadata)
+            Advertisement(
+                self._peer.id, self._peer.addresses, chunks.first if chunks else NO_ENTRIES, context, metadata
+            )
         )
         self._multihashes += chunks.multihashes if chunks else 0
-        offer = Offer(self._peer.id, context, metadata, link.cid, self._multihashes)
+        offer = PublishedContext(self._peer.id, context, metadata, link.cid, self._multihashes)
         self.links.append(replace(link, offer=offer, entries=chunks.cids if chunks else ()))
 
     def remove(self, context: bytes) -> None:
-        link = self._next(Advert(self._peer.id, self._peer.addresses, NO_ENTRIES, context, b"", is_removal=True))
-        offer = Offer(self._peer.id, context, b"", link.cid)
+        link = self._next(Advertisement(self._peer.id, self._peer.addresses, NO_ENTRIES, context, b"", is_removal=True))
+        offer = PublishedContext(self._peer.id, context, b"", link.cid)
         self.links.append(replace(link, offer=offer, is_over=True))
 
-    def _next(self, draft: Advert) -> Link:
+    def _next(self, draft: Advertisement) -> ChainLink:
         return self._publisher._link(draft, previous=self.links[-1].cid if self.links else None)
 
 

@@ -14,9 +14,9 @@ from argosy.ipni.formats import multihash
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import SignedHead
 from argosy.ipni.model import Peer
-from argosy.ipni.sync.fetcher import Fetched, Fetcher, Reset
+from argosy.ipni.sync.fetcher import ConnectionReset, HttpFetcher, HttpReply
 from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.sync.url_policy import Judge, bases
+from argosy.ipni.sync.url_policy import AddressCheck, bases
 
 PREFIX = "/ipni/v1/ad"
 SCHEMA_HEADER = "Ipni-Cid-Schema-Type"  # a hint to publishers that keep kinds apart
@@ -35,9 +35,9 @@ class BadStatus(Unavailable):
 class HttpSources:
     """All publishers, behind one pool of connections. Belongs to the event loop it is first used in."""
 
-    def __init__(self, settings: SyncSettings | None = None, *, private: Judge = is_private) -> None:
+    def __init__(self, settings: SyncSettings | None = None, *, private: AddressCheck = is_private) -> None:
         self._settings = settings or SyncSettings()
-        self._fetcher = Fetcher(self._settings, private=private)
+        self._fetcher = HttpFetcher(self._settings, private=private)
 
     def open(self, publisher: Peer) -> "HttpSource":
         """Invalid if none of its addresses is one of http or https that may be read."""
@@ -50,7 +50,7 @@ class HttpSources:
 class HttpSource:
     """One publisher. Remembers which of its addresses answers, and which form of paths it has."""
 
-    def __init__(self, publisher: str, bases: tuple[str, ...], fetcher: Fetcher, settings: SyncSettings) -> None:
+    def __init__(self, publisher: str, bases: tuple[str, ...], fetcher: HttpFetcher, settings: SyncSettings) -> None:
         self._publisher = publisher
         self._bases = list(bases)
         self._fetcher = fetcher
@@ -74,7 +74,7 @@ class HttpSource:
             raise Invalid(f"publisher {self._publisher} served something else for {cid}: its hash differs")
         return found.body
 
-    async def _ask(self, name: str, bytes_max: int, headers: Mapping[str, str]) -> Fetched:
+    async def _ask(self, name: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
         """From the first address that answers, which is then the first to be asked."""
         failure: Unavailable | None = None
         for base in tuple(self._bases):
@@ -90,7 +90,7 @@ class HttpSource:
         assert failure is not None  # there is at least one base
         raise failure
 
-    async def _ask_base(self, base: str, name: str, bytes_max: int, headers: Mapping[str, str]) -> Fetched:
+    async def _ask_base(self, base: str, name: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
         """In the form of paths that this address is known to have, or in both: the older one has no prefix."""
         known = self._prefix.get(base)
         forms = (PREFIX, "") if known is None else (known,)
@@ -107,8 +107,8 @@ class HttpSource:
             raise NotFound(f"{base} answers {found.status} for {name}: the publisher does not have it")
         raise BadStatus(f"{base} answers {found.status} for {name}: it may not be read", code=found.status)
 
-    async def _get(self, url: str, bytes_max: int, headers: Mapping[str, str]) -> Fetched:
+    async def _get(self, url: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
         try:
             return await self._fetcher.get(url, bytes_max=bytes_max, headers=headers)
-        except Reset:
+        except ConnectionReset:
             return await self._fetcher.get(url, bytes_max=bytes_max, headers=headers)

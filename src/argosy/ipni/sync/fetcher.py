@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.networks import is_private
 from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.sync.url_policy import Judge, check_url, judged, redirected
+from argosy.ipni.sync.url_policy import AddressCheck, check_url, judged, redirected
 
 REDIRECTS_MAX = 3
 PIECE_BYTES = 64 << 10
@@ -28,27 +28,27 @@ _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say that a gzip header is expected
 _BROKEN = (aiohttp.ClientError, OSError, UnicodeError)  # the last: a name that no name service can be asked for
 
 
-class Reset(Unavailable):
+class ConnectionReset(Unavailable):
     """The connection ended under the question: the one failure worth asking the same host again for."""
 
 
 @dataclass(frozen=True)
-class Fetched:
+class HttpReply:
     """An answer; the body of one that is no success is left unread."""
 
     status: int
     body: bytes = b""
 
 
-class Fetcher:
+class HttpFetcher:
     """Asks with GET, behind one bounded pool of connections. Belongs to the event loop it is first used in."""
 
-    def __init__(self, settings: SyncSettings, *, private: Judge = is_private) -> None:
-        self.judge: Judge | None = None if settings.allow_private else private
+    def __init__(self, settings: SyncSettings, *, private: AddressCheck = is_private) -> None:
+        self.judge: AddressCheck | None = None if settings.allow_private else private
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
 
-    async def get(self, url: str, *, bytes_max: int, headers: Mapping[str, str]) -> Fetched:
+    async def get(self, url: str, *, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
         """Follows redirects. Invalid if a bound is broken, Unavailable if no whole answer comes in time."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -69,7 +69,7 @@ class Fetcher:
         except _BROKEN as error:
             is_reset = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError | aiohttp.ClientOSError)
             is_reset = is_reset and not isinstance(error, aiohttp.ClientConnectorError)
-            kind = Reset if is_reset or isinstance(error, aiohttp.ClientPayloadError) else Unavailable
+            kind = ConnectionReset if is_reset or isinstance(error, aiohttp.ClientPayloadError) else Unavailable
             raise kind(f"{url} cannot be read ({type(error).__name__}): it will be tried again") from None
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ class Fetcher:
             await self._session.close()
             self._session = None
 
-    async def _follow(self, url: str, body: "_Body", headers: Mapping[str, str]) -> Fetched:
+    async def _follow(self, url: str, body: "_Body", headers: Mapping[str, str]) -> HttpReply:
         here = url
         for _ in range(REDIRECTS_MAX + 1):
             target = check_url(here, self.judge)
@@ -85,7 +85,7 @@ class Fetcher:
                 location = answer.headers.get("location", "") if answer.status in _REDIRECTS else ""
                 if not location:
                     is_success = answer.status == 200
-                    return Fetched(answer.status, await body.read(answer) if is_success else b"")
+                    return HttpReply(answer.status, await body.read(answer) if is_success else b"")
             here = redirected(here, location, self.judge)
         raise Invalid(f"{url} redirects more than {REDIRECTS_MAX} times: announce the address it leads to")
 
@@ -160,13 +160,13 @@ class _Gzip:
 
     def check_whole(self) -> None:
         if not self._inner.eof:
-            raise Reset(f"{self._url} ended in the middle of its gzip: it will be tried again")
+            raise ConnectionReset(f"{self._url} ended in the middle of its gzip: it will be tried again")
 
 
 class _Names(AbstractResolver):
     """The machine's name service, judged: the addresses that were checked are those that are connected to."""
 
-    def __init__(self, judge: Judge | None) -> None:
+    def __init__(self, judge: AddressCheck | None) -> None:
         self._judge = judge
 
     async def resolve(

@@ -17,10 +17,10 @@ from argosy.ipni.model import Peer
 ADDRESSES_MAX = 8  # of one publisher; those after are not tried
 URL_CHARS_MAX = 2048
 
-Judge = Callable[[str], bool]  # whether a network address, in numbers, is private
+AddressCheck = Callable[[str], bool]  # whether a network address, in numbers, is private
 
 
-def check_url(url: str, judge: Judge | None) -> URL:
+def check_url(url: str, judge: AddressCheck | None) -> URL:
     """The URL, parsed once for the check and the use; Invalid if nothing is to be read there.
 
     Without a judge every network address will do.
@@ -40,7 +40,7 @@ def check_url(url: str, judge: Judge | None) -> URL:
     return parsed
 
 
-def _check_number(host: str, judge: Judge | None) -> None:
+def _check_number(host: str, judge: AddressCheck | None) -> None:
     is_private(host)  # Invalid for a number in a form that only hides what it is
     if judge is not None and judge(host):
         raise Invalid(_refusal(host))
@@ -50,7 +50,7 @@ def _refusal(host: str) -> str:
     return f"{host} is at a private address, and such publishers are not read: set ipni_sync.allow_private"
 
 
-def bases(publisher: Peer, judge: Judge | None) -> tuple[str, ...]:
+def bases(publisher: Peer, judge: AddressCheck | None) -> tuple[str, ...]:
     """The URLs under which the publisher's chain may be read, in its own order; Invalid if there is none."""
     found: dict[str, None] = {}
     refusals = []
@@ -74,7 +74,7 @@ def _url(address: str) -> str:
     return url.rstrip("/")
 
 
-def redirected(url: str, location: str, judge: Judge | None) -> str:
+def redirected(url: str, location: str, judge: AddressCheck | None) -> str:
     """Where a redirect leads; Invalid if one does not go there."""
     try:
         target = urljoin(url, location)
@@ -87,7 +87,7 @@ def redirected(url: str, location: str, judge: Judge | None) -> str:
     return target
 
 
-def judged(numbers: Iterable[str], host: str, judge: Judge | None) -> tuple[str, ...]:
+def judged(numbers: Iterable[str], host: str, judge: AddressCheck | None) -> tuple[str, ...]:
     """The network addresses of a name, if it may be connected to: one private one among them spoils all."""
     kept = tuple(dict.fromkeys(numbers))
     if judge is not None and any(judge(number) for number in kept):

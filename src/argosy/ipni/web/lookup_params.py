@@ -19,13 +19,13 @@ class NotAcceptable(Invalid):
     status = 406
 
 
-class Form(Enum):
+class ResponseFormat(Enum):
     JSON = "application/json"
     LINES = "application/x-ndjson"
 
 
 @lru_cache(maxsize=64)
-def form_of(accept: bytes) -> Form:
+def form_of(accept: bytes) -> ResponseFormat:
     """The form for an Accept header: lines wherever they are listed, JSON for anything or if nothing is said."""
     text = accept.decode("latin-1")
     if len(text) > ACCEPT_CHARS_MAX:
@@ -35,10 +35,10 @@ def form_of(accept: bytes) -> Form:
     for each in types:
         if not _MEDIA_TYPE.fullmatch(each):
             raise Invalid(f"{each[:80]!r} in the accept header is not a media type")
-    if Form.LINES.value in types:
-        return Form.LINES
-    if not types or Form.JSON.value in types or "*/*" in types:
-        return Form.JSON
+    if ResponseFormat.LINES.value in types:
+        return ResponseFormat.LINES
+    if not types or ResponseFormat.JSON.value in types or "*/*" in types:
+        return ResponseFormat.JSON
     raise NotAcceptable("this can be answered as application/json or application/x-ndjson: accept one of them")
 
 

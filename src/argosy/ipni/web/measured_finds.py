@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from argosy.base.clock import Clock
 from argosy.base.metrics import Metrics, histogram
-from argosy.ipni.model import Result
-from argosy.ipni.ports import Finds
+from argosy.ipni.model import ProviderResult
+from argosy.ipni.ports import FindApi
 
 # Some content is everywhere: fourteen thousand records for one CID have been seen, in four megabytes of JSON.
 RESULTS_MAX = 20_000
@@ -18,15 +18,15 @@ FIND_SECONDS = histogram(
 )
 
 
-class Finder:
+class MeasuredFinds:
     """An indexer's finds with figures kept of them."""
 
-    def __init__(self, indexer: Finds, *, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, indexer: FindApi, *, clock: Clock, metrics: Metrics) -> None:
         self._indexer = indexer
         self._clock = clock
         self._metrics = metrics
 
-    async def find(self, multihashes: Sequence[bytes], surface: str) -> list[tuple[Result, ...]]:
+    async def find(self, multihashes: Sequence[bytes], surface: str) -> list[tuple[ProviderResult, ...]]:
         started = self._clock.now()
         found = await self._indexer.find(multihashes)
         self._measure(started, surface, any(found))

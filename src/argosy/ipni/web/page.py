@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from argosy import __version__
-from argosy.ipni.model import IndexerStatus, Result, StoreFigures
+from argosy.ipni.model import IndexerStatus, ProviderResult, StoreStats
 
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'",
@@ -51,16 +51,16 @@ _ROUTES = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class FindForm:
     """What the form asked for, and what came of it; `total` may be more than `found` shows."""
 
     text: str
-    found: Sequence[Result] = ()
+    found: Sequence[ProviderResult] = ()
     total: int = 0
     problem: str = ""
 
 
-def render(status: IndexerStatus, figures: StoreFigures, providers: int, asked: Asked | None = None) -> str:
+def render(status: IndexerStatus, figures: StoreStats, providers: int, asked: FindForm | None = None) -> str:
     told = "" if asked is None else _answer(asked)
     return _document(f"""\
 <p class="faint">This node knows which providers have which content, by its hash. It speaks IPNI.</p>
@@ -110,11 +110,11 @@ def _routes(title: str) -> str:
     return f"<h2>{title}</h2>\n<table>{''.join(_route(*each) for each in _ROUTES)}</table>"
 
 
-def _text(asked: Asked | None) -> str:
+def _text(asked: FindForm | None) -> str:
     return "" if asked is None else escape(asked.text)
 
 
-def _answer(asked: Asked) -> str:
+def _answer(asked: FindForm) -> str:
     if asked.problem:
         return f'<p role="alert">{escape(asked.problem)}</p>'
     if not asked.found:
@@ -128,7 +128,7 @@ def _answer(asked: Asked) -> str:
     )
 
 
-def _row(result: Result) -> str:
+def _row(result: ProviderResult) -> str:
     shown = [escape(address) for address in result.provider.addresses[:ADDRESSES_SHOWN_MAX]]
     if len(result.provider.addresses) > ADDRESSES_SHOWN_MAX:
         shown.append("…")

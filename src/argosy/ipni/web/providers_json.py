@@ -96,7 +96,7 @@ def _parsed(data: bytes) -> object:
 
 
 def _read(document: object) -> Provider:
-    told = _Told(document, "provider")
+    told = _JsonObject(document, "provider")
     peer = _read_peer(told.get("addrinfo"))
     publisher = told.get("publisher")
     return Provider(
@@ -115,7 +115,7 @@ def _read(document: object) -> Provider:
     )
 
 
-class _Told:
+class _JsonObject:
     """A JSON object whose keys are matched in any case; what is null counts as left out."""
 
     def __init__(self, document: object, what: str) -> None:
@@ -147,7 +147,7 @@ def _list(value: object, what: str) -> Sequence[Any]:
 
 
 def _read_peer(document: object) -> Peer:
-    told = _Told(document, "peer")
+    told = _JsonObject(document, "peer")
     id = told.text("id")
     if not id:
         raise Invalid(f"a peer without an id cannot be used: {str(document)[:80]!r}")
@@ -157,7 +157,7 @@ def _read_peer(document: object) -> Peer:
 def _read_link(document: object) -> Cid | None:
     if document is None:
         return None
-    text = _Told(document, "link").text("/")
+    text = _JsonObject(document, "link").text("/")
     return cid.parse(text) if text else None
 
 
@@ -172,17 +172,17 @@ def _read_time(text: str) -> float:
 def _read_extended(document: object) -> ExtendedProviders:
     if document is None:
         return ExtendedProviders()
-    told = _Told(document, "set of extended providers")
+    told = _JsonObject(document, "set of extended providers")
     contexts = {}
     for each in _list(told.get("contextual"), "contextual sets"):
-        inner = _Told(each, "contextual set")
+        inner = _JsonObject(each, "contextual set")
         twin = inner.get("contextidbytes")
         context = inner.text("contextid").encode() if twin is None else _read_bytes(twin)
         contexts[context] = ContextSet(_read_set(inner), inner.get("override") is True)
     return ExtendedProviders(_read_set(told), contexts)
 
 
-def _read_set(told: _Told) -> tuple[ExtendedPeer, ...]:
+def _read_set(told: _JsonObject) -> tuple[ExtendedPeer, ...]:
     peers = [_read_peer(each) for each in _list(told.get("providers"), "extended providers")]
     metadata = [_read_bytes(each) for each in _list(told.get("metadatas"), "their metadata")]
     metadata += [b""] * (len(peers) - len(metadata))

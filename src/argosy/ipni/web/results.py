@@ -12,11 +12,11 @@ from typing import TypeVar
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.ipni.model import Peer, Result
+from argosy.ipni.model import Peer, ProviderResult
 
 PEERS_KEPT = 8192  # encoded providers; an indexer knows some thousands
 
-Found = tuple[bytes, Sequence[Result]]  # a multihash, and who has it
+Found = tuple[bytes, Sequence[ProviderResult]]  # a multihash, and who has it
 FoundEncrypted = tuple[bytes, Sequence[bytes]]  # a second hash, and the encrypted value keys under it
 
 _T = TypeVar("_T")
@@ -27,12 +27,12 @@ def encode_json(found: Iterable[Found]) -> bytes:
     return b'{"MultihashResults":[' + b",".join([_one(*each) for each in found if each[1]]) + b"]}"
 
 
-def encode_line(result: Result) -> bytes:
+def encode_line(result: ProviderResult) -> bytes:
     """One line of a stream, its end included."""
     return encode_result(result) + b"\n"
 
 
-def encode_result(result: Result) -> bytes:
+def encode_result(result: ProviderResult) -> bytes:
     return b'{"ContextID":"%b","Metadata":"%b","Provider":%b}' % (
         b2a_base64(result.context, newline=False),
         b2a_base64(result.metadata, newline=False),
@@ -61,7 +61,7 @@ def decode_json(data: bytes) -> list[Found]:
     return [(each.multihash, _usable(each.results or ())) for each in document.found or ()]
 
 
-def decode_line(line: bytes) -> Result:
+def decode_line(line: bytes) -> ProviderResult:
     """One line of a stream; blank ones are the caller's to skip. Invalid if it names no provider."""
     usable = _usable([_decode(_line, line)])
     if not usable:
@@ -83,7 +83,7 @@ def decode_batch(data: bytes) -> list[bytes]:
     return _decode(_batch, data).multihashes
 
 
-def _one(multihash: bytes, results: Sequence[Result]) -> bytes:
+def _one(multihash: bytes, results: Sequence[ProviderResult]) -> bytes:
     return b'{"Multihash":"%b","ProviderResults":[%b]}' % (
         b2a_base64(multihash, newline=False),
         b",".join([encode_result(result) for result in results]),
@@ -147,10 +147,10 @@ def _decode(decoder: "msgspec.json.Decoder[_T]", data: bytes) -> _T:
         raise Invalid(f"this is not the JSON of a find: {why}") from None
 
 
-def _usable(results: Iterable[_Result]) -> tuple[Result, ...]:
+def _usable(results: Iterable[_Result]) -> tuple[ProviderResult, ...]:
     return tuple(
         [
-            Result(each.context or b"", each.metadata or b"", Peer(peer.id, tuple(peer.addresses or ())))
+            ProviderResult(each.context or b"", each.metadata or b"", Peer(peer.id, tuple(peer.addresses or ())))
             for each in results
             if (peer := each.provider) is not None and peer.id
         ]

@@ -14,7 +14,7 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import metadata, multiaddr, varint
-from argosy.ipni.model import Result
+from argosy.ipni.model import ProviderResult
 
 RECORDS_JSON_MAX = 100  # of a document; a stream may have more
 FILTER_NAMES_MAX = 64
@@ -24,7 +24,7 @@ _NUMBERS = {name: number for number, name in metadata.NAMES.items()}
 
 
 @dataclass(frozen=True)
-class Record:
+class RoutingRecord:
     """One provider of the content; `protocols` are names and, with each, its own part of the metadata."""
 
     id: str
@@ -43,7 +43,7 @@ class Filters:
     def parse(addresses: str = "", protocols: str = "") -> "Filters":
         return Filters(_names(addresses), _names(protocols))
 
-    def apply(self, record: Record) -> Record | None:
+    def apply(self, record: RoutingRecord) -> RoutingRecord | None:
         """The record with the addresses that pass; None if it is of no use to the caller."""
         if self.protocols and not self._is_spoken(record):
             return None
@@ -52,9 +52,9 @@ class Filters:
         if not record.addresses:
             return record if _UNKNOWN in self.addresses else None
         passing = tuple(address for address in record.addresses if self._passes(address))
-        return Record(record.id, passing, record.protocols) if passing else None
+        return RoutingRecord(record.id, passing, record.protocols) if passing else None
 
-    def _is_spoken(self, record: Record) -> bool:
+    def _is_spoken(self, record: RoutingRecord) -> bool:
         if not record.protocols:
             return _UNKNOWN in self.protocols
         return any(name.lower() in self.protocols for name, _ in record.protocols)
@@ -66,7 +66,7 @@ class Filters:
         return not spoken & refused and (not wanted or bool(spoken & wanted))
 
 
-def records(results: Iterable[Result], filters: Filters | None = None) -> Iterator[Record]:
+def records(results: Iterable[ProviderResult], filters: Filters | None = None) -> Iterator[RoutingRecord]:
     """One record for each provider and metadata, in the order of the results."""
     seen: set[tuple[str, bytes]] = set()
     for result in results:
@@ -74,14 +74,16 @@ def records(results: Iterable[Result], filters: Filters | None = None) -> Iterat
         if key in seen:
             continue
         seen.add(key)
-        record: Record | None = Record(result.provider.id, result.provider.addresses, _protocols(result.metadata))
+        record: RoutingRecord | None = RoutingRecord(
+            result.provider.id, result.provider.addresses, _protocols(result.metadata)
+        )
         if filters is not None and record is not None:
             record = filters.apply(record)
         if record is not None:
             yield record
 
 
-def encode_record(record: Record) -> bytes:
+def encode_record(record: RoutingRecord) -> bytes:
     told: dict[str, object] = {"Schema": "peer", "ID": record.id, "Addrs": record.addresses}
     if record.protocols:
         told["Protocols"] = [name for name, _ in record.protocols]
@@ -89,7 +91,7 @@ def encode_record(record: Record) -> bytes:
     return msgspec.json.encode(told)
 
 
-def encode_records(told: Iterable[Record]) -> bytes:
+def encode_records(told: Iterable[RoutingRecord]) -> bytes:
     """The document; no records are an empty list, never null, on which clients have stumbled."""
     return b'{"Providers":[' + b",".join([encode_record(record) for record in told]) + b"]}"
 

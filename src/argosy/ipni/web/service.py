@@ -10,11 +10,11 @@ from argosy.base.clock import Clock
 from argosy.base.metrics import Metrics
 from argosy.ipni.ports import Indexer
 from argosy.ipni.web.admin.http import admin_app, admin_routes
-from argosy.ipni.web.find.fast_path import HotFind
+from argosy.ipni.web.find.fast_path import FindFastPath
 from argosy.ipni.web.find.http import find_app, find_routes
 from argosy.ipni.web.http import EXCEPTION_HANDLERS
 from argosy.ipni.web.ingest.http import ingest_app, ingest_routes
-from argosy.ipni.web.measured_finds import Finder
+from argosy.ipni.web.measured_finds import MeasuredFinds
 
 __all__ = ["admin_app", "find_app", "indexer_app", "ingest_app"]
 
@@ -26,9 +26,9 @@ def indexer_app(
     metrics: Metrics,
     admin_token: str | None = None,
     is_private_network: bool = False,
-) -> HotFind:
+) -> FindFastPath:
     """Find, ingest and admin on one listener."""
-    finder = Finder(indexer, clock=clock, metrics=metrics)
+    finder = MeasuredFinds(indexer, clock=clock, metrics=metrics)
     rest = Starlette(
         routes=[
             *find_routes(indexer, finder, clock=clock),
@@ -38,4 +38,4 @@ def indexer_app(
         exception_handlers=EXCEPTION_HANDLERS,
     )
     rest.router.redirect_slashes = False
-    return HotFind(finder, rest)
+    return FindFastPath(finder, rest)

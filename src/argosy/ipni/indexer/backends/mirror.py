@@ -18,7 +18,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import car
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import SignedHead
-from argosy.ipni.ports import Source
+from argosy.ipni.ports import PublisherSource
 from argosy.ipni.settings import IndexerSettings
 
 AHEAD_MAX = 16  # blocks read past on the way to the one that is asked for
@@ -39,12 +39,14 @@ class FolderMirror:
         self._write = Path(write) if write else None
 
     @asynccontextmanager
-    async def through(self, ad: Cid, block: bytes, entries: Cid, source: Source) -> AsyncIterator["MirroredSource"]:
+    async def through(
+        self, ad: Cid, block: bytes, entries: Cid, source: PublisherSource
+    ) -> AsyncIterator["MirroredSource"]:
         path = _place(self._read, ad) if self._read else None
         reading = await asyncio.to_thread(_opened, path) if path else None
         written = _place(self._write, ad) if self._write else None
         is_there = written is not None and await asyncio.to_thread(written.exists)
-        writing = _Writing(written, ad, block, entries) if written is not None and not is_there else None
+        writing = _CarWriter(written, ad, block, entries) if written is not None and not is_there else None
         mirrored = MirroredSource(source, reading, writing)
         try:
             yield mirrored
@@ -57,9 +59,9 @@ def _place(folder: Path, ad: Cid) -> Path:
     return folder / name[-SPREAD_CHARS:] / f"{name}.car"
 
 
-def _opened(path: Path) -> "_Reading | None":
+def _opened(path: Path) -> "_CarReader | None":
     try:
-        return _Reading(path.open("rb"))
+        return _CarReader(path.open("rb"))
     except FileNotFoundError:
         return None
     except Invalid as wrong:
@@ -70,7 +72,7 @@ def _opened(path: Path) -> "_Reading | None":
 class MirroredSource:
     """A publisher's chain, by way of the mirror's copy of one advertisement."""
 
-    def __init__(self, source: Source, reading: "_Reading | None", writing: "_Writing | None") -> None:
+    def __init__(self, source: PublisherSource, reading: "_CarReader | None", writing: "_CarWriter | None") -> None:
         self._source = source
         self._reading = reading
         self._writing = writing
@@ -102,7 +104,7 @@ class MirroredSource:
             self._writing.close()
 
 
-class _Reading:
+class _CarReader:
     """Blocks in the order of the file; a few that are asked for out of order are kept meanwhile."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -130,7 +132,7 @@ class _Reading:
         self._file.close()
 
 
-class _Writing:
+class _CarWriter:
     """A copy being made. One that did not begin with the first block of the entries is not whole, and not kept."""
 
     def __init__(self, path: Path, ad: Cid, block: bytes, entries: Cid) -> None:

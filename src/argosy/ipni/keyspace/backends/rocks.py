@@ -13,8 +13,8 @@ from argosy.base.clock import Clock
 from argosy.ipni.backends import layout
 from argosy.ipni.backends.rocks import READS_PER_TURN, RocksStore
 from argosy.ipni.backends.rocks_errors import told
-from argosy.ipni.keyspace.ports import Page
-from argosy.ipni.model import Value
+from argosy.ipni.keyspace.ports import EntryPage
+from argosy.ipni.model import IndexValue
 
 DROPS_PER_PIECE = 512  # a few milliseconds
 
@@ -30,8 +30,8 @@ class RangedRocksStore(RocksStore):
         assert isinstance(opened, cls)
         return opened
 
-    async def entries(self, start: bytes, end: bytes, *, limit: int) -> Page:
-        found: list[tuple[bytes, Value]] = []
+    async def entries(self, start: bytes, end: bytes, *, limit: int) -> EntryPage:
+        found: list[tuple[bytes, IndexValue]] = []
         rest, seen = start, 0
         while seen < limit:
             with told(self._open().path):
@@ -42,11 +42,11 @@ class RangedRocksStore(RocksStore):
                     if value is not None:
                         found.append((multihash, value))
             if len(keys) < count:
-                return Page(found, b"")
+                return EntryPage(found, b"")
             rest = keys[-1] + b"\0"
             seen += count
             await asyncio.sleep(0)
-        return Page(found, rest)
+        return EntryPage(found, rest)
 
     async def drop(self, start: bytes, end: bytes, *, limit: int) -> int:
         dropped = 0

@@ -18,10 +18,10 @@ from argosy.base.errors import Conflict, Fenced, NotOwner, Unavailable
 from argosy.base.retry import Backoff
 from argosy.ipni.backends.layout import place
 from argosy.ipni.keyspace import wire
-from argosy.ipni.keyspace.layout import Layout
+from argosy.ipni.keyspace.layout import KeyspaceLayout
 from argosy.ipni.keyspace.ports import Membership, QueryNode
 from argosy.ipni.keyspace.slots import by_slot, slot_of
-from argosy.ipni.model import StoreFigures, Value
+from argosy.ipni.model import IndexValue, StoreStats
 from argosy.ipni.ports import IndexStore, Rows
 
 BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0, attempts_max=6)
@@ -62,12 +62,17 @@ class ShardedStore:
     # -- changing
 
     async def put(
-        self, value: Value, multihashes: Sequence[bytes] = (), rows: Rows | None = None, *, is_durable: bool = False
+        self,
+        value: IndexValue,
+        multihashes: Sequence[bytes] = (),
+        rows: Rows | None = None,
+        *,
+        is_durable: bool = False,
     ) -> None:
         is_synced = is_durable or bool(rows)
         slots = by_slot(multihashes)
 
-        async def tell(layout: Layout, name: str) -> None:
+        async def tell(layout: KeyspaceLayout, name: str) -> None:
             own = [each for slot, hashes in slots.items() if name in layout.owners[slot] for each in hashes]
             for at in range(0, max(len(own), 1), wire.PUT_MAX):
                 share = own[at : at + wire.PUT_MAX]
@@ -84,7 +89,7 @@ class ShardedStore:
         await self._remove(provider, None, rows)
 
     async def _remove(self, provider: str, context: bytes | None, rows: Rows | None) -> None:
-        async def tell(layout: Layout, name: str) -> None:
+        async def tell(layout: KeyspaceLayout, name: str) -> None:
             await self._node(layout, name).remove(layout.version, provider, context, is_durable=bool(rows))
 
         await self._everywhere(tell)
@@ -100,7 +105,7 @@ class ShardedStore:
 
     # -- reading
 
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[Value, ...]]:
+    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         asked = by_slot(list(dict.fromkeys(multihashes)))
         found = await self._tried(lambda layout: self._find(layout, asked))
         own = await self._own({value.provider for values in found.values() for value in values})
@@ -111,9 +116,9 @@ class ShardedStore:
             return providers
         return {each for each in providers if await self._is_own(each)}
 
-    async def _find(self, layout: Layout, asked: dict[int, list[bytes]]) -> dict[bytes, tuple[Value, ...]]:
+    async def _find(self, layout: KeyspaceLayout, asked: dict[int, list[bytes]]) -> dict[bytes, tuple[IndexValue, ...]]:
         """Each slot from the first of its owners that answers."""
-        found: dict[bytes, tuple[Value, ...]] = {}
+        found: dict[bytes, tuple[IndexValue, ...]] = {}
         declined: set[tuple[str, int]] = set()
         pending = asked
         while pending:
@@ -132,7 +137,7 @@ class ShardedStore:
         return found
 
     def _batches(
-        self, layout: Layout, pending: dict[int, list[bytes]], declined: set[tuple[str, int]]
+        self, layout: KeyspaceLayout, pending: dict[int, list[bytes]], declined: set[tuple[str, int]]
     ) -> list[tuple[str, list[bytes]]]:
         shares: dict[tuple[str, int], list[bytes]] = {}
         for slot, hashes in pending.items():
@@ -149,7 +154,7 @@ class ShardedStore:
             for at in range(0, len(hashes), wire.FIND_MAX)
         ]
 
-    async def _ask(self, layout: Layout, name: str, hashes: list[bytes]) -> list[tuple[Value, ...]]:
+    async def _ask(self, layout: KeyspaceLayout, name: str, hashes: list[bytes]) -> list[tuple[IndexValue, ...]]:
         return await self._watched(layout, name, lambda: self._node(layout, name).find(layout.version, hashes))
 
     async def find_second(self, digests: Sequence[bytes]) -> list[bytes | None]:
@@ -160,7 +165,7 @@ class ShardedStore:
             found += [next((each for each in every if each is not None), None) for every in zip(*told, strict=True)]
         return found
 
-    async def find_value(self, value_key_hash: bytes) -> Value | None:
+    async def find_value(self, value_key_hash: bytes) -> IndexValue | None:
         told = await self._gathered(lambda node, version: node.find_value(version, value_key_hash))
         found = next((each for each in told if each is not None), None)
         return found if found and await self._own({found.provider}) else None
@@ -177,10 +182,10 @@ class ShardedStore:
         told = await self._gathered(lambda node, version: node.context_size(version, provider, context))
         return -(-sum(told) // self._copies())
 
-    async def figures(self) -> StoreFigures:
+    async def figures(self) -> StoreStats:
         told = await self._gathered(lambda node, version: node.status(version))
         local = await self._local.figures()
-        return StoreFigures(
+        return StoreStats(
             entries=sum(each.figures.entries for each in told) // self._copies(),
             values=max(each.figures.values for each in told),
             disk_bytes=sum(each.figures.disk_bytes for each in told) + local.disk_bytes,
@@ -203,11 +208,11 @@ class ShardedStore:
 
     # -- asking nodes
 
-    async def _everywhere(self, tell: Callable[[Layout, str], Awaitable[None]]) -> None:
+    async def _everywhere(self, tell: Callable[[KeyspaceLayout, str], Awaitable[None]]) -> None:
         """Until every member has it by the same layout; who has it by that one is not told again."""
         done: set[tuple[int, str]] = set()
 
-        async def attempt(layout: Layout) -> None:
+        async def attempt(layout: KeyspaceLayout) -> None:
             left = [name for name in layout.urls if (layout.version, name) not in done]
             got = await asyncio.gather(
                 *(self._watched(layout, name, partial(tell, layout, name)) for name in left), return_exceptions=True
@@ -223,7 +228,7 @@ class ShardedStore:
     async def _gathered(self, ask: Callable[[QueryNode, int], Awaitable[T]]) -> list[T]:
         """What all members say; some may be away, as long as every slot has an owner among those that answer."""
 
-        async def attempt(layout: Layout) -> list[T]:
+        async def attempt(layout: KeyspaceLayout) -> list[T]:
             names = list(layout.urls)
             asking = [partial(ask, self._node(layout, name), layout.version) for name in names]
             got = await asyncio.gather(
@@ -237,7 +242,7 @@ class ShardedStore:
 
         return await self._tried(attempt)
 
-    async def _tried(self, attempt: Callable[[Layout], Awaitable[T]]) -> T:
+    async def _tried(self, attempt: Callable[[KeyspaceLayout], Awaitable[T]]) -> T:
         """By the newest layout, a few times."""
         if self._is_closed:
             raise Unavailable("the sharded store is closed: open it again")
@@ -256,7 +261,7 @@ class ShardedStore:
         except Conflict as why:
             raise Unavailable(f"the layout file here is older than that of the query nodes ({why})") from None
 
-    async def _watched(self, layout: Layout, name: str, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _watched(self, layout: KeyspaceLayout, name: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Remembers who is away."""
         url = layout.urls[name]
         try:
@@ -270,7 +275,7 @@ class ShardedStore:
     def _is_away(self, url: str) -> bool:
         return self._away.get(url, 0.0) > self._clock.now()
 
-    def _node(self, layout: Layout, name: str) -> QueryNode:
+    def _node(self, layout: KeyspaceLayout, name: str) -> QueryNode:
         url = layout.urls[name]
         if url not in self._nodes:
             self._nodes[url] = self._connect(url)
@@ -292,7 +297,7 @@ def check_passing(got: Iterable[object]) -> None:
             raise why
 
 
-def check_covered(layout: Layout, away: set[str]) -> None:
+def check_covered(layout: KeyspaceLayout, away: set[str]) -> None:
     """Unavailable if some slot has no owner left that surely has all of it."""
     if not away:
         return

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from argosy.base.errors import Conflict
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.publish.ports import Link, Offer
+from argosy.ipni.publish.ports import ChainLink, PublishedContext
 
 
 class MemoryChain:
@@ -15,7 +15,7 @@ class MemoryChain:
         self._head: Cid | None = None
         self._adverts: dict[Cid, bytes] = {}
         self._entries: dict[Cid, bytes] = {}
-        self._offers: dict[tuple[str, bytes], Offer] = {}
+        self._offers: dict[tuple[str, bytes], PublishedContext] = {}
         self._needed: dict[tuple[str, bytes], set[Cid]] = {}
 
     async def claim(self, publisher: str) -> None:
@@ -32,7 +32,7 @@ class MemoryChain:
     async def stage(self, cid: Cid, data: bytes) -> None:
         self._entries[cid] = data
 
-    async def append(self, links: Sequence[Link]) -> None:
+    async def append(self, links: Sequence[ChainLink]) -> None:
         for link in links:
             self._adverts[link.cid] = link.data
             self._head = link.cid
@@ -46,10 +46,10 @@ class MemoryChain:
                 self._offers[key] = link.offer
                 self._needed.setdefault(key, set()).update(link.entries)
 
-    async def offer(self, provider: str, context: bytes) -> Offer | None:
+    async def offer(self, provider: str, context: bytes) -> PublishedContext | None:
         return self._offers.get((provider, context))
 
-    async def offers(self, provider: str, beginning: bytes = b"") -> list[Offer]:
+    async def offers(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
         found = [offer for (who, context), offer in self._offers.items() if who == provider]
         return sorted((o for o in found if o.context.startswith(beginning)), key=lambda offer: offer.context)
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 from argosy.base.errors import Conflict, NotFound, Unavailable
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.publish.ports import Link, Offer
+from argosy.ipni.publish.ports import ChainLink, PublishedContext
 
 SCHEMA = (Path(__file__).parent / "sql" / "chain.sql").read_text(encoding="utf-8")
 PAGE_BYTES = 16384  # blocks of entries are large
@@ -99,19 +99,19 @@ class SqliteChain:
     async def stage(self, cid: Cid, data: bytes) -> None:
         await self._run(lambda db: _put_block(db, cid, data, is_advert=False))
 
-    async def append(self, links: Sequence[Link]) -> None:
+    async def append(self, links: Sequence[ChainLink]) -> None:
         def change(db: sqlite3.Connection) -> None:
             for link in links:
                 _append(db, link)
 
         await self._run(change, is_durable=True)
 
-    async def offer(self, provider: str, context: bytes) -> Offer | None:
+    async def offer(self, provider: str, context: bytes) -> PublishedContext | None:
         query = f"{_OFFER} AND context = ?"
         row = await self._run(lambda db: db.execute(query, (provider, context)).fetchone())
         return _offer(row) if row else None
 
-    async def offers(self, provider: str, beginning: bytes = b"") -> list[Offer]:
+    async def offers(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
         query = f"{_OFFER} AND context >= ? AND (? OR context < ?) ORDER BY context"
         end = _after(beginning)
         values = (provider, beginning, end is None, end)
@@ -212,7 +212,7 @@ def _put_block(db: sqlite3.Connection, cid: Cid, data: bytes, *, is_advert: bool
     db.execute("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", (cid.bytes, is_advert, data))
 
 
-def _append(db: sqlite3.Connection, link: Link) -> None:
+def _append(db: sqlite3.Connection, link: ChainLink) -> None:
     _put_block(db, link.cid, link.data, is_advert=True)
     db.execute("INSERT OR REPLACE INTO state VALUES ('head', ?)", (link.cid.bytes,))
     offer = link.offer
@@ -226,6 +226,6 @@ def _append(db: sqlite3.Connection, link: Link) -> None:
     db.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", [(cid.bytes, number) for cid in link.entries])
 
 
-def _offer(row: tuple[str, bytes, bytes, bytes, int]) -> Offer:
+def _offer(row: tuple[str, bytes, bytes, bytes, int]) -> PublishedContext:
     provider, context, metadata, advert, multihashes = row
-    return Offer(provider, context, metadata, cids.decode(advert), multihashes)
+    return PublishedContext(provider, context, metadata, cids.decode(advert), multihashes)

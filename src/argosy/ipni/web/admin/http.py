@@ -22,7 +22,7 @@ from argosy.ipni.formats import cid
 from argosy.ipni.formats.peer import parse_peer
 from argosy.ipni.ports import Indexer
 from argosy.ipni.web.admin import bodies
-from argosy.ipni.web.admin.unread import Counts, Unread
+from argosy.ipni.web.admin.unread import Counts, TelemetryBuffer
 from argosy.ipni.web.http import Handler, Verbs, flag_in, peer_in
 
 BODY_BYTES_MAX = 64 * 1024
@@ -85,7 +85,7 @@ class _Admin:
     def __init__(self, indexer: Indexer, metrics: Metrics) -> None:
         self._indexer = indexer
         self._metrics = metrics
-        self._unread = Unread()
+        self._unread = TelemetryBuffer()
 
     async def freeze(self, _: Request) -> Response:
         await self._indexer.freeze()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 Counts = tuple[int, float, int]  # multihashes, seconds, samples
 
 
-class Unread:
+class TelemetryBuffer:
     """What was counted and nobody has read; reading one provider's figures leaves the others' to be read later."""
 
     def __init__(self) -> None:

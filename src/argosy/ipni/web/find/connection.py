@@ -16,7 +16,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from argosy.ipni.web.find.fast_path import Headers, HotFind, Reply
+from argosy.ipni.web.find.fast_path import FindFastPath, FindReply, Headers
 
 _PLAIN_URL = re.compile(rb"/(?:multihash|cid)/[0-9A-Za-z]+")
 _PLAIN_ACCEPT = frozenset({b"*/*", b"application/json"})
@@ -26,7 +26,7 @@ _NOT_PLAIN = frozenset({b"content-length", b"expect", b"transfer-encoding", b"up
 class FindConnection(HttpToolsProtocol):
     """One connection to an indexer. Give it to uvicorn as `http=partial(FindConnection, app)`."""
 
-    def __init__(self, finds: HotFind, **of_uvicorn: Any) -> None:
+    def __init__(self, finds: FindFastPath, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._finds = finds
         self._is_turn_taken = False
@@ -54,7 +54,7 @@ class FindConnection(HttpToolsProtocol):
         is_idle = self.cycle is None or self.cycle.response_complete
         return is_idle and not self._is_turn_taken and not self.flow.write_paused
 
-    def _reply(self) -> Reply | None:
+    def _reply(self) -> FindReply | None:
         """None if the request is not plain, or its answer not at hand."""
         accept = self._plain_accept()
         if accept is None:
@@ -63,7 +63,7 @@ class FindConnection(HttpToolsProtocol):
         try:
             finding.send(None)
         except StopIteration as found:
-            reply: Reply = found.value
+            reply: FindReply = found.value
             return reply
         except Exception:
             return None  # what fails will fail again on the normal way, where the server tells of it
@@ -88,7 +88,7 @@ class FindConnection(HttpToolsProtocol):
         return accept
 
 
-def written(reply: Reply, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def written(reply: FindReply, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """A whole answer as it goes over the wire, its headers in the order that uvicorn gives them."""
     defaults = b"".join([b"%b: %b\r\n" % header for header in default_headers])
     length = b"content-length: %d\r\n\r\n" % len(reply.body)

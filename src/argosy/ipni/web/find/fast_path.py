@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from argosy.base.errors import ArgosyError
 from argosy.base.redact import redact
-from argosy.ipni.model import Result
+from argosy.ipni.model import ProviderResult
 from argosy.ipni.web import results
 from argosy.ipni.web.lookup_params import (
-    Form,
+    ResponseFormat,
     form_of,
     is_second_hash,
     multihash_of_cid,
     multihash_of_text,
     second_hash,
 )
-from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, Finder
+from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, MeasuredFinds
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -62,7 +62,7 @@ _NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (
 PATHS = tuple(start for start, _, _ in _NAMES)
 
 
-class Reply(NamedTuple):
+class FindReply(NamedTuple):
     """An answer to a find; one that is told line by line has no body."""
 
     status: int
@@ -71,10 +71,10 @@ class Reply(NamedTuple):
     lines: Iterable[bytes] | None = None
 
 
-class HotFind:
+class FindFastPath:
     """Answers finds itself, and hands everything else to `rest`."""
 
-    def __init__(self, finder: Finder, rest: "ASGIApp") -> None:
+    def __init__(self, finder: MeasuredFinds, rest: "ASGIApp") -> None:
         self._finder = finder
         self._rest = rest
 
@@ -86,12 +86,12 @@ class HotFind:
                     reply = await self.reply(path, _accept(scope["headers"]))
                 else:
                     status, body = (200, b"") if method == "OPTIONS" else (405, b"method not allowed\n")
-                    reply = Reply(status, (*_TEXT, _ALLOW), body)
+                    reply = FindReply(status, (*_TEXT, _ALLOW), body)
                 await _send(send, reply)
                 return
         await self._rest(scope, receive, send)
 
-    async def reply(self, path: str, accept: bytes) -> Reply:
+    async def reply(self, path: str, accept: bytes) -> FindReply:
         """To GET of one of `PATHS` and a name behind it."""
         start, parse, is_encrypted = next(each for each in _NAMES if path.startswith(each[0]))
         try:
@@ -105,26 +105,26 @@ class HotFind:
                     return _encrypted(form, multihash, keys)
             [found] = await self._finder.find((multihash,), "find")
         except ArgosyError as error:
-            return Reply(error.status, _REFUSED, redact(str(error)).encode() + b"\n")
+            return FindReply(error.status, _REFUSED, redact(str(error)).encode() + b"\n")
         return _found(form, multihash, found)
 
 
-def _found(form: Form, multihash: bytes, found: Sequence[Result]) -> Reply:
+def _found(form: ResponseFormat, multihash: bytes, found: Sequence[ProviderResult]) -> FindReply:
     if not found:
         return _NOTHING
     told = found[:RESULTS_MAX]
-    if form is Form.JSON:
-        return Reply(200, _cut(_JSON, found), results.encode_json([(multihash, told)]))
-    return Reply(200, _cut(_LINES, found), b"", (results.encode_line(result) for result in told))
+    if form is ResponseFormat.JSON:
+        return FindReply(200, _cut(_JSON, found), results.encode_json([(multihash, told)]))
+    return FindReply(200, _cut(_LINES, found), b"", (results.encode_line(result) for result in told))
 
 
-def _encrypted(form: Form, multihash: bytes, keys: Sequence[bytes]) -> Reply:
+def _encrypted(form: ResponseFormat, multihash: bytes, keys: Sequence[bytes]) -> FindReply:
     if not keys:
         return _NOTHING
     told = keys[:RESULTS_MAX]
-    if form is Form.JSON:
-        return Reply(200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, told)]))
-    return Reply(200, _cut(_LINES, keys), b"", (results.encode_encrypted_line(key) for key in told))
+    if form is ResponseFormat.JSON:
+        return FindReply(200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, told)]))
+    return FindReply(200, _cut(_LINES, keys), b"", (results.encode_encrypted_line(key) for key in told))
 
 
 def _cut(headers: Headers, found: Sequence[object]) -> Headers:
@@ -156,7 +156,7 @@ def pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-async def _send(send: "Send", reply: Reply) -> None:
+async def _send(send: "Send", reply: FindReply) -> None:
     if reply.lines is not None:
         await _stream(send, reply.headers, reply.lines)
         return
@@ -165,7 +165,7 @@ async def _send(send: "Send", reply: Reply) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-_NOTHING = Reply(404, _MISS, NOTHING.encode())
+_NOTHING = FindReply(404, _MISS, NOTHING.encode())
 
 
 def _accept(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

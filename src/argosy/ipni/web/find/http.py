@@ -16,13 +16,20 @@ from argosy.base.http import json_response, read_body
 from argosy.base.metrics import Metrics
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.bases import base58, from_base58
-from argosy.ipni.model import CONTEXT_BYTES_MAX, Provider, Result, StoreFigures
-from argosy.ipni.ports import Finds
+from argosy.ipni.model import CONTEXT_BYTES_MAX, Provider, ProviderResult, StoreStats
+from argosy.ipni.ports import FindApi
 from argosy.ipni.web import page, providers_json, results, routing
-from argosy.ipni.web.find.fast_path import HIT_CACHE, MISS_CACHE, NOTHING, HotFind, pieces
+from argosy.ipni.web.find.fast_path import HIT_CACHE, MISS_CACHE, NOTHING, FindFastPath, pieces
 from argosy.ipni.web.http import EXCEPTION_HANDLERS, NO_CACHE, health, peer_in, route
-from argosy.ipni.web.lookup_params import Form, NotAcceptable, form_of, multihash_of_cid, multihash_of_text, second_hash
-from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, Finder
+from argosy.ipni.web.lookup_params import (
+    NotAcceptable,
+    ResponseFormat,
+    form_of,
+    multihash_of_cid,
+    multihash_of_text,
+    second_hash,
+)
+from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, MeasuredFinds
 
 BATCH_MULTIHASHES_MAX = 1000
 BATCH_BYTES_MAX = 256 * 1024
@@ -44,15 +51,15 @@ _ROUTING = {
 }
 
 
-def find_app(indexer: Finds, *, clock: Clock, metrics: Metrics) -> HotFind:
+def find_app(indexer: FindApi, *, clock: Clock, metrics: Metrics) -> FindFastPath:
     """The find surface alone, for a listener of its own."""
-    finder = Finder(indexer, clock=clock, metrics=metrics)
+    finder = MeasuredFinds(indexer, clock=clock, metrics=metrics)
     rest = Starlette(routes=find_routes(indexer, finder, clock=clock), exception_handlers=EXCEPTION_HANDLERS)
     rest.router.redirect_slashes = False
-    return HotFind(finder, rest)
+    return FindFastPath(finder, rest)
 
 
-def find_routes(indexer: Finds, finder: Finder, *, clock: Clock) -> list[BaseRoute]:
+def find_routes(indexer: FindApi, finder: MeasuredFinds, *, clock: Clock) -> list[BaseRoute]:
     find = _Find(indexer, finder, clock)
     return [
         route("/", headers=CORS, GET=find.page),
@@ -71,30 +78,32 @@ def find_routes(indexer: Finds, finder: Finder, *, clock: Clock) -> list[BaseRou
 
 
 class _Find:
-    def __init__(self, indexer: Finds, finder: Finder, clock: Clock) -> None:
+    def __init__(self, indexer: FindApi, finder: MeasuredFinds, clock: Clock) -> None:
         self._indexer = indexer
         self._finder = finder
         self._clock = clock
-        self._figures: tuple[float, StoreFigures] | None = None
+        self._figures: tuple[float, StoreStats] | None = None
 
     async def page(self, request: Request) -> Response:
         """What this node is, and a form to try it by."""
         text = request.query_params.get("q", "").strip()
-        asked: page.Asked | None = None
+        asked: page.FindForm | None = None
         status = 200
         if text:
             try:
                 [found] = await self._finder.find([_content_named(text)], "page")
-                asked = page.Asked(text, found[:SHOWN_MAX], len(found))
+                asked = page.FindForm(text, found[:SHOWN_MAX], len(found))
             except Invalid as why:
-                asked, status = page.Asked(text, problem=str(why)), 400
+                asked, status = page.FindForm(text, problem=str(why)), 400
         figures = await self._read_figures()
         shown = page.render(self._indexer.status(), figures, len(self._indexer.providers()), asked)
         return HTMLResponse(shown, status, {**NO_CACHE, **page.SECURITY_HEADERS})
 
     async def batch(self, request: Request) -> Response:
         accept = _accept(request)
-        if form_of(accept) is Form.LINES and not any(kind in accept for kind in (b"application/json", b"*/*")):
+        if form_of(accept) is ResponseFormat.LINES and not any(
+            kind in accept for kind in (b"application/json", b"*/*")
+        ):
             raise NotAcceptable("lines do not say which multihash they belong to: accept application/json for a batch")
         asked = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
         if len(asked) > BATCH_MULTIHASHES_MAX:
@@ -154,11 +163,11 @@ class _Find:
         [found] = await self._finder.find([multihash_of_cid(request.path_params["cid"])], "routing")
         headers = {"cache-control": HIT_CACHE if found else MISS_CACHE, **_cut(found)}
         records = routing.records(found[:RESULTS_MAX], filters)
-        if form is Form.LINES:
+        if form is ResponseFormat.LINES:
             lines = (routing.encode_record(record) + b"\n" for record in records)
-            return StreamingResponse(_paced(pieces(lines)), 200 if found else 404, headers, Form.LINES.value)
+            return StreamingResponse(_paced(pieces(lines)), 200 if found else 404, headers, ResponseFormat.LINES.value)
         first = [record for record, _ in zip(records, range(routing.RECORDS_JSON_MAX), strict=False)]
-        return Response(routing.encode_records(first), 200 if found else 404, headers, Form.JSON.value)
+        return Response(routing.encode_records(first), 200 if found else 404, headers, ResponseFormat.JSON.value)
 
     async def routing_encrypted(self, request: Request) -> Response:
         form = form_of(_accept(request))
@@ -167,19 +176,19 @@ class _Find:
         if not keys:
             return _nothing()
         headers = {"cache-control": HIT_CACHE}
-        if form is Form.LINES:
+        if form is ResponseFormat.LINES:
             lines = (results.encode_encrypted_line(key) for key in keys)
-            return StreamingResponse(_paced(pieces(lines)), 200, headers, Form.LINES.value)
-        return Response(results.encode_encrypted_json([(asked, keys)]), 200, headers, Form.JSON.value)
+            return StreamingResponse(_paced(pieces(lines)), 200, headers, ResponseFormat.LINES.value)
+        return Response(results.encode_encrypted_json([(asked, keys)]), 200, headers, ResponseFormat.JSON.value)
 
-    async def _read_figures(self) -> StoreFigures:
+    async def _read_figures(self) -> StoreStats:
         now = self._clock.now()
         if self._figures is None or now - self._figures[0] > STATS_TTL_S:
             self._figures = (now, await self._indexer.figures())
         return self._figures[1]
 
 
-def _batch_answer(asked: Sequence[bytes], found: Sequence[Sequence[Result]]) -> Response:
+def _batch_answer(asked: Sequence[bytes], found: Sequence[Sequence[ProviderResult]]) -> Response:
     """As many results as an answer may have, those asked for first before the others."""
     room = RESULTS_MAX
     told: list[results.Found] = []
