@@ -14,10 +14,9 @@ import pytest
 from starlette.types import ASGIApp
 
 from argosy.app import find_protocol as find_protocol_module
-from argosy.app import listening, uvicorn_checks
+from argosy.app import http_server, uvicorn_checks
 from argosy.app.find_protocol import find_protocol
-from argosy.app.listening import node_address, serve
-from argosy.app.serving import bound, keeps_signals, place_of, serve_app
+from argosy.app.http_server import bind_listener, keeps_signals, listener_address, node_address, serve, serve_app
 from argosy.app.settings import NodeSettings
 from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base.clock import SystemClock
@@ -65,7 +64,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 @asynccontextmanager
 async def serving(app: ASGIApp, http: Any) -> AsyncIterator[int]:
     """The port at which the application answers."""
-    with bound(HOST, 0, settings="nothing") as listener:
+    with bind_listener(HOST, 0, settings="nothing") as listener:
         listener.listen()
         task = asyncio.ensure_future(serve_app(app, listener, http=http))
         try:
@@ -80,13 +79,13 @@ async def answers(port: int, requests: Sequence[bytes]) -> list[bytes]:
     """What is answered on one connection, without the date."""
     async with asyncio.timeout(WITHIN_S):
         reader, writer = await asyncio.open_connection(HOST, port)
-        told = []
+        signalled = []
         for request in requests:
             writer.write(request)
-            told.append(await uvicorn_checks._read_answer(reader))
+            signalled.append(await uvicorn_checks._read_answer(reader))
         writer.close()
         await writer.wait_closed()
-    return [b"\r\n".join(line for line in each.split(b"\r\n") if not line.startswith(b"date:")) for each in told]
+    return [b"\r\n".join(line for line in each.split(b"\r\n") if not line.startswith(b"date:")) for each in signalled]
 
 
 async def test_finds_are_answered_in_the_connection_by_the_installed_uvicorn(
@@ -133,7 +132,7 @@ def name_gone(_: Any) -> Any:
 
 
 CHANGED_UPGRADES = {
-    "another signature": lambda patch: patch.setattr(listening, "partial", lambda *_, **__: other_constructor),
+    "another signature": lambda patch: patch.setattr(http_server, "partial", lambda *_, **__: other_constructor),
     "a name gone": lambda patch: patch.setattr(uvicorn_checks, "http_protocol", name_gone),
     "nothing handed over": lambda patch: patch.setattr(uvicorn_checks, "http_protocol", lambda _: "auto"),
 }
@@ -151,11 +150,11 @@ async def test_a_changed_private_api_is_noticed_before_a_node_is_asked_in_frames
 @pytest.mark.parametrize("upgrades", [True, False])
 async def test_a_node_answers_in_frames_or_over_http_alike(upgrades: bool) -> None:
     counter, nodes = Counter(small("alpha")), FarNodes()
-    listener = bound(HOST, 0, settings="nothing")
+    listener = bind_listener(HOST, 0, settings="nothing")
     listener.listen()
     task = asyncio.ensure_future(serve(node_routes(counter.desk), listener, upgrades=upgrades))
     try:
-        this = NodeSettings(address=place_of(listener))
+        this = NodeSettings(address=listener_address(listener))
         node = nodes.at(node_address(this, in_frames=upgrades))
         answer = await node.search(asked("needle", "alpha"))
         assert len(answer.files) == 20
@@ -184,7 +183,7 @@ def test_the_installed_uvicorn_leaves_signals_alone() -> None:
 TAKES_SIGNALS = """
 import asyncio, logging, os, signal, sys
 import uvicorn
-from argosy.app.serving import bound, serve_app
+from argosy.app.http_server import bind_listener, serve_app
 
 taking = uvicorn.Server.capture_signals
 
@@ -201,9 +200,9 @@ async def app(scope, receive, send):
 
 async def main():
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
-    told = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-    listener = bound("127.0.0.1", 0, settings="nothing")
+    signalled = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signalled.set)
+    listener = bind_listener("127.0.0.1", 0, settings="nothing")
     listener.listen()
     serving = asyncio.ensure_future(serve_app(app, listener))
     for _ in range(2):                      # uvicorn has started when it answers: then a signal, then it still answers
@@ -213,10 +212,10 @@ async def main():
         writer.close()
         while signal.getsignal(signal.SIGTERM).__module__ != "asyncio.unix_events":
             await asyncio.sleep(0)
-        if not told.is_set():
+        if not signalled.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
-            await told.wait()
-    print("told", serving.done())
+            await signalled.wait()
+    print("signalled", serving.done())
     serving.cancel()
 
 asyncio.run(main())
@@ -231,4 +230,4 @@ def test_a_signal_reaches_the_process_and_not_uvicorn(api: str, warned: int) -> 
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert sum("restoring signal handlers after its start" in line for line in lines) == warned
-    assert [line for line in lines if not line.startswith("uvicorn private api")] == ["ok", "ok", "told False"]
+    assert [line for line in lines if not line.startswith("uvicorn private api")] == ["ok", "ok", "signalled False"]

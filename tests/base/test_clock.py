@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.base.clock import SteadyWall, SystemClock, seeded_random, system_random
+from argosy.base.clock import MonotonicWallClock, SystemClock, seeded_random, system_random
 
 
 def test_now_never_goes_back() -> None:
@@ -57,7 +57,7 @@ class Stepped:
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(-500, 500)), max_size=30))
 def test_steady_wall_time_never_jumps_whatever_the_clock_is_set_to(steps: list[tuple[float, float]]) -> None:
     machine = Stepped()
-    steady = SteadyWall(machine)
+    steady = MonotonicWallClock(machine)
     for passed, offset in steps:
         before = steady.wall()
         machine.at += passed
@@ -67,7 +67,7 @@ def test_steady_wall_time_never_jumps_whatever_the_clock_is_set_to(steps: list[t
 
 def test_steady_wall_time_comes_to_agree_with_the_clock_again() -> None:
     machine = Stepped()
-    steady = SteadyWall(machine)
+    steady = MonotonicWallClock(machine)
     machine.offset += 20.0
     assert steady.wall() == 1000.0
     machine.at += 100.0

@@ -206,7 +206,7 @@ async def test_more_effects_than_the_bound_stop_the_driver(clock, monkeypatch) -
         await asyncio.Event().wait()
         return ()
 
-    with pytest.raises(Unavailable, match="2 effects are under way"):
+    with pytest.raises(Unavailable, match="too many running effects: 2"):
         await Driver(Recorder({None: ["a", "b", "c"]}), perform, clock=clock).run()
 
 

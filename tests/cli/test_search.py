@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from argosy.cli.root import cli
 from argosy.cli.search_engine import load
-from argosy.cli.search_watching import Stage
+from argosy.cli.search_progress import Stage
 
 NOBODY = 65534
 FILES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from argosy.cli import root, throttle_top
+from argosy.cli import root, throttle_snapshot
 from argosy.cli.root import cli
 from argosy.sim import throttle_eval
 from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
@@ -126,12 +126,12 @@ def test_the_table_is_for_people_and_counts_are_obeyed(server: Valkey) -> None:
 def test_it_looks_again_until_it_is_ended(server: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
-    def wait(watch: throttle_top.Watch, seconds: float) -> None:
+    def wait(watch: throttle_snapshot.Watch, seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(throttle_top.Watch, "wait", wait)
+    monkeypatch.setattr(throttle_snapshot.Watch, "wait", wait)
     answer = run("top", "--url", server.url, "--namespace", "none", "--interval", "0.5")
     assert answer.output.count("0 buckets blamed") == 3
     assert waits == [0.5] * 3

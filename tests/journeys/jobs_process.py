@@ -2,7 +2,7 @@
 
 import os
 
-from argosy.app.roles import Role, run
+from argosy.app.process import Role, run
 from argosy.app.settings import SECTIONS, default_data_dir, with_data_dir
 from argosy.base.settings import load
 from argosy.jobs.backends.settings import ShardStoreSettings

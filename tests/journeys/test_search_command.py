@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from argosy.cli.root import cli
 from argosy.cli.search_engine import load
-from argosy.cli.search_watching import Stage
+from argosy.cli.search_progress import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "argosy.cli", "search")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from starlette.applications import Starlette
 
-from argosy.app.holding import BareHolding, WishList
+from argosy.app.roles.hold import BareHolding, WishList
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.ownership.backends.memory import MemoryStore

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from argosy.app.console import open_display
+from argosy.app.http_server import bind_listener
 from argosy.app.local_fleet import LocalFleet, share_of
 from argosy.app.port_choice import open_port
+from argosy.app.process import Process, Role, run
 from argosy.app.readiness import WorkingSetReadiness
-from argosy.app.roles import Process, Role, run
 from argosy.app.served_catalog import CatalogChange, add_to_catalog, forget_set_aside, set_catalog, undo
-from argosy.app.serving import bound
 from argosy.app.settings import LogSettings, NodeSettings, user_data_dir, with_state_dir
 from argosy.app.startup import Display
 from argosy.app.stores import reach_registry
@@ -266,7 +266,9 @@ def advertises(loaded: Loaded) -> bool:
 def _open_indexer_port(loaded: Loaded) -> socket.socket:
     """Any free port unless one is configured: no user needs it, and 3000 is often taken."""
     http = loaded.get(IndexerHttpSettings)
-    listener = bound(http.host, http.port if ("ipni_http", "port") in loaded.sources else 0, settings=INDEXER_PORT)
+    listener = bind_listener(
+        http.host, http.port if ("ipni_http", "port") in loaded.sources else 0, settings=INDEXER_PORT
+    )
     listener.listen()
     return listener
 

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from argosy.app.listening import http_protocol
+from argosy.app.http_server import http_protocol
 from argosy.base import logs
 
 CHECK_S_MAX = 10.0  # it takes milliseconds; a protocol that never answers must not block the start
@@ -117,7 +117,7 @@ def describe(error: Exception) -> str:
 
 
 class _UpgradeRoute(Route):
-    def upgraded(self, connections: set[Any]) -> asyncio.Protocol:
+    def upgrade(self, connections: set[Any]) -> asyncio.Protocol:
         return _Upgraded(connections)
 
 

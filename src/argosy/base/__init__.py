@@ -1,27 +1,36 @@
-"""Base: what every room stands on, and what knows of none of them.
+"""Foundations that every other package may import. This package imports none of them.
 
-Time and machines
-    clock       time and randomness, which pure code is given and never takes
-    machine     the grammar of machines: facts in, orders out
-    driver      the one loop that runs a machine in the world
-    retry       trying again, within bounds and with jitter
+Time and concurrency
+    clock          clock and randomness, always passed in
+    state_machine  the interface of state machines: events in, effects out
+    driver         runs one state machine in an event loop
+    tasks          wait for the first of several tasks, cancel tasks
+    single_flight  identical concurrent calls run once
+    coalescer      concurrent calls sent as one
+    keyed          lock and work queue by key
+    retry          retries with limits and jitter
 
 Names and storage
-    hashing     the one hash that places names
-    tuples      tuples as keys that sort as the tuples do
-    kv          the ordered key-value port, and the store in memory
-    cache       values by key, bounded in entries, bytes and time
+    hashing        the hash that places names on rings
+    tuples         tuples encoded as keys in the same order
+    kv             ordered key-value port, and the store in memory
+    key_docs       documentation of the keys of a shared store
+    cache          cache bounded in entries, bytes and time
+    urls, networks URLs with several hosts; private and public IP addresses
 
-What operators see
-    errors      the tree of errors, by what the caller should do
-    settings    what may be tuned: declared once, loaded from file and environment
-    values      the kinds of value a setting may have
-    metrics     figures, declared beside the code they measure
-    logs        one event per line
-    tracing     spans, for those who turn them on
-    redact      what none of these may show
+Operation
+    errors         the errors of all packages, by what the caller should do next
+    http           errors as HTTP responses, and the admin token
+    settings       settings: declared once, loaded from file and environment
+    metrics        Prometheus metrics, declared beside the code they measure
+    logs           structured log lines, one per event
+    tracing        spans, if tracing is turned on
+    redact         masks secrets in texts
+    extras         optional dependencies, and the error that names a missing one
+    lazy_exports   exports of a package that are imported on first use
 
-    backends    otel: spans to an OpenTelemetry collector
+    backends       OpenTelemetry, ids, and server processes of development and `argosy up`
 
-Import the module you need; this package loads none of them by itself.
+Import the module you need: `from argosy.base.clock import SystemClock`. Start reading with `errors`, `clock`,
+`state_machine` and `driver`.
 """

@@ -1,7 +1,7 @@
-"""Clock and Random: the two things a pure core must be given and never takes for itself.
+"""Clock and Random: the two inputs that pure code receives as arguments and never reads itself.
 
-`now()` is for measuring spans on one machine: it never jumps, and it goes on counting while the machine is suspended,
-because leases elsewhere go on expiring then. `wall()` is for people and for records that other machines read.
+`now()` measures durations on one host. It never jumps, and it also counts while the host is suspended, because leases
+held elsewhere expire meanwhile. `wall()` is for display and for records that other hosts read.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Clock(Protocol):
 
 
 class Random(Protocol):
-    """The part of `random.Random` that cores may use."""
+    """The part of `random.Random` that pure code may use."""
 
     def random(self) -> float: ...
     def uniform(self, a: float, b: float) -> float: ...
@@ -30,16 +30,16 @@ class Random(Protocol):
     def choice(self, seq: Sequence[_T]) -> _T: ...
 
 
-# CLOCK_MONOTONIC stands still while a laptop or virtual machine sleeps; CLOCK_BOOTTIME does not. Elsewhere than on
-# Linux the monotonic clock is the best there is.
-_SPAN_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+# CLOCK_MONOTONIC stops while a laptop or virtual machine is suspended; CLOCK_BOOTTIME does not. Other systems than
+# Linux have no such clock, so the monotonic clock is used there.
+_DURATION_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The clock of this host."""
 
     def now(self) -> float:
-        return time.monotonic() if _SPAN_CLOCK is None else time.clock_gettime(_SPAN_CLOCK)
+        return time.monotonic() if _DURATION_CLOCK is None else time.clock_gettime(_DURATION_CLOCK)
 
     def wall(self) -> float:
         return time.time()
@@ -48,11 +48,11 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-class SteadyWall:
-    """Wall time without jumps, for spans that must be kept on records others read.
+class MonotonicWallClock:
+    """A wall clock that never jumps, for durations between records that other hosts read.
 
-    A step of the machine's clock is made up for slowly: what is told runs at most a tenth faster or slower than time
-    does until it agrees again, so that no span is cut short by more than that.
+    A step of the host's clock is slewed, as NTP does: the reported time runs at most 10 % faster or slower than real
+    time until both agree, so no duration is wrong by more than that.
     """
 
     SLEW = 0.1
@@ -60,15 +60,15 @@ class SteadyWall:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at = clock.now()
-        self._told = clock.wall()
+        self._reported = clock.wall()
 
     def wall(self) -> float:
         now = self._clock.now()
         passed = max(0.0, now - self._at)
         self._at = max(now, self._at)
-        ahead = self._clock.wall() - (self._told + passed)
-        self._told += passed + min(max(ahead, -self.SLEW * passed), self.SLEW * passed)
-        return self._told
+        ahead = self._clock.wall() - (self._reported + passed)
+        self._reported += passed + min(max(ahead, -self.SLEW * passed), self.SLEW * passed)
+        return self._reported
 
 
 def system_random() -> Random:

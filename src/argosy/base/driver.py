@@ -1,9 +1,8 @@
-"""The one driver: runs any machine against the real (or simulated) world.
+"""The driver: runs a state machine in an event loop, real or simulated.
 
-It feeds events in one at a time, wakes the machine at its deadline, and performs each effect as a task of its own, so
-that a slow effect never delays a fact. What an effect brings back (events) is fed in again. Facts and effects are
-bounded: `INBOX_MAX` waiting events, `EFFECTS_MAX` effects under way; past that the driver stops with an error rather
-than growing without end.
+The driver passes events to the machine one at a time, wakes it at its deadline, and performs each effect in a task of
+its own, so that a slow effect never delays an event. The events that an effect returns are passed to the machine too.
+Both sides are bounded: with more than `INBOX_MAX` queued events or `EFFECTS_MAX` running effects the driver fails.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ WAIT_S_MIN = 1e-6
 
 
 class Driver(Generic[E, F]):
-    """Runs `machine` until cancelled; `perform` carries out one effect and returns the events it led to."""
+    """Runs `machine` until cancelled; `perform` performs one effect and returns the events that result from it."""
 
     def __init__(
         self,
@@ -38,22 +37,22 @@ class Driver(Generic[E, F]):
         self._perform = perform
         self._clock = clock
         self._inbox: deque[E] = deque()
-        self._woken = asyncio.Event()
-        # A dict, not a set: tasks are cancelled in the order they began, so a simulated run repeats exactly.
-        self._under_way: dict[asyncio.Task[None], None] = {}
+        self._wakeup = asyncio.Event()
+        # A dict, not a set: tasks are cancelled in the order of their start, so that a simulated run is reproducible.
+        self._running: dict[asyncio.Task[None], None] = {}
         self._failure: BaseException | None = None
 
     def post(self, event: E) -> None:
-        """Hands the machine a fact; never waits."""
+        """Queues an event for the machine; never waits."""
         if len(self._inbox) >= INBOX_MAX:
-            raise Unavailable(f"{INBOX_MAX} events are waiting; the machine cannot keep up")
+            raise Unavailable(f"event queue full: {INBOX_MAX} events are waiting")
         self._inbox.append(event)
-        self._woken.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
-        """Drives the machine until this task is cancelled or an effect fails with a bug."""
+        """Runs the machine until this task is cancelled or an effect raises an exception."""
         try:
-            self._order(self._machine.handle(None, self._clock.now()))
+            self._start_effects(self._machine.handle(None, self._clock.now()))
             while True:
                 await self._wait()
                 if self._failure is not None:
@@ -65,47 +64,47 @@ class Driver(Generic[E, F]):
     def _step(self) -> None:
         now = self._clock.now()
         if not self._inbox:
-            self._order(self._machine.handle(None, now))
+            self._start_effects(self._machine.handle(None, now))
         while self._inbox:
-            self._order(self._machine.handle(self._inbox.popleft(), now))
+            self._start_effects(self._machine.handle(self._inbox.popleft(), now))
 
     async def _wait(self) -> None:
-        """Returns when there is an event, or when the machine's deadline has come."""
+        """Returns when an event is queued or the machine's deadline has passed."""
         deadline = self._machine.deadline()
         if self._inbox or self._failure is not None:
-            self._woken.clear()
-            await asyncio.sleep(0)  # let effects and callers run between two bursts of facts
+            self._wakeup.clear()
+            await asyncio.sleep(0)  # let effects and callers run between two bursts of events
             return
-        self._woken.clear()
+        self._wakeup.clear()
         if deadline is None:
-            await self._woken.wait()
+            await self._wakeup.wait()
             return
         with suppress(TimeoutError):
-            # The least wait keeps a clock that runs a little differently from the loop's from turning on the spot.
+            # Our clock may be slightly behind the loop's; without a minimum wait this would then spin.
             async with asyncio.timeout(max(WAIT_S_MIN, deadline - self._clock.now())):
-                await self._woken.wait()
+                await self._wakeup.wait()
 
-    def _order(self, effects: list[F]) -> None:
+    def _start_effects(self, effects: list[F]) -> None:
         for effect in effects:
-            if len(self._under_way) >= EFFECTS_MAX:
-                raise Unavailable(f"{EFFECTS_MAX} effects are under way; the machine orders faster than they end")
-            task = asyncio.ensure_future(self._carry_out(effect))
-            self._under_way[task] = None
-            task.add_done_callback(lambda done: self._under_way.pop(done, None))
+            if len(self._running) >= EFFECTS_MAX:
+                raise Unavailable(f"too many running effects: {EFFECTS_MAX}")
+            task = asyncio.ensure_future(self._run_effect(effect))
+            self._running[task] = None
+            task.add_done_callback(lambda done: self._running.pop(done, None))
 
-    async def _carry_out(self, effect: F) -> None:
+    async def _run_effect(self, effect: F) -> None:
         try:
             for event in await self._perform(effect):
                 self.post(event)
         except asyncio.CancelledError:
             raise
-        except BaseException as bug:  # not swallowed: `run` raises it
+        except BaseException as error:  # raised again by `run`
             if self._failure is None:
-                self._failure = bug
-            self._woken.set()
+                self._failure = error
+            self._wakeup.set()
 
     async def _stop_effects(self) -> None:
-        tasks = list(self._under_way)
+        tasks = list(self._running)
         for task in tasks:
             task.cancel()
         if tasks:

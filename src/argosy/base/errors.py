@@ -1,68 +1,68 @@
-"""Errors by remedy: a new kind exists only where the caller would act differently.
+"""The errors of all packages, by kind: two kinds differ only if the caller should act differently.
 
     ArgosyError
-    ├── Invalid      400  the request is wrong: mend it, do not retry
-    ├── Unauthorized 401  say who you are
-    ├── Forbidden    403  not for you, or not open at all
-    ├── NotFound     404  there is no such thing
-    ├── Conflict     409  somebody else was first: look again, then decide
-    ├── Gone         410  the history you ask for is no longer kept: list again
-    ├── NotOwner     421  ask the node in the hint
-    ├── Throttled    429  come back after `retry_after_s`
-    └── Unavailable  503  a store or node is away: retry with back-off
-        └── Fenced   503  you have been replaced: stop, never retry
+    ├── Invalid      400  the request is invalid: fix it, do not retry
+    ├── Unauthorized 401  missing or wrong credentials
+    ├── Forbidden    403  permission denied
+    ├── NotFound     404  not found
+    ├── Conflict     409  the state has changed: read it again, then decide
+    ├── Gone         410  the history is past its retention: list again
+    ├── NotOwner     421  retry at the node in `hint`
+    ├── Throttled    429  retry after `retry_after_s`
+    └── Unavailable  503  a store or node is unreachable: retry with back-off
+        └── Fenced   503  a newer holder exists: stop, never retry
 
-A message says what happened and what to do, in lower case, values included. A broken invariant is an assertion, not one
-of these.
+A message states what failed and how to fix it, in lower case, with the values: `<what failed>: <cause>; <fix>`. A
+broken invariant is an assertion, not one of these.
 """
 
 from typing import ClassVar
 
 
 class ArgosyError(Exception):
-    """Root of the tree; never raised itself."""
+    """Base class; never raised itself."""
 
     status: ClassVar[int] = 500
 
 
 class Invalid(ArgosyError):
-    """The request is wrong; the same request will always be wrong."""
+    """The request is invalid, and will be invalid again when repeated."""
 
     status = 400
 
 
 class Unauthorized(ArgosyError):
-    """The caller has not shown who it is."""
+    """The caller sent no valid credentials."""
 
     status = 401
 
 
 class Forbidden(ArgosyError):
-    """The caller may not do this."""
+    """The caller lacks permission, or the operation is disabled."""
 
     status = 403
 
 
 class NotFound(ArgosyError):
-    """There is no such thing."""
+    """The named object does not exist."""
 
     status = 404
 
 
 class Conflict(ArgosyError):
-    """The state is not what the caller thought: somebody else was first."""
+    """The state has changed since the caller read it, or the object already exists."""
 
     status = 409
 
 
 class Gone(ArgosyError):
-    """What the caller wants to continue from is no longer kept: it must start anew."""
+    """The position to continue from is past its retention: the caller must start with a full list."""
 
     status = 410
 
 
 class NotOwner(ArgosyError):
-    """This node does not hold the unit; `hint` is the address that last did, as far as this node knows."""
+    """This node does not own the unit; `hint` is the address of its last known owner."""
 
     status = 421
 
@@ -73,7 +73,7 @@ class NotOwner(ArgosyError):
 
 
 class Throttled(ArgosyError):
-    """Too much at once; come back after `retry_after_s`."""
+    """The rate or capacity limit is reached; retry after `retry_after_s`."""
 
     status = 429
 
@@ -83,10 +83,10 @@ class Throttled(ArgosyError):
 
 
 class Unavailable(ArgosyError):
-    """Something this call needs cannot be reached just now; the call may or may not have taken effect."""
+    """A dependency of the call is unreachable; the call may or may not have taken effect."""
 
     status = 503
 
 
 class Fenced(Unavailable):
-    """The caller's lease or session is no longer the newest: it has been replaced and must stop."""
+    """The caller's lease or session has been replaced by a newer one (fencing): the caller must stop."""

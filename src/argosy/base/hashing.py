@@ -1,8 +1,7 @@
-"""The one hash: XXH64, for placing names on rings and in buckets.
+"""XXH64, the hash that places names on rings and in buckets.
 
-Every node, in any process and any release, must place the same name in the same spot, so Python's own `hash` (salted
-per process) is never used for placement. XXH64 is fast and well spread; it is no defence against somebody who picks
-names in order to collide.
+Every process of every release must place a name at the same position, so Python's `hash`, which is salted per process,
+is never used for placement. XXH64 is fast and uniform; it does not resist names chosen to collide.
 """
 
 import xxhash

@@ -1,7 +1,7 @@
-"""Errors over HTTP, the same for every package: the remedy becomes the status, and the message says what to do.
+"""Errors as HTTP responses, the same for every package: the error's class sets the status.
 
-Mount `EXCEPTION_HANDLERS` in a Starlette application; routes then simply raise. An application with web pages mounts
-`exception_handlers(error_page)`: a browser that follows a wrong link gets a page, and a program gets JSON.
+Mount `EXCEPTION_HANDLERS` in a Starlette application; its routes then raise errors of `base.errors`. An application
+with web pages mounts `exception_handlers(error_page)`: a browser then receives a page and every other client JSON.
 """
 
 import hmac
@@ -31,8 +31,8 @@ from argosy.base.redact import redact
 Handler: TypeAlias = Callable[[Request, Exception], Any]
 ErrorPage: TypeAlias = Callable[[int, str, Mapping[str, str]], Response]  # of a status, a message and headers
 
-SHOWN_CHARS_MAX = 200  # of a path, in an error
-RETRY_AFTER_S = 2  # advice of an Unavailable that knows nothing better
+PATH_CHARS_MAX = 200  # of a path, in an error message
+RETRY_AFTER_S = 2  # for an Unavailable without a `retry_after_s` of its own
 
 
 def json_response(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -41,38 +41,38 @@ def json_response(body: object, status: int = 200, headers: Mapping[str, str] | 
 
 
 def error_response(error: ArgosyError) -> Response:
-    """The error's status, one JSON object, and the headers that tell a client where or when to go on."""
+    """The error as JSON, with headers that tell a client where (owner) or when (retry-after) to retry."""
     headers: dict[str, str] = {}
     if isinstance(error, NotOwner) and error.hint is not None:
         headers["x-argosy-owner"] = error.hint
     if isinstance(error, Throttled | Unavailable):
         headers["retry-after"] = retry_after(error)
-    told = {"kind": type(error).__name__, "status": error.status, "message": redact(str(error))}
-    return json_response({"error": told}, error.status, headers)
+    body = {"kind": type(error).__name__, "status": error.status, "message": redact(str(error))}
+    return json_response({"error": body}, error.status, headers)
 
 
 def retry_after(error: Throttled | Unavailable) -> str:
-    """The header's value: an Unavailable may have a `retry_after_s`, too, if it knows better than most."""
+    """The value of the Retry-After header; an Unavailable may carry a `retry_after_s` too."""
     return str(max(1, ceil(getattr(error, "retry_after_s", RETRY_AFTER_S))))
 
 
 def check_admin(request: Request, admin_token: str | None) -> None:
-    """Lets pass whoever shows the admin token; without a configured token nobody passes."""
+    """Requires the admin token; without a configured token every request is rejected."""
     if not admin_token:
-        raise Forbidden("admin routes are closed: set node.admin_token to open them")
+        raise Forbidden("admin routes are disabled; set node.admin_token to enable them")
     given = request.headers.get("authorization", "")
     if not hmac.compare_digest(given.encode(), f"Bearer {admin_token}".encode()):
-        raise Unauthorized("this route needs the header 'authorization: Bearer <admin token>'")
+        raise Unauthorized("missing or wrong admin token; send the header 'authorization: Bearer <admin token>'")
 
 
 async def read_body(request: Request, *, bytes_max: int) -> bytes:
-    """The whole body; Invalid as soon as it is known to be larger than `bytes_max`, however much is still to come."""
+    """The whole body; raises Invalid at the first byte past `bytes_max`, without reading the rest."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
         size += len(part)
         if size > bytes_max:
-            raise Invalid(f"the body of this request may have {bytes_max} bytes: send less")
+            raise Invalid(f"request body too large: the limit is {bytes_max} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -83,13 +83,13 @@ async def _handle(_: Request, error: Exception) -> Response:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a browser asks for a page to show; programs accept anything, or JSON."""
+    """Whether the client is a browser that wants a page; programs accept anything, or JSON."""
     accept = request.headers.get("accept", "")
     return request.method in ("GET", "HEAD") and "text/html" in accept and "application/json" not in accept
 
 
 def exception_handlers(error_page: ErrorPage | None = None) -> Mapping[Any, Handler]:
-    """What becomes of the exceptions that routes raise, and of paths and methods that no route has."""
+    """Handlers for exceptions that routes raise, and for unknown paths and methods."""
 
     def respond(request: Request, kind: str, status: int, message: str, headers: Mapping[str, str]) -> Response:
         if error_page is None:
@@ -101,7 +101,7 @@ def exception_handlers(error_page: ErrorPage | None = None) -> Mapping[Any, Hand
 
     async def handle_no_route(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        path, methods = request.url.path[:SHOWN_CHARS_MAX], _methods_here(request)
+        path, methods = request.url.path[:PATH_CHARS_MAX], _methods_here(request)
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and methods:
             allowed = ", ".join(methods)
             message = f"{request.method} is not allowed for {path}; use {allowed}"
@@ -111,14 +111,14 @@ def exception_handlers(error_page: ErrorPage | None = None) -> Mapping[Any, Hand
         return respond(request, "HttpError", error.status_code, error.detail, error.headers or {})
 
     async def handle_defect(request: Request, _: Exception) -> Response:
-        """Starlette raises the exception again after this, so that the server logs it."""
+        """Starlette raises the exception again afterwards, so the server logs it."""
         return respond(request, "InternalError", 500, "internal error; see the log of the server", {})
 
     return {ArgosyError: _handle, HTTPException: handle_no_route, Exception: handle_defect}
 
 
 def _methods_here(request: Request) -> list[str]:
-    """All that the routes of this path take; the error itself knows only those of the first."""
+    """The methods of all routes of this path; Starlette's error lists only those of the first route."""
     found: set[str] = set()
     for route in request.app.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:

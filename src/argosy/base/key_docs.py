@@ -1,11 +1,11 @@
-"""How a room tells what it keeps in a shared store; the page on keys is generated from it."""
+"""Documentation of the keys that a package writes to a shared store; docs/reference/keys.md is generated from it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class KeyDoc:
-    """One kind of key, as the generated page shows it."""
+    """One kind of key."""
 
     name: str  # parts in <> stand for one key each
     kind: str

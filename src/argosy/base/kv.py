@@ -1,13 +1,13 @@
-"""The ordered key-value store: the one port under everything that is kept as keys in order.
+"""The ordered key-value store, a port, and its implementation in memory.
 
-An implementation keeps these promises, and `tests/contracts/test_ordered_kv.py` holds it to them:
+Every implementation guarantees the following; `tests/contracts/test_ordered_kv.py` tests each of them:
 
-- keys and values are `bytes`; keys sort bytewise, are never empty, and have a greatest length;
-- a batch takes effect whole or not at all, and `write` answers only when it is as durable as the store ever makes it;
-- a read that begins after a write was answered sees it;
-- a scan shows the store as it was when its first pair was asked for: what is written meanwhile never appears in it;
-- one store has one writer; a writer that has been replaced gets Fenced and must stop;
-- after `close` every call is Unavailable, and closing again does nothing.
+- keys and values are `bytes`; keys sort bytewise, are never empty, and have a maximum length;
+- a batch is atomic, and `write` returns when it is as durable as the store makes it;
+- a read that starts after a write has returned sees the write;
+- a scan is a snapshot of the moment at which its first pair is requested;
+- a store has one writer; a writer that has been replaced gets Fenced and must stop;
+- after `close` every call raises Unavailable; closing twice is allowed.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -25,7 +25,7 @@ GET_MANY_MAX = 100_000
 
 
 class Batch:
-    """Changes that belong together; the last change to a key is the one that counts."""
+    """Changes that are written atomically; of several changes to a key the last one applies."""
 
     def __init__(self) -> None:
         self._ops: dict[bytes, bytes | None] = {}
@@ -37,11 +37,11 @@ class Batch:
         return self._add(key, value)
 
     def delete(self, key: bytes) -> "Batch":
-        """Deleting what is not there is no error."""
+        """Deleting a missing key is no error."""
         return self._add(key, None)
 
     def ops(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Each key once, with its new value, or None where it is deleted."""
+        """Each key once, with its new value, or None if it is deleted."""
         return iter(self._ops.items())
 
     @property
@@ -56,40 +56,40 @@ class Batch:
         replaced = _size(key, self._ops[key]) if key in self._ops else 0
         size_bytes = self._size_bytes - replaced + _size(key, value)
         if size_bytes > BATCH_BYTES_MAX:
-            raise Invalid(f"a batch may hold {BATCH_BYTES_MAX} bytes; split it")
+            raise Invalid(f"batch too large: the limit is {BATCH_BYTES_MAX} bytes; split it")
         if not replaced and len(self._ops) >= BATCH_OPS_MAX:
-            raise Invalid(f"a batch may change {BATCH_OPS_MAX} keys; split it")
+            raise Invalid(f"batch too large: the limit is {BATCH_OPS_MAX} keys; split it")
         self._ops[key] = value
         self._size_bytes = size_bytes
         return self
 
 
 class OrderedKV(Protocol):
-    """The port. See the module's promises."""
+    """The port; the module's docstring lists its guarantees."""
 
     async def get(self, key: bytes) -> bytes | None: ...
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """One answer per key, in the order asked."""
+        """One value per key, in the order of the keys."""
         ...
 
     def scan(
         self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
     ) -> AsyncIterator[tuple[bytes, bytes]]:
-        """The pairs with start <= key < end in key order (no end: to the last); `reverse` begins at the end."""
+        """The pairs with start <= key < end in key order, or in descending order; no `end` means the last key."""
         ...
 
     async def write(self, batch: Batch) -> None:
-        """Makes the batch's changes, all or none; an empty batch changes nothing."""
+        """Applies the batch atomically; an empty batch changes nothing."""
         ...
 
     async def close(self) -> None: ...
 
 
 class MemoryKV:
-    """The store in this process's memory: as durable as the process, for tests, simulations and small embedded use.
+    """The store in memory, as durable as the process: for tests, simulations and small embedded use.
 
-    A scan copies the pairs of its range when it begins, so pass a `limit` when only the first few are wanted.
+    A scan copies the pairs of its range when it starts, so pass a `limit` if only the first few are needed.
     """
 
     def __init__(self) -> None:
@@ -138,16 +138,16 @@ class MemoryKV:
 
 
 def check_key(key: bytes) -> None:
-    """Every implementation refuses the same keys, so that what works in memory works on disk."""
+    """Every implementation rejects the same keys, so code that works in memory works on disk."""
     if not isinstance(key, bytes) or not key:
         raise Invalid(f"a key must be bytes and not empty; got {key!r}")
     if len(key) > KEY_BYTES_MAX:
-        raise Invalid(f"a key may take {KEY_BYTES_MAX} bytes; this one takes {len(key)}")
+        raise Invalid(f"key too long: {len(key)} bytes; the limit is {KEY_BYTES_MAX}")
 
 
 def check_keys(keys: Sequence[bytes]) -> None:
     if len(keys) > GET_MANY_MAX:
-        raise Invalid(f"at most {GET_MANY_MAX} keys may be asked for at once; got {len(keys)}")
+        raise Invalid(f"too many keys: {len(keys)}; the limit is {GET_MANY_MAX}")
     for key in keys:
         check_key(key)
 

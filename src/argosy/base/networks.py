@@ -1,4 +1,4 @@
-"""Network addresses: what strangers name may lead to the open internet, and never into a network of ours."""
+"""IP addresses. An address that an untrusted client supplies may lead to the internet, never into a private network."""
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
@@ -10,7 +10,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 def is_private(number: str) -> bool:
     """Whether an address is anything but a public one: private, loopback, link-local, multicast, reserved.
 
-    An IPv6 address that stands for one of IPv4 is judged by that. Invalid if it is no address.
+    An IPv6 address that embeds an IPv4 address is classified by that one. Raises Invalid if `number` is no address.
     """
     try:
         address = ip_address(number.partition("%")[0])

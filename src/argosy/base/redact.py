@@ -1,8 +1,8 @@
-"""Redaction: what must never be shown to people, in logs, in settings pages or on spans.
+"""Redaction of secrets in logs, settings pages and spans.
 
-A value whose name says it is secret is shown as `***`. Within any text the passwords of URLs are masked, and so are
-values written beside a secret name (`?token=…`, `password='…'`). Where a text could be read both ways more is masked
-rather than less: an address that is hard to read can be looked up, a password that was logged must be changed.
+A field with a secret name is shown as `***`. In any text the passwords of URLs are masked, and so are values beside a
+secret name (`?token=…`, `password='…'`). An ambiguous text is masked: a masked address can be found elsewhere, but a
+password that was logged must be changed.
 """
 
 import re
@@ -12,11 +12,11 @@ MASK = "***"
 _SECRET = "password|passwd|secret|token|authorization|credential|api_?key"
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
 
-# The patterns begin with fixed text and what follows is bounded or consumed, so that a long line costs one pass.
-# A password should be percent-encoded but often is not, so it runs to the last @ before a blank or the next URL. What
-# looks like a port (`http://host:80/mail?to=a@b`) is none.
+# The patterns begin with fixed text and the rest is bounded or consumed, so a long line takes one pass.
+# A password should be percent-encoded but often is not, so it extends to the last @ before a blank or the next URL. A
+# port followed by a path (`http://host:80/mail?to=a@b`) is not a password.
 _URL_PASSWORD = re.compile(r"(://[^\s:/@?#]*):(?!\d{1,5}(?:[/?#\s]|$))(?:(?!://)\S)*@")
-# A user without a password is a name in ssh://git@host, but an access token in https://token@host.
+# A user without a password is a user name in ssh://git@host, but an access token in https://token@host.
 _URL_TOKEN = re.compile(r"((?:(?<=http)|(?<=https))://)[^\s/?#@:]+@", re.IGNORECASE)
 _NAMED_VALUE = re.compile(
     rf"((?:{_SECRET})[\w-]{{0,32}}(?:=|['\"]\s{{0,4}}:\s{{0,4}}))('[^']*'?|\"[^\"]*\"?|[^\s&#,;)}}'\"]+)", re.IGNORECASE
@@ -24,7 +24,7 @@ _NAMED_VALUE = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a field of this name is to be masked whatever it holds."""
+    """Whether a field of this name is always masked."""
     return _SECRET_NAME.search(name) is not None
 
 

@@ -1,7 +1,7 @@
-"""The grammar of machines: everything that has time or failure in it is written this way.
+"""The interface of state machines: every component that depends on time or failures is written as one.
 
-Events are facts in the past tense (`BidPlaced`); effects are orders (`AcquireLease`). A machine never reads a clock and
-never rolls a die: both are handed in. `handle(None, now)` means that only time has passed.
+Events are facts in the past tense (`BidPlaced`); effects are imperatives (`AcquireLease`). A machine reads neither a
+clock nor a random source: both are arguments. `handle(None, now)` means that only time has passed.
 """
 
 from typing import Protocol, TypeVar
@@ -14,11 +14,11 @@ class StateMachine(Protocol[Event, Effect]):
     """A deterministic core: the same events at the same times give the same effects."""
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
-        """Takes in one fact (or the passing of time) and returns the orders that follow."""
+        """Applies one event, or the passing of time, and returns the effects to perform."""
         ...
 
     def deadline(self) -> float | None:
-        """When to be woken if nothing happens; None means never."""
+        """When to call `handle(None, now)` if no event comes first; None means never."""
         ...
 
 

@@ -1,8 +1,8 @@
 """URLs whose network location names several hosts: `etcd://[::1]:2379,[::2]:2379/prefix`.
 
 urllib allows one bracketed IPv6 address in a network location and raises ValueError for several; older patch releases
-accepted them. The generic syntax (RFC 3986, appendix B) does not look into the network location at all, and neither
-does this module. Reading one host of the list is left to the caller, who knows what the scheme allows there.
+accepted them. The generic syntax (RFC 3986, appendix B) does not parse the network location, and neither does this
+module: the caller splits the list of hosts, because its grammar depends on the scheme.
 """
 
 import re
@@ -13,7 +13,7 @@ _PARTS = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(?:
 
 
 def split_url(text: str) -> SplitResult:
-    """The parts of a URL, as urllib's `urlsplit` returns them, and never an error. Read only `netloc` as the host: the
+    """The parts of a URL, as urllib's `urlsplit` returns them; never raises. Read the hosts from `netloc`: the
     properties `hostname` and `port` of the result expect a single one."""
     match = _PARTS.fullmatch(text.strip())
     assert match is not None  # every part may be empty, and the path takes what is left
@@ -22,5 +22,5 @@ def split_url(text: str) -> SplitResult:
 
 
 def bracketed(host: str) -> str:
-    """The host as it stands in a URL: an IPv6 address in brackets."""
+    """The host as written in a URL: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

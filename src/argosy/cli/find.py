@@ -18,8 +18,8 @@ from argosy.cli.commands import Command
 from argosy.cli.completion import complete_path
 from argosy.cli.ipni_client import checked_url
 from argosy.cli.output import json_option, print_json, progress
-from argosy.cli.search_screen import safe_name
 from argosy.cli.settings import config_option, load
+from argosy.cli.terminal_text import safe_name
 
 if TYPE_CHECKING:
     from argosy.ipni.admin.client import IndexerClient

@@ -11,7 +11,7 @@ import click
 from argosy.base.errors import Invalid, NotFound
 from argosy.cli.commands import Command, Group
 from argosy.cli.output import json_option, print_json, print_table
-from argosy.cli.seconds import Seconds
+from argosy.cli.param_types import Seconds
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from argosy.cli.output import json_option, print_json, progress
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
-    from argosy.app.publishing import Published
+    from argosy.app.publish_command import Published
 
 
 @click.command(cls=Command)
@@ -36,7 +36,7 @@ def publish(paths: tuple[Path, ...], config: Path | None, as_json: bool, **wishe
     changed takes the old one's place. Without a path, what was published before is served; what is published meanwhile
     with --once is served, too.
     """
-    from argosy.app.publishing import Wish, publish_and_serve
+    from argosy.app.publish_command import Wish, publish_and_serve
 
     if not wished["withdraw"]:  # what is taken back may be gone already
         _check_that_they_exist(paths)

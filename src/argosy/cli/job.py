@@ -11,10 +11,10 @@ import click
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
 from argosy.cli.commands import Group
 from argosy.cli.job_client import Reach, reach_options
+from argosy.cli.job_format import parsed, parsed_payload, told_time
 from argosy.cli.job_schedule import schedule
-from argosy.cli.job_text import parsed, parsed_payload, told_time
 from argosy.cli.output import print_json, print_table, status
-from argosy.cli.seconds import Seconds
+from argosy.cli.param_types import Seconds
 
 if TYPE_CHECKING:
     from argosy.jobs.sdk import JobInfo, JobsClient, NewJob

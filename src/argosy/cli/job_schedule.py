@@ -4,7 +4,7 @@ import click
 
 from argosy.cli.commands import Group
 from argosy.cli.job_client import Reach, reach_options
-from argosy.cli.job_text import parsed_payload, told_time
+from argosy.cli.job_format import parsed_payload, told_time
 from argosy.cli.output import print_json, print_table
 
 

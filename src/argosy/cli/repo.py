@@ -68,7 +68,7 @@ def add(
 
     Paths on this machine are taken where the nodes' settings allow it (fetch.allow_local).
     """
-    from argosy.cli.addressing import typed
+    from argosy.cli.repo_address import typed
     from argosy.registry import catalog
 
     if name is not None and len(addresses) > 1:

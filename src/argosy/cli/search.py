@@ -23,9 +23,9 @@ from argosy.cli.search_engine import load
 from argosy.cli.search_flags import Flags, Look, options, parsed, search_options
 from argosy.cli.search_json import document
 from argosy.cli.search_notes import costs, cut_short, unsearched
-from argosy.cli.search_printing import Printer
-from argosy.cli.search_shelf import Shelved, Survey, indexed, opened, survey
-from argosy.cli.search_watching import Stage, leave, watched
+from argosy.cli.search_output import Printer
+from argosy.cli.search_progress import Stage, leave, watched
+from argosy.cli.search_sources import Shelved, Survey, indexed, opened, survey
 
 if TYPE_CHECKING:
     from argosy.search.model import Answer, Options, Repository

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from argosy.cli.search_watching import Stage
+from argosy.cli.search_progress import Stage
 
 _ENGINE = ("argosy.search.index.build", "argosy.search.service")
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from argosy.cli.search_screen import safe_name
-from argosy.cli.search_shelf import Shelved, Survey
+from argosy.cli.search_sources import Shelved, Survey
+from argosy.cli.terminal_text import safe_name
 
 if TYPE_CHECKING:
     from argosy.search.model import Answer, Options

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from argosy.cli.search_screen import Paint, safe_name, safe_text
+from argosy.cli.terminal_text import Paint, safe_name, safe_text
 
 if TYPE_CHECKING:
     from argosy.search.model import FileMatch, Fragment, Line, SymbolInfo

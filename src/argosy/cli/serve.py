@@ -27,7 +27,7 @@ def serve(
     publishers to a pool of those, content asks them all, and keyspace has a part of what they know; hold takes part
     with nothing but leases. SIGTERM drains: what is held goes to others first.
     """
-    from argosy.app.roles import Role, run
+    from argosy.app.process import Role, run
     from argosy.app.settings import NodeSettings
     from argosy.ownership.settings import OwnershipSettings
     from argosy.registry.settings import RegistrySettings

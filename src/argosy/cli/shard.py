@@ -11,7 +11,7 @@ from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.cli.commands import Group
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.output import print_json, print_table, status
-from argosy.cli.seconds import Seconds
+from argosy.cli.param_types import Seconds
 
 if TYPE_CHECKING:
     from argosy.jobs.broker import ShardPlace, SplitStatus

@@ -11,7 +11,7 @@ import click
 from argosy.base.errors import Invalid
 from argosy.cli.commands import Group
 from argosy.cli.output import json_option, print_json, print_table, progress
-from argosy.cli.seconds import Seconds
+from argosy.cli.param_types import Seconds
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def top(
     The store knows buckets, not clients: name a client to see which buckets are its own. Window, levels and secret must
     be those of the instances, so take the same settings. With --json each look is one object.
     """
-    from argosy.cli.throttle_top import Watch, show, told
+    from argosy.cli.throttle_snapshot import Watch, show, told
 
     watch = Watch(_settings(config, url, namespace), clients=clients, count=count)
     try:

@@ -39,7 +39,7 @@ def up(
     """
     started_at = time.monotonic()
     from argosy.app.up import UpOptions, run_up
-    from argosy.cli.addressing import parse_sources
+    from argosy.cli.repo_address import parse_sources
 
     sources = parse_sources(addresses)
     options = UpOptions(nodes=nodes, port=port, data=data, name=name, resume=resume, is_verbose=verbose)

@@ -13,7 +13,7 @@ from argosy.base.errors import Invalid, NotFound
 from argosy.cli.commands import Group
 from argosy.cli.job_client import Reach, reach_options
 from argosy.cli.output import print_json
-from argosy.cli.seconds import Seconds
+from argosy.cli.param_types import Seconds
 
 
 @click.group(cls=Group)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 from uvicorn.server import ServerState
 
-from argosy.app.listening import http_protocol
+from argosy.app.http_server import http_protocol
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.base.tracing import NO_TRACER, Tracer

@@ -174,7 +174,7 @@ async def test_a_question_that_waits_for_nothing_is_answered_on_the_spot() -> No
     route = node_routes(Told())[0]  # type: ignore[arg-type]
     assert isinstance(route, FramesRoute)
     sent = Sent()
-    connection = route.upgraded(connections)
+    connection = route.upgrade(connections)
     connection.connection_made(sent)  # type: ignore[arg-type]
     connection.data_received(wire.greeting("n", {}) + framed(7, wire.STATUS) + framed(8, wire.STATUS))
     assert sent.data.startswith(wire.WELCOME)
@@ -582,7 +582,7 @@ async def test_a_question_waits_while_the_node_takes_none(nodes: FarNodes, index
 async def test_a_server_that_ends_answers_what_it_was_asked(nodes: FarNodes) -> None:
     node, connections = Told(), set[Any]()
     [route] = [each for each in node_routes(node) if isinstance(each, FramesRoute)]  # type: ignore[arg-type]
-    server = await asyncio.get_running_loop().create_server(lambda: route.upgraded(connections), HOST, 0)
+    server = await asyncio.get_running_loop().create_server(lambda: route.upgrade(connections), HOST, 0)
     async with server:
         call = asyncio.ensure_future(nodes.at(f"{HOST}:{server.sockets[0].getsockname()[1]}").search(asked("1")))
         await until(is_at(node, "1"))

@@ -10,7 +10,7 @@ import sys
 
 import uvloop
 
-from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.http_server import bind_listener, listener_address, serve_app
 from argosy.gateway.content.http import content_app
 from argosy.gateway.content.model import Backend
 from argosy.gateway.content.service import ContentGateway
@@ -21,9 +21,9 @@ HOST = "127.0.0.1"
 
 async def serve(urls: list[str]) -> None:
     gateway = ContentGateway([Backend.at(url) for url in urls], ContentSettings(cache_entries=0))
-    listener = bound(HOST, 0, settings="nothing: the port is free")
+    listener = bind_listener(HOST, 0, settings="nothing: the port is free")
     listener.listen()
-    sys.stdout.write(f"http://{place_of(listener)}\n")
+    sys.stdout.write(f"http://{listener_address(listener)}\n")
     sys.stdout.flush()
     try:
         await serve_app(content_app(gateway), listener)

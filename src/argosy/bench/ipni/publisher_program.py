@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.http_server import bind_listener, listener_address, serve_app
 from argosy.bench.ipni.chains import Chain, Shape, made
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def main() -> None:
     seed, chains, ads, chunks, chunk = map(int, numbers)
     shape = Shape(ads, chunks, chunk)
     all_made = [made(seed + number, shape, codec) for number in range(chains)]
-    listener = bound(HOST, 0, settings="nothing: the port is free")
+    listener = bind_listener(HOST, 0, settings="nothing: the port is free")
     listener.listen()
     told = [{"publisher": each.publisher, "ads": [str(cid) for cid in each.ads]} for each in all_made]
-    sys.stdout.write(json.dumps({"address": place_of(listener), "chains": told}) + "\n")
+    sys.stdout.write(json.dumps({"address": listener_address(listener), "chains": told}) + "\n")
     sys.stdout.flush()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve_app(Served(all_made), listener))

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from argosy import __version__
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unauthorized, Unavailable
-from argosy.base.http import SHOWN_CHARS_MAX, retry_after, wants_page
+from argosy.base.http import PATH_CHARS_MAX, retry_after, wants_page
 from argosy.base.redact import redact
 from argosy.ipni.formats.peer import parse_peer
 from argosy.ipni.web import page
@@ -69,7 +69,7 @@ async def handle_no_route(request: Request, error: Exception) -> Response:
     """A path that no route has: a page for a browser, text for a program."""
     assert isinstance(error, HTTPException)
     if wants_page(request):
-        message = f"{request.url.path[:SHOWN_CHARS_MAX]} not found; check the path"
+        message = f"{request.url.path[:PATH_CHARS_MAX]} not found; check the path"
         shown = page.render_error(error.status_code, message)
         return HTMLResponse(shown, error.status_code, {**NO_CACHE, **page.SECURITY_HEADERS, "vary": "accept"})
     return PlainTextResponse(error.detail, error.status_code, {**(error.headers or {}), "vary": "accept"})

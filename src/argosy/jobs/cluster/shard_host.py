@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from argosy.base.clock import Clock, Random, SteadyWall
+from argosy.base.clock import Clock, MonotonicWallClock, Random
 from argosy.base.errors import ArgosyError, Fenced, NotFound, Unavailable
 from argosy.jobs.cluster.lease_guard import Gate, GatedShard
 from argosy.jobs.cluster.owned_rows import Owned, OwnRows
@@ -85,7 +85,7 @@ class ShardWorker:
         self._teller = teller
         self._options = options
         self._clock = clock
-        self._wall = SteadyWall(clock)
+        self._wall = MonotonicWallClock(clock)
         self._random = random
         self._new_id = new_id
         self._closing: dict[asyncio.Task[None], None] = {}

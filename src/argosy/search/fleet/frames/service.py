@@ -54,7 +54,7 @@ class FramesRoute(Route):
         self._entrance = entrance
         self._tracer = tracer
 
-    def upgraded(self, connections: set[Any]) -> asyncio.Protocol:
+    def upgrade(self, connections: set[Any]) -> asyncio.Protocol:
         """One connection; it is among `connections` from its beginning to its end, to be told to `shutdown`."""
         return _Connection(self._handlers, self._entrance, self._tracer, connections)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from argosy.app.roles import Process
-from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.http_server import bind_listener, listener_address, serve_app
+from argosy.app.process import Process
 from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.ipni.backends.rocks import RocksStore
@@ -25,15 +25,15 @@ async def keyspace(process: Process) -> None:
     node = await KeyspaceNode.open(settings, clock=SystemClock())
     process.closing.push_async_callback(node.close)
     process.tasks.append(node.run())
-    listener = bound(settings.host, settings.port, settings="keyspace.host or keyspace.port")
+    listener = bind_listener(settings.host, settings.port, settings="keyspace.host or keyspace.port")
     process.closing.callback(listener.close)
     listener.listen()
     app = keyspace_app(node.service, token=settings.token, call_s=settings.call_s)
     process.tasks.append(serve_app(app, listener))
-    log.info("query node up", name=settings.node, url=f"http://{place_of(listener)}")
+    log.info("query node up", name=settings.node, url=f"http://{listener_address(listener)}")
 
 
-async def index_store(process: Process) -> IndexStore:
+async def open_index_store(process: Process) -> IndexStore:
     """An indexer's store: its own disk, or with a layout file the query nodes, and only its own rows on its disk."""
     settings, layer = process.loaded.get(IndexerSettings), process.loaded.get(KeyspaceSettings)
     local = await RocksStore.open(Path(settings.folder), is_double_hashed=settings.is_double_hashed)
@@ -42,7 +42,7 @@ async def index_store(process: Process) -> IndexStore:
     return await IngestStore.open(layer, local, clock=SystemClock(), random=system_random())
 
 
-async def layer_front(process: Process) -> ASGIApp | None:
+async def open_query_frontend(process: Process) -> ASGIApp | None:
     """What answers finds from a query layer; None if the settings have none."""
     settings = process.loaded.get(KeyspaceSettings)
     if settings.layout_file is None or not settings.indexer_urls:

@@ -3,9 +3,9 @@
 import asyncio
 import signal
 
-from argosy.app.keyspace import layer_front
-from argosy.app.roles import Process
-from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.http_server import bind_listener, listener_address, serve_app
+from argosy.app.process import Process
+from argosy.app.roles.keyspace import open_query_frontend
 from argosy.base import logs
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Invalid
@@ -20,20 +20,20 @@ log = logs.get("app")
 async def content(process: Process) -> None:
     """Makes the process a door to all indexers that its settings name, or to their query layer."""
     settings = process.loaded.get(ContentSettings)
-    app = await layer_front(process)
+    app = await open_query_frontend(process)
     if app is None:
-        door = content_door(process)
+        door = open_content_gateway(process)
         if door is None:
             raise Invalid("no indexer to ask: set content.backends, content.pool_file or keyspace.layout_file")
         app = content_app(door)
-    listener = bound(settings.host, settings.port, settings="content.host or content.port")
+    listener = bind_listener(settings.host, settings.port, settings="content.host or content.port")
     process.closing.callback(listener.close)
     listener.listen()
     process.tasks.append(serve_app(app, listener))
-    log.info("content door up", url=f"http://{place_of(listener)}")
+    log.info("content door up", url=f"http://{listener_address(listener)}")
 
 
-def content_door(process: Process) -> ContentGateway | None:
+def open_content_gateway(process: Process) -> ContentGateway | None:
     """The door, with its list of indexers followed; None if the settings name neither indexers nor a file of them."""
     settings = process.loaded.get(ContentSettings)
     if not settings.backends and settings.pool_file is None:

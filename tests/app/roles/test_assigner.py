@@ -4,8 +4,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from argosy.app.assigning import assigner
-from argosy.app.roles import Process
+from argosy.app.process import Process
+from argosy.app.roles.assigner import assigner
 from argosy.app.settings import NodeSettings
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid

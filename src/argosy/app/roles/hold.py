@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from argosy.app.roles import Process
+from argosy.app.process import Process
 from argosy.ownership.backends.cgroup import CgroupMemory
 from argosy.ownership.http import ownership_routes
 from argosy.ownership.model import Lease, Unit, UnitSpec

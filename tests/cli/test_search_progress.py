@@ -10,7 +10,7 @@ from numba.core import event
 
 from argosy.base.errors import Invalid
 from argosy.cli import search_engine
-from argosy.cli.search_watching import COMPILING, QUIET_S, TICK_S, Stage, View, watched
+from argosy.cli.search_progress import COMPILING, QUIET_S, TICK_S, Stage, View, watched
 
 
 def test_what_the_work_gives_is_given() -> None:

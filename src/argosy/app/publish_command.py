@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.http_server import bind_listener, listener_address, serve_app
 from argosy.app.settings import user_data_dir
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
@@ -69,10 +69,10 @@ async def publish_and_serve(
     if wish.once and wish.address is None:
         raise Invalid("--once needs --address: where another `argosy ipni publish` serves the chain")
     async with AsyncExitStack() as closing:
-        listener = None if wish.once else bound(wish.host, wish.port, settings="--host or --port")
+        listener = None if wish.once else bind_listener(wish.host, wish.port, settings="--host or --port")
         if listener is not None:
             closing.callback(listener.close)
-        chain_at = _multiaddr(wish.address or ("" if listener is None else f"http://{place_of(listener)}"))
+        chain_at = _multiaddr(wish.address or ("" if listener is None else f"http://{listener_address(listener)}"))
         content_at = [_multiaddr(each) for each in wish.content_addresses]
         key = await asyncio.to_thread(open_key, folder / "key")
         changes = await _changed(key, folder / CHAIN, content_at or [chain_at], wish, show, told)

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from functools import partial
 
-from argosy.app.roles import Process, with_catalog
+from argosy.app.process import Process, with_catalog
 from argosy.app.startup import Display
 from argosy.base import logs
 from argosy.base.clock import SystemClock
@@ -99,9 +99,9 @@ async def _advertiser(process: Process) -> Advertiser | None:
     """Loaded only if it is wanted: a node that advertises nothing needs nothing of the content index."""
     if not process.loaded.get(SearchSettings).advertise:
         return None
-    from argosy.app.advertising import advertise
+    from argosy.app.content_publisher import open_content_publisher
 
-    return await advertise(process)
+    return await open_content_publisher(process)
 
 
 def _show_compiling(display: Display, done: int, total: int) -> None:

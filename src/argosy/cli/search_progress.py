@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import click
 
-from argosy.cli.search_screen import safe_name
+from argosy.cli.terminal_text import safe_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress

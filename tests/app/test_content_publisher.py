@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from argosy.app import metrics as counted
-from argosy.app.adverts import Adverts
+from argosy.app import content_publisher
+from argosy.app.content_publisher import ContentPublisher
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
@@ -47,7 +47,7 @@ class Settling(SystemClock):
 class Node:
     """What a search node is to the content index."""
 
-    def __init__(self, publisher: Publisher, adverts: Adverts, clock: Settling, metrics: Metrics) -> None:
+    def __init__(self, publisher: Publisher, adverts: ContentPublisher, clock: Settling, metrics: Metrics) -> None:
         self.metrics = metrics
         self.publisher = publisher
         self.adverts = adverts
@@ -72,7 +72,7 @@ async def node(store: ChainStore, at: list[str] = AT) -> AsyncIterator[Node]:
     publisher = await Publisher.open(KEY, store, addresses=at)
     clock = Settling()
     metrics = Metrics()
-    adverts = Adverts(publisher, at, clock=clock, random=seeded_random(1), metrics=metrics)
+    adverts = ContentPublisher(publisher, at, clock=clock, random=seeded_random(1), metrics=metrics)
     running = asyncio.ensure_future(adverts.run())
     try:
         yield Node(publisher, adverts, clock, metrics)
@@ -239,7 +239,7 @@ async def test_a_chain_that_cannot_grow_is_tried_again_until_it_can() -> None:
         await here.until_offered("r@aaaa")
         assert store.refusals == 0
         assert await here.held() == hashes("one")
-        assert here.metrics.value(counted.ADVERTS, outcome="failed") == FullDisk.refusals
+        assert here.metrics.value(content_publisher.ADS, outcome="failed") == FullDisk.refusals
 
 
 async def test_what_is_advertised_and_taken_back_is_counted() -> None:
@@ -250,11 +250,11 @@ async def test_what_is_advertised_and_taken_back_is_counted() -> None:
         here.adverts.dropped("s")
         await here.until_offered("r@aaaa")
         async with asyncio.timeout(PATIENCE_S):
-            while here.metrics.value(counted.ADVERTS, outcome="removed") != 1:
+            while here.metrics.value(content_publisher.ADS, outcome="removed") != 1:
                 await SystemClock().sleep(0.005)
-        assert here.metrics.value(counted.ADVERTS, outcome="published") == 2
-        assert here.metrics.value(counted.ADVERTISED) == 1
-        assert here.metrics.value(counted.ADVERTS_WAITING) == 0
+        assert here.metrics.value(content_publisher.ADS, outcome="published") == 2
+        assert here.metrics.value(content_publisher.ADVERTISED) == 1
+        assert here.metrics.value(content_publisher.ADS_WAITING) == 0
 
 
 async def test_only_the_newest_word_about_a_repository_waits() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from argosy.app.advertising import KEY_FILE
+from argosy.app.content_publisher import KEY_FILE
 from argosy.app.find_protocol import find_protocol
-from argosy.app.keyspace import index_store
-from argosy.app.roles import Process
-from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.http_server import bind_listener, listener_address, serve_app
+from argosy.app.process import Process
+from argosy.app.roles.keyspace import open_index_store
 from argosy.app.settings import load_settings
 from argosy.base import logs
 from argosy.base.clock import SystemClock
@@ -35,7 +35,7 @@ log = logs.get("app")
 async def indexer(process: Process) -> None:
     """Makes the process an indexer."""
     settings = process.loaded.get(IndexerSettings)
-    store = await index_store(process)
+    store = await open_index_store(process)
     process.closing.push_async_callback(store.close)
     sources = HttpSources(process.loaded.get(SyncSettings))
     process.closing.push_async_callback(sources.close)
@@ -100,8 +100,8 @@ async def _serve_finds(process: Process, app: FindFastPath, settings: IndexerHtt
 
 def _serve(process: Process, app: ASGIApp, host: str, port: int, setting: str, *, http: Any = "auto") -> str:
     """The URL at which the application answers from now on."""
-    listener = process.listeners.get(setting) or bound(host, port, settings=setting)
+    listener = process.listeners.get(setting) or bind_listener(host, port, settings=setting)
     process.closing.callback(listener.close)
     listener.listen()
     process.tasks.append(serve_app(app, listener, http=http))
-    return f"http://{place_of(listener)}"
+    return f"http://{listener_address(listener)}"

@@ -8,8 +8,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from argosy.app.advertising import files_route
-from argosy.app.adverts import Adverts
+from argosy.app.content_publisher import ContentPublisher, files_route
 from argosy.app.settings import SECTIONS
 from argosy.app.up import advertises, with_content_index
 from argosy.base.clock import SystemClock, seeded_random
@@ -37,7 +36,7 @@ CONTENT = b"<script>alert(1)</script>\n"
 @asynccontextmanager
 async def serving(fleet_token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
     publisher = await Publisher.open(KEY, MemoryChain())
-    adverts = Adverts(publisher, [], clock=SystemClock(), random=seeded_random(1), metrics=Metrics())
+    adverts = ContentPublisher(publisher, [], clock=SystemClock(), random=seeded_random(1), metrics=Metrics())
     adverts._holdings["r"] = holding_of(build(one_branch("r", {"a/über.html": CONTENT}), Policy()))
     web = Starlette(routes=[files_route(adverts, fleet_token=fleet_token)], exception_handlers=EXCEPTION_HANDLERS)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url="http://node") as client:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.cli.search_flags import Flags, Look
 from argosy.cli.search_json import answer_fields, document, file_fields, plain
-from argosy.cli.search_screen import Paint, safe_name
-from argosy.cli.search_shelf import Shelved, Survey
+from argosy.cli.search_sources import Shelved, Survey
 from argosy.cli.search_text import counted, named, vimgrep, with_headings, without_headings
+from argosy.cli.terminal_text import Paint, safe_name
 
 if TYPE_CHECKING:
     from argosy.search.model import Answer, FileMatch, Repository

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from argosy.base.errors import Invalid
 from argosy.cli.search_flags import Flags
-from argosy.cli.search_screen import safe_name
-from argosy.cli.search_watching import Stage
+from argosy.cli.search_progress import Stage
+from argosy.cli.terminal_text import safe_name
 
 if TYPE_CHECKING:
     from argosy.search.documents import Content, Entry, SkipReason, Source

@@ -6,8 +6,8 @@ import signal
 from starlette.applications import Starlette
 
 from argosy import __version__
-from argosy.app.roles import Process
-from argosy.app.serving import bound, place_of, serve_app
+from argosy.app.http_server import bind_listener, listener_address, serve_app
+from argosy.app.process import Process
 from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
@@ -40,8 +40,8 @@ async def assigner(process: Process) -> None:
     routes = assigner_routes(
         assigning.service, admin_token=process.this.admin_token, reload=assigning.reload, version=__version__
     )
-    listener = bound(settings.host, settings.port, settings="assigner.host or assigner.port")
+    listener = bind_listener(settings.host, settings.port, settings="assigner.host or assigner.port")
     process.closing.callback(listener.close)
     listener.listen()
     process.tasks.append(serve_app(Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS), listener))
-    log.info("assigner up", url=f"http://{place_of(listener)}")
+    log.info("assigner up", url=f"http://{listener_address(listener)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped, unused-ignore]
 
-from argosy.app.roles import Process
+from argosy.app.process import Process
 from argosy.app.stores import reach_store
 from argosy.base import logs
 from argosy.base.backends.servers import free_ports

@@ -12,7 +12,7 @@ def test_a_sigterm_while_python_ends_does_not_change_the_exit_code() -> None:
     """A supervisor may send it to a node that has drained by itself."""
     program = """
         import os, signal
-        from argosy.app.roles import Role, run
+        from argosy.app.process import Role, run
         from argosy.app.settings import SECTIONS
         from argosy.base.settings import load
 

@@ -1,12 +1,19 @@
-"""The port: bound before anything else, so that a taken one is an error and not a process that nobody reaches."""
+"""Listeners, and uvicorn serving applications on them.
+
+A listener is bound before anything else starts, so that a taken port is an error of the start and not a process that
+nothing can reach. The process handles signals itself, because it drains before its server stops.
+"""
 
 import asyncio
+import signal
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol, cast, runtime_checkable
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -14,20 +21,111 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from argosy.app.serving import bound, serve_app
 from argosy.app.settings import NodeSettings
+from argosy.base import logs
+from argosy.base.errors import Invalid
 from argosy.base.http import ErrorPage, exception_handlers
 from argosy.base.metrics import CONTENT_TYPE, Metrics
 from argosy.base.tracing import Tracer
 
+SHUTDOWN_S = 2  # requests in flight get this long when the process ends
+START_POLL_S = 0.01
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 TRACE_HEADERS = ("traceparent", "tracestate")
+
+log = logs.get("app")
+
+
+def bind_listener(host: str, port: int, *, settings: str) -> socket.socket:
+    """A listener; `settings` names what to change when the place is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named, asyncio turns off Nagle's algorithm, which holds small answers back.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as why:
+        listener.close()
+        raise Invalid(f"cannot listen on {host}:{port} ({why.strerror}): set {settings}") from why
+    return listener
+
+
+def listener_address(listener: socket.socket) -> str:
+    """`host:port`, as in a URL."""
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the process drains first."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve_app(app: ASGIApp, listener: socket.socket, *, http: Any = "auto") -> None:
+    """Answers requests until this task is cancelled."""
+    config = uvicorn.Config(
+        app, http=http, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=SHUTDOWN_S
+    )
+    if keeps_signals():
+        await _Server(config).serve(sockets=[listener])
+    else:
+        await _serve_restoring_signals(uvicorn.Server(config), listener)
+
+
+@lru_cache(maxsize=1)
+def keeps_signals() -> bool:
+    """Whether overriding `capture_signals`, which is not documented, keeps uvicorn from taking the signals."""
+
+    class Entered(Exception):
+        pass
+
+    class Probe(uvicorn.Server):
+        def capture_signals(self) -> Any:
+            raise Entered
+
+    serving = Probe(uvicorn.Config(_no_app, log_config=None, lifespan="off")).serve(sockets=[])
+    try:
+        serving.send(None)  # its first step, in which the signals are taken
+    except Entered:
+        return True
+    except BaseException as error:  # whatever has changed: the public path does not depend on it
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        reason = "capture_signals is not called first"
+    finally:
+        serving.close()
+    log.warning("uvicorn private api changed, restoring signal handlers after its start", reason=reason)
+    return False
+
+
+async def _serve_restoring_signals(server: uvicorn.Server, listener: socket.socket) -> None:
+    """uvicorn installs handlers of its own when it starts; ours are put back as soon as it has started."""
+    ours = {number: signal.getsignal(number) for number in SIGNALS}
+    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    try:
+        while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(START_POLL_S)
+        for number, handler in ours.items():
+            if handler is not None:  # None: not installed from Python, so that it cannot be put back
+                signal.signal(number, handler)
+        await serving
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _no_app(_scope: object, _receive: object, _send: object) -> None: ...
 
 
 def listen(this: NodeSettings) -> socket.socket:
-    return bound(this.host, this.port, settings="node.host or node.port, or give --port")
+    return bind_listener(this.host, this.port, settings="node.host or node.port, or give --port")
 
 
-def named(this: NodeSettings, listener: socket.socket) -> NodeSettings:
+def with_defaults(this: NodeSettings, listener: socket.socket) -> NodeSettings:
     """Fills in what depends on the port that was taken."""
     port = listener.getsockname()[1]
     host = f"[{this.host}]" if ":" in this.host else this.host
@@ -56,7 +154,7 @@ def alive_route() -> Route:
     return Route("/healthz", healthz)
 
 
-class Continued:
+class TraceContextMiddleware:
     """Whoever asks within a trace is answered within it."""
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
@@ -70,12 +168,12 @@ class Continued:
 
 
 @runtime_checkable
-class Upgrading(Protocol):
+class UpgradeRoute(Protocol):
     """A route that takes over the connections of those who ask for it."""
 
     path: str
 
-    def upgraded(self, connections: set[Any]) -> asyncio.Protocol: ...
+    def upgrade(self, connections: set[Any]) -> asyncio.Protocol: ...
 
 
 def http_protocol(routes: Iterable[BaseRoute]) -> Any:
@@ -83,14 +181,14 @@ def http_protocol(routes: Iterable[BaseRoute]) -> Any:
 
     This uses uvicorn's private API: `uvicorn_checks.can_upgrade` says whether it works. Without such routes: "auto".
     """
-    upgrading = {f"GET {route.path} ".encode(): route for route in routes if isinstance(route, Upgrading)}
+    upgrading = {f"GET {route.path} ".encode(): route for route in routes if isinstance(route, UpgradeRoute)}
     if not upgrading:
         return "auto"
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     http: Any = AutoHTTPProtocol
 
-    class Greeter(asyncio.Protocol):
+    class ConnectionSwitch(asyncio.Protocol):
         """Reads how a connection begins, and hands it on."""
 
         def __init__(self, *, server_state: Any, **of_uvicorn: Any) -> None:
@@ -109,7 +207,7 @@ def http_protocol(routes: Iterable[BaseRoute]) -> Any:
                 if line.startswith(self._heard):
                     return  # more is to come
                 if self._heard.startswith(line):
-                    self._hand_to(route.upgraded(self._connections))
+                    self._hand_to(route.upgrade(self._connections))
                     return
             self._hand_to(self._http())
 
@@ -125,7 +223,7 @@ def http_protocol(routes: Iterable[BaseRoute]) -> Any:
         def shutdown(self) -> None:
             self._transport.close()
 
-    return Greeter
+    return ConnectionSwitch
 
 
 async def serve(
