@@ -18,7 +18,7 @@ from argosy.bench.jobs.enqueueing import as_fast_as_they_go
 from argosy.bench.jobs.racing import Contender
 from argosy.bench.jobs.run import FULL, QUICK, Plan, jobs
 from argosy.jobs.sdk import JobsClient
-from argosy.jobs.sdk.calls import SILO, Call
+from argosy.jobs.sdk.calls import SILO, RpcMethod
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.silo import silo_pb2 as silo
 
@@ -27,7 +27,7 @@ TINY = Plan(
     noisy=300, quiet=2, fairs=1, schedules=50, firings=1,
 )  # fmt: skip
 
-FLUSH = Call(SILO, "FlushShard", silo.FlushShardResponse)
+FLUSH = RpcMethod(SILO, "FlushShard", silo.FlushShardResponse)
 
 # A contender whose worker runs a job for each line in a file, which its producer writes.
 RIVAL = """

@@ -17,11 +17,11 @@ from click.testing import CliRunner, Result
 from argosy.base.errors import Conflict, Unavailable
 from argosy.cli import root
 from argosy.jobs.broker import SplitStatus
-from argosy.jobs.cluster.backends.shard_map_store import FolderMaps
-from argosy.jobs.cluster.shardmap import SplitWish
+from argosy.jobs.cluster.backends.shard_map_store import DirShardMapStore
+from argosy.jobs.cluster.shardmap import SplitRequest
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.sdk import JobsClient
-from argosy.jobs.sdk.backends.router import Router
+from argosy.jobs.sdk.backends.router import ShardRouter
 from tests.jobs.rpc.stage import HERE, NOWHERE, Stage
 from tests.jobs.sdk.serving import served
 
@@ -185,7 +185,7 @@ def test_a_split_under_way_at_another_point_is_not_waited_for(
     assert (answer.exit_code, "being split already" in answer.stderr) == (1, True)
 
 
-async def leave_wish(maps: FolderMaps, shard_id: str, wish: SplitWish) -> None:
+async def leave_wish(maps: DirShardMapStore, shard_id: str, wish: SplitRequest) -> None:
     """As a broker does that ended too early."""
     shards = await maps.newest()
     assert shards is not None
@@ -195,7 +195,7 @@ async def leave_wish(maps: FolderMaps, shard_id: str, wish: SplitWish) -> None:
 def test_a_split_that_was_cut_short_is_done_when_the_broker_is_there_again(run: Run, tmp_path: Path) -> None:
     url = (tmp_path / "jobs").as_uri()
     shard_id = told(run("shard", "list", "--json", address=url))[0]["id"]
-    asyncio.run(leave_wish(FolderMaps(tmp_path / "jobs"), shard_id, SplitWish("1" * 16, 1000, "gone")))
+    asyncio.run(leave_wish(DirShardMapStore(tmp_path / "jobs"), shard_id, SplitRequest("1" * 16, 1000, "gone")))
     done = told(run("shard", "split", shard_id, "--wait", "60", "--json", address=url))
     assert (done["point"], done["is_done"]) == ("1" * 16, True)
     shards = {each["id"]: each for each in told(run("shard", "list", "--json", address=url))}
@@ -207,7 +207,7 @@ def test_a_node_that_is_not_there_is_one_line(run: Run, monkeypatch: pytest.Monk
     async def no_pause(*_: object) -> None:
         """Tries again at once."""
 
-    monkeypatch.setattr(Router, "_pause", no_pause)
+    monkeypatch.setattr(ShardRouter, "_pause", no_pause)
     answer = run("job", "get", "x", address="127.0.0.1:9")
     assert answer.exit_code == 1
     assert answer.stderr.startswith("error: 127.0.0.1:9 did not answer")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argosy.cli.root import cli
-from argosy.jobs.sdk.backends.router import Router
+from argosy.jobs.sdk.backends.router import ShardRouter
 from tests.jobs.rpc.stage import Stage
 from tests.jobs.sdk.serving import served
 
@@ -78,7 +78,7 @@ def test_whoever_finds_no_broker_is_told_how_to_have_one(monkeypatch: pytest.Mon
     async def no_pause(*_: object) -> None:
         """Tries again at once."""
 
-    monkeypatch.setattr(Router, "_pause", no_pause)
+    monkeypatch.setattr(ShardRouter, "_pause", no_pause)
     answer = CliRunner().invoke(cli, ["job", "list", "-a", "127.0.0.1:9"])
     assert answer.exit_code == 1
     assert answer.stderr.startswith("error: 127.0.0.1:9 did not answer")

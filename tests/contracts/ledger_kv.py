@@ -1,11 +1,11 @@
 """A ledger as an OrderedKV: writing is staging and waiting until it is durable."""
 
 from argosy.base.kv import Batch
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.group_commit.store import GroupCommitStore
 
 
 class LedgerKV:
-    def __init__(self, ledger: GroupLedger) -> None:
+    def __init__(self, ledger: GroupCommitStore) -> None:
         self._ledger = ledger
         self.get = ledger.get
         self.get_many = ledger.get_many

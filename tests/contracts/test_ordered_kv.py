@@ -17,7 +17,7 @@ from argosy.base.kv import KEY_BYTES_MAX, Batch, MemoryKV, OrderedKV
 from argosy.jobs.backends.memory import MemoryDisk
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.group_commit.store import GroupCommitStore
 from tests.contracts.ledger_kv import LedgerKV
 from tests.servers.s3 import S3
 
@@ -63,7 +63,7 @@ async def open_disk() -> OrderedKV:
 
 
 async def open_ledger() -> OrderedKV:
-    return LedgerKV(GroupLedger(await MemoryDisk().open()))
+    return LedgerKV(GroupCommitStore(await MemoryDisk().open()))
 
 
 def opener(url: str, chosen: ShardStoreSettings) -> Open:

@@ -110,10 +110,10 @@ def _print_put(ids: Sequence[str], result: Any, *, is_waited: bool, as_json: boo
 @reach_options
 def get(reach: Reach, id: str, with_attempts: bool, as_json: bool) -> None:
     """Show one job."""
-    from argosy.jobs.web.json_views import shown_job
+    from argosy.jobs.web.json_views import job_to_json
 
     info = reach.ask(lambda client: client.get(id, with_attempts=with_attempts), doing="looking", may_create=False)
-    shown = shown_job(info, with_attempts=with_attempts)
+    shown = job_to_json(info, with_attempts=with_attempts)
     if as_json:
         print_json(shown)
         return
@@ -137,7 +137,7 @@ def list_jobs(
 ) -> None:
     """List jobs, the latest change first."""
     from argosy.jobs.model import JobStatus
-    from argosy.jobs.web.json_views import shown_job
+    from argosy.jobs.web.json_views import job_to_json
 
     found = reach.ask(
         lambda client: client.find(
@@ -151,7 +151,7 @@ def list_jobs(
         may_create=False,
     )
     if as_json:
-        print_json([shown_job(info) for info in found])
+        print_json([job_to_json(info) for info in found])
         return
     rows = [
         (info.id, info.task_group, info.status.name.lower(), info.attempt, told_time(info.changed_at_ms))

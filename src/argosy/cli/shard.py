@@ -14,7 +14,7 @@ from argosy.cli.output import print_json, print_table, status
 from argosy.cli.param_types import Seconds
 
 if TYPE_CHECKING:
-    from argosy.jobs.broker import ShardPlace, SplitStatus
+    from argosy.jobs.broker import ShardInfo, SplitStatus
     from argosy.jobs.sdk import JobsClient
 
 LOOK_S = 0.2
@@ -29,9 +29,9 @@ def shard() -> None:
 @reach_options
 def list_shards(reach: Reach, as_json: bool) -> None:
     """Every shard, the range of tenant hashes it has, and who serves it."""
-    from argosy.jobs.web.json_views import shown_shard
+    from argosy.jobs.web.json_views import shard_to_json
 
-    rows = [shown_shard(place) for place in reach.ask(lambda client: client.shards())]
+    rows = [shard_to_json(place) for place in reach.ask(lambda client: client.shards())]
     if as_json:
         print_json(rows)
         return
@@ -96,7 +96,7 @@ async def _under_way(client: "JobsClient", shard_id: str) -> "SplitStatus | None
 async def _until_done(client: "JobsClient", begun: "SplitStatus") -> "SplitStatus":
     """The halves are known by where they meet: if the shard has moved meanwhile, they have other ids than were told."""
     while True:
-        places: list[ShardPlace] = []
+        places: list[ShardInfo] = []
         with suppress(Unavailable):  # the node that was asked may leave; the next look asks another
             places = [place for place in await client.shards() if place.node]
         left = next((place.id for place in places if place.range_end == begun.point), "")

@@ -14,7 +14,7 @@ SPLIT_COMPLETE = "SplitComplete"  # the last phase
 
 
 @dataclass(frozen=True)
-class ShardPlace:
+class ShardInfo:
     """A shard, the half-open range of tenant hashes it has, and who serves it; "" where nobody does."""
 
     id: str
@@ -25,7 +25,7 @@ class ShardPlace:
 
 
 @dataclass(frozen=True)
-class Member:
+class ClusterMember:
     """A node of the cluster."""
 
     node: str
@@ -36,8 +36,8 @@ class Member:
 class Topology:
     """The cluster as one node knows it."""
 
-    shards: tuple[ShardPlace, ...]
-    members: tuple[Member, ...]
+    shards: tuple[ShardInfo, ...]
+    members: tuple[ClusterMember, ...]
     node: str  # this one
     address: str
 
@@ -87,8 +87,8 @@ class StorageInfo:
     runs: tuple[SortedRun, ...] = ()
 
 
-class Rows(Protocol):
-    """The rows of a shard, to read; a `Ledger` is one."""
+class RowReader(Protocol):
+    """The rows of a shard, to read; a `StagedStore` is one."""
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
 
@@ -97,7 +97,7 @@ class Rows(Protocol):
     ) -> AsyncIterator[tuple[bytes, bytes]]: ...
 
 
-class Polled(Protocol):
+class PolledTasks(Protocol):
     """What a poll over all shards got from one of them."""
 
     @property
@@ -119,7 +119,7 @@ class Broker(Protocol):
 
     def shard(self, shard_id: str) -> ShardCalls: ...
 
-    def rows(self, shard_id: str) -> Rows:
+    def rows(self, shard_id: str) -> RowReader:
         """What SQL reads."""
         ...
 
@@ -133,7 +133,9 @@ class Broker(Protocol):
 
     def topology(self) -> Topology: ...
 
-    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> Sequence[Polled]:
+    async def lease(
+        self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0
+    ) -> Sequence[PolledTasks]:
         """From all shards that are served here; waits up to `wait_s` for a first task at any of them."""
         ...
 

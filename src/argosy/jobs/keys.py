@@ -7,14 +7,14 @@ that are done have a status row of their own kind, so that opening a shard reads
 from argosy.base.tuples import Item, pack, prefix_range, unpack
 
 JOB = 0x01  # (tenant, job) -> Job, payload included
-LIVE = 0x03  # (tenant, job) -> State of a job that is scheduled or running
-DONE = 0x04  # (tenant, job) -> State of a job that is final
+LIVE = 0x03  # (tenant, job) -> JobState of a job that is scheduled or running
+DONE = 0x04  # (tenant, job) -> JobState of a job that is final
 ATTEMPT = 0x05  # (tenant, job, number) -> Attempt
 TASK = 0x06  # (task_group, start_at, priority, job, attempt, tenant) -> QueuedTask
 LEASE = 0x07  # (task_id,) -> TaskLease
 STATUS = 0x08  # (tenant, status, newest first, job): the index by status; SCHEDULED goes by its start
 METADATA = 0x09  # (tenant, key, value, job): the index by metadata
-REQUEST = 0x0A  # (tenant, key, start_at, priority, job, attempt) -> Request
+REQUEST = 0x0A  # (tenant, key, start_at, priority, job, attempt) -> SlotRequest
 HOLDER = 0x0B  # (tenant, key, task_id) -> when it was granted
 FLOATING = 0x0C  # (tenant, key) -> FloatingState
 UNIQUE = 0x0D  # (tenant, unique_key) -> (job, until, is_done)

@@ -115,7 +115,7 @@ class NewJob(msgspec.Struct, frozen=True):
     unique_key: str = ""  # one unfinished or recent job per key …
     unique_for_ms: int = 0  # … for this long from its enqueueing
     after: tuple[str, ...] = ()  # jobs of this tenant that must have succeeded first
-    keep_ms: int = 0  # how long it is kept when it is done; 0: the broker's setting
+    retention_ms: int = 0  # how long it is kept when it is done; 0: the broker's setting
     trace: str = ""  # W3C traceparent of whoever enqueued it
 
 
@@ -134,12 +134,12 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     metadata: Mapping[str, str] = {}
     unique_key: str = ""
     after: tuple[str, ...] = ()
-    keep_ms: int = 0
+    retention_ms: int = 0
     trace: str = ""
     schedule: str = ""  # the cron schedule it came from
 
 
-class State(msgspec.Struct, frozen=True, array_like=True):
+class JobState(msgspec.Struct, frozen=True, array_like=True):
     """What changes about a job."""
 
     status: JobStatus
@@ -233,7 +233,7 @@ class TaskLease(msgspec.Struct, frozen=True, array_like=True):
     lease_ms: int = 0  # that the worker was told of, and goes by; 0 in old rows
 
 
-class Request(msgspec.Struct, frozen=True, array_like=True):
+class SlotRequest(msgspec.Struct, frozen=True, array_like=True):
     """A job that waits for a slot of a concurrency limit."""
 
     task_id: str
@@ -302,7 +302,7 @@ class JobView(msgspec.Struct, frozen=True):
     """A job as its tenant sees it."""
 
     job: Job
-    state: State
+    state: JobState
     attempts: tuple[Attempt, ...] = ()  # oldest first, if they were asked for
 
 
@@ -325,11 +325,11 @@ class Cancelled(msgspec.Struct, frozen=True):
     """The worker stopped because the job was cancelled."""
 
 
-class GivenBack(msgspec.Struct, frozen=True):
+class Released(msgspec.Struct, frozen=True):
     """The worker has to stop: somebody else shall do the job, and it costs no retry."""
 
 
-Outcome: TypeAlias = Success | Failure | Cancelled | GivenBack
+TaskOutcome: TypeAlias = Success | Failure | Cancelled | Released
 
 WORKER_STOPPED = "WORKER_STOPPED"  # the code of an attempt that was given back
 WORKER_CRASHED = "WORKER_CRASHED"  # the code of an attempt whose lease ran out

@@ -13,8 +13,8 @@ from argosy.jobs.model import (
     LeasedRefresh,
     LeasedTask,
     NewJob,
-    Outcome,
     Schedule,
+    TaskOutcome,
 )
 
 Changes: TypeAlias = Mapping[bytes, bytes | None]  # of a Batch or several: checked keys, None where one is deleted
@@ -35,7 +35,7 @@ class PipelinedKV(OrderedKV, Protocol):
         ...
 
 
-class Ledger(Protocol):
+class StagedStore(Protocol):
     """An ordered store with one writer, in which staged changes count at once for this process and later for good.
 
     The order of staging is the order of the changes, whatever happens; if one is lost, so are all after it.
@@ -45,7 +45,7 @@ class Ledger(Protocol):
         """Takes the changes in now; awaiting says that they are durable. Fenced once another writer has the store."""
         ...
 
-    async def room(self) -> None:
+    async def wait_capacity(self) -> None:
         """Waits while more is staged than should be: back-pressure for whoever is about to stage."""
         ...
 
@@ -85,7 +85,9 @@ class ShardCalls(Protocol):
 
     async def heartbeat(self, worker: str, task_id: str, *, progress: bytes | None = None) -> Heartbeat: ...
 
-    async def report(self, outcomes: Sequence[tuple[str, Outcome]], *, worker: str = "") -> list[ArgosyError | None]:
+    async def report(
+        self, outcomes: Sequence[tuple[str, TaskOutcome]], *, worker: str = ""
+    ) -> list[ArgosyError | None]:
         """Ends task leases by id; with `worker`, only its own."""
         ...
 

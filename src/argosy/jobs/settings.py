@@ -33,7 +33,7 @@ class JobsSettings:
     lease_ms: int = setting(
         LEASE_MS, min=100, max=DAY_MS, doc="a worker that is silent for this long is taken for crashed"
     )
-    keep_ms: int = setting(
+    retention_ms: int = setting(
         7 * DAY_MS, min=0, doc="how long a job is kept when it is done, unless it says so itself; 0 keeps it for ever"
     )
     limits: str = setting(
@@ -90,4 +90,4 @@ class JobsSettings:
     def options(self) -> "ShardOptions":
         from argosy.jobs.shard.options import ShardOptions  # with the whole shard, which commands need not load
 
-        return ShardOptions(lease_ms=self.lease_ms, keep_ms=self.keep_ms)
+        return ShardOptions(lease_ms=self.lease_ms, retention_ms=self.retention_ms)

@@ -19,7 +19,7 @@ POLLS = counter("argosy_jobs_polls", "polls over all shards of this node, by whe
 TASKS_LEASED = counter("argosy_jobs_tasks_leased", "tasks handed to workers by polls over all shards")
 
 
-class Teller:
+class JobsTelemetry:
     """Speaks for one node."""
 
     def __init__(self, metrics: Metrics, *, node: str) -> None:

@@ -30,7 +30,7 @@ def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
     settings = JobsSettings(
         shards=random.randrange(1, 4),
         with_tenants=True,
-        keep_ms=0,
+        retention_ms=0,
         lease_ms=LEASE_MS,
         ttl_s=TTL_S,
         renew_s=RENEW_S,

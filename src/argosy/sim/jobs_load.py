@@ -21,10 +21,10 @@ from argosy.jobs.model import (
     LeasedTask,
     Limit,
     NewJob,
-    Outcome,
     RateLimit,
     RetryPolicy,
     Success,
+    TaskOutcome,
 )
 from argosy.jobs.ports import ShardCalls
 from argosy.sim.checkers.jobs import JobName, Run
@@ -176,7 +176,7 @@ class JobsLoad:
         if outcome is not None and await self._report(run, outcome) and isinstance(outcome, Success):
             self._world.checker.reported(job)
 
-    async def _outcome(self, run: Run) -> Outcome | None:
+    async def _outcome(self, run: Run) -> TaskOutcome | None:
         """Works, and heartbeats meanwhile; None if the worker crashes or its lease is over."""
         done_at = self._world.now() + self._random.uniform(0.05, self._plan.longest_s)
         while (now := self._world.now()) < done_at:
@@ -219,7 +219,7 @@ class JobsLoad:
         run.until = max(run.until, sent_at + self._lease_s)
         return cancelled_at > 0
 
-    async def _report(self, run: Run, outcome: Outcome) -> bool:
+    async def _report(self, run: Run, outcome: TaskOutcome) -> bool:
         async def tell(shard: ShardCalls) -> ArgosyError | None:
             (answer,) = await shard.report([(run.task, outcome)], worker=run.worker)
             if isinstance(answer, Unavailable | NotOwner):

@@ -9,8 +9,8 @@ from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs.backends.memory import DiskKV, MemoryDisk
-from argosy.jobs.cluster.backends.memory import MemoryShards
-from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
+from argosy.jobs.cluster.backends.memory import MemoryShardStore
+from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.node_service import OwnershipNode
@@ -45,7 +45,7 @@ class WatchedDisk(MemoryDisk):
         self._disks.kept(self._shard, batch)
 
 
-class WatchedShards(MemoryShards):
+class WatchedShards(MemoryShardStore):
     """The object storage that all machines share."""
 
     def __init__(self, checker: JobsChecker, trace: Trace, random: Random) -> None:
@@ -79,7 +79,7 @@ class JobsPlane:
     def __init__(self, settings: JobsSettings, shards: WatchedShards, limiter: MemoryLimiter) -> None:
         self.settings = settings
         self.shards = shards
-        self.maps = MemoryMaps()
+        self.maps = MemoryShardMapStore()
         self.limiter = limiter
         self.on_bug: Callable[[str], None] = lambda text: None
         self._ids = count(1)

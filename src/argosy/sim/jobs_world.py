@@ -147,7 +147,7 @@ class JobsWorld(World):
             shard = self._choosing.choice(sorted(disks))
             self.trace.add(f"{shard} refuses for {fault.for_s:.3f} s")
             disk = disks[shard]
-            disk.refusal = "the storage is away"
+            disk.call_error = "the storage is away"
             self._in(fault.for_s, lambda: setattr(disk, "refusal", None))
 
     # -- for whoever loads the world --------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ import msgpack
 from argosy.base.clock import SystemClock, system_random
 from argosy.jobs.api import argosy_jobs_pb2 as api
 from argosy.jobs.api.grpc import serve
-from argosy.jobs.cluster.backends.memory import MemoryShards
-from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
+from argosy.jobs.cluster.backends.memory import MemoryShardStore
+from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.silo import silo_pb2 as pb
@@ -39,7 +39,7 @@ async def cluster() -> AsyncIterator[dict[str, Client]]:
     """Clients by the address they speak to."""
     clock = SystemClock()
     store = MemoryStore(Space("shards", is_auctioned=False), clock=clock, random=system_random())
-    maps, shards = MemoryMaps(), MemoryShards()
+    maps, shards = MemoryShardMapStore(), MemoryShardStore()
     nodes, running, servers, clients = [], [], [], {}
     ids = count(1)  # shards of the same names lie on the same nodes each time
     for name in ("one", "two"):

@@ -90,7 +90,7 @@ async def test_a_job_has_all_that_was_asked_for(stage: Stage) -> None:
         unique_key="u",
         unique_for_ms=1000,
         after=["first"],
-        keep_ms=5,
+        retention_ms=5,
         trace=TRACE,
     )
     assert [result.id for result in await put(stage, asked)] == ["second"]

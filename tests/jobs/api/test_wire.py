@@ -14,15 +14,15 @@ from argosy.jobs.model import (
 WIRE = """
 Error: 1 code, 2 message, 3 owner_address
 NewJob: 1 tenant, 2 id, 3 task_group, 4 payload, 5 priority, 6 start_at_ms, 7 retry_policy, 8 limits, 9 metadata,
-    10 unique_key, 11 unique_for_ms, 12 after, 13 keep_ms, 14 trace
+    10 unique_key, 11 unique_for_ms, 12 after, 13 retention_ms, 14 trace
 EnqueueBatchRequest: 1 jobs
 EnqueueResult: 1 id, 2 error
 EnqueueBatchResponse: 1 results
 LeaseTasksRequest: 1 shard, 2 worker_id, 3 task_group, 4 max_tasks, 5 wait_ms
 LeasedTask: 1 task, 2 trace, 3 schedule
 LeaseTasksResponse: 1 tasks, 2 refresh_tasks
-TaskOutcome: 1 shard, 2 task_id, 3 success, 4 failure, 5 cancelled, 6 given_back
-GivenBack:
+TaskOutcome: 1 shard, 2 task_id, 3 success, 4 failure, 5 cancelled, 6 released
+Released:
 Failure: 1 code, 2 data
 Cancelled:
 ReportOutcomesRequest: 1 worker_id, 2 outcomes

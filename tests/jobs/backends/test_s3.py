@@ -12,10 +12,10 @@ import pytest
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs.backends import s3
-from argosy.jobs.backends.s3 import REGION_DEFAULT, Bucket, S3Keys, bucket_of
+from argosy.jobs.backends.s3 import REGION_DEFAULT, S3Bucket, S3Keys, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.cluster.backends.shard_map_store import maps_at
+from argosy.jobs.cluster.backends.shard_map_store import open_shard_map_store
 from tests.servers.aws_credentials import METADATA_TOKEN, CredentialsServer, serve_credentials
 from tests.servers.s3 import BUCKET, S3, GuardedS3
 
@@ -75,7 +75,7 @@ async def check_access(url: str, settings: ShardStoreSettings, environ: dict[str
     await rows.close()
     await store.clone("one", "two")
     assert await store.shards() == ["one", "two"]
-    assert await maps_at(url, settings, environ).newest() is None
+    assert await open_shard_map_store(url, settings, environ).newest() is None
     await store.close()
 
 
@@ -254,17 +254,17 @@ def test_settings_outrank_the_customary_variables() -> None:
         "AWS_ENDPOINT": "http://localhost:9000/",
     }
     from_environ = bucket_of("bucket", ShardStoreSettings(), environ)
-    assert from_environ == Bucket("bucket", "eu-west-1", "http://localhost:9000", S3Keys("env-id", "env-secret"))
+    assert from_environ == S3Bucket("bucket", "eu-west-1", "http://localhost:9000", S3Keys("env-id", "env-secret"))
     settings = replace(with_keys("https://s3.example"), s3_region="here")
     chosen = bucket_of("bucket", settings, environ)
-    assert chosen == Bucket("bucket", "here", "https://s3.example", S3Keys("id", "top-secret"))
-    assert bucket_of("bucket", ShardStoreSettings(), {}) == Bucket("bucket", REGION_DEFAULT)
+    assert chosen == S3Bucket("bucket", "here", "https://s3.example", S3Keys("id", "top-secret"))
+    assert bucket_of("bucket", ShardStoreSettings(), {}) == S3Bucket("bucket", REGION_DEFAULT)
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a", "under_score", "-begins", "x" * 64])
 def test_what_cannot_be_a_bucket_is_refused(name: str) -> None:
     with pytest.raises(Invalid, match="bucket"):
-        Bucket(name, REGION_DEFAULT)
+        S3Bucket(name, REGION_DEFAULT)
 
 
 async def test_a_listing_of_several_pages_is_whole(s3_server: S3) -> None:
@@ -286,5 +286,5 @@ async def test_an_object_is_created_once_and_read_back(s3_server: S3) -> None:
 
 
 def test_keys_do_not_show_their_secret() -> None:
-    bucket = Bucket("bucket", REGION_DEFAULT, keys=S3Keys("id", "secret-key", "secret-token"))
+    bucket = S3Bucket("bucket", REGION_DEFAULT, keys=S3Keys("id", "secret-key", "secret-token"))
     assert "secret" not in repr(bucket)

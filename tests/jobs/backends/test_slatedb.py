@@ -9,7 +9,7 @@ from argosy.base.errors import Fenced, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.backends.slatedb import GETS_AT_ONCE_MAX, SCAN_ROWS, SlateKV
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.group_commit.store import GroupCommitStore
 from tests.servers.s3 import S3
 
 Call = Callable[[SlateKV], Awaitable[object]]
@@ -37,9 +37,9 @@ async def test_a_writer_that_was_replaced_is_fenced_at_its_next_write_and_ever_a
 
 
 async def test_a_fenced_ledger_is_over_and_nothing_of_it_is_kept(in_folder: ShardStore) -> None:
-    old = GroupLedger(await in_folder.shard("a"))
+    old = GroupCommitStore(await in_folder.shard("a"))
     await old.stage(Batch().put(b"a", b"1"))
-    new = GroupLedger(await in_folder.shard("a"))
+    new = GroupCommitStore(await in_folder.shard("a"))
     outcomes = await asyncio.gather(
         *(old.stage(Batch().put(b"late-%d" % number, b"1")) for number in range(10)), return_exceptions=True
     )

@@ -13,7 +13,7 @@ from slatedb.uniffi import Error, PutOptions, Ttl, WriteBatch
 
 from argosy.base.kv import Batch
 from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.backends.slatedb_fastcopy import FITS_VERSION, Copying, copying
+from argosy.jobs.backends.slatedb_fastcopy import FITS_VERSION, BatchCopier, copier
 
 # Writes with the binding as it is, and reads back what the block copies wrote.
 STOCK = """
@@ -44,7 +44,7 @@ def value_of(size: int) -> bytes:
 
 async def test_block_copies_and_the_binding_read_each_other(tmp_path: Path) -> None:
     store = await ShardStore.open(f"file://{tmp_path}")
-    assert copying.is_fast, "the version installed is the one that the block copies fit"
+    assert copier.is_fast, "the version installed is the one that the block copies fit"
     rows = await store.shard("a")
     batch = Batch()
     for size in SIZES:
@@ -91,7 +91,7 @@ async def test_rows_with_a_time_of_expiry_are_read_as_well() -> None:
 def test_another_version_keeps_the_binding_as_it_is_and_says_so_once(
     installed: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = Copying()
+    other = BatchCopier()
     untouched = ModuleType("binding")
     with caplog.at_level(logging.WARNING, logger="argosy"):
         assert not other.install(untouched, installed=installed)
@@ -102,7 +102,7 @@ def test_another_version_keeps_the_binding_as_it_is_and_says_so_once(
 
 def test_a_binding_that_has_other_names_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="argosy"):
-        assert not Copying().install(ModuleType("binding"), installed=FITS_VERSION)
+        assert not BatchCopier().install(ModuleType("binding"), installed=FITS_VERSION)
     assert "_UniffiLib" in caplog.text
 
 
@@ -110,7 +110,7 @@ async def test_without_block_copies_everything_works_the_same() -> None:
     store = await ShardStore.open("memory://")
     rows = await store.shard("a")
     native = WriteBatch()
-    Copying().fill(native, [(b"a", b"1"), (b"b", b"2"), (b"a", None)])
+    BatchCopier().fill(native, [(b"a", b"1"), (b"b", b"2"), (b"a", None)])
     await rows._db.write(native)
     assert [pair async for pair in rows.scan(b"", None)] == [(b"b", b"2")]
     await rows.close()
@@ -118,7 +118,7 @@ async def test_without_block_copies_everything_works_the_same() -> None:
 
 
 def test_an_error_of_the_library_is_raised_as_such() -> None:
-    assert copying.install()
+    assert copier.install()
     native = WriteBatch()
     with pytest.raises(Error.Invalid, match="empty"):
-        copying.fill(native, [(b"", b"a key may not be empty")])
+        copier.fill(native, [(b"", b"a key may not be empty")])

@@ -17,7 +17,7 @@ from argosy.base.errors import ArgosyError
 from argosy.base.kv import Batch
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.group_commit.store import GroupCommitStore
 
 WRITERS = 4
 
@@ -25,7 +25,7 @@ WRITERS = 4
 async def main(url: str, shard: str, file_bytes_max: int | None) -> None:
     settings = ShardStoreSettings(**json.loads(os.environ.get("WRITER_SETTINGS", "{}")))
     store = await ShardStore.open(url, settings)
-    ledger = GroupLedger(await store.shard(shard))
+    ledger = GroupCommitStore(await store.shard(shard))
     if file_bytes_max is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, resource.RLIM_INFINITY))
@@ -33,7 +33,7 @@ async def main(url: str, shard: str, file_bytes_max: int | None) -> None:
     await ledger.close()
 
 
-async def write(ledger: GroupLedger, number: int) -> None:
+async def write(ledger: GroupCommitStore, number: int) -> None:
     size = 10
     while True:
         batch = Batch().put(b"row/%08d" % number, b"x" * size).put(b"twin/%08d" % number, b"x" * size)

@@ -8,7 +8,7 @@ import pytest
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Unavailable
 from argosy.jobs import telemetry as m
 from argosy.jobs.backends.memory import DiskKV
-from argosy.jobs.cluster.backends.memory import MemoryShards
+from argosy.jobs.cluster.backends.memory import MemoryShardStore
 from argosy.jobs.model import JobStatus, NewJob
 from tests.jobs.cluster.world import World, in_virtual_time
 
@@ -165,10 +165,10 @@ async def test_a_shard_whose_disk_refuses_is_opened_anew_when_the_disk_is_back(w
     await fleet(world, "a")
     node = world.nodes["a"].node
     shard_id = node.shard_of("t")
-    world.shards.disks[shard_id].refusal = "the disk is full"
+    world.shards.disks[shard_id].call_error = "the disk is full"
     with pytest.raises(Unavailable):
         await node.shard(shard_id).enqueue([NewJob("g", tenant="t", id="lost")])
-    world.shards.disks[shard_id].refusal = None
+    world.shards.disks[shard_id].call_error = None
     await world.enqueue(NewJob("g", tenant="t", id="kept"))
     assert (await world.view("kept")).job.id == "kept"
 
@@ -283,7 +283,7 @@ async def test_a_node_counts_what_it_does(world: World) -> None:
     assert metrics.value(m.TASKS_LEASED) == 1
 
 
-class SlowOpening(MemoryShards):
+class SlowOpening(MemoryShardStore):
     """Lets the first opening wait."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from argosy.base.errors import Conflict, NotFound
 from argosy.base.kv import Batch
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.cluster.backends.embedded import embedded
-from argosy.jobs.cluster.backends.tables import SlateShards
+from argosy.jobs.cluster.backends.tables import SlateShardStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.model import NO_TENANT, JobStatus, NewJob, Success
 
@@ -84,7 +84,7 @@ async def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) ->
 
 
 async def test_an_operator_sees_and_merges_tables() -> None:
-    store = await SlateShards.open("memory://", FAST)
+    store = await SlateShardStore.open("memory://", FAST)
     for number in range(3):
         rows = await store.shard("s")
         await rows.write(Batch().put(f"k{number}".encode(), b"v"))

@@ -11,9 +11,9 @@ import pytest
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, Unavailable
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.shard_map_store import maps_at
-from argosy.jobs.cluster.ports import MapStore
-from argosy.jobs.cluster.shard_map_cache import MapClient
+from argosy.jobs.cluster.backends.shard_map_store import open_shard_map_store
+from argosy.jobs.cluster.ports import ShardMapStore
+from argosy.jobs.cluster.shard_map_cache import ShardMapCache
 from argosy.jobs.cluster.shardmap import ShardMap, first_map
 from tests.servers.s3 import S3
 
@@ -25,22 +25,24 @@ def s3() -> Iterator[S3]:
 
 
 @pytest.fixture(params=["memory", "file", "s3"])
-def maps(request: pytest.FixtureRequest, tmp_path: Path) -> MapStore:
+def maps(request: pytest.FixtureRequest, tmp_path: Path) -> ShardMapStore:
     if request.param == "s3":
         server: S3 = request.getfixturevalue("s3")
-        return maps_at(f"{server.url}/{tmp_path.name}", server.settings(), {})
-    return maps_at("memory://" if request.param == "memory" else f"file://{tmp_path}/new", ShardStoreSettings(), {})
+        return open_shard_map_store(f"{server.url}/{tmp_path.name}", server.settings(), {})
+    return open_shard_map_store(
+        "memory://" if request.param == "memory" else f"file://{tmp_path}/new", ShardStoreSettings(), {}
+    )
 
 
 def map_of(version: int, name: str = "x") -> ShardMap:
     return ShardMap(version, first_map(1, lambda: name, 0).shards)
 
 
-async def test_a_place_where_nothing_was_kept_has_no_map(maps: MapStore) -> None:
+async def test_a_place_where_nothing_was_kept_has_no_map(maps: ShardMapStore) -> None:
     assert await maps.newest() is None
 
 
-async def test_the_newest_version_is_found_whatever_is_known(maps: MapStore) -> None:
+async def test_the_newest_version_is_found_whatever_is_known(maps: ShardMapStore) -> None:
     for version in range(1, 12):
         await maps.add(map_of(version, f"v{version}"))
     for known in range(11):
@@ -48,14 +50,14 @@ async def test_the_newest_version_is_found_whatever_is_known(maps: MapStore) -> 
     assert await maps.newest(11) is None
 
 
-async def test_a_version_is_written_once(maps: MapStore) -> None:
+async def test_a_version_is_written_once(maps: ShardMapStore) -> None:
     await maps.add(map_of(1, "first"))
     with pytest.raises(Conflict, match="version 1"):
         await maps.add(map_of(1, "second"))
     assert await maps.newest() == map_of(1, "first")
 
 
-async def test_of_many_who_add_the_same_version_one_wins(maps: MapStore) -> None:
+async def test_of_many_who_add_the_same_version_one_wins(maps: ShardMapStore) -> None:
     answers = await asyncio.gather(*(maps.add(map_of(1, f"n{n}")) for n in range(8)), return_exceptions=True)
     winners = [f"n{number}" for number, answer in enumerate(answers) if answer is None]
     assert len(winners) == 1
@@ -63,14 +65,14 @@ async def test_of_many_who_add_the_same_version_one_wins(maps: MapStore) -> None
     assert await maps.newest() == map_of(1, winners[0])
 
 
-async def test_nodes_that_begin_together_agree_on_the_first_map(maps: MapStore) -> None:
+async def test_nodes_that_begin_together_agree_on_the_first_map(maps: ShardMapStore) -> None:
     ids = count(1)
-    made = await asyncio.gather(*(MapClient(maps).start(2, lambda: f"shard-{next(ids)}", 0) for _ in range(4)))
+    made = await asyncio.gather(*(ShardMapCache(maps).start(2, lambda: f"shard-{next(ids)}", 0) for _ in range(4)))
     assert len({tuple(spec.id for spec in each.shards) for each in made}) == 1
 
 
-async def test_a_client_tells_when_the_map_has_changed(maps: MapStore) -> None:
-    client, told = MapClient(maps), []
+async def test_a_client_tells_when_the_map_has_changed(maps: ShardMapStore) -> None:
+    client, told = ShardMapCache(maps), []
     client.observers.append(lambda: told.append(client.current.version))
     with pytest.raises(Unavailable, match="not been read"):
         _ = client.current
@@ -82,7 +84,7 @@ async def test_a_client_tells_when_the_map_has_changed(maps: MapStore) -> None:
 
 
 async def test_a_map_that_cannot_be_read_does_not_end_a_node_that_knows_an_older_one(tmp_path: Path) -> None:
-    client = MapClient(maps_at(f"file://{tmp_path}", ShardStoreSettings(), {}))
+    client = ShardMapCache(open_shard_map_store(f"file://{tmp_path}", ShardStoreSettings(), {}))
     known = await client.start(1, lambda: "x", 0)
     (tmp_path / "shards-00000002.json").write_text('{"version": 2, "shards": [], "format": 9}')
     with pytest.raises(Unavailable, match="format 9"):
@@ -91,7 +93,7 @@ async def test_a_map_that_cannot_be_read_does_not_end_a_node_that_knows_an_older
 
 
 async def test_a_folder_keeps_the_map_without_leftovers(tmp_path: Path) -> None:
-    maps = maps_at(f"file://{tmp_path}", ShardStoreSettings(), {})
+    maps = open_shard_map_store(f"file://{tmp_path}", ShardStoreSettings(), {})
     await maps.add(map_of(1))
     with pytest.raises(Conflict):
         await maps.add(map_of(1))
@@ -101,13 +103,13 @@ async def test_a_folder_keeps_the_map_without_leftovers(tmp_path: Path) -> None:
 async def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Unavailable, match="cannot be"):
-        await maps_at(f"file://{tmp_path}/file", ShardStoreSettings(), {}).add(map_of(1))
+        await open_shard_map_store(f"file://{tmp_path}/file", ShardStoreSettings(), {}).add(map_of(1))
 
 
 async def test_an_s3_that_is_away_or_refuses_is_told(s3: S3) -> None:
     with pytest.raises(Unavailable, match="not reachable"):
-        await maps_at("s3://bucket", replace(s3.settings(), s3_endpoint="http://127.0.0.1:9"), {}).newest()
-    missing = maps_at("s3://no-such-bucket", s3.settings(), {})
+        await open_shard_map_store("s3://bucket", replace(s3.settings(), s3_endpoint="http://127.0.0.1:9"), {}).newest()
+    missing = open_shard_map_store("s3://no-such-bucket", s3.settings(), {})
     with pytest.raises(ArgosyError):
         await missing.newest()
     with pytest.raises(Unavailable, match="404"):
@@ -116,4 +118,4 @@ async def test_an_s3_that_is_away_or_refuses_is_told(s3: S3) -> None:
 
 def test_a_url_that_names_no_place_is_refused() -> None:
     with pytest.raises(Invalid, match="names no place"):
-        maps_at("ftp://x", ShardStoreSettings(), {})
+        open_shard_map_store("ftp://x", ShardStoreSettings(), {})

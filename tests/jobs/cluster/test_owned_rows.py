@@ -7,10 +7,10 @@ from argosy.jobs import keys
 from argosy.jobs.backends.memory import MemoryDisk
 from argosy.jobs.cluster import split_cleanup
 from argosy.jobs.cluster.model import Cleanup
-from argosy.jobs.cluster.owned_rows import Owned, OwnRows, tenant_of
+from argosy.jobs.cluster.owned_rows import OwnedRowsView, RowOwnership, tenant_of
 from argosy.jobs.cluster.ranges import HashRange
-from argosy.jobs.cluster.split_cleanup import ORDER, Progress, clean_some, progress_of
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.cluster.split_cleanup import ORDER, CleanupProgress, clean_some, progress_of
+from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.model import RunAttempt, TaskLease
 
 LOW = HashRange("", "8000000000000000")  # has "-" and "tenant-0"
@@ -31,8 +31,8 @@ def rows_of(tenant: str) -> dict[bytes, bytes]:
     }
 
 
-async def filled(*tenants: str, more: dict[bytes, bytes] | None = None) -> GroupLedger:
-    ledger = GroupLedger(await MemoryDisk().open())
+async def filled(*tenants: str, more: dict[bytes, bytes] | None = None) -> GroupCommitStore:
+    ledger = GroupCommitStore(await MemoryDisk().open())
     batch = Batch()
     for rows in (*map(rows_of, tenants), more or {}):
         for key, value in rows.items():
@@ -56,7 +56,7 @@ def test_every_kind_of_row_says_whose_it_is() -> None:
 
 async def test_a_scan_shows_only_the_shards_own_rows_within_its_limit() -> None:
     async with await filled(MINE, OTHERS, "-") as ledger:
-        rows = OwnRows(ledger, Owned(LOW), is_clean=False)
+        rows = OwnedRowsView(ledger, RowOwnership(LOW), is_clean=False)
         found = {tenant_of(key, value) async for key, value in rows.scan(b"\x01", None)}
         assert found == {MINE, "-"}
         assert len([pair async for pair in rows.scan(b"\x01", None, limit=3)]) == 3
@@ -75,7 +75,7 @@ async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
         assert progress.status is Cleanup.PENDING
         statuses, steps = set(), 0
         while not progress.is_done:
-            progress = await clean_some(ledger, Owned(LOW), progress, lambda: 42)
+            progress = await clean_some(ledger, RowOwnership(LOW), progress, lambda: 42)
             statuses.add(progress.status)
             steps += 1
         left = {key: value async for key, value in ledger.scan(b"\x01", None)}
@@ -89,7 +89,7 @@ async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
 
 async def test_cleaning_goes_on_where_it_stopped() -> None:
     disk = MemoryDisk()
-    ledger = GroupLedger(await disk.open())
+    ledger = GroupCommitStore(await disk.open())
     batch = Batch()
     for tenant in (MINE, OTHERS):
         for key, value in rows_of(tenant).items():
@@ -97,14 +97,14 @@ async def test_cleaning_goes_on_where_it_stopped() -> None:
     await ledger.stage(batch)
     progress = await progress_of(ledger, "s", has_parent=True)
     for _ in range(3):
-        progress = await clean_some(ledger, Owned(LOW), progress, lambda: 0)
+        progress = await clean_some(ledger, RowOwnership(LOW), progress, lambda: 0)
     await ledger.close()
-    async with GroupLedger(await disk.open()) as again:
+    async with GroupCommitStore(await disk.open()) as again:
         assert await progress_of(again, "s", has_parent=True) == progress
 
 
 async def test_what_was_written_about_the_parent_does_not_count_for_the_child() -> None:
-    async with await filled(more={split_cleanup.CLEANUP: encode(Progress("parent", len(ORDER)))}) as ledger:
+    async with await filled(more={split_cleanup.CLEANUP: encode(CleanupProgress("parent", len(ORDER)))}) as ledger:
         assert not (await progress_of(ledger, "child", has_parent=True)).is_done
         assert (await progress_of(ledger, "parent", has_parent=True)).is_done
 
@@ -115,6 +115,6 @@ async def test_a_shard_without_a_parent_has_nothing_to_clean() -> None:
 
 
 def test_what_is_known_of_tenants_is_bounded() -> None:
-    owned = Owned(LOW)
-    assert sum(owned.has_tenant(f"t{number}") for number in range(Owned.KEPT_MAX + 5)) > 0
-    assert len(owned._known) <= Owned.KEPT_MAX
+    owned = RowOwnership(LOW)
+    assert sum(owned.has_tenant(f"t{number}") for number in range(RowOwnership.KEPT_MAX + 5)) > 0
+    assert len(owned._known) <= RowOwnership.KEPT_MAX

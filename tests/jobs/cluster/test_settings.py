@@ -21,7 +21,7 @@ def test_the_timing_is_the_documents() -> None:
 
 def test_a_worker_is_taken_for_crashed_after_ten_seconds_and_jobs_are_kept_for_a_week() -> None:
     options = JobsSettings().options()
-    assert (options.lease_ms, options.keep_ms) == (10_000, 7 * 86_400_000)
+    assert (options.lease_ms, options.retention_ms) == (10_000, 7 * 86_400_000)
 
 
 def test_the_environment_is_heard_and_secrets_stay_secret() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.jobs.cluster.ranges import HashRange
-from argosy.jobs.cluster.shardmap import SHARDS_MAX, ShardMap, SplitWish, checked, decoded, encoded, first_map
+from argosy.jobs.cluster.shardmap import SHARDS_MAX, ShardMap, SplitRequest, checked, decoded, encoded, first_map
 
 
 def new_map(shards: int = 2) -> ShardMap:
@@ -57,7 +57,7 @@ def test_calling_a_split_off_changes_nothing_but_the_count() -> None:
 
 
 def test_a_wish_changes_nothing_else_and_ends_with_the_shard() -> None:
-    before, wish = new_map(), SplitWish("4000000000000000", 1500, "n1")
+    before, wish = new_map(), SplitRequest("4000000000000000", 1500, "n1")
     after = before.after_wishing("shard-1", wish)
     assert after.version == before.version + 1
     assert [spec.wish for spec in after.shards] == [wish, None]

@@ -7,9 +7,9 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound, NotOwner, Unavailable
 from argosy.jobs.broker import SplitStatus
-from argosy.jobs.cluster.backends.memory import MemoryShards
-from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
-from argosy.jobs.cluster.owned_rows import Owned
+from argosy.jobs.cluster.backends.memory import MemoryShardStore
+from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
+from argosy.jobs.cluster.owned_rows import RowOwnership
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.cluster.shardmap import ShardMap
 from argosy.jobs.cluster.split_cleanup import CLEANUP
@@ -83,7 +83,7 @@ async def test_a_sibling_deletes_what_is_not_its_own_in_bounded_steps(world: Wor
     assert sum(jobs) == len(TENANTS)
     assert min(jobs) > 0
     for opened in node._worker.open.values():
-        owned = Owned(opened.spec.range)
+        owned = RowOwnership(opened.spec.range)
         assert [key async for key, value in opened.ledger.scan(b"\x00", None) if not owned.has(key, value)] == []
         assert await opened.ledger.get(CLEANUP) is not None
 
@@ -261,7 +261,7 @@ class Halt:
             await self.may_go.wait()
 
 
-class SlowClones(MemoryShards):
+class SlowClones(MemoryShardStore):
     def __init__(self, halt: Halt) -> None:
         super().__init__()
         self._halt = halt
@@ -271,7 +271,7 @@ class SlowClones(MemoryShards):
         await super().clone(parent, child)
 
 
-class NoClones(MemoryShards):
+class NoClones(MemoryShardStore):
     def __init__(self) -> None:
         super().__init__()
         self.asked = 0
@@ -281,7 +281,7 @@ class NoClones(MemoryShards):
         raise Unavailable("the storage copies nothing")
 
 
-class SlowMaps(MemoryMaps):
+class SlowMaps(MemoryShardMapStore):
     def __init__(self, halt: Halt, is_meant: Callable[[ShardMap], bool]) -> None:
         super().__init__()
         self._halt = halt

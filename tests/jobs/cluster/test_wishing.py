@@ -6,16 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from argosy.base.errors import Conflict, NotFound, Unavailable
-from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
+from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.seal import TRIES_MAX
-from argosy.jobs.cluster.shardmap import ShardMap, SplitWish, first_map
+from argosy.jobs.cluster.shardmap import ShardMap, SplitRequest, first_map
 from argosy.jobs.cluster.splitter import wished
 
-WISH = SplitWish("4000000000000000", 1000, "n1")
+WISH = SplitRequest("4000000000000000", 1000, "n1")
 OTHER = replace(WISH, point="2000000000000000", node="n2")
 
 
-async def kept(maps: MemoryMaps) -> ShardMap:
+async def kept(maps: MemoryShardMapStore) -> ShardMap:
     ids = count(1)
     shards = first_map(2, lambda: f"shard-{next(ids)}", 0)
     await maps.add(shards)
@@ -23,7 +23,7 @@ async def kept(maps: MemoryMaps) -> ShardMap:
 
 
 async def test_a_wish_is_written_beside_what_others_write_meanwhile() -> None:
-    shards = await kept(maps := MemoryMaps())
+    shards = await kept(maps := MemoryShardMapStore())
     await maps.add(shards.after_wishing("shard-2", OTHER))
     after = await wished(shards, maps, "shard-1", WISH, instead_of=None)
     assert after == await maps.newest()
@@ -31,7 +31,7 @@ async def test_a_wish_is_written_beside_what_others_write_meanwhile() -> None:
 
 
 async def test_of_two_wishes_for_a_shard_one_counts() -> None:
-    shards = await kept(maps := MemoryMaps())
+    shards = await kept(maps := MemoryShardMapStore())
     after = await wished(shards, maps, "shard-1", WISH, instead_of=None)
     with pytest.raises(Conflict, match="being split already"):
         await wished(shards, maps, "shard-1", OTHER, instead_of=None)
@@ -39,7 +39,7 @@ async def test_of_two_wishes_for_a_shard_one_counts() -> None:
 
 
 async def test_a_wish_is_replaced_and_dropped_only_by_who_knows_it() -> None:
-    shards = await kept(maps := MemoryMaps())
+    shards = await kept(maps := MemoryShardMapStore())
     first = await wished(shards, maps, "shard-1", WISH, instead_of=None)
     again = replace(WISH, tries=2)
     second = await wished(first, maps, "shard-1", again, instead_of=WISH)
@@ -49,13 +49,13 @@ async def test_a_wish_is_replaced_and_dropped_only_by_who_knows_it() -> None:
 
 
 async def test_a_shard_that_was_split_meanwhile_takes_no_wish() -> None:
-    shards = await kept(maps := MemoryMaps())
+    shards = await kept(maps := MemoryShardMapStore())
     await maps.add(shards.after_split("shard-1", WISH.point, "left", "right", 0))
     with pytest.raises(NotFound):
         await wished(shards, maps, "shard-1", WISH, instead_of=None)
 
 
-class Forgetful(MemoryMaps):
+class Forgetful(MemoryShardMapStore):
     """Writes, and loses the answer."""
 
     async def add(self, shards: ShardMap) -> None:
@@ -70,7 +70,7 @@ async def test_a_wish_whose_answer_was_lost_is_written_once() -> None:
     assert (after.version, after.by_id("shard-1").wish) == (2, WISH)
 
 
-class Busy(MemoryMaps):
+class Busy(MemoryShardMapStore):
     """Somebody else is always first."""
 
     async def add(self, shards: ShardMap) -> None:

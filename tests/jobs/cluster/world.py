@@ -12,8 +12,8 @@ from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.jobs.backends.memory import after
-from argosy.jobs.cluster.backends.memory import MemoryShards
-from argosy.jobs.cluster.backends.shard_map_store import MemoryMaps
+from argosy.jobs.cluster.backends.memory import MemoryShardStore
+from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.model import JobView, NewJob
 from argosy.jobs.ports import ShardCalls
@@ -75,13 +75,13 @@ class World:
     def __init__(self, loop: SimLoop, seed: str = "1", **changes: Any) -> None:
         self.loop = loop
         self.random: Random = seeded_random(f"world {seed}")
-        self.settings = JobsSettings(**{"shards": 4, "with_tenants": True, "keep_ms": 0, **changes})
+        self.settings = JobsSettings(**{"shards": 4, "with_tenants": True, "retention_ms": 0, **changes})
         self.clock = SimClock(loop.time)
         self.store = MemoryStore(
             Space("shards", is_auctioned=False), clock=self.clock, random=seeded_random(f"store {seed}")
         )
-        self.maps = MemoryMaps()
-        self.shards = MemoryShards(delay=after(lambda: self.random.uniform(0.001, 0.02)))
+        self.maps = MemoryShardMapStore()
+        self.shards = MemoryShardStore(delay=after(lambda: self.random.uniform(0.001, 0.02)))
         self.limiter = MemoryLimiter(clock=self.clock)
         self.nodes: dict[str, SimNode] = {}
         self.metrics: dict[str, Metrics] = {}

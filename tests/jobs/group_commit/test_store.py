@@ -10,7 +10,7 @@ from argosy.base.errors import Fenced, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs.backends.memory import DiskKV, MemoryDisk, at_once
 from argosy.jobs.group_commit import store as service
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.ports import Changes
 
 
@@ -80,8 +80,8 @@ async def store(disk: MemoryDisk) -> GatedKV:
 
 
 @pytest.fixture
-async def ledger(store: GatedKV, disk: MemoryDisk) -> AsyncIterator[GroupLedger]:
-    ledger = GroupLedger(store)
+async def ledger(store: GatedKV, disk: MemoryDisk) -> AsyncIterator[GroupCommitStore]:
+    ledger = GroupCommitStore(store)
     yield ledger
     disk.delay = at_once
     store.open_gates()
@@ -98,7 +98,7 @@ async def turns(number: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_change_is_answered_for_only_when_it_is_durable(ledger: GroupLedger, store: GatedKV) -> None:
+async def test_a_change_is_answered_for_only_when_it_is_durable(ledger: GroupCommitStore, store: GatedKV) -> None:
     staged = asyncio.ensure_future(ledger.stage(put(b"a")))
     await store.until_written(1)
     await turns()
@@ -108,13 +108,13 @@ async def test_a_change_is_answered_for_only_when_it_is_durable(ledger: GroupLed
     assert ledger.staged_bytes == 0
 
 
-async def test_a_lone_change_is_written_at_once(ledger: GroupLedger, store: GatedKV) -> None:
+async def test_a_lone_change_is_written_at_once(ledger: GroupCommitStore, store: GatedKV) -> None:
     ledger.stage(put(b"a"))
     await turns(5)
     assert store.groups == [{b"a": b"1"}]
 
 
-async def test_changes_that_come_while_a_flush_runs_share_the_next(ledger: GroupLedger, store: GatedKV) -> None:
+async def test_changes_that_come_while_a_flush_runs_share_the_next(ledger: GroupCommitStore, store: GatedKV) -> None:
     ledger.stage(put(b"a"))
     await store.until_written(1)
     rest = [ledger.stage(put(b"%d" % number)) for number in range(10)]
@@ -127,7 +127,7 @@ async def test_changes_that_come_while_a_flush_runs_share_the_next(ledger: Group
     await asyncio.gather(*rest)
 
 
-async def test_a_large_gathering_is_written_while_a_flush_still_runs(ledger: GroupLedger, store: GatedKV) -> None:
+async def test_a_large_gathering_is_written_while_a_flush_still_runs(ledger: GroupCommitStore, store: GatedKV) -> None:
     ledger.stage(put(b"a"))
     await store.until_written(1)
     for number in range(service.GROUP_KEYS):
@@ -137,7 +137,7 @@ async def test_a_large_gathering_is_written_while_a_flush_still_runs(ledger: Gro
     assert len(store.groups[1]) == service.GROUP_KEYS
 
 
-async def test_a_group_has_a_greatest_size(ledger: GroupLedger, store: GatedKV, monkeypatch) -> None:
+async def test_a_group_has_a_greatest_size(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
     monkeypatch.setattr(service, "GROUP_KEYS_MAX", 4)
     for number in range(9):
         ledger.stage(put(b"%d" % number))
@@ -145,7 +145,7 @@ async def test_a_group_has_a_greatest_size(ledger: GroupLedger, store: GatedKV, 
     assert [len(group) for group in store.groups] == [4, 4]
 
 
-async def test_a_batch_is_never_torn_between_groups(ledger: GroupLedger, store: GatedKV, monkeypatch) -> None:
+async def test_a_batch_is_never_torn_between_groups(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
     monkeypatch.setattr(service, "GROUP_KEYS_MAX", 4)
     for number in range(4):
         ledger.stage(put(b"%d-a" % number).put(b"%d-b" % number, b"1").put(b"%d-c" % number, b"1"))
@@ -153,7 +153,7 @@ async def test_a_batch_is_never_torn_between_groups(ledger: GroupLedger, store: 
     assert [len(group) for group in store.groups] == [3, 3, 3]
 
 
-async def test_answers_come_in_the_order_of_staging(ledger: GroupLedger, store: GatedKV, monkeypatch) -> None:
+async def test_answers_come_in_the_order_of_staging(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
     monkeypatch.setattr(service, "GROUP_KEYS_MAX", 1)
     order: list[int] = []
     for number in range(4):
@@ -168,7 +168,7 @@ async def test_answers_come_in_the_order_of_staging(ledger: GroupLedger, store: 
     assert order == [0, 1, 2]
 
 
-async def test_a_staged_change_is_seen_at_once(ledger: GroupLedger) -> None:
+async def test_a_staged_change_is_seen_at_once(ledger: GroupCommitStore) -> None:
     ledger.stage(put(b"a").put(b"b", b"1"))
     ledger.stage(Batch().delete(b"b").put(b"c", b"2"))
     assert await ledger.get(b"a") == b"1"
@@ -178,7 +178,7 @@ async def test_a_staged_change_is_seen_at_once(ledger: GroupLedger) -> None:
 
 
 async def test_a_read_gives_the_newest_even_if_it_was_staged_and_written_meanwhile(
-    ledger: GroupLedger, store: GatedKV
+    ledger: GroupCommitStore, store: GatedKV
 ) -> None:
     store.reading = asyncio.Event()
     reading = asyncio.ensure_future(ledger.get(b"a"))
@@ -191,7 +191,7 @@ async def test_a_read_gives_the_newest_even_if_it_was_staged_and_written_meanwhi
     assert await reading == b"new"
 
 
-async def stored_digits(ledger: GroupLedger, store: GatedKV) -> None:
+async def stored_digits(ledger: GroupCommitStore, store: GatedKV) -> None:
     batch = Batch()
     for number in range(10):
         batch.put(b"%d" % number, b"")
@@ -201,18 +201,20 @@ async def stored_digits(ledger: GroupLedger, store: GatedKV) -> None:
     await stored
 
 
-async def keys_of(ledger: GroupLedger, limit: int) -> list[bytes]:
+async def keys_of(ledger: GroupCommitStore, limit: int) -> list[bytes]:
     return [key async for key, _ in ledger.scan(b"", None, limit=limit)]
 
 
-async def test_a_limit_holds_although_staged_deletions_hide_stored_pairs(ledger: GroupLedger, store: GatedKV) -> None:
+async def test_a_limit_holds_although_staged_deletions_hide_stored_pairs(
+    ledger: GroupCommitStore, store: GatedKV
+) -> None:
     await stored_digits(ledger, store)
     ledger.stage(Batch().delete(b"0").delete(b"1"))
     assert await keys_of(ledger, limit=2) == [b"2", b"3"]
 
 
 async def test_a_limit_holds_although_pairs_are_deleted_while_the_scan_begins(
-    ledger: GroupLedger, store: GatedKV
+    ledger: GroupCommitStore, store: GatedKV
 ) -> None:
     await stored_digits(ledger, store)
     store.reading = asyncio.Event()
@@ -223,7 +225,7 @@ async def test_a_limit_holds_although_pairs_are_deleted_while_the_scan_begins(
     assert await scanning == [b"2", b"3"]
 
 
-async def test_a_caller_that_goes_away_takes_nothing_with_it(ledger: GroupLedger, store: GatedKV) -> None:
+async def test_a_caller_that_goes_away_takes_nothing_with_it(ledger: GroupCommitStore, store: GatedKV) -> None:
     gone, stays = asyncio.ensure_future(ledger.stage(put(b"a"))), asyncio.ensure_future(ledger.stage(put(b"b")))
     gone.cancel()
     await store.until_written(1)
@@ -233,9 +235,9 @@ async def test_a_caller_that_goes_away_takes_nothing_with_it(ledger: GroupLedger
 
 
 async def test_when_a_group_is_lost_so_is_all_that_was_staged_after(
-    ledger: GroupLedger, store: GatedKV, disk: MemoryDisk
+    ledger: GroupCommitStore, store: GatedKV, disk: MemoryDisk
 ) -> None:
-    disk.refusal = "the disk is full"
+    disk.call_error = "the disk is full"
     lost = [asyncio.ensure_future(ledger.stage(put(b"a")))]
     await store.until_written(1)
     lost.append(asyncio.ensure_future(ledger.stage(put(b"b"))))
@@ -243,7 +245,7 @@ async def test_when_a_group_is_lost_so_is_all_that_was_staged_after(
     outcomes = await asyncio.gather(*lost, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [Unavailable, Unavailable]
     assert "the disk is full" in str(outcomes[0])
-    for call in (ledger.get(b"a"), ledger.get_many([b"a"]), ledger.room(), anext(ledger.scan(b"", None))):
+    for call in (ledger.get(b"a"), ledger.get_many([b"a"]), ledger.wait_capacity(), anext(ledger.scan(b"", None))):
         with pytest.raises(Unavailable, match="the disk is full"):
             await call
     with pytest.raises(Unavailable, match="the disk is full"):
@@ -253,9 +255,9 @@ async def test_when_a_group_is_lost_so_is_all_that_was_staged_after(
 
 async def test_a_failure_reaches_callers_whose_group_is_just_being_written(disk: MemoryDisk) -> None:
     """The flush before fails while the next group is on its way into the store."""
-    disk.refusal = "no"
+    disk.call_error = "no"
     store = await StuckKV.on(disk)
-    ledger = GroupLedger(store)
+    ledger = GroupCommitStore(store)
     first = asyncio.ensure_future(ledger.stage(put(b"a")))
     await store.until_written(1)
     second = [asyncio.ensure_future(ledger.stage(put(b"%d" % number))) for number in range(service.GROUP_KEYS)]
@@ -281,7 +283,7 @@ class StuckKV(GatedKV):
         return await super().write_pipelined(changes)
 
 
-async def test_another_writer_fences_this_one(ledger: GroupLedger, store: GatedKV, disk: MemoryDisk) -> None:
+async def test_another_writer_fences_this_one(ledger: GroupCommitStore, store: GatedKV, disk: MemoryDisk) -> None:
     staged = asyncio.ensure_future(ledger.stage(put(b"a")))
     await store.until_written(1)
     await disk.open()
@@ -294,7 +296,7 @@ async def test_another_writer_fences_this_one(ledger: GroupLedger, store: GatedK
 
 
 async def test_a_crash_keeps_what_was_durable_and_nothing_else(
-    ledger: GroupLedger, store: GatedKV, disk: MemoryDisk
+    ledger: GroupCommitStore, store: GatedKV, disk: MemoryDisk
 ) -> None:
     kept = ledger.stage(put(b"a"))
     await store.until_written(1)
@@ -310,13 +312,13 @@ async def test_a_crash_keeps_what_was_durable_and_nothing_else(
 
 
 async def test_whoever_asks_for_room_waits_while_too_much_is_staged(
-    ledger: GroupLedger, store: GatedKV, monkeypatch
+    ledger: GroupCommitStore, store: GatedKV, monkeypatch
 ) -> None:
     monkeypatch.setattr(service, "STAGED_CHANGES_MAX", 2)
-    await ledger.room()
+    await ledger.wait_capacity()
     for number in range(3):
         ledger.stage(put(b"%d" % number))
-    waiting = asyncio.ensure_future(ledger.room())
+    waiting = asyncio.ensure_future(ledger.wait_capacity())
     await store.until_written(1)
     await turns()
     assert not waiting.done()
@@ -325,10 +327,10 @@ async def test_whoever_asks_for_room_waits_while_too_much_is_staged(
     assert ledger.staged_bytes == 0
 
 
-async def test_bytes_are_bounded_as_well(ledger: GroupLedger, store: GatedKV, monkeypatch) -> None:
+async def test_bytes_are_bounded_as_well(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
     monkeypatch.setattr(service, "STAGED_BYTES_MAX", 100)
     ledger.stage(put(b"a", b"x" * 100))
-    waiting = asyncio.ensure_future(ledger.room())
+    waiting = asyncio.ensure_future(ledger.wait_capacity())
     await store.until_written(1)
     await turns()
     assert not waiting.done()
@@ -336,7 +338,7 @@ async def test_bytes_are_bounded_as_well(ledger: GroupLedger, store: GatedKV, mo
     await waiting
 
 
-async def test_whoever_never_asks_for_room_is_refused_in_the_end(ledger: GroupLedger, monkeypatch) -> None:
+async def test_whoever_never_asks_for_room_is_refused_in_the_end(ledger: GroupCommitStore, monkeypatch) -> None:
     monkeypatch.setattr(service, "STAGED_CHANGES_MAX", 2)
     for number in range(2 * service.STAGED_HARD_FACTOR + 1):
         ledger.stage(put(b"%d" % number))
@@ -348,7 +350,7 @@ async def test_whoever_never_asks_for_room_is_refused_in_the_end(ledger: GroupLe
 
 async def test_reads_wait_for_a_lease_that_stands(disk: MemoryDisk) -> None:
     stands = True
-    ledger = GroupLedger(await disk.open(may_serve=lambda: stands))
+    ledger = GroupCommitStore(await disk.open(may_serve=lambda: stands))
     await ledger.stage(put(b"a"))
     ledger.stage(put(b"b"))
     stands = False
@@ -361,7 +363,7 @@ async def test_reads_wait_for_a_lease_that_stands(disk: MemoryDisk) -> None:
 
 
 async def test_closing_waits_for_what_was_staged(disk: MemoryDisk) -> None:
-    ledger = GroupLedger(await disk.open())
+    ledger = GroupCommitStore(await disk.open())
     staged = [ledger.stage(put(b"%d" % number)) for number in range(5)]
     empty = ledger.stage(Batch())
     await ledger.close()
@@ -376,7 +378,7 @@ async def test_a_fault_of_the_store_ends_the_ledger_and_leaves_nobody_waiting(di
         async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
             raise RuntimeError("a bug")
 
-    ledger = GroupLedger(await FaultyKV.on(disk))
+    ledger = GroupCommitStore(await FaultyKV.on(disk))
     with pytest.raises(Unavailable, match="a bug"):
         await ledger.stage(put(b"a"))
     await ledger.close()

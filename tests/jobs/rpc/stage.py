@@ -17,16 +17,16 @@ from argosy.jobs.api import argosy_jobs_pb2
 from argosy.jobs.api.grpc import serve
 from argosy.jobs.backends.memory import MemoryDisk
 from argosy.jobs.broker import (
-    Member,
-    Rows,
-    ShardPlace,
+    ClusterMember,
+    RowReader,
+    ShardInfo,
     ShardStats,
     SortedRun,
     SplitStatus,
     StorageInfo,
     Topology,
 )
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.model import LeasedRefresh, LeasedTask
 from argosy.jobs.ports import ShardCalls
 from argosy.jobs.shard import ShardService
@@ -46,7 +46,7 @@ _MODULES = {"silo.v1.Silo": pb, "argosy.jobs.v1.Jobs": argosy_jobs_pb2}
 
 
 @dataclass(frozen=True)
-class Polled:
+class PolledTasks:
     shard_id: str
     tasks: list[LeasedTask]
     refreshes: list[LeasedRefresh]
@@ -62,12 +62,12 @@ class Node:
         self.asked: list[tuple[str, str]] = []  # operations and their shards
         self.split_of = SplitStatus()
         self._ids = count(1)
-        self._ledgers: dict[str, GroupLedger] = {}
+        self._ledgers: dict[str, GroupCommitStore] = {}
         self.shards: dict[str, ShardService] = {}
 
     async def start(self) -> None:
         for shard_id in (HERE, ALSO_HERE):
-            ledger = GroupLedger(await MemoryDisk().open())
+            ledger = GroupCommitStore(await MemoryDisk().open())
             shard = ShardService(
                 ledger,
                 now_ms=lambda: self.now,
@@ -93,7 +93,7 @@ class Node:
             raise NotFound(f"the map has no shard {shard_id}")
         return self.shards[shard_id]
 
-    def rows(self, shard_id: str) -> Rows:
+    def rows(self, shard_id: str) -> RowReader:
         self.shard(shard_id)
         return self._ledgers[shard_id]
 
@@ -107,22 +107,26 @@ class Node:
     def topology(self) -> Topology:
         half, quarter = "8" + "0" * 15, "c" + "0" * 15
         shards = (
-            ShardPlace(HERE, "", half, "node-1", self.address),
-            ShardPlace(ALSO_HERE, half, quarter, "node-1", self.address),
-            ShardPlace(ELSEWHERE, quarter, "", *OTHER_NODE),
+            ShardInfo(HERE, "", half, "node-1", self.address),
+            ShardInfo(ALSO_HERE, half, quarter, "node-1", self.address),
+            ShardInfo(ELSEWHERE, quarter, "", *OTHER_NODE),
         )
-        return Topology(shards, (Member("node-1", self.address), Member(*OTHER_NODE)), "node-1", self.address)
+        return Topology(
+            shards, (ClusterMember("node-1", self.address), ClusterMember(*OTHER_NODE)), "node-1", self.address
+        )
 
-    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> Sequence[Polled]:
+    async def lease(
+        self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0
+    ) -> Sequence[PolledTasks]:
         """Waits at its first shard only, which is enough for one who listens."""
-        found: list[Polled] = []
+        found: list[PolledTasks] = []
         left = tasks_max
         for shard_id, shard in reversed(self.local()):
             waits_s = wait_s if shard_id == HERE and not found else 0.0
             tasks, refreshes = await shard.lease(task_group, worker, left, wait_s=waits_s) if left else ([], [])
             left -= len(tasks)
             if tasks or refreshes:
-                found.append(Polled(shard_id, tasks, refreshes))
+                found.append(PolledTasks(shard_id, tasks, refreshes))
         return found
 
     async def split(self, shard_id: str, point: str) -> SplitStatus:

@@ -16,13 +16,13 @@ from argosy.jobs.rpc.server import (
     MESSAGE_BYTES_MAX,
     REQUESTS,
     SECONDS,
-    Door,
+    CallInterceptor,
     Method,
     RpcServer,
     Service,
     server_credentials,
 )
-from argosy.jobs.rpc.status import Code, refusal
+from argosy.jobs.rpc.status import Code, call_error
 from argosy.jobs.silo import silo_pb2 as pb
 from tests.jobs.rpc.stage import HERE, HOST, PATIENCE_S, Client, Stage, refused, staged, told
 from tests.servers.authority import Authority
@@ -157,7 +157,7 @@ async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
 
     services = [Service("test.Service", {"Fail": Method(fail, pb.QueryNull)})]
     metrics = Metrics()
-    server = await RpcServer.start(services, f"{HOST}:0", door=Door(Access(), metrics, SystemClock()))
+    server = await RpcServer.start(services, f"{HOST}:0", door=CallInterceptor(Access(), metrics, SystemClock()))
     async with grpc.aio.insecure_channel(f"{HOST}:{server.port}") as channel:
         error = await refused(channel.unary_unary("/test.Service/Fail")(b"", timeout=PATIENCE_S))
     await server.stop()
@@ -167,7 +167,7 @@ async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
 
 async def test_a_port_that_is_taken_is_said_to_be(stage: Stage) -> None:
     with pytest.raises(Unavailable, match="is the port taken"):
-        await RpcServer.start([], stage.address, door=Door(Access(), Metrics(), SystemClock()))
+        await RpcServer.start([], stage.address, door=CallInterceptor(Access(), Metrics(), SystemClock()))
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,12 @@ async def test_a_port_that_is_taken_is_said_to_be(stage: Stage) -> None:
     ],
 )
 def test_an_error_has_a_code(error: ArgosyError, code: Code) -> None:
-    assert refusal(error).code == code
+    assert call_error(error).code == code
 
 
 def test_a_text_is_short_and_shows_no_secret() -> None:
-    assert "hunter2" not in refusal(Unavailable("redis://user:hunter2@host is away")).details
-    assert len(refusal(Invalid("x" * 100_000)).details) == 2_000
+    assert "hunter2" not in call_error(Unavailable("redis://user:hunter2@host is away")).details
+    assert len(call_error(Invalid("x" * 100_000)).details) == 2_000
 
 
 # -- TLS --------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from argosy.jobs.model import Failure, JobStatus, RetryPolicy, Success
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.rpc.server import REQUESTS, server_credentials
 from argosy.jobs.sdk import JobCancelled, JobFailed, JobHandle, JobsClient, NotDone, new_job
-from argosy.jobs.sdk.backends.router import Known, Router
+from argosy.jobs.sdk.backends.router import ShardRouter, SharedRouting
 from argosy.jobs.sdk.grpc import GrpcLinks, channel_credentials
 from tests.jobs.rpc.stage import ACQUIRING, HERE, Stage, staged
 from tests.jobs.sdk.serving import until
@@ -26,8 +26,8 @@ GROUP = "mail"
 
 def quick_client(*addresses: str) -> JobsClient:
     """One that does not wait long before it tries again."""
-    known = Known(GrpcLinks(), addresses)
-    return JobsClient(Router(known, clock=SystemClock(), random=seeded_random(1), backoff=QUICK))
+    known = SharedRouting(GrpcLinks(), addresses)
+    return JobsClient(ShardRouter(known, clock=SystemClock(), random=seeded_random(1), backoff=QUICK))
 
 
 def calls_of(stage: Stage, method: str, status: str = "OK") -> float:

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Throttled, Unauthorized, Unavailable
-from argosy.jobs.broker import Member, ShardPlace
+from argosy.jobs.broker import ClusterMember, ShardInfo
 from argosy.jobs.model import PAYLOAD_BYTES_MAX
 from argosy.jobs.sdk.backends.batching import TOGETHER_MAX, UNDER_WAY_MAX, Batcher
-from argosy.jobs.sdk.backends.slots import Slots
+from argosy.jobs.sdk.backends.slots import WorkerSlots
 from argosy.jobs.sdk.client import middle, url_of
 from argosy.jobs.sdk.errors import is_passing, told
 from argosy.jobs.sdk.handlers import (
@@ -72,8 +72,8 @@ def test_a_code_of_the_wire_is_an_error_by_remedy(code: str, message: str, kind:
 
 
 def two_shards() -> ShardMap:
-    places = [ShardPlace("right", HALF, "", "n2", "b:1"), ShardPlace("left", "", HALF, "n1", "a:1")]
-    return ShardMap(places, [Member("n1", "a:1"), Member("n2", "b:1")])
+    places = [ShardInfo("right", HALF, "", "n2", "b:1"), ShardInfo("left", "", HALF, "n1", "a:1")]
+    return ShardMap(places, [ClusterMember("n1", "a:1"), ClusterMember("n2", "b:1")])
 
 
 def test_a_tenant_lies_where_its_hash_does() -> None:
@@ -99,10 +99,10 @@ def test_what_the_map_does_not_have_is_said() -> None:
 
 
 def test_a_shard_is_split_in_the_middle_unless_it_has_one_hash() -> None:
-    assert middle(ShardPlace("all")) == HALF
-    assert middle(ShardPlace("left", "", HALF)) == "4" + "0" * 15
+    assert middle(ShardInfo("all")) == HALF
+    assert middle(ShardInfo("left", "", HALF)) == "4" + "0" * 15
     with pytest.raises(Invalid, match="one hash only"):
-        middle(ShardPlace("thin", "0" * 16, "0" * 15 + "1"))
+        middle(ShardInfo("thin", "0" * 16, "0" * 15 + "1"))
 
 
 def test_a_folder_becomes_a_url_and_a_url_stays_one() -> None:
@@ -111,7 +111,7 @@ def test_a_folder_becomes_a_url_and_a_url_stays_one() -> None:
 
 
 async def test_slots_are_handed_to_whoever_waits_longest() -> None:
-    slots = Slots(2)
+    slots = WorkerSlots(2)
     assert await slots.take(5) == 2
     first, second = asyncio.ensure_future(slots.take(5)), asyncio.ensure_future(slots.take(1))
     await asyncio.sleep(0)
@@ -124,7 +124,7 @@ async def test_slots_are_handed_to_whoever_waits_longest() -> None:
 
 
 async def test_a_slot_that_was_handed_to_one_who_went_is_not_lost() -> None:
-    slots = Slots(1)
+    slots = WorkerSlots(1)
     await slots.take(1)
     gone, next_one = asyncio.ensure_future(slots.take(1)), asyncio.ensure_future(slots.take(1))
     await asyncio.sleep(0)
@@ -134,7 +134,7 @@ async def test_a_slot_that_was_handed_to_one_who_went_is_not_lost() -> None:
 
 
 async def test_slots_that_are_closed_send_everybody_away() -> None:
-    slots = Slots(1)
+    slots = WorkerSlots(1)
     await slots.take(1)
     waiting = asyncio.ensure_future(slots.take(1))
     await asyncio.sleep(0)

@@ -34,7 +34,7 @@ def rate(**changes: Any) -> tuple[RateLimit]:
         ({"start_at_ms": 1 << 70}, f"start_at_ms must lie between {-TIME_MS_MAX} and {TIME_MS_MAX}"),
         ({"start_at_ms": -1 << 70}, f"start_at_ms must lie between {-TIME_MS_MAX} and {TIME_MS_MAX}"),
         ({"unique_for_ms": -1}, "unique_for_ms must lie between 0 and"),
-        ({"keep_ms": 1 << 70}, "keep_ms must lie between 0 and"),
+        ({"retention_ms": 1 << 70}, "retention_ms must lie between 0 and"),
         ({"id": 7}, "id must be text; got 7"),
         ({"id": "\ud800"}, "job id must be valid Unicode"),
         ({"tenant": 7}, "tenant must be text; got 7"),

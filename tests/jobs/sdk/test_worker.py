@@ -12,7 +12,7 @@ from argosy.base.errors import Invalid, NotFound, NotOwner, Unauthorized, Unavai
 from argosy.base.tracing import NO_TRACER, Attribute, Span
 from argosy.jobs.model import FloatingLimit, JobStatus, RetryPolicy
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.sdk import Context, JobCancelled, JobFailed, JobsClient, Worker, job, new_job
+from argosy.jobs.sdk import JobCancelled, JobFailed, JobsClient, TaskContext, Worker, job, new_job
 from argosy.jobs.sdk import worker as worker_module
 from tests.jobs.rpc.stage import HERE, Stage, staged
 from tests.jobs.sdk.serving import PATIENCE_S, until
@@ -50,7 +50,7 @@ async def test_async_and_ordinary_handlers_give_results(client: JobsClient) -> N
         return f"hello {payload['name']}"
 
     @worker.handler("threads")
-    def double(payload: int, context: Context) -> dict[str, object]:
+    def double(payload: int, context: TaskContext) -> dict[str, object]:
         return {"twice": payload * 2, "attempt": context.attempt, "in": threading.current_thread().name}
 
     async with running(worker):
@@ -137,7 +137,7 @@ async def test_retries_call_the_handler_again(client: JobsClient) -> None:
     tries: list[tuple[int, bool]] = []
 
     @worker.handler(GROUP)
-    async def shaky(payload: object, context: Context) -> int:
+    async def shaky(payload: object, context: TaskContext) -> int:
         tries.append((context.attempt, context.is_last_attempt))
         if len(tries) < 3:
             raise RuntimeError("not yet")
@@ -205,7 +205,7 @@ async def test_a_cancelled_job_tells_an_ordinary_handler(client: JobsClient) -> 
     started = threading.Event()
 
     @worker.handler(GROUP)
-    def patient(payload: object, context: Context) -> None:
+    def patient(payload: object, context: TaskContext) -> None:
         started.set()
         while True:
             context.check()
@@ -223,7 +223,7 @@ async def test_progress_is_seen_while_the_handler_works(stage: Stage, client: Jo
     seen = asyncio.Event()
 
     @worker.handler(GROUP)
-    async def slow(payload: object, context: Context) -> None:
+    async def slow(payload: object, context: TaskContext) -> None:
         context.progress({"done": 1})
         context.progress({"done": 2})
         await seen.wait()
@@ -319,7 +319,7 @@ async def test_stopping_lets_what_runs_end(client: JobsClient) -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_what_does_not_end_in_time_is_given_back(client: JobsClient, is_async: bool) -> None:
+async def test_a_task_that_does_not_end_in_time_is_released(client: JobsClient, is_async: bool) -> None:
     worker = worker_of(client, stop_s=0.0)
     started, never = threading.Event(), threading.Event()
 
@@ -413,7 +413,7 @@ async def test_the_trace_of_whoever_enqueued_reaches_the_handler(stage: Stage) -
         worker = worker_of(client, tracer=tracer)
 
         @worker.handler(GROUP)
-        async def traced(payload: object, context: Context) -> str:
+        async def traced(payload: object, context: TaskContext) -> str:
             return context.trace
 
         async with running(worker):

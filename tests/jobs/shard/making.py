@@ -17,7 +17,7 @@ NOW = 1_700_000_000_000
 T = "tenant"
 
 
-class Ledger:
+class StagedStore:
     """Rows in this process: staged at once, durable when `flush` says so; by default that is at once, too."""
 
     def __init__(self, kept: SortedDict | None = None) -> None:
@@ -37,7 +37,7 @@ class Ledger:
             self.flush()
         return durable
 
-    async def room(self) -> None:
+    async def wait_capacity(self) -> None:
         """Memory takes all."""
 
     def flush(self, stages: int | None = None) -> None:
@@ -112,7 +112,7 @@ class World:
     def __init__(self, *, options: ShardOptions | None = None) -> None:
         self.now = NOW
         self.options = options or ShardOptions()
-        self.ledger = Ledger()
+        self.ledger = StagedStore()
         self.limiter = Limiter()
         self._ids = count(1)
         self.shard = self._made(Shard)
@@ -129,7 +129,7 @@ class World:
 
     async def reopen(self) -> Shard:
         """As after a crash: what was not durable is gone."""
-        self.ledger = Ledger(self.ledger.kept)
+        self.ledger = StagedStore(self.ledger.kept)
         self.shard = self._made(Shard)
         await self.shard.open()
         return self.shard

@@ -67,7 +67,7 @@ class Oracle:
             self.begin(job, now)
         self.grant(now)
 
-    def give_back(self, job: OneJob, now: int) -> None:
+    def release(self, job: OneJob, now: int) -> None:
         if job.is_cancelled:
             self.end(job, JobStatus.CANCELLED)
         else:

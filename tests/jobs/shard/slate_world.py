@@ -4,7 +4,7 @@ import asyncio
 from itertools import count
 
 from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.shard import Shard
 from tests.jobs.shard.making import World
 
@@ -18,10 +18,10 @@ class SlateWorld(World):
         super().__init__()
         self._store = store
         self._name = f"shard-{next(_names)}"
-        self._ledgers: list[GroupLedger] = []
+        self._ledgers: list[GroupCommitStore] = []
 
     async def open(self) -> Shard:
-        ledger = GroupLedger(await self._store.shard(self._name))
+        ledger = GroupCommitStore(await self._store.shard(self._name))
         self._ledgers.append(ledger)
         self.ledger = ledger  # type: ignore[assignment]
         self.shard = self._made(Shard)

@@ -18,15 +18,15 @@ from argosy.jobs.model import (
     Cancelled,
     ConcurrencyLimit,
     Failure,
-    GivenBack,
     JobStatus,
     LeasedTask,
     Limit,
-    Outcome,
     RateLimit,
     RateLimitRetry,
+    Released,
     RetryPolicy,
     Success,
+    TaskOutcome,
 )
 from argosy.jobs.shard import audit
 from argosy.throttle.limits.model import RateLimitResponse, Status
@@ -133,8 +133,8 @@ class ShardMachine(RuleBasedStateMachine):
         assert len(starved) < 2 or abs(got["a"] - got["b"]) <= 1
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), outcome=st.sampled_from([Success(b"ok"), Failure("E"), Cancelled(), GivenBack()]))
-    def report(self, data: st.DataObject, outcome: Outcome) -> None:
+    @rule(data=st.data(), outcome=st.sampled_from([Success(b"ok"), Failure("E"), Cancelled(), Released()]))
+    def report(self, data: st.DataObject, outcome: TaskOutcome) -> None:
         place = data.draw(st.sampled_from(sorted(self.leases)))
         leased, job = self.leases.pop(place), self.oracle.jobs[place]
         self.run(self.world.report(leased, outcome))
@@ -143,8 +143,8 @@ class ShardMachine(RuleBasedStateMachine):
                 self.oracle.succeed(job, self.world.now)
             case Failure():
                 self.oracle.fail(job, self.world.now)
-            case GivenBack():
-                self.oracle.give_back(job, self.world.now)
+            case Released():
+                self.oracle.release(job, self.world.now)
             case Cancelled():
                 self.oracle.end(job, JobStatus.CANCELLED)
                 self.oracle.grant(self.world.now)
@@ -235,7 +235,7 @@ class ShardMachine(RuleBasedStateMachine):
                 job.id: (job.status, job.attempt) for job in self.oracle.jobs.values() if job.new.tenant == tenant
             }
             for key, most in (("one", 1), ("two", 2)):
-                holders = self.world.shard.core.memory.slots.count((tenant, key))
+                holders = self.world.shard.core.queues.slots.count((tenant, key))
                 assert holders == self.oracle.holders(tenant, key) <= most  # JOB-3
 
 

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from argosy.jobs import keys
-from argosy.jobs.model import ConcurrencyLimit, JobStatus, State
+from argosy.jobs.model import ConcurrencyLimit, JobState, JobStatus
 from argosy.jobs.shard import audit
 from argosy.jobs.shard.rows import decode_state, encode
-from tests.jobs.shard.making import Ledger, T, World
+from tests.jobs.shard.making import StagedStore, T, World
 
 
-def first(ledger: Ledger, kind: int) -> bytes:
+def first(ledger: StagedStore, kind: int) -> bytes:
     found: bytes = next(key for key in ledger.seen if key[0] == kind)
     return found
 
@@ -24,7 +24,7 @@ def lose(kind: int) -> Callable[[World], None]:
 def turn(kind: int, **changes: object) -> Callable[[World], None]:
     def plant(world: World) -> None:
         key = first(world.ledger, kind)
-        state: State = decode_state(world.ledger.seen[key])
+        state: JobState = decode_state(world.ledger.seen[key])
         world.ledger.seen[key] = encode(replace(state, **changes))  # type: ignore[arg-type]
 
     return plant
@@ -32,13 +32,13 @@ def turn(kind: int, **changes: object) -> Callable[[World], None]:
 
 def double_lease(world: World) -> None:
     key = first(world.ledger, keys.LEASE)
-    lease = world.shard.core.memory.leases.by_task[str(keys.items(key)[0])].lease
+    lease = world.shard.core.queues.leases.by_task[str(keys.items(key)[0])].lease
     twin = replace(lease, task=replace(lease.task, id="twin"))  # type: ignore[type-var]
     world.ledger.seen[keys.key(keys.LEASE, "twin")] = encode(twin)
 
 
 def second_holder(world: World) -> None:
-    queued = next(iter(world.shard.core.memory.slots.waiting.values())).first()
+    queued = next(iter(world.shard.core.queues.slots.waiting.values())).first()
     assert queued is not None
     world.ledger.seen[keys.key(keys.HOLDER, T, "one", queued.task_id)] = encode(1)
 

@@ -97,7 +97,7 @@ async def test_a_waiting_job_is_cancelled_but_neither_leased_nor_expedited(world
         await world.shard.expedite(T, second)
     await world.shard.cancel(T, second)
     assert await world.status(second) == JobStatus.CANCELLED
-    assert world.shard.core.memory.waiters == {}
+    assert world.shard.core.queues.waiters == {}
 
 
 async def test_a_job_that_waited_goes_through_its_limits(world: World) -> None:
@@ -131,7 +131,7 @@ async def test_a_unique_key_is_kept_for_its_time_after_the_job_is_done(world: Wo
     await world.reopen()
     assert await world.put(unique_key="u") == first
     await world.pass_time(1)
-    assert world.shard.core.memory.claims == {}
+    assert world.shard.core.queues.claims == {}
     assert await world.put(unique_key="u") != first
 
 
@@ -213,8 +213,8 @@ async def test_a_schedule_that_cannot_be_is_refused(world: World, fields: dict[s
 # -- retention --------------------------------------------------------------------------------------------------------
 
 
-async def kept_for(keep_ms: int) -> World:
-    world = World(options=ShardOptions(keep_ms=keep_ms))
+async def kept_for(retention_ms: int) -> World:
+    world = World(options=ShardOptions(retention_ms=retention_ms))
     await world.shard.open()
     return world
 
@@ -233,7 +233,7 @@ async def test_a_done_job_is_forgotten_when_its_time_is_up() -> None:
 
 async def test_a_job_says_itself_how_long_it_is_kept() -> None:
     world = await kept_for(1_000)
-    long, short = await world.put(keep_ms=5_000), await world.put(keep_ms=10)
+    long, short = await world.put(retention_ms=5_000), await world.put(retention_ms=10)
     for leased in await world.lease():
         await world.report(leased, Success())
     await world.reopen()
@@ -260,7 +260,7 @@ async def test_a_longer_setting_holds_for_jobs_that_are_done_already() -> None:
     world = await kept_for(1_000)
     job = await world.put()
     await world.report(await world.lease_one(), Success())
-    world.options = ShardOptions(keep_ms=5_000)
+    world.options = ShardOptions(retention_ms=5_000)
     await world.reopen()
     await world.pass_time(1_000)
     assert await world.status(job) == JobStatus.SUCCEEDED

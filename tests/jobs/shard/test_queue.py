@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.jobs.shard.queue import SWEEP_MIN, Entry, TaskQueue, Timed
+from argosy.jobs.shard.queue import SWEEP_MIN, DelayQueue, Entry, TaskQueue
 
 NOW = 1_000
 
@@ -87,7 +87,7 @@ def test_what_is_put_back_comes_first_again_and_what_was_removed_in_hand_does_no
 
 
 def test_a_timed_thing_has_one_time() -> None:
-    timed: Timed[str] = Timed()
+    timed: DelayQueue[str] = DelayQueue()
     timed.push(10, "a", "first")
     timed.push(20, "a", "second")
     assert timed.take(15) is None

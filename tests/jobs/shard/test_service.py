@@ -9,7 +9,7 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
 from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Schedule, Success
 from argosy.jobs.shard import ShardOptions, ShardService, service
-from tests.jobs.shard.making import Ledger, Limiter, T, new_job
+from tests.jobs.shard.making import Limiter, StagedStore, T, new_job
 
 WAIT_S = 20.0  # far longer than anything here takes
 
@@ -19,7 +19,7 @@ class Live:
 
     def __init__(self) -> None:
         self.clock = SystemClock()
-        self.ledger = Ledger()
+        self.ledger = StagedStore()
         self.limiter = Limiter()
         self.numbers = 0
         self.shard = ShardService(
@@ -105,7 +105,7 @@ async def test_a_worker_that_goes_away_leaves_its_job_to_the_next(live: Live) ->
 async def test_leases_run_out_by_themselves(live: Live) -> None:
     await live.shard.enqueue([new_job(id="a")])
     await live.shard.lease("g", "w", 1)
-    await until(lambda: not live.shard.core.memory.leases.by_task)
+    await until(lambda: not live.shard.core.queues.leases.by_task)
     view = await live.shard.get(T, "a", with_attempts=True)
     assert (view.state.status, view.attempts[0].error_code) == (JobStatus.FAILED, WORKER_CRASHED)
 
@@ -128,7 +128,7 @@ async def test_those_who_wait_for_another_job_are_told_by_themselves(live: Live)
 async def test_schedules_are_read_when_the_shard_is_opened(live: Live) -> None:
     await live.shard.put_schedule(Schedule("s", T, "* * * * *", "UTC", NewJob("g"), 0))
     again = Live()
-    again.ledger = Ledger(live.ledger.kept)
+    again.ledger = StagedStore(live.ledger.kept)
     again.shard = ShardService(
         again.ledger,
         now_ms=lambda: live.now_ms() + 120_000,

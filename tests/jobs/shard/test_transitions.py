@@ -12,9 +12,9 @@ from argosy.jobs.model import (
     ConcurrencyLimit,
     Failure,
     FloatingLimit,
-    GivenBack,
     JobStatus,
     RateLimit,
+    Released,
     RetryPolicy,
     Success,
 )
@@ -62,9 +62,9 @@ async def test_retries_wait_longer_each_time_and_then_the_job_fails(world: World
     assert [each.number for each in (await world.view(job)).attempts] == [1, 2, 3]
 
 
-async def test_a_task_that_is_given_back_is_tried_at_once_and_keeps_its_retries(world: World) -> None:
+async def test_a_released_task_is_retried_at_once_and_keeps_its_retries(world: World) -> None:
     job = await world.put()
-    await world.report(await world.lease_one(), GivenBack())
+    await world.report(await world.lease_one(), Released())
     view = await world.view(job)
     assert (view.state.status, view.state.attempt, view.state.relative_attempt) == (JobStatus.SCHEDULED, 2, 1)
     assert (view.attempts[0].status, view.attempts[0].error_code) == (AttemptStatus.FAILED, WORKER_STOPPED)

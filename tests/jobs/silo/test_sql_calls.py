@@ -11,12 +11,12 @@ from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.rpc.call_context import Tenancy
-from argosy.jobs.rpc.server import Door, RpcServer
+from argosy.jobs.rpc.server import CallInterceptor, RpcServer
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.jobs.silo.backends.diagnostics import ProcessDiagnostics
 from argosy.jobs.silo.grpc import silo_service
 from argosy.jobs.silo.sql_calls import ArrowEncoder
-from argosy.jobs.sql.model import Result, SqlLimits
+from argosy.jobs.sql.model import SqlLimits, SqlResult
 from argosy.jobs.sql.service import SqlEngine
 from tests.jobs.rpc.stage import ELSEWHERE, HERE, HOST, PATIENCE_S, Node, Stage, refused, staged, told
 
@@ -103,7 +103,7 @@ async def test_bounds_have_their_codes() -> None:
 class Spelled:
     """Stands for Arrow: what it is given, as text."""
 
-    def messages(self, result: Result) -> list[bytes]:
+    def messages(self, result: SqlResult) -> list[bytes]:
         return [repr(result.columns).encode(), repr(result.rows).encode()]
 
 
@@ -113,7 +113,7 @@ async def arrows(arrow: ArrowEncoder | None, sql: str) -> AsyncIterator[bytes]:
     engine = SqlEngine(SystemClock())
     tenancy = Tenancy(node, is_on=False)
     service = silo_service(node, tenancy, engine=engine, arrow=arrow, diagnostics=ProcessDiagnostics())
-    server = await RpcServer.start([service], f"{HOST}:0", door=Door(Access(), Metrics(), SystemClock()))
+    server = await RpcServer.start([service], f"{HOST}:0", door=CallInterceptor(Access(), Metrics(), SystemClock()))
     request = pb.QueryArrowRequest(shard=HERE, sql=sql)
     try:
         async with grpc.aio.insecure_channel(f"{HOST}:{server.port}") as channel:

@@ -3,27 +3,27 @@
 import pytest
 
 from argosy.jobs.sql.model import Value
-from argosy.jobs.sql.pushdown import NOTHING, Wish, wish_of
+from argosy.jobs.sql.pushdown import NOTHING, Pushdown, extract_pushdown
 
 
 @pytest.mark.parametrize(
-    ("sql", "wish"),
+    ("sql", "pushdown"),
     [
-        ("SELECT * FROM jobs WHERE id = 'x'", Wish(id="x")),
-        ("select id from jobs j where j.id='it''s' and 'acme' = tenant;", Wish(id="it's", tenant="acme")),
-        ('SELECT * FROM "jobs" AS j WHERE "status_kind" = \'Failed\' ORDER BY id LIMIT 3', Wish(status="Failed")),
-        ("SELECT count(*) FROM jobs WHERE id = $1 AND priority > 3 GROUP BY tenant", Wish(id="one")),
-        ("SELECT * FROM jobs WHERE array_contains(element_at(metadata, 'k'), $2)", Wish(metadata=("k", "two"))),
+        ("SELECT * FROM jobs WHERE id = 'x'", Pushdown(id="x")),
+        ("select id from jobs j where j.id='it''s' and 'acme' = tenant;", Pushdown(id="it's", tenant="acme")),
+        ('SELECT * FROM "jobs" AS j WHERE "status_kind" = \'Failed\' ORDER BY id LIMIT 3', Pushdown(status="Failed")),
+        ("SELECT count(*) FROM jobs WHERE id = $1 AND priority > 3 GROUP BY tenant", Pushdown(id="one")),
+        ("SELECT * FROM jobs WHERE array_contains(element_at(metadata, 'k'), $2)", Pushdown(metadata=("k", "two"))),
         (
             "SELECT * FROM jobs WHERE starts_with(array_any_value(element_at(metadata,'k')),'p') -- AND id = 'x'",
-            Wish(metadata_prefix=("k", "p")),
+            Pushdown(metadata_prefix=("k", "p")),
         ),
         ("SELECT * FROM jobs WHERE (priority = 1 OR id = 'x') AND tenant = 'acme'", NOTHING),
-        ("SELECT * FROM jobs WHERE id = 'x' /* OR 1 */ AND jobs.tenant = 'acme'", Wish(id="x", tenant="acme")),
+        ("SELECT * FROM jobs WHERE id = 'x' /* OR 1 */ AND jobs.tenant = 'acme'", Pushdown(id="x", tenant="acme")),
     ],
 )
-def test_a_plain_condition_is_found(sql: str, wish: Wish) -> None:
-    assert wish_of(sql, {"1": "one", "2": "two"}) == wish
+def test_a_plain_condition_is_found(sql: str, pushdown: Pushdown) -> None:
+    assert extract_pushdown(sql, {"1": "one", "2": "two"}) == pushdown
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_a_plain_condition_is_found(sql: str, wish: Wish) -> None:
 )
 def test_what_is_not_plain_demands_nothing(sql: str) -> None:
     parameters: dict[str, Value] = {"3": 7}
-    assert wish_of(sql, parameters) == NOTHING
+    assert extract_pushdown(sql, parameters) == NOTHING

@@ -13,7 +13,7 @@ import pytest
 from argosy.base.clock import Random, SystemClock, seeded_random
 from argosy.base.errors import Invalid, Throttled
 from argosy.jobs.model import ConcurrencyLimit, Failure, FloatingLimit, NewJob, RateLimit
-from argosy.jobs.sql.model import OverTime, Result, SqlLimits, TooMuch, Value
+from argosy.jobs.sql.model import SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
 from argosy.jobs.sql.service import SqlEngine, _Statement
 from tests.jobs.rpc.stage import HERE, NOW, Node
 
@@ -72,7 +72,7 @@ async def fill(node: Node) -> None:
 
 async def ask(
     node: Node, sql: str, *parameters: Value, tenant: str | None = None, rows: Any = None, **limits: Any
-) -> Result:
+) -> SqlResult:
     engine = SqlEngine(WallClock(), SqlLimits(**limits))
     numbered = {str(at): value for at, value in enumerate(parameters, 1)}
     return await engine.query(HERE, rows or node.rows(HERE), sql, numbered, tenant=tenant)
@@ -276,19 +276,19 @@ async def test_nothing_but_select_on_the_tables(node: Node, sql: str) -> None:
 async def test_a_statement_that_takes_too_long_is_ended(node: Node) -> None:
     await fill(node)
     endless = "SELECT count(*) FROM " + ", ".join(f"jobs j{at}" for at in range(12))
-    with pytest.raises(OverTime, match=r"0\.05 s"):
+    with pytest.raises(StatementTimeout, match=r"0\.05 s"):
         await ask(node, endless, statement_s=0.05)
 
 
 async def test_a_statement_reads_and_answers_only_so_much(node: Node) -> None:
     await fill(node)
-    with pytest.raises(TooMuch, match="reads more than 13 rows"):
+    with pytest.raises(StatementTooLarge, match="reads more than 13 rows"):
         await ask(node, "SELECT count(*) FROM jobs", scanned_rows=13)
-    with pytest.raises(TooMuch, match="more than 13 rows"):
+    with pytest.raises(StatementTooLarge, match="more than 13 rows"):
         await ask(node, "SELECT id FROM jobs", result_rows=13)
-    with pytest.raises(TooMuch, match="bytes"):
+    with pytest.raises(StatementTooLarge, match="bytes"):
         await ask(node, "SELECT shard_id FROM jobs", result_bytes=400)
-    with pytest.raises(TooMuch, match="characters"):
+    with pytest.raises(StatementTooLarge, match="characters"):
         await ask(node, "SELECT 1 " + " " * 100, statement_chars=100)
 
 
@@ -297,7 +297,7 @@ async def test_only_so_many_statements_at_a_time(node: Node) -> None:
     engine = SqlEngine(WallClock(), SqlLimits(concurrent=1))
     statements = [engine.query(HERE, node.rows(HERE), "SELECT 1", {}, tenant=None) for _ in range(2)]
     first, second = await asyncio.gather(*statements, return_exceptions=True)
-    assert isinstance(first, Result)
+    assert isinstance(first, SqlResult)
     assert isinstance(second, Throttled)
     assert (await engine.query(HERE, node.rows(HERE), "SELECT 1", {}, tenant=None)).rows == ((1,),)
 

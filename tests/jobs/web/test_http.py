@@ -14,7 +14,7 @@ from argosy.base.errors import NotOwner, Unavailable
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.sdk import JobsClient
 from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
-from argosy.jobs.sdk.backends.router import Router
+from argosy.jobs.sdk.backends.router import ShardRouter
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.web import http
 from argosy.jobs.web.http import jobs_routes
@@ -82,7 +82,7 @@ async def test_every_option_of_a_job_is_taken(asking: httpx.AsyncClient) -> None
         "priority": 3,
         "metadata": {"k": "v"},
         "unique_key": "u",
-        "keep_ms": 5,
+        "retention_ms": 5,
         "retry": {"retry_count": 2, "initial_interval_ms": 10},
         "limits": [
             {"kind": "concurrency", "key": "c", "max_concurrency": 1},
@@ -115,7 +115,7 @@ async def test_bytes_are_told_in_base64(asking: httpx.AsyncClient) -> None:
         (b'{"task_group": "mail", "priority": -1}', "priority must lie between 0 and 99; got -1"),
         (b'{"task_group": "mail", "retry": {"retry_count": -1}}', "retry_count must lie between 0 and 4294967295"),
         (b'{"task_group": "mail", "retry": {"max_interval_ms": -1}}', "max_interval_ms must lie between 0 and"),
-        (b'{"task_group": "mail", "keep_ms": -1}', "keep_ms must lie between 0 and"),
+        (b'{"task_group": "mail", "retention_ms": -1}', "retention_ms must lie between 0 and"),
         (
             b'{"task_group": "mail", "limits": [{"kind": "concurrency", "key": "a", "max_concurrency": -1}]}',
             "max_concurrency must lie between 1 and 4294967295; got -1",
@@ -270,7 +270,7 @@ async def test_what_another_node_has_is_asked_there() -> None:
 async def test_a_shard_that_is_away_is_503_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     async with web() as (asking, node):
         node.failures[HERE] = Unavailable("shard not ready: acquisition in progress")
-        monkeypatch.setattr(Router, "_pause", _no_pause)
+        monkeypatch.setattr(ShardRouter, "_pause", _no_pause)
         answer = await asking.get("/v1/jobs/x")
         assert answer.status_code == 503
         assert int(answer.headers["retry-after"]) >= 1

@@ -14,9 +14,9 @@ from argosy.base.backends.servers import free_ports
 from argosy.base.errors import Invalid
 from argosy.jobs.api.grpc import serve
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.embedded import limiter_of, only_one
-from argosy.jobs.cluster.backends.shard_map_store import maps_at
-from argosy.jobs.cluster.backends.tables import SlateShards
+from argosy.jobs.cluster.backends.embedded import lock_dir, open_limits
+from argosy.jobs.cluster.backends.shard_map_store import open_shard_map_store
+from argosy.jobs.cluster.backends.tables import SlateShardStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.rpc.server import server_credentials
@@ -39,19 +39,19 @@ async def jobs(process: Process) -> None:
     settings, stored = process.loaded.get(JobsSettings), process.loaded.get(ShardStoreSettings)
     shared = process.loaded.get(OwnershipSettings)
     if shared.store.startswith("memory:"):
-        process.closing.enter_context(only_one(settings.url))
+        process.closing.enter_context(lock_dir(settings.url))
     ownership = await reach_store(settings.ownership(shared))
     process.closing.push_async_callback(ownership.close)
-    store = await SlateShards.open(settings.url, stored, environ=os.environ)
+    store = await SlateShardStore.open(settings.url, stored, environ=os.environ)
     process.closing.push_async_callback(store.close)
-    limiter = await limiter_of(settings, metrics=process.metrics)
+    limiter = await open_limits(settings, metrics=process.metrics)
     process.closing.push_async_callback(limiter.close)
     port = settings.grpc_port or free_ports(1)[0]
     address = settings.grpc_address or f"{settings.grpc_host}:{port}"
     node = JobsNode(
         ownership,
         store,
-        maps_at(settings.url, stored, os.environ),
+        open_shard_map_store(settings.url, stored, os.environ),
         limiter,
         node_id=process.this.id or "",
         address=address,

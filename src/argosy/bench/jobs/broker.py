@@ -8,10 +8,10 @@ from pathlib import Path
 from argosy.base.errors import ArgosyError
 from argosy.bench.fleet.members import UP_S_MAX, Member, until, until_seen
 from argosy.jobs.sdk import JobsClient
-from argosy.jobs.sdk.calls import SILO, Call
+from argosy.jobs.sdk.calls import SILO, RpcMethod
 from argosy.jobs.silo import silo_pb2 as silo
 
-NODE = Call(SILO, "GetNodeInfo", silo.GetNodeInfoResponse)
+NODE = RpcMethod(SILO, "GetNodeInfo", silo.GetNodeInfoResponse)
 
 
 @asynccontextmanager

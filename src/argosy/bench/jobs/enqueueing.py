@@ -12,7 +12,7 @@ from argosy.bench.jobs import figures
 from argosy.bench.jobs.broker import broker_in
 from argosy.jobs.model import NewJob
 from argosy.jobs.sdk import JobsClient
-from argosy.jobs.sdk.calls import SILO, Call
+from argosy.jobs.sdk.calls import SILO, RpcMethod
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.silo import silo_pb2 as silo
 
@@ -22,7 +22,7 @@ BATCH = 250
 BATCH_CALLERS = 8
 SINGLE_CALLERS = 128
 LONE_PAUSE_S = 0.01
-ENQUEUE = Call(SILO, "Enqueue", silo.EnqueueResponse)
+ENQUEUE = RpcMethod(SILO, "Enqueue", silo.EnqueueResponse)
 CALL_S_MAX = 30.0
 
 

@@ -9,7 +9,7 @@ from argosy.bench.harness import Bench
 from argosy.bench.jobs import figures
 from argosy.bench.jobs.broker import broker_in
 from argosy.jobs.model import NewJob
-from argosy.jobs.sdk import Context, JobsClient, Worker
+from argosy.jobs.sdk import JobsClient, TaskContext, Worker
 
 GROUP = "shared"
 BATCH = 500
@@ -34,7 +34,7 @@ async def measure_fairness(bench: Bench, scratch: Path, noisy: int, quiet: int, 
         left = BEFORE
 
         @worker.handler(GROUP)
-        async def handle(payload: bytes | None, context: Context) -> None:
+        async def handle(payload: bytes | None, context: TaskContext) -> None:
             nonlocal left
             if context.tenant != "noisy":
                 starts[context.job_id] = time.monotonic()

@@ -30,8 +30,8 @@ def environment(home: Path = HOME, lock: Path = LOCK) -> Path:
     stamp = home / ".stamp"
     wanted = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
     home.mkdir(parents=True, exist_ok=True)
-    with home.with_name(".lock-peers").open("w") as only_one:  # not inside, where uv has its own
-        fcntl.flock(only_one, fcntl.LOCK_EX)  # two benches at once would install over each other
+    with home.with_name(".lock-peers").open("w") as lock_dir:  # not inside, where uv has its own
+        fcntl.flock(lock_dir, fcntl.LOCK_EX)  # two benches at once would install over each other
         if not (stamp.is_file() and stamp.read_text() == wanted):
             _install(home, python, lock)
             stamp.write_text(wanted)

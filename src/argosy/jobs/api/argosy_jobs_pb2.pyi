@@ -18,7 +18,7 @@ class Error(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., owner_address: _Optional[str] = ...) -> None: ...
 
 class NewJob(_message.Message):
-    __slots__ = ("tenant", "id", "task_group", "payload", "priority", "start_at_ms", "retry_policy", "limits", "metadata", "unique_key", "unique_for_ms", "after", "keep_ms", "trace")
+    __slots__ = ("tenant", "id", "task_group", "payload", "priority", "start_at_ms", "retry_policy", "limits", "metadata", "unique_key", "unique_for_ms", "after", "retention_ms", "trace")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -38,7 +38,7 @@ class NewJob(_message.Message):
     UNIQUE_KEY_FIELD_NUMBER: _ClassVar[int]
     UNIQUE_FOR_MS_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
-    KEEP_MS_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     id: str
@@ -52,9 +52,9 @@ class NewJob(_message.Message):
     unique_key: str
     unique_for_ms: int
     after: _containers.RepeatedScalarFieldContainer[str]
-    keep_ms: int
+    retention_ms: int
     trace: str
-    def __init__(self, tenant: _Optional[str] = ..., id: _Optional[str] = ..., task_group: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., start_at_ms: _Optional[int] = ..., retry_policy: _Optional[_Union[_silo_pb2.RetryPolicy, _Mapping]] = ..., limits: _Optional[_Iterable[_Union[_silo_pb2.Limit, _Mapping]]] = ..., metadata: _Optional[_Mapping[str, str]] = ..., unique_key: _Optional[str] = ..., unique_for_ms: _Optional[int] = ..., after: _Optional[_Iterable[str]] = ..., keep_ms: _Optional[int] = ..., trace: _Optional[str] = ...) -> None: ...
+    def __init__(self, tenant: _Optional[str] = ..., id: _Optional[str] = ..., task_group: _Optional[str] = ..., payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., start_at_ms: _Optional[int] = ..., retry_policy: _Optional[_Union[_silo_pb2.RetryPolicy, _Mapping]] = ..., limits: _Optional[_Iterable[_Union[_silo_pb2.Limit, _Mapping]]] = ..., metadata: _Optional[_Mapping[str, str]] = ..., unique_key: _Optional[str] = ..., unique_for_ms: _Optional[int] = ..., after: _Optional[_Iterable[str]] = ..., retention_ms: _Optional[int] = ..., trace: _Optional[str] = ...) -> None: ...
 
 class EnqueueBatchRequest(_message.Message):
     __slots__ = ("jobs",)
@@ -109,22 +109,22 @@ class LeaseTasksResponse(_message.Message):
     def __init__(self, tasks: _Optional[_Iterable[_Union[LeasedTask, _Mapping]]] = ..., refresh_tasks: _Optional[_Iterable[_Union[_silo_pb2.RefreshFloatingLimitTask, _Mapping]]] = ...) -> None: ...
 
 class TaskOutcome(_message.Message):
-    __slots__ = ("shard", "task_id", "success", "failure", "cancelled", "given_back")
+    __slots__ = ("shard", "task_id", "success", "failure", "cancelled", "released")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
-    GIVEN_BACK_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
     shard: str
     task_id: str
     success: bytes
     failure: Failure
     cancelled: Cancelled
-    given_back: GivenBack
-    def __init__(self, shard: _Optional[str] = ..., task_id: _Optional[str] = ..., success: _Optional[bytes] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancelled: _Optional[_Union[Cancelled, _Mapping]] = ..., given_back: _Optional[_Union[GivenBack, _Mapping]] = ...) -> None: ...
+    released: Released
+    def __init__(self, shard: _Optional[str] = ..., task_id: _Optional[str] = ..., success: _Optional[bytes] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancelled: _Optional[_Union[Cancelled, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ...) -> None: ...
 
-class GivenBack(_message.Message):
+class Released(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

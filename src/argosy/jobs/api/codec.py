@@ -6,15 +6,15 @@ from argosy.jobs.model import (
     PRIORITY_DEFAULT,
     Cancelled,
     Failure,
-    GivenBack,
     JobView,
     LeasedTask,
     NewJob,
-    Outcome,
+    Released,
     Schedule,
     Success,
+    TaskOutcome,
 )
-from argosy.jobs.rpc.status import OWNER_ADDRESS, Code, refusal
+from argosy.jobs.rpc.status import OWNER_ADDRESS, Code, call_error
 from argosy.jobs.silo import codec as silo
 
 DEFAULT_TIMEZONE = "UTC"
@@ -22,7 +22,7 @@ DEFAULT_TIMEZONE = "UTC"
 
 def to_error(error: ArgosyError, code: Code | None = None) -> pb.Error:
     """`code` where the wire has one of its own for this."""
-    told = refusal(error)
+    told = call_error(error)
     return pb.Error(
         code=code or told.code, message=told.details, owner_address=dict(told.trailing).get(OWNER_ADDRESS, "")
     )
@@ -42,7 +42,7 @@ def from_new_job(new: pb.NewJob, tenant: str, trace: str = "") -> NewJob:
         unique_key=new.unique_key,
         unique_for_ms=new.unique_for_ms,
         after=tuple(new.after),
-        keep_ms=new.keep_ms,
+        retention_ms=new.retention_ms,
         trace=new.trace or trace,
     )
 
@@ -61,7 +61,7 @@ def to_new_job(job: NewJob) -> pb.NewJob:
         unique_key=job.unique_key,
         unique_for_ms=job.unique_for_ms,
         after=job.after,
-        keep_ms=job.keep_ms,
+        retention_ms=job.retention_ms,
         trace=job.trace,
     )
 
@@ -87,7 +87,7 @@ def to_task(leased: LeasedTask, shard: str) -> pb.LeasedTask:
     return pb.LeasedTask(task=silo.to_task(leased, shard), trace=leased.job.trace, schedule=leased.job.schedule)
 
 
-def from_outcome(outcome: pb.TaskOutcome) -> Outcome:
+def from_outcome(outcome: pb.TaskOutcome) -> TaskOutcome:
     match outcome.WhichOneof("outcome"):
         case "success":
             return Success(outcome.success)
@@ -95,9 +95,9 @@ def from_outcome(outcome: pb.TaskOutcome) -> Outcome:
             return Failure(outcome.failure.code, outcome.failure.data)
         case "cancelled":
             return Cancelled()
-        case "given_back":
-            return GivenBack()
-    raise Invalid("an outcome is required: success, failure, cancelled or given_back")
+        case "released":
+            return Released()
+    raise Invalid("an outcome is required: success, failure, cancelled or released")
 
 
 def from_schedule(schedule: pb.Schedule, tenant: str) -> Schedule:

@@ -9,7 +9,7 @@ from argosy.jobs.api.service import ApiCalls
 from argosy.jobs.broker import Broker
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.rpc.call_context import Tenancy
-from argosy.jobs.rpc.server import Door, Method, RpcServer, Service
+from argosy.jobs.rpc.server import CallInterceptor, Method, RpcServer, Service
 from argosy.jobs.silo.backends.diagnostics import ProcessDiagnostics
 from argosy.jobs.silo.grpc import silo_service
 from argosy.jobs.silo.sql_calls import ArrowEncoder
@@ -62,7 +62,7 @@ async def serve(
         diagnostics=ProcessDiagnostics(),
         is_dev=is_dev,
     )
-    door = Door(access or Access(), metrics or Metrics(), clock)
+    door = CallInterceptor(access or Access(), metrics or Metrics(), clock)
     return await RpcServer.start([silo, api_service(broker, tenancy)], address, door=door, credentials=credentials)
 
 

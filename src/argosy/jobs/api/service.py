@@ -13,7 +13,7 @@ from argosy.jobs.api import codec
 from argosy.jobs.broker import Broker
 from argosy.jobs.model import JobStatus, JobView, LeasedRefresh, LeasedTask
 from argosy.jobs.ports import ShardCalls
-from argosy.jobs.rpc.call_context import Asked, Tenancy
+from argosy.jobs.rpc.call_context import CallContext, Tenancy
 from argosy.jobs.rpc.status import Code
 from argosy.jobs.silo import codec as silo
 from argosy.jobs.silo.calls import LEASED_MAX, check_group, check_worker
@@ -36,7 +36,7 @@ class ApiCalls:
         self._broker = broker
         self._tenancy = tenancy
 
-    async def enqueue_batch(self, request: pb.EnqueueBatchRequest, asked: Asked) -> pb.EnqueueBatchResponse:
+    async def enqueue_batch(self, request: pb.EnqueueBatchRequest, asked: CallContext) -> pb.EnqueueBatchResponse:
         check_batch(request.jobs)
 
         def place(job: pb.NewJob) -> tuple[str, str]:
@@ -57,7 +57,7 @@ class ApiCalls:
             ]
         )
 
-    async def lease_tasks(self, request: pb.LeaseTasksRequest, asked: Asked) -> pb.LeaseTasksResponse:
+    async def lease_tasks(self, request: pb.LeaseTasksRequest, asked: CallContext) -> pb.LeaseTasksResponse:
         """Waits as long as was asked for, unless the caller's deadline comes first."""
         asked.caller.check_whole("lease tasks, which are of all tenants")
         check_worker(request.worker_id)
@@ -76,7 +76,7 @@ class ApiCalls:
                 _add(answer, polled.shard_id, polled.tasks, polled.refreshes)
         return answer
 
-    async def report_outcomes(self, request: pb.ReportOutcomesRequest, asked: Asked) -> pb.ReportOutcomesResponse:
+    async def report_outcomes(self, request: pb.ReportOutcomesRequest, asked: CallContext) -> pb.ReportOutcomesResponse:
         asked.caller.check_whole("report outcomes")
         check_batch(request.outcomes)
 
@@ -94,7 +94,7 @@ class ApiCalls:
         results = [pb.ReportResult(error=codec.to_error(answer) if answer else None) for answer in answers]
         return pb.ReportOutcomesResponse(results=results)
 
-    async def heartbeats(self, request: pb.HeartbeatsRequest, asked: Asked) -> pb.HeartbeatsResponse:
+    async def heartbeats(self, request: pb.HeartbeatsRequest, asked: CallContext) -> pb.HeartbeatsResponse:
         asked.caller.check_whole("send heartbeats")
         check_worker(request.worker_id)
         check_batch(request.heartbeats)
@@ -109,14 +109,14 @@ class ApiCalls:
         answers = await self._by_shard(request.heartbeats, _its_shard, beat)
         return pb.HeartbeatsResponse(results=[_beaten(answer) for answer in answers])
 
-    async def get_job(self, request: pb.GetJobRequest, asked: Asked) -> pb.Job:
+    async def get_job(self, request: pb.GetJobRequest, asked: CallContext) -> pb.Job:
         tenant, shard = self._of(asked, request.tenant)
         view = await shard.get(tenant, request.id, with_attempts=request.with_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.with_attempts:
             view = await shard.get(tenant, request.id, with_attempts=True)  # the result lies with the last attempt
         return codec.to_job(view, with_attempts=request.with_attempts)
 
-    async def find_jobs(self, request: pb.FindJobsRequest, asked: Asked) -> pb.FindJobsResponse:
+    async def find_jobs(self, request: pb.FindJobsRequest, asked: CallContext) -> pb.FindJobsResponse:
         tenant, shard = self._of(asked, request.tenant)
         if request.HasField("status") and int(request.status) not in set(JobStatus):
             raise Invalid(f"there is no status {request.status}")
@@ -130,7 +130,7 @@ class ApiCalls:
         )
         return pb.FindJobsResponse(jobs=[codec.to_job(view, with_attempts=False) for view in found])
 
-    async def requeue_dead(self, request: pb.RequeueDeadRequest, asked: Asked) -> pb.RequeueDeadResponse:
+    async def requeue_dead(self, request: pb.RequeueDeadRequest, asked: CallContext) -> pb.RequeueDeadResponse:
         """Each is started anew by itself, whatever becomes of the others."""
         tenant, shard = self._of(asked, request.tenant)
         check_batch(request.ids)
@@ -148,22 +148,22 @@ class ApiCalls:
                 result.error.CopyFrom(codec.to_error(answer))
         return pb.RequeueDeadResponse(results=results)
 
-    async def put_schedule(self, request: pb.PutScheduleRequest, asked: Asked) -> pb.PutScheduleResponse:
+    async def put_schedule(self, request: pb.PutScheduleRequest, asked: CallContext) -> pb.PutScheduleResponse:
         tenant, shard = self._of(asked, request.schedule.tenant)
         await shard.put_schedule(codec.from_schedule(request.schedule, tenant))
         return pb.PutScheduleResponse()
 
-    async def list_schedules(self, request: pb.ListSchedulesRequest, asked: Asked) -> pb.ListSchedulesResponse:
+    async def list_schedules(self, request: pb.ListSchedulesRequest, asked: CallContext) -> pb.ListSchedulesResponse:
         tenant, shard = self._of(asked, request.tenant)
         found = await shard.schedules(tenant)
         return pb.ListSchedulesResponse(schedules=[codec.to_schedule(schedule) for schedule in found])
 
-    async def delete_schedule(self, request: pb.DeleteScheduleRequest, asked: Asked) -> pb.DeleteScheduleResponse:
+    async def delete_schedule(self, request: pb.DeleteScheduleRequest, asked: CallContext) -> pb.DeleteScheduleResponse:
         tenant, shard = self._of(asked, request.tenant)
         await shard.delete_schedule(tenant, request.name)
         return pb.DeleteScheduleResponse()
 
-    def _of(self, asked: Asked, given: str) -> tuple[str, ShardCalls]:
+    def _of(self, asked: CallContext, given: str) -> tuple[str, ShardCalls]:
         tenant = self._tenancy.tenant(asked, given)
         return tenant, self._tenancy.shard(self._broker.shard_of(tenant))
 

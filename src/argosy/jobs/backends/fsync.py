@@ -6,7 +6,7 @@ lost. Tables and manifests are synced too, tables first, before the next answer 
 
 What is not: SlateDB names a new manifest before its tables are known to be on the disk. If power fails within that
 second, the newest manifest may be empty, which `mend` puts right, or may name a table that is not whole, which nothing
-here puts right: the write-ahead files that the table replaced are kept for `wal_kept_s`, and so is the manifest
+here puts right: the write-ahead files that the table replaced are kept for `wal_retention_s`, and so is the manifest
 before it, but going back to them is an operator's work.
 """
 

@@ -27,7 +27,7 @@ class MemoryDisk:
 
     def __init__(self, *, delay: Callable[[], Awaitable[None]] = at_once) -> None:
         self.delay = delay  # awaited for each batch before it is durable
-        self.refusal: str | None = None  # set it, and the disk takes nothing more
+        self.call_error: str | None = None  # set it, and the disk takes nothing more
         self._rows = MemoryKV()
         self._writer: DiskKV | None = None
 
@@ -50,8 +50,8 @@ class MemoryDisk:
 
     async def keep(self, writer: "DiskKV", batch: Batch) -> None:
         self.check_writer(writer)
-        if self.refusal is not None:
-            raise Unavailable(self.refusal)
+        if self.call_error is not None:
+            raise Unavailable(self.call_error)
         await self._rows.write(batch)
 
 

@@ -73,7 +73,7 @@ class S3Keys:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class S3Bucket:
     """One bucket of one S3, addressed by path. Without keys it is accessed with the machine's role."""
 
     name: str
@@ -209,7 +209,7 @@ class Bucket:
         return Invalid(f"{message}: check that the bucket exists and that the keys or the role may read and write it")
 
 
-def bucket_of(name: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> Bucket:
+def bucket_of(name: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> S3Bucket:
     """The bucket with what the settings say, and otherwise what the AWS_… variables say."""
     variables = {name: value for name, value in environ.items() if value}
     if settings.s3_access_key_id:
@@ -220,7 +220,7 @@ def bucket_of(name: str, settings: ShardStoreSettings, environ: Mapping[str, str
         raise Invalid("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together: set both or neither")
     endpoint = settings.s3_endpoint or next((variables[each] for each in ENDPOINT_VARIABLES if each in variables), "")
     region = settings.s3_region or next((variables[each] for each in REGION_VARIABLES if each in variables), "")
-    return Bucket(
+    return S3Bucket(
         name,
         region=region or REGION_DEFAULT,
         endpoint=endpoint.rstrip("/"),

@@ -32,7 +32,7 @@ class ShardStoreSettings:
         "and slower to open after a crash",
     )
     unflushed_bytes_max: int = setting(256 << 20, min=8 << 20, doc="rows of one shard in memory; above it writes wait")
-    wal_kept_s: float = setting(60.0, min=1, doc="how long a write-ahead file stays after its rows are in a table")
+    wal_retention_s: float = setting(60.0, min=1, doc="how long a write-ahead file stays after its rows are in a table")
     s3_endpoint: str = setting(
         "", doc="an S3 other than Amazon's: http[s]://HOST:PORT; otherwise AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL"
     )

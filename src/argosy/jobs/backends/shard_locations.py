@@ -18,7 +18,7 @@ from slatedb.uniffi import ObjectStore, ObjectStoreBuilder, ObjectStoreType  # t
 from argosy.base import logs
 from argosy.base.errors import Invalid, Unavailable
 from argosy.jobs.backends.fsync import FolderSync, mend
-from argosy.jobs.backends.s3 import REQUEST_S_MAX, Bucket, bucket_of
+from argosy.jobs.backends.s3 import REQUEST_S_MAX, S3Bucket, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
 
@@ -28,7 +28,7 @@ _log = logs.get("jobs.slatedb")
 _PREFIX = re.compile(r"([A-Za-z0-9_=-][A-Za-z0-9_.=-]*/)*")
 
 
-class Place(ABC):
+class ShardLocation(ABC):
     """Where a store's shards are."""
 
     def __init__(self, objects: ObjectStore, prefix: str, shown: str) -> None:
@@ -56,7 +56,7 @@ class Place(ABC):
         return
 
 
-class MemoryPlace(Place):
+class MemoryPlace(ShardLocation):
     """Gone with the process."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class MemoryPlace(Place):
         self._shards.discard(shard)
 
 
-class FolderPlace(Place):
+class FolderPlace(ShardLocation):
     """A folder, one beneath it for each shard."""
 
     def __init__(self, folder: Path, *, is_synced: bool) -> None:
@@ -119,10 +119,10 @@ class FolderPlace(Place):
             raise Unavailable(f"the folder {self._folder} cannot be read: {error.strerror}") from error
 
 
-class BucketPlace(Place):
+class BucketPlace(ShardLocation):
     """A prefix of a bucket."""
 
-    def __init__(self, bucket: Bucket, prefix: str, *, is_probed: bool) -> None:
+    def __init__(self, bucket: S3Bucket, prefix: str, *, is_probed: bool) -> None:
         self._bucket = bucket
         self._is_probed = is_probed
         super().__init__(_s3_objects(bucket), prefix, f"s3://{bucket.name}/{prefix}".rstrip("/"))
@@ -136,7 +136,7 @@ class BucketPlace(Place):
         return folders
 
 
-def place_of(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> Place:
+def place_of(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> ShardLocation:
     """The place that a URL names; Invalid if it names none."""
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
@@ -158,7 +158,7 @@ def place_of(url: str, settings: ShardStoreSettings, environ: Mapping[str, str])
             )
 
 
-def _s3_objects(bucket: Bucket) -> ObjectStore:
+def _s3_objects(bucket: S3Bucket) -> ObjectStore:
     config = {
         **bucket.client_config(),
         "bucket": bucket.name,

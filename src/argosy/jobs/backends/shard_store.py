@@ -26,10 +26,10 @@ from slatedb.uniffi import (  # type: ignore[import-untyped]
 
 from argosy.base.errors import Conflict, Invalid, NotFound, Unavailable
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.shard_locations import Place, place_of
+from argosy.jobs.backends.shard_locations import ShardLocation, place_of
 from argosy.jobs.backends.slatedb import SlateKV, always
 from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
-from argosy.jobs.backends.slatedb_fastcopy import copying
+from argosy.jobs.backends.slatedb_fastcopy import copier
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ _cache_ids = count(1)
 class ShardStore:
     """The shards of one place."""
 
-    def __init__(self, place: Place, settings: ShardStoreSettings) -> None:
+    def __init__(self, place: ShardLocation, settings: ShardStoreSettings) -> None:
         self._place = place
         self._settings = settings
         self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="argosy-sync")
@@ -57,7 +57,7 @@ class ShardStore:
         cls, url: str, settings: ShardStoreSettings | None = None, *, environ: Mapping[str, str] | None = None
     ) -> Self:
         """Makes sure that the place can be used safely. `environ` holds the AWS_… variables, if they are to count."""
-        copying.install()
+        copier.install()
         settings = settings or ShardStoreSettings()
         place = place_of(url, settings, environ or {})
         await place.prepare()
@@ -151,7 +151,7 @@ class ShardStore:
 
 def _native(settings: ShardStoreSettings) -> Settings:
     """SlateDB's own settings; what is not named here keeps SlateDB's default."""
-    kept = f"{settings.wal_kept_s:g}s"
+    kept = f"{settings.wal_retention_s:g}s"
     native = Settings.default()
     chosen = {
         "flush_interval": None,  # see `slatedb`: whoever waits flushes

@@ -33,7 +33,7 @@ from argosy.base.kv import Batch, check_key, check_keys, check_limit
 from argosy.jobs.backends.fsync import FolderSync
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
-from argosy.jobs.backends.slatedb_fastcopy import copying
+from argosy.jobs.backends.slatedb_fastcopy import copier
 from argosy.jobs.ports import Changes
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class SlateKV:
         left, rows = limit, SCAN_ROWS_FIRST
         while left is None or left > 0:
             wanted = rows if left is None else min(left, rows)
-            found = copying.pairs(await self._read(pairs.next_batch(wanted)))
+            found = copier.pairs(await self._read(pairs.next_batch(wanted)))
             self.check_readable()
             for pair in found:
                 yield pair
@@ -171,7 +171,7 @@ class SlateKV:
     async def _built(self, changes: Changes) -> WriteBatch:
         native, left = WriteBatch(), iter(changes.items())
         while rows := list(islice(left, BUILD_ROWS)):
-            copying.fill(native, rows)
+            copier.fill(native, rows)
             if len(rows) == BUILD_ROWS:
                 await asyncio.sleep(0)
         return native

@@ -42,11 +42,11 @@ _read_length = struct.Struct(">i").unpack_from
 _Native: TypeAlias = Any  # whatever ctypes hands out: buffers, call states, functions of the library
 
 
-class Copying:
+class BatchCopier:
     """Fills batches: by the block once `install` has succeeded, until then as the binding does."""
 
     def __init__(self) -> None:
-        self._blocks: _Blocks | None = None
+        self._blocks: _BlockCopier | None = None
         self._was_tried = False
 
     @property
@@ -60,7 +60,7 @@ class Copying:
             found = installed or _installed_version()
             missing = [name for name in _NAMES if not hasattr(module, name)]
             if found == FITS_VERSION and not missing:
-                self._blocks = _Blocks(module)
+                self._blocks = _BlockCopier(module)
                 self._blocks.replace()
             else:
                 _log.warning("slatedb copies slowly", version=found, fits=FITS_VERSION, missing=missing)
@@ -88,7 +88,7 @@ class _View(ctypes.Structure):
     _fields_ = (("len", ctypes.c_int32), ("data", ctypes.c_char_p))
 
 
-class _Blocks:
+class _BlockCopier:
     """The binding's own work, done with whole blocks."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -138,7 +138,7 @@ class _Blocks:
         return lowered
 
 
-class _Stream:
+class _BufferReader:
     """What was copied out of a buffer of the library, read field by field; never past its end."""
 
     __slots__ = ("data", "len", "offset")
@@ -159,10 +159,10 @@ class _Stream:
         return self.data[begin:end]
 
 
-def _field_reader(layout: str) -> Callable[[_Stream], int | float]:
+def _field_reader(layout: str) -> Callable[[_BufferReader], int | float]:
     field = struct.Struct(layout)
 
-    def read(stream: _Stream) -> int | float:
+    def read(stream: _BufferReader) -> int | float:
         begin = stream.offset
         stream.offset = begin + field.size
         value: int | float = field.unpack_from(stream.data, begin)[0]  # past the end it raises
@@ -172,7 +172,7 @@ def _field_reader(layout: str) -> Callable[[_Stream], int | float]:
 
 
 for _name, _layout in _READS.items():
-    setattr(_Stream, _name, _field_reader(_layout))
+    setattr(_BufferReader, _name, _field_reader(_layout))
 
 
 def _append(builder: _Native, value: bytes) -> None:
@@ -193,14 +193,14 @@ def _lift(converter: _Native, buffer: _Native) -> _Native:
         data = ctypes.string_at(buffer.data, buffer.len) if buffer.len else b""
     finally:
         buffer.free()
-    stream = _Stream(data)
+    stream = _BufferReader(data)
     lifted = converter.read(stream)
     if stream.remaining():
         raise binding.InternalError(f"{stream.remaining()} bytes are left over in a buffer of slatedb")
     return lifted
 
 
-def _read_pairs(stream: _Stream) -> list[tuple[bytes, bytes]]:
+def _read_pairs(stream: _BufferReader) -> list[tuple[bytes, bytes]]:
     """Rows as pairs, without their sequence numbers and times: a row of a scan costs 3 µs instead of 6."""
     data, at = stream.data, 4
     count = _read_length(data)[0]
@@ -226,4 +226,4 @@ def _installed_version() -> str:
         return "unknown"
 
 
-copying = Copying()
+copier = BatchCopier()

@@ -17,13 +17,13 @@ from argosy.jobs.model import (
     LeasedRefresh,
     LeasedTask,
     NewJob,
-    Outcome,
     Schedule,
+    TaskOutcome,
 )
 from argosy.jobs.ports import ShardCalls
 
 
-class Gate:
+class LeaseGuard:
     """Lets calls in, or says why not."""
 
     def __init__(self, shard_id: str, range_: HashRange, check: Callable[[], None]) -> None:
@@ -73,10 +73,10 @@ class Gate:
             self._check()
 
 
-class GatedShard:
+class GuardedShard:
     """Implements `ShardCalls`: a shard behind its gate."""
 
-    def __init__(self, gate: Gate, shard: ShardCalls) -> None:
+    def __init__(self, gate: LeaseGuard, shard: ShardCalls) -> None:
         self._gate = gate
         self._shard = shard
 
@@ -98,7 +98,9 @@ class GatedShard:
         with self._gate.call():
             return await self._shard.heartbeat(worker, task_id, progress=progress)
 
-    async def report(self, outcomes: Sequence[tuple[str, Outcome]], *, worker: str = "") -> list[ArgosyError | None]:
+    async def report(
+        self, outcomes: Sequence[tuple[str, TaskOutcome]], *, worker: str = ""
+    ) -> list[ArgosyError | None]:
         with self._gate.call():
             return await self._shard.report(outcomes, worker=worker)
 

@@ -12,7 +12,7 @@ from argosy.base.kv import Batch
 from argosy.jobs import keys
 from argosy.jobs.cluster.ranges import HashRange
 from argosy.jobs.model import TaskLease
-from argosy.jobs.ports import Ledger
+from argosy.jobs.ports import StagedStore
 
 _TASK_TENANT, _EXPIRY_TENANT = 5, 1  # which part of the key it is; everywhere else the first
 _OF_NO_TENANT = frozenset({keys.BUCKET, keys.META})
@@ -30,7 +30,7 @@ def tenant_of(key: bytes, value: bytes) -> str | None:
     return str(keys.items(key)[at])
 
 
-class Owned:
+class RowOwnership:
     """Tells a shard's rows from others'; most rows in a row are one tenant's, so the latest answers are kept."""
 
     KEPT_MAX = 10_000
@@ -52,19 +52,19 @@ class Owned:
         return known
 
 
-class OwnRows:
+class OwnedRowsView:
     """A ledger that shows only the shard's own rows, until `is_clean`."""
 
-    def __init__(self, ledger: Ledger, owned: Owned, *, is_clean: bool) -> None:
+    def __init__(self, ledger: StagedStore, owned: RowOwnership, *, is_clean: bool) -> None:
         self._ledger = ledger
-        self._owned = owned
+        self._ownership = owned
         self.is_clean = is_clean
 
     def stage(self, batch: Batch) -> Awaitable[None]:
         return self._ledger.stage(batch)
 
-    async def room(self) -> None:
-        await self._ledger.room()
+    async def wait_capacity(self) -> None:
+        await self._ledger.wait_capacity()
 
     async def get(self, key: bytes) -> bytes | None:
         """Whoever names a key names its tenant, who has been looked at before."""
@@ -84,7 +84,7 @@ class OwnRows:
         if left == 0:
             return
         async for key, value in self._ledger.scan(start, end, reverse=reverse):
-            if self._owned.has(key, value):
+            if self._ownership.has(key, value):
                 yield key, value
                 left = None if left is None else left - 1
                 if left == 0:

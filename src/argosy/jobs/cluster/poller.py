@@ -11,7 +11,7 @@ from argosy.base.clock import Random
 from argosy.base.errors import NotOwner, Unavailable
 from argosy.jobs.cluster.model import ShardLeases
 from argosy.jobs.cluster.shard_host import OpenShard
-from argosy.jobs.telemetry import Teller
+from argosy.jobs.telemetry import JobsTelemetry
 
 
 def is_changed(change: "asyncio.Future[None]") -> bool:
@@ -21,10 +21,10 @@ def is_changed(change: "asyncio.Future[None]") -> bool:
 class Poller:
     """`served` gives the shards that may be asked at this instant."""
 
-    def __init__(self, served: Callable[[], Mapping[str, OpenShard]], random: Random, teller: Teller) -> None:
+    def __init__(self, served: Callable[[], Mapping[str, OpenShard]], random: Random, telemetry: JobsTelemetry) -> None:
         self._served = served
         self._random = random
-        self._teller = teller
+        self._telemetry = telemetry
         self._changes: dict[asyncio.Future[None], None] = {}
 
     def changed(self) -> None:
@@ -40,7 +40,7 @@ class Poller:
         while True:
             found = await self._ask(asked, task_group, worker, tasks_max)
             if found or asyncio.get_running_loop().time() >= until:
-                self._teller.poll(sum(len(each.tasks) for each in found))
+                self._telemetry.poll(sum(len(each.tasks) for each in found))
                 return found
             asked = await self._wait(task_group, until)
 

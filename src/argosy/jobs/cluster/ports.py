@@ -34,7 +34,7 @@ class ShardStore(Protocol):
         ...
 
 
-class MapStore(Protocol):
+class ShardMapStore(Protocol):
     """The versions of the map, each written once. All nodes see the same one under the same number."""
 
     async def newest(self, known: int = 0) -> ShardMap | None:

@@ -13,9 +13,9 @@ import msgspec
 from argosy.base.errors import Conflict, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs import keys
-from argosy.jobs.cluster.ports import MapStore
+from argosy.jobs.cluster.ports import ShardMapStore
 from argosy.jobs.cluster.shardmap import ShardMap
-from argosy.jobs.ports import Ledger
+from argosy.jobs.ports import StagedStore
 
 TRIES_MAX = 20  # other shards' splits may take the next number first; each try reads what they wrote
 SEAL = keys.key(keys.META, "seal")
@@ -28,12 +28,12 @@ class Seal(msgspec.Struct, frozen=True, array_like=True):
     undone: int  # the shard's count in the map when the split began
 
 
-async def seal(ledger: Ledger, sealed: Seal) -> None:
+async def seal(ledger: StagedStore, sealed: Seal) -> None:
     """Ends the shard's writing; durable when this returns."""
     await ledger.stage(Batch().put(SEAL, msgspec.msgpack.encode(sealed)))
 
 
-async def unseal(ledger: Ledger, shard_id: str, shards: ShardMap, maps: MapStore) -> ShardMap:
+async def unseal(ledger: StagedStore, shard_id: str, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
     """Makes sure that a shard which is about to be served cannot be split by an earlier node.
 
     Returns the newest map read; NotFound if the split has happened, so that the shard is none any more.
@@ -49,7 +49,7 @@ async def unseal(ledger: Ledger, shard_id: str, shards: ShardMap, maps: MapStore
 
 
 async def committed(
-    shards: ShardMap, maps: MapStore, left: Seal, point: str, ids: tuple[str, str], now_ms: int
+    shards: ShardMap, maps: ShardMapStore, left: Seal, point: str, ids: tuple[str, str], now_ms: int
 ) -> ShardMap:
     """Makes the split count, and returns the map in which it does; Conflict if it was called off meanwhile."""
     for _ in range(TRIES_MAX):
@@ -64,11 +64,11 @@ async def committed(
     raise Unavailable(f"the map of shards changed {TRIES_MAX} times while shard {left.shard} was split: try again")
 
 
-async def newest(maps: MapStore, known: ShardMap) -> ShardMap:
+async def newest(maps: ShardMapStore, known: ShardMap) -> ShardMap:
     return await maps.newest(known.version) or known
 
 
-async def _called_off(left: Seal, shards: ShardMap, maps: MapStore) -> ShardMap:
+async def _called_off(left: Seal, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
     for _ in range(TRIES_MAX):
         if shards.by_id(left.shard).undone > left.undone:
             return shards
@@ -79,7 +79,7 @@ async def _called_off(left: Seal, shards: ShardMap, maps: MapStore) -> ShardMap:
     raise Unavailable(f"the map of shards changed {TRIES_MAX} times while a split was called off: try again")
 
 
-async def is_added(wished: ShardMap, maps: MapStore) -> bool:
+async def is_added(wished: ShardMap, maps: ShardMapStore) -> bool:
     """Whether this very version is known to count. If not, it may all the same: an answer can be lost."""
     try:
         await maps.add(wished)

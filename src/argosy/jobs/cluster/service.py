@@ -25,17 +25,17 @@ from argosy.base.kv import Batch
 from argosy.base.metrics import Metrics
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs import keys
-from argosy.jobs.broker import Member, Rows, ShardPlace, ShardStats, SplitStatus, StorageInfo, Topology
+from argosy.jobs.broker import ClusterMember, RowReader, ShardInfo, ShardStats, SplitStatus, StorageInfo, Topology
 from argosy.jobs.cluster.model import ShardLeases, Split
 from argosy.jobs.cluster.poller import Poller
-from argosy.jobs.cluster.ports import MapStore, ShardStore
+from argosy.jobs.cluster.ports import ShardMapStore, ShardStore
 from argosy.jobs.cluster.ranges import check_tenant_name
-from argosy.jobs.cluster.shard_host import OpenShard, ShardWorker
-from argosy.jobs.cluster.shard_map_cache import MapClient
+from argosy.jobs.cluster.shard_host import OpenShard, ShardHost
+from argosy.jobs.cluster.shard_map_cache import ShardMapCache
 from argosy.jobs.cluster.splitter import Splitter
-from argosy.jobs.ports import Ledger, ShardCalls
+from argosy.jobs.ports import ShardCalls, StagedStore
 from argosy.jobs.settings import JobsSettings
-from argosy.jobs.telemetry import Teller
+from argosy.jobs.telemetry import JobsTelemetry
 from argosy.ownership.model import Unit
 from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.ports import OwnershipStore
@@ -49,7 +49,7 @@ ACQUIRING = "shard not ready: acquisition in progress"
 BARRIER = keys.key(keys.META, "flushed")
 
 
-class NoMemory:
+class NoMemoryProbe:
     """Ownership's memory probe for units that are placed by the ring alone."""
 
     def free_bytes(self) -> int:
@@ -63,7 +63,7 @@ class JobsNode:
         self,
         ownership: OwnershipStore,
         store: ShardStore,
-        maps: MapStore,
+        maps: ShardMapStore,
         limiter: RateLimiter,
         *,
         node_id: str,
@@ -84,13 +84,13 @@ class JobsNode:
         self._address = address
         self._ring = Ring(())
         metrics = metrics or Metrics()
-        self._teller = Teller(metrics, node=node_id)
-        self._maps = MapClient(maps)
-        self._worker = ShardWorker(
+        self._telemetry = JobsTelemetry(metrics, node=node_id)
+        self._maps = ShardMapCache(maps)
+        self._worker = ShardHost(
             store,
             self._maps,
             limiter,
-            self._teller,
+            self._telemetry,
             options=self._settings.options(),
             clock=self._clock,
             random=self._random,
@@ -100,7 +100,7 @@ class JobsNode:
             ownership,
             self._maps,
             self._worker,
-            NoMemory(),
+            NoMemoryProbe(),
             node_id=node_id,
             address=address,
             settings=self._settings.ownership(shared or OwnershipSettings()),
@@ -116,14 +116,14 @@ class JobsNode:
             self._worker,
             store,
             self._maps,
-            self._teller,
+            self._telemetry,
             node=node_id,
             clock=self._clock,
             new_id=new_id,
             check=self._check_held,
             give_up=self.ownership.release,
         )
-        self._poller = Poller(self._served, self._random, self._teller)
+        self._poller = Poller(self._served, self._random, self._telemetry)
         self._worker.observers.append(self._poller.changed)
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ class JobsNode:
                 if not held <= self._maps.current.ids():
                     await self._maps.refresh()
             except (Invalid, Unavailable) as why:  # Invalid: written by a later release, or damaged
-                self._teller.map_away(why)
+                self._telemetry.map_away(why)
             known = self._maps.current.ids()
-            self._teller.map(known=len(known), unowned=len(known - held))
+            self._telemetry.map(known=len(known), unowned=len(known - held))
             self._splitter.resume()
 
     # -- who serves what --------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class JobsNode:
         check_tenant_name(tenant)
         return self._maps.current.of_tenant(tenant).id
 
-    def rows(self, shard_id: str) -> Rows:
+    def rows(self, shard_id: str) -> RowReader:
         return self._open(shard_id).rows
 
     def topology(self) -> Topology:
@@ -194,9 +194,9 @@ class JobsNode:
         for spec in self._maps.current.shards:
             lease = leases.get(spec.id)
             node, address = (lease.node, lease.address) if lease is not None else ("", "")
-            shards.append(ShardPlace(spec.id, spec.range.start, spec.range.end, node, address))
+            shards.append(ShardInfo(spec.id, spec.range.start, spec.range.end, node, address))
         members = sorted(self.ownership.members(), key=lambda member: member.node)
-        places = tuple(Member(member.node, member.address) for member in members)
+        places = tuple(ClusterMember(member.node, member.address) for member in members)
         return Topology(tuple(shards), places, self.ownership.node_id, self._address)
 
     def _served(self) -> dict[str, OpenShard]:
@@ -320,7 +320,7 @@ def _check_id(shard_id: str) -> None:
 COUNT_MAX = 100_000  # of each kind; a second of reading
 
 
-async def count(ledger: Ledger, kind: int) -> int:
+async def count(ledger: StagedStore, kind: int) -> int:
     found = 0
     async for _ in ledger.scan(*keys.under(kind), limit=COUNT_MAX):
         found += 1

@@ -12,23 +12,23 @@ from typing import Any
 
 from argosy.base.clock import Clock, MonotonicWallClock, Random
 from argosy.base.errors import ArgosyError, Fenced, NotFound, Unavailable
-from argosy.jobs.cluster.lease_guard import Gate, GatedShard
-from argosy.jobs.cluster.owned_rows import Owned, OwnRows
+from argosy.jobs.cluster.lease_guard import GuardedShard, LeaseGuard
+from argosy.jobs.cluster.owned_rows import OwnedRowsView, RowOwnership
 from argosy.jobs.cluster.ports import ShardStore
 from argosy.jobs.cluster.seal import unseal
-from argosy.jobs.cluster.shard_map_cache import MapClient
+from argosy.jobs.cluster.shard_map_cache import ShardMapCache
 from argosy.jobs.cluster.shardmap import ShardSpec
-from argosy.jobs.cluster.split_cleanup import Progress, clean_some, progress_of
-from argosy.jobs.group_commit.store import GroupLedger
+from argosy.jobs.cluster.split_cleanup import CleanupProgress, clean_some, progress_of
+from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.ports import PipelinedKV
 from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.service import ShardService
-from argosy.jobs.telemetry import Teller
+from argosy.jobs.telemetry import JobsTelemetry
 from argosy.ownership.model import Lease, Unit
 from argosy.throttle.limits.ports import RateLimiter
 
 
-class WaitedShard(ShardService):
+class WaitableShard(ShardService):
     """A shard at which one can wait without leasing, as somebody must who waits at several."""
 
     async def wait_due(self, task_group: str, until: float) -> None:
@@ -42,12 +42,12 @@ class OpenShard:
 
     spec: ShardSpec
     epoch: int
-    ledger: GroupLedger
-    rows: OwnRows
-    shard: WaitedShard
-    gate: Gate
-    calls: GatedShard
-    progress: Progress  # of the cleaning after a split
+    ledger: GroupCommitStore
+    rows: OwnedRowsView
+    shard: WaitableShard
+    gate: LeaseGuard
+    calls: GuardedShard
+    progress: CleanupProgress  # of the cleaning after a split
     opened_at: float
     beside: list["asyncio.Task[None]"] = field(default_factory=list)
 
@@ -62,15 +62,15 @@ class OpenShard:
         await self.ledger.close()
 
 
-class ShardWorker:
+class ShardHost:
     """Implements ownership's `Workload`. `join` says whose leases it serves under."""
 
     def __init__(
         self,
         store: ShardStore,
-        maps: MapClient,
+        maps: ShardMapCache,
         limiter: RateLimiter,
-        teller: Teller,
+        telemetry: JobsTelemetry,
         *,
         options: ShardOptions,
         clock: Clock,
@@ -82,7 +82,7 @@ class ShardWorker:
         self._store = store
         self._maps = maps
         self._limiter = limiter
-        self._teller = teller
+        self._telemetry = telemetry
         self._options = options
         self._clock = clock
         self._wall = MonotonicWallClock(clock)
@@ -112,7 +112,7 @@ class ShardWorker:
         self.open[shard_id] = opened
         opened.gate.on_fenced = lambda: self._lost(opened, Fenced(f"another node has opened shard {shard_id}"))
         opened.beside = [asyncio.ensure_future(self._watch(opened)), asyncio.ensure_future(self._clean(opened))]
-        self._teller.opened(shard_id, lease.epoch, self._clock.now() - began, count=len(self.open))
+        self._telemetry.opened(shard_id, lease.epoch, self._clock.now() - began, count=len(self.open))
         self._changed()
         return 0
 
@@ -131,7 +131,7 @@ class ShardWorker:
 
     async def _close(self, opened: OpenShard) -> None:
         await opened.close()
-        self._teller.closed(opened.spec.id, count=len(self.open))
+        self._telemetry.closed(opened.spec.id, count=len(self.open))
 
     async def _spec(self, shard_id: str) -> ShardSpec:
         """The map may be older than the lease."""
@@ -141,13 +141,13 @@ class ShardWorker:
 
     async def _opened(self, spec: ShardSpec, lease: Lease) -> OpenShard:
         unit = lease.unit
-        ledger = GroupLedger(await self._rows(unit))
-        shard: WaitedShard | None = None
+        ledger = GroupCommitStore(await self._rows(unit))
+        shard: WaitableShard | None = None
         try:
             self._maps.adopt(await unseal(ledger, spec.id, self._maps.current, self._maps.store))
             progress = await progress_of(ledger, spec.id, has_parent=bool(spec.parent))
-            rows = OwnRows(ledger, Owned(spec.range), is_clean=progress.is_done)
-            shard = WaitedShard(
+            rows = OwnedRowsView(ledger, RowOwnership(spec.range), is_clean=progress.is_done)
+            shard = WaitableShard(
                 rows,
                 now_ms=self.now_ms,
                 new_id=self._new_id,
@@ -161,9 +161,9 @@ class ShardWorker:
                 await shard.close()
             await ledger.close()
             raise
-        gate = Gate(spec.id, spec.range, lambda: self._check(unit))
+        gate = LeaseGuard(spec.id, spec.range, lambda: self._check(unit))
         return OpenShard(
-            spec, lease.epoch, ledger, rows, shard, gate, GatedShard(gate, shard), progress, self._clock.now()
+            spec, lease.epoch, ledger, rows, shard, gate, GuardedShard(gate, shard), progress, self._clock.now()
         )
 
     async def _rows(self, unit: Unit) -> PipelinedKV:
@@ -198,20 +198,20 @@ class ShardWorker:
         """Goes on to the end unless the shard closes; an interrupted cleaning is resumed where it is opened next."""
         if opened.progress.is_done:
             return
-        owned, before = Owned(opened.spec.range), opened.progress.deleted
+        owned, before = RowOwnership(opened.spec.range), opened.progress.deleted
         try:
             while not opened.progress.is_done:
                 opened.progress = await clean_some(opened.ledger, owned, opened.progress, self.now_ms)
         except ArgosyError as why:
-            self._teller.cleaning_failed(opened.spec.id, why)
+            self._telemetry.cleaning_failed(opened.spec.id, why)
             return
         opened.rows.is_clean = True
-        self._teller.cleaned(opened.spec.id, opened.progress.deleted - before)
+        self._telemetry.cleaned(opened.spec.id, opened.progress.deleted - before)
 
     def _lost(self, opened: OpenShard, why: ArgosyError | None) -> None:
         if self.open.get(opened.spec.id) is opened and not opened.gate.is_closed:
             opened.gate.close(Unavailable("shard not ready: it is being opened anew"))
-            self._teller.lost(opened.spec.id, why)
+            self._telemetry.lost(opened.spec.id, why)
             self._give_up(Unit(opened.spec.id))
 
     def _changed(self) -> None:

@@ -6,16 +6,16 @@ The node's catalog: what the ring places is what the map says.
 from collections.abc import Callable
 
 from argosy.base.errors import Conflict, Invalid, Unavailable
-from argosy.jobs.cluster.ports import MapStore
+from argosy.jobs.cluster.ports import ShardMapStore
 from argosy.jobs.cluster.seal import newest
 from argosy.jobs.cluster.shardmap import ShardMap, first_map
 from argosy.ownership.model import UnitSpec
 
 
-class MapClient:
+class ShardMapCache:
     """Implements ownership's `Catalog`."""
 
-    def __init__(self, store: MapStore) -> None:
+    def __init__(self, store: ShardMapStore) -> None:
         self.store = store
         self.observers: list[Callable[[], None]] = []  # called when a newer map has been read
         self._known: ShardMap | None = None

@@ -16,7 +16,7 @@ SHARDS_MAX = 4096  # of one map; each is a database with threads and memory of i
 FORMAT = 1
 
 
-class SplitWish(msgspec.Struct, frozen=True):
+class SplitRequest(msgspec.Struct, frozen=True):
     """A split that was asked for and is not done; see `wishing`."""
 
     point: str
@@ -33,7 +33,7 @@ class ShardSpec(msgspec.Struct, frozen=True):
     created_at: int  # milliseconds since the epoch
     parent: str = ""  # of which it is a part, if it came from a split
     undone: int = 0  # how many splits of it were called off; see `sealing`
-    wish: SplitWish | None = None
+    wish: SplitRequest | None = None
 
 
 class ShardMap(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class ShardMap(msgspec.Struct, frozen=True):
         """The map in which the shard stays, and no split of it that began before can still be committed."""
         return self._with(msgspec.structs.replace(spec := self.by_id(shard_id), undone=spec.undone + 1))
 
-    def after_wishing(self, shard_id: str, wish: SplitWish | None) -> "ShardMap":
+    def after_wishing(self, shard_id: str, wish: SplitRequest | None) -> "ShardMap":
         """The map in which the shard is to be split, or with None no longer."""
         return self._with(msgspec.structs.replace(self.by_id(shard_id), wish=wish))
 

@@ -12,8 +12,8 @@ import msgspec
 from argosy.base.kv import Batch
 from argosy.jobs import keys
 from argosy.jobs.cluster.model import Cleanup
-from argosy.jobs.cluster.owned_rows import Owned
-from argosy.jobs.ports import Ledger
+from argosy.jobs.cluster.owned_rows import RowOwnership
+from argosy.jobs.ports import StagedStore
 
 STEP_ROWS = 1000
 CLEANUP = keys.key(keys.META, "cleanup")
@@ -23,7 +23,7 @@ ORDER = (
 )  # fmt: skip
 
 
-class Progress(msgspec.Struct, frozen=True, array_like=True):
+class CleanupProgress(msgspec.Struct, frozen=True, array_like=True):
     """How far the cleaning of one shard has come."""
 
     shard: str  # a row copied from the parent speaks of the parent
@@ -43,16 +43,18 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
         return Cleanup.RUNNING if self.kind or self.after else Cleanup.PENDING
 
 
-async def progress_of(ledger: Ledger, shard_id: str, *, has_parent: bool) -> Progress:
+async def progress_of(ledger: StagedStore, shard_id: str, *, has_parent: bool) -> CleanupProgress:
     """Where the cleaning stands; a shard that was never part of another has nothing to clean."""
     found = await ledger.get(CLEANUP)
-    known = msgspec.msgpack.decode(found, type=Progress) if found is not None else None
+    known = msgspec.msgpack.decode(found, type=CleanupProgress) if found is not None else None
     if known is not None and known.shard == shard_id:
         return known
-    return Progress(shard_id, kind=0 if has_parent else len(ORDER))
+    return CleanupProgress(shard_id, kind=0 if has_parent else len(ORDER))
 
 
-async def clean_some(ledger: Ledger, owned: Owned, progress: Progress, now_ms: Callable[[], int]) -> Progress:
+async def clean_some(
+    ledger: StagedStore, owned: RowOwnership, progress: CleanupProgress, now_ms: Callable[[], int]
+) -> CleanupProgress:
     """One step; what it returns is durable."""
     start, end = keys.under(ORDER[progress.kind])
     looked, batch, last = 0, Batch(), b""
@@ -63,9 +65,9 @@ async def clean_some(ledger: Ledger, owned: Owned, progress: Progress, now_ms: C
     deleted = progress.deleted + len(batch)
     if looked < STEP_ROWS:
         kind = progress.kind + 1
-        progress = Progress(progress.shard, kind, b"", deleted, now_ms() if kind >= len(ORDER) else 0)
+        progress = CleanupProgress(progress.shard, kind, b"", deleted, now_ms() if kind >= len(ORDER) else 0)
     else:
-        progress = Progress(progress.shard, progress.kind, last, deleted)
-    await ledger.room()
+        progress = CleanupProgress(progress.shard, progress.kind, last, deleted)
+    await ledger.wait_capacity()
     await ledger.stage(batch.put(CLEANUP, msgspec.msgpack.encode(progress)))
     return progress

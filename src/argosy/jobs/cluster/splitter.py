@@ -23,19 +23,19 @@ import msgspec
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Conflict, NotFound, NotOwner, Unavailable
 from argosy.jobs.cluster.model import Split, SplitPhase
-from argosy.jobs.cluster.ports import MapStore, ShardStore
+from argosy.jobs.cluster.ports import ShardMapStore, ShardStore
 from argosy.jobs.cluster.seal import TRIES_MAX, Seal, committed, is_added, newest, seal
-from argosy.jobs.cluster.shard_host import OpenShard, ShardWorker
-from argosy.jobs.cluster.shard_map_cache import MapClient
-from argosy.jobs.cluster.shardmap import ShardMap, SplitWish
-from argosy.jobs.telemetry import Teller
+from argosy.jobs.cluster.shard_host import OpenShard, ShardHost
+from argosy.jobs.cluster.shard_map_cache import ShardMapCache
+from argosy.jobs.cluster.shardmap import ShardMap, SplitRequest
+from argosy.jobs.telemetry import JobsTelemetry
 from argosy.ownership.model import Unit
 
 SPLIT_TRIES_MAX = 10  # a split takes moments; ten in a row are not cut short by a ring that moves, but by a fault
 
 
 async def wished(
-    shards: ShardMap, maps: MapStore, shard_id: str, wish: SplitWish | None, *, instead_of: SplitWish | None
+    shards: ShardMap, maps: ShardMapStore, shard_id: str, wish: SplitRequest | None, *, instead_of: SplitRequest | None
 ) -> ShardMap:
     """Makes a wish count, and returns the map in which it does; Conflict if there is another one by now."""
     for _ in range(TRIES_MAX):
@@ -61,10 +61,10 @@ class Splitter:
 
     def __init__(
         self,
-        worker: ShardWorker,
+        worker: ShardHost,
         store: ShardStore,
-        maps: MapClient,
-        teller: Teller,
+        maps: ShardMapCache,
+        telemetry: JobsTelemetry,
         *,
         node: str,
         clock: Clock,
@@ -75,7 +75,7 @@ class Splitter:
         self._worker = worker
         self._store = store
         self._maps = maps
-        self._teller = teller
+        self._telemetry = telemetry
         self._node = node
         self._clock = clock
         self._new_id = new_id
@@ -105,7 +105,7 @@ class Splitter:
             raise Conflict(f"shard {shard_id} is not served here: ask its owner to split it")
         self._check(Unit(shard_id))
         shards.check_room()
-        wish = SplitWish(point or spec.range.middle(), self._worker.now_ms(), self._node)
+        wish = SplitRequest(point or spec.range.middle(), self._worker.now_ms(), self._node)
         spec.range.split(wish.point)
         self._asked.add(shard_id)
         try:
@@ -146,14 +146,14 @@ class Splitter:
             wish = await self._counted(shard_id)
         except ArgosyError as why:
             if not isinstance(why, Conflict | NotFound):  # those say that another node has decided meanwhile
-                self._teller.map_away(why)
+                self._telemetry.map_away(why)
             await self._clock.sleep(SETTLE_S)
             return
         opened = self._served(shard_id)
         if wish is not None and opened is not None:
             await self._run(self._noted(shard_id, wish), opened)
 
-    async def _counted(self, shard_id: str) -> SplitWish | None:
+    async def _counted(self, shard_id: str) -> SplitRequest | None:
         """The wish with one more try; None if there is none, or it has been tried too often."""
         shards = self._maps.current
         wish = shards.by_id(shard_id).wish
@@ -163,7 +163,7 @@ class Splitter:
         counted = None if is_over else msgspec.structs.replace(wish, tries=wish.tries + 1)
         self._maps.adopt(await wished(shards, self._maps.store, shard_id, counted, instead_of=wish))
         if is_over:
-            self._teller.log.warning("split given up", shard=shard_id, point=wish.point, tries=wish.tries)
+            self._telemetry.log.warning("split given up", shard=shard_id, point=wish.point, tries=wish.tries)
         return counted
 
     async def _run(self, split: Split, opened: OpenShard) -> None:
@@ -172,9 +172,9 @@ class Splitter:
             sealed = await self._copy(split, opened)
             is_committing = True
             await self._commit(split, sealed)
-            self._teller.split_done(split, self._clock.now() - began)
+            self._telemetry.split_done(split, self._clock.now() - began)
         except Exception as why:
-            self._teller.split_failed(self._splits.pop(split.shard_id, split), why)
+            self._telemetry.split_failed(self._splits.pop(split.shard_id, split), why)
             self._give_up(Unit(split.shard_id))
             if not is_committing or isinstance(why, Conflict):  # else the children may be real by now
                 await self._remove(split)
@@ -215,12 +215,12 @@ class Splitter:
                 return opened
         return None
 
-    def _wish(self, shard_id: str) -> SplitWish | None:
+    def _wish(self, shard_id: str) -> SplitRequest | None:
         with suppress(NotFound):
             return self._maps.current.by_id(shard_id).wish
         return None
 
-    def _noted(self, shard_id: str, wish: SplitWish) -> Split:
+    def _noted(self, shard_id: str, wish: SplitRequest) -> Split:
         split = replace(_waiting(shard_id, wish), left=self._new_id(), right=self._new_id())
         self._note(split)
         return split
@@ -230,9 +230,9 @@ class Splitter:
         self._splits[split.shard_id] = split
         if len(self._splits) > SPLITS_KEPT_MAX:
             del self._splits[next(iter(self._splits))]
-        self._teller.split(split)
+        self._telemetry.split(split)
 
 
-def _waiting(shard_id: str, wish: SplitWish) -> Split:
+def _waiting(shard_id: str, wish: SplitRequest) -> Split:
     """A split that nobody has begun yet, or begun anew."""
     return Split(shard_id, SplitPhase.REQUESTED, "", "", wish.point, wish.asked_at, wish.node)

@@ -21,7 +21,7 @@ UNTOUCHED: Final = _Untouched.UNTOUCHED  # nothing staged about a key; None says
 Staged: TypeAlias = bytes | _Untouched | None
 
 
-class Group:
+class ChangeGroup:
     """Changes that are written together, the last to a key being the one that counts."""
 
     def __init__(self, number: int) -> None:
@@ -37,21 +37,21 @@ class Group:
 
 class Overlay:
     def __init__(self) -> None:
-        self._groups: deque[Group] = deque([Group(0)])
+        self._groups: deque[ChangeGroup] = deque([ChangeGroup(0)])
         self._reads: dict[int, int] = {}  # read -> the oldest group it may have missed; oldest read first
         self._reads_begun = 0
 
     @property
-    def open_group(self) -> Group:
+    def open_group(self) -> ChangeGroup:
         return self._groups[-1]
 
-    def close_group(self) -> Group:
+    def close_group(self) -> ChangeGroup:
         """Ends the open group and opens the next."""
         closed = self._groups[-1]
-        self._groups.append(Group(closed.number + 1))
+        self._groups.append(ChangeGroup(closed.number + 1))
         return closed
 
-    def was_written(self, group: Group) -> None:
+    def was_written(self, group: ChangeGroup) -> None:
         group.is_written = True
         self._drop()
 
@@ -90,7 +90,7 @@ class Overlay:
             self._groups.popleft()
 
 
-def _ranged(group: Group, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes | None]]:
+def _ranged(group: ChangeGroup, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes | None]]:
     for key, value in group.changes.items():
         if start <= key and (end is None or key < end):
             yield key, value

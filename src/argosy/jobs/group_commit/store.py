@@ -19,7 +19,7 @@ from typing import Self, TypeVar
 from argosy.base import logs
 from argosy.base.errors import ArgosyError, Fenced, Unavailable
 from argosy.base.kv import Batch, check_key, check_keys, check_limit
-from argosy.jobs.group_commit.overlay import UNTOUCHED, Group, Overlay, deletions, merged
+from argosy.jobs.group_commit.overlay import UNTOUCHED, ChangeGroup, Overlay, deletions, merged
 from argosy.jobs.ports import PipelinedKV
 
 T = TypeVar("T")
@@ -43,13 +43,13 @@ class _Waiting:
     changes: int = 0
 
 
-class GroupLedger:
-    """A `Ledger` over a store that can be pipelined."""
+class GroupCommitStore:
+    """A `StagedStore` over a store that can be pipelined."""
 
     def __init__(self, store: PipelinedKV) -> None:
         self._store = store
         self._overlay = Overlay()
-        self._closed_groups: deque[tuple[Group, _Waiting]] = deque()  # filled up, and not yet written
+        self._closed_groups: deque[tuple[ChangeGroup, _Waiting]] = deque()  # filled up, and not yet written
         self._waiting = _Waiting()  # for the open group
         self._flushing: deque[tuple[Awaitable[None], _Waiting]] = deque()
         self._staged_bytes = 0
@@ -96,7 +96,7 @@ class GroupLedger:
         self._work.set()
         return future
 
-    async def room(self) -> None:
+    async def wait_capacity(self) -> None:
         """Waits until less than the bound is staged; ask before staging, and nobody outruns the disk."""
         self._check_going()
         while self._is_over(1):
@@ -265,7 +265,7 @@ class GroupLedger:
     def _is_over(self, factor: int) -> bool:
         return self._staged_bytes > factor * STAGED_BYTES_MAX or self._staged_changes > factor * STAGED_CHANGES_MAX
 
-    def _is_full(self, group: Group, batch: Batch) -> bool:
+    def _is_full(self, group: ChangeGroup, batch: Batch) -> bool:
         if not group.changes:
             return False
         is_many = len(group.changes) + len(batch) > GROUP_KEYS_MAX

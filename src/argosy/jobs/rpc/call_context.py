@@ -21,7 +21,7 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True)
-class Asked:
+class CallContext:
     """What is known of a call besides its message."""
 
     caller: Caller = ANYBODY
@@ -40,7 +40,7 @@ class Tenancy:
         self._broker = broker
         self.is_on = is_on
 
-    def tenant(self, asked: Asked, given: str) -> str:
+    def tenant(self, asked: CallContext, given: str) -> str:
         """The tenant of a client's request; "" is none."""
         if self.is_on and not given:
             raise Invalid("tenant id required")
@@ -50,15 +50,15 @@ class Tenancy:
         """A worker's request: it has been checked that the caller may ask for all tenants."""
         if self.is_on and not given:
             raise Invalid("tenant_id is required for worker operations: send that of the task")
-        self._checked(Asked(), given)
+        self._checked(CallContext(), given)
 
-    def tenant_or_all(self, asked: Asked, given: str) -> str | None:
+    def tenant_or_all(self, asked: CallContext, given: str) -> str | None:
         """For what may be about all tenants; a tenant's key asks about its own."""
         if given:
             return self._checked(asked, given)
         return asked.caller.tenant
 
-    def _checked(self, asked: Asked, given: str) -> str:
+    def _checked(self, asked: CallContext, given: str) -> str:
         if not self.is_on:
             if given:
                 raise Conflict(NO_TENANTS)

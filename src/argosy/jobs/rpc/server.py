@@ -18,8 +18,8 @@ from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.metrics import Metrics, counter, histogram
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.rpc.call_context import Asked, traceparent
-from argosy.jobs.rpc.status import Code, Refusal, refusal
+from argosy.jobs.rpc.call_context import CallContext, traceparent
+from argosy.jobs.rpc.status import CallError, Code, call_error
 
 REQUESTS = counter("argosy_jobs_grpc_requests", "gRPC calls by how they ended", ("service", "method", "status"))
 SECONDS = histogram("argosy_jobs_grpc_seconds", "how long gRPC calls took", labels=("service", "method"))
@@ -47,7 +47,7 @@ _log = logs.get("jobs.rpc")
 class Method:
     """A call and the message it takes. A stream answers with several messages, one after the other."""
 
-    call: Callable[[Any, Asked], Any]
+    call: Callable[[Any, CallContext], Any]
     request: Any
     is_stream: bool = False
 
@@ -60,7 +60,7 @@ class Service:
     methods: Mapping[str, Method]
 
 
-class Door:
+class CallInterceptor:
     """What every call passes."""
 
     def __init__(self, access: Access, metrics: Metrics, clock: Clock) -> None:
@@ -72,15 +72,15 @@ class Door:
         """The service, to add to a server. Messages are read and written here, so that bad ones get our answer."""
         handlers = {}
         for name, method in service.methods.items():
-            passage = _Passage(self, service.name, name, method)
+            passage = _MethodHandler(self, service.name, name, method)
             make = grpc.unary_stream_rpc_method_handler if method.is_stream else grpc.unary_unary_rpc_method_handler
             handlers[name] = make(passage.stream if method.is_stream else passage.answer)
         return grpc.method_handlers_generic_handler(service.name, handlers)
 
-    def asked(self, context: Any) -> Asked:
+    def asked(self, context: Any) -> CallContext:
         metadata = dict(context.invocation_metadata() or ())
         left_s = context.time_remaining()
-        return Asked(
+        return CallContext(
             self._access.admit(metadata.get("authorization")), traceparent(metadata.get("traceparent")), left_s
         )
 
@@ -92,10 +92,10 @@ class Door:
         self._metrics.observe(SECONDS, self._clock.now() - began, service=service, method=method)
 
 
-class _Passage:
+class _MethodHandler:
     """One method's way through the door."""
 
-    def __init__(self, door: Door, service: str, name: str, method: Method) -> None:
+    def __init__(self, door: CallInterceptor, service: str, name: str, method: Method) -> None:
         self._door = door
         self._service = service
         self._name = name
@@ -107,7 +107,7 @@ class _Passage:
             reply = await self._method.call(self._read(message), self._door.asked(context))
             encoded: bytes = reply.SerializeToString()
             if len(encoded) > MESSAGE_BYTES_MAX:
-                raise Refusal(Code.RESOURCE_EXHAUSTED, f"the answer has {len(encoded)} bytes: ask for less")
+                raise CallError(Code.RESOURCE_EXHAUSTED, f"the answer has {len(encoded)} bytes: ask for less")
         except BaseException as error:
             await self._end(error, context, began)
             raise
@@ -137,18 +137,18 @@ class _Passage:
         try:
             return self._method.request.FromString(message)
         except DecodeError as error:
-            raise Refusal(Code.INVALID_ARGUMENT, f"the message of {self._name} cannot be read: {error}") from error
+            raise CallError(Code.INVALID_ARGUMENT, f"the message of {self._name} cannot be read: {error}") from error
 
-    def _told(self, error: Exception) -> Refusal:
-        if isinstance(error, Refusal):
+    def _told(self, error: Exception) -> CallError:
+        if isinstance(error, CallError):
             return error
         if isinstance(error, ArgosyError):
-            return refusal(error)
+            return call_error(error)
         _log.error("call failed", method=self._name, exc_info=error)
-        return Refusal(Code.INTERNAL, "an error inside the broker: its log says more")
+        return CallError(Code.INTERNAL, "an error inside the broker: its log says more")
 
 
-async def _abort(context: Any, told: Refusal) -> None:
+async def _abort(context: Any, told: CallError) -> None:
     """Raises, which ends the call with this answer."""
     await context.abort(grpc.StatusCode[told.code], told.details, told.trailing)
 
@@ -167,7 +167,7 @@ class RpcServer:
         services: Sequence[Service],
         address: str,
         *,
-        door: Door,
+        door: CallInterceptor,
         credentials: grpc.ServerCredentials | None = None,
     ) -> "RpcServer":
         """Listens on `host:port`, encrypted if there are credentials."""

@@ -1,7 +1,7 @@
 """Errors as they go over gRPC: a code, a text, and metadata that tells where to go on.
 
 The calls of the services are pure and raise; what no error by remedy can say (that an id which is taken ALREADY_EXISTS)
-they raise as a `Refusal`. Clients match on some of the texts, which is why those are kept as they are.
+they raise as a `CallError`. Clients match on some of the texts, which is why those are kept as they are.
 """
 
 from enum import StrEnum
@@ -42,7 +42,7 @@ class Code(StrEnum):
     UNAUTHENTICATED = "UNAUTHENTICATED"
 
 
-class Refusal(Exception):
+class CallError(Exception):
     """What a call is answered with if not with its response."""
 
     def __init__(self, code: Code, details: str, trailing: tuple[tuple[str, str], ...] = ()) -> None:
@@ -70,8 +70,8 @@ def code_of(error: ArgosyError) -> Code:
     return next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)
 
 
-def refusal(error: ArgosyError) -> Refusal:
+def call_error(error: ArgosyError) -> CallError:
     if isinstance(error, NotOwner):
         hints = ((OWNER_ADDRESS, error.hint), (OWNER_NODE, error.node))
-        return Refusal(Code.NOT_FOUND, SHARD_NOT_FOUND, tuple((name, hint) for name, hint in hints if hint))
-    return Refusal(code_of(error), redact(str(error))[:DETAILS_CHARS_MAX])
+        return CallError(Code.NOT_FOUND, SHARD_NOT_FOUND, tuple((name, hint) for name, hint in hints if hint))
+    return CallError(code_of(error), redact(str(error))[:DETAILS_CHARS_MAX])

@@ -10,7 +10,7 @@ there).
 from argosy.jobs.model import ConcurrencyLimit, FloatingLimit, JobStatus, NewJob, RateLimit, RetryPolicy
 from argosy.jobs.sdk.backends.blocking import BlockingClient
 from argosy.jobs.sdk.client import JobHandle, JobsClient, new_job
-from argosy.jobs.sdk.context import Context, Stopped
+from argosy.jobs.sdk.context import TaskContext, TaskStopped
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
 from argosy.jobs.sdk.handlers import job
 from argosy.jobs.sdk.info import AttemptInfo, JobInfo
@@ -20,7 +20,6 @@ __all__ = [
     "AttemptInfo",
     "BlockingClient",
     "ConcurrencyLimit",
-    "Context",
     "FloatingLimit",
     "JobCancelled",
     "JobFailed",
@@ -32,7 +31,8 @@ __all__ = [
     "NotDone",
     "RateLimit",
     "RetryPolicy",
-    "Stopped",
+    "TaskContext",
+    "TaskStopped",
     "Worker",
     "job",
     "new_job",

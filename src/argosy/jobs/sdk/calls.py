@@ -11,7 +11,7 @@ JOBS = "argosy.jobs.v1.Jobs"
 
 
 @dataclass(frozen=True)
-class Call:
+class RpcMethod:
     service: str
     method: str
     answer: Any
@@ -21,21 +21,21 @@ class Call:
         return f"/{self.service}/{self.method}"
 
 
-CLUSTER = Call(SILO, "GetClusterInfo", silo.GetClusterInfoResponse)
-CANCEL = Call(SILO, "CancelJob", silo.CancelJobResponse)
-RESTART = Call(SILO, "RestartJob", silo.RestartJobResponse)
-EXPEDITE = Call(SILO, "ExpediteJob", silo.ExpediteJobResponse)
-DELETE = Call(SILO, "DeleteJob", silo.DeleteJobResponse)
-SPLIT = Call(SILO, "RequestSplit", silo.RequestSplitResponse)
-SPLIT_STATUS = Call(SILO, "GetSplitStatus", silo.GetSplitStatusResponse)
-REPORT_REFRESH = Call(SILO, "ReportRefreshOutcome", silo.ReportRefreshOutcomeResponse)
-ENQUEUE = Call(JOBS, "EnqueueBatch", api.EnqueueBatchResponse)
-LEASE = Call(JOBS, "LeaseTasks", api.LeaseTasksResponse)
-REPORT = Call(JOBS, "ReportOutcomes", api.ReportOutcomesResponse)
-HEARTBEATS = Call(JOBS, "Heartbeats", api.HeartbeatsResponse)
-GET = Call(JOBS, "GetJob", api.Job)
-FIND = Call(JOBS, "FindJobs", api.FindJobsResponse)
-REQUEUE = Call(JOBS, "RequeueDead", api.RequeueDeadResponse)
-PUT_SCHEDULE = Call(JOBS, "PutSchedule", api.PutScheduleResponse)
-SCHEDULES = Call(JOBS, "ListSchedules", api.ListSchedulesResponse)
-DELETE_SCHEDULE = Call(JOBS, "DeleteSchedule", api.DeleteScheduleResponse)
+CLUSTER = RpcMethod(SILO, "GetClusterInfo", silo.GetClusterInfoResponse)
+CANCEL = RpcMethod(SILO, "CancelJob", silo.CancelJobResponse)
+RESTART = RpcMethod(SILO, "RestartJob", silo.RestartJobResponse)
+EXPEDITE = RpcMethod(SILO, "ExpediteJob", silo.ExpediteJobResponse)
+DELETE = RpcMethod(SILO, "DeleteJob", silo.DeleteJobResponse)
+SPLIT = RpcMethod(SILO, "RequestSplit", silo.RequestSplitResponse)
+SPLIT_STATUS = RpcMethod(SILO, "GetSplitStatus", silo.GetSplitStatusResponse)
+REPORT_REFRESH = RpcMethod(SILO, "ReportRefreshOutcome", silo.ReportRefreshOutcomeResponse)
+ENQUEUE = RpcMethod(JOBS, "EnqueueBatch", api.EnqueueBatchResponse)
+LEASE = RpcMethod(JOBS, "LeaseTasks", api.LeaseTasksResponse)
+REPORT = RpcMethod(JOBS, "ReportOutcomes", api.ReportOutcomesResponse)
+HEARTBEATS = RpcMethod(JOBS, "Heartbeats", api.HeartbeatsResponse)
+GET = RpcMethod(JOBS, "GetJob", api.Job)
+FIND = RpcMethod(JOBS, "FindJobs", api.FindJobsResponse)
+REQUEUE = RpcMethod(JOBS, "RequeueDead", api.RequeueDeadResponse)
+PUT_SCHEDULE = RpcMethod(JOBS, "PutSchedule", api.PutScheduleResponse)
+SCHEDULES = RpcMethod(JOBS, "ListSchedules", api.ListSchedulesResponse)
+DELETE_SCHEDULE = RpcMethod(JOBS, "DeleteSchedule", api.DeleteScheduleResponse)

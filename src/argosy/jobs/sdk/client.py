@@ -26,19 +26,19 @@ from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api import codec
 from argosy.jobs.api.service import FOUND_DEFAULT, FOUND_MAX
-from argosy.jobs.broker import ShardPlace, SplitStatus
+from argosy.jobs.broker import ShardInfo, SplitStatus
 from argosy.jobs.cluster.backends.embedded import embedded
 from argosy.jobs.model import NO_TENANT, JobStatus, Limit, NewJob, RetryPolicy, Schedule
 from argosy.jobs.sdk import calls
 from argosy.jobs.sdk.backends.batching import Batcher
 from argosy.jobs.sdk.backends.leases import ITEM_BYTES
 from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
-from argosy.jobs.sdk.backends.router import TIMEOUT_S, Known, Router
+from argosy.jobs.sdk.backends.router import TIMEOUT_S, ShardRouter, SharedRouting
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, named, told_item
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.sdk.info import JobInfo, read_job
 from argosy.jobs.sdk.payload_codec import pack, unpack
-from argosy.jobs.sdk.ports import Links
+from argosy.jobs.sdk.ports import NodeLinks
 from argosy.jobs.sdk.validation import check, complaint, start_at_ms
 from argosy.jobs.shard.validation import check_number
 from argosy.jobs.silo import silo_pb2 as silo
@@ -59,7 +59,7 @@ class JobOptions(TypedDict, total=False):
     unique_key: str
     unique_for_ms: int
     after: tuple[str, ...]
-    keep_ms: int
+    retention_ms: int
     trace: str
 
 
@@ -86,7 +86,7 @@ class JobsClient:
 
     def __init__(
         self,
-        router: Router,
+        router: ShardRouter,
         *,
         tenant: str = NO_TENANT,
         tracer: Tracer = NO_TRACER,
@@ -124,7 +124,7 @@ class JobsClient:
     @classmethod
     def over(
         cls,
-        links: Links,
+        links: NodeLinks,
         addresses: Sequence[str] = ("",),
         *,
         tenant: str = NO_TENANT,
@@ -136,8 +136,8 @@ class JobsClient:
         with_coalescing: bool = False,
     ) -> "JobsClient":
         """Of whatever the links lead to."""
-        router = Router(
-            Known(links, addresses),
+        router = ShardRouter(
+            SharedRouting(links, addresses),
             clock=clock or SystemClock(),
             random=random or system_random(),
             headers=_headers(token),
@@ -207,9 +207,7 @@ class JobsClient:
         trace = self._tracer.inject().get("traceparent", "")
         ours = [(_with_id(job, trace), not job.id) for job in jobs]
 
-        async def send(
-            address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardPlace]]
-        ) -> list[str | ArgosyError]:
+        async def send(address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardInfo]]) -> list[str | ArgosyError]:
             request = pb.EnqueueBatchRequest(jobs=[codec.to_new_job(job) for (job, _), _ in batch])
             told = await self.router.call(address, calls.ENQUEUE, request)
             return [
@@ -286,7 +284,7 @@ class JobsClient:
         """Forgets a job that is done; one that is not there is no error."""
         await self._control(calls.DELETE, silo.DeleteJobRequest, id, tenant)
 
-    async def _control(self, call: calls.Call, request: Any, id: str, tenant: str | None) -> None:
+    async def _control(self, call: calls.RpcMethod, request: Any, id: str, tenant: str | None) -> None:
         tenant = tenant or self.tenant
         with about(id):
             await self.router.ask(
@@ -342,7 +340,7 @@ class JobsClient:
         tenant = tenant or self.tenant
         await self._of(tenant, calls.DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_told(tenant), name=name))
 
-    async def shards(self) -> list[ShardPlace]:
+    async def shards(self) -> list[ShardInfo]:
         """All shards as the cluster knows them now, in the order of their ranges."""
         return (await self.router.read()).places
 
@@ -370,7 +368,7 @@ class JobsClient:
             told.requested_at_ms,
         )
 
-    async def _of(self, tenant: str, call: calls.Call, request: Any) -> Any:
+    async def _of(self, tenant: str, call: calls.RpcMethod, request: Any) -> Any:
         return await self.router.ask(lambda shards: shards.place(tenant), call, lambda _: request)
 
 
@@ -386,7 +384,7 @@ def url_of(folder: str | Path) -> str:
     return str(folder) if "://" in str(folder) else Path(folder).absolute().as_uri()
 
 
-def middle(place: ShardPlace) -> str:
+def middle(place: ShardInfo) -> str:
     """Half-way through the range of a shard."""
     start, end = int(place.range_start or "0", 16), int(place.range_end or "1" + "0" * 16, 16)
     if end - start < 2:

@@ -8,11 +8,11 @@ from argosy.jobs.model import NO_TENANT
 from argosy.jobs.sdk.payload_codec import pack, unpack
 
 
-class Stopped(Exception):
+class TaskStopped(Exception):
     """Raised by `Context.check`: the job was cancelled, or is no longer this worker's."""
 
 
-class Context:
+class TaskContext:
     """May be used from any thread."""
 
     def __init__(self, leased: pb.LeasedTask, wake: Callable[[], None]) -> None:
@@ -45,7 +45,7 @@ class Context:
     def check(self) -> None:
         """Raises Stopped if the work is no longer wanted; a handler may let that rise."""
         if self._is_cancelled:
-            raise Stopped(f"job {self.job_id} is to stop")
+            raise TaskStopped(f"job {self.job_id} is to stop")
 
     def progress(self, value: object) -> None:
         """Tells whoever looks at the job how far it is; sent soon, and only the latest."""

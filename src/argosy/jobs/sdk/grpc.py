@@ -9,7 +9,7 @@ import grpc  # type: ignore[import-untyped, unused-ignore]
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.jobs.rpc.server import MESSAGE_BYTES_MAX
 from argosy.jobs.rpc.status import OWNER_ADDRESS
-from argosy.jobs.sdk.calls import Call
+from argosy.jobs.sdk.calls import RpcMethod
 from argosy.jobs.sdk.errors import told
 
 _OPTIONS = [
@@ -30,7 +30,7 @@ class GrpcLink:
         self._address = address
         self._methods: dict[str, Any] = {}
 
-    async def call(self, call: Call, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any:
+    async def call(self, call: RpcMethod, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any:
         method = self._methods.get(call.path)
         if method is None:
             encode = type(request).SerializeToString
@@ -44,7 +44,7 @@ class GrpcLink:
                 raise Unavailable(f"the link to {self._address} was closed") from None
             raise
 
-    def _read(self, call: Call, error: grpc.aio.AioRpcError) -> ArgosyError:
+    def _read(self, call: RpcMethod, error: grpc.aio.AioRpcError) -> ArgosyError:
         trailing = dict(error.trailing_metadata() or ())
         read = told(error.code().name, error.details() or "", trailing.get(OWNER_ADDRESS, ""))
         if isinstance(read, Unavailable):

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from argosy.jobs.sdk.calls import Call
+from argosy.jobs.sdk.calls import RpcMethod
 
 
-class Link(Protocol):
+class NodeLink(Protocol):
     """A way to one node. What goes wrong is an error by remedy."""
 
-    async def call(self, call: Call, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any: ...
+    async def call(self, call: RpcMethod, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any: ...
 
 
-class Links(Protocol):
+class NodeLinks(Protocol):
     """The ways to all nodes, by address."""
 
-    def link(self, address: str) -> Link:
+    def link(self, address: str) -> NodeLink:
         """Unavailable if the address is none."""
         ...
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from argosy.base.errors import NotFound, Unavailable
 from argosy.base.hashing import hash64
-from argosy.jobs.broker import Member, ShardPlace
+from argosy.jobs.broker import ClusterMember, ShardInfo
 from argosy.jobs.silo import silo_pb2 as silo
 
 
 class ShardMap:
     """Never changed; `moved` makes another."""
 
-    def __init__(self, places: Iterable[ShardPlace], members: Iterable[Member]) -> None:
+    def __init__(self, places: Iterable[ShardInfo], members: Iterable[ClusterMember]) -> None:
         self.places = sorted(places, key=lambda place: place.range_start)
         self.members = tuple(members)
         self._starts = [place.range_start for place in self.places]
@@ -22,20 +22,20 @@ class ShardMap:
     def read(cls, told: silo.GetClusterInfoResponse) -> "ShardMap":
         return cls(
             [
-                ShardPlace(owner.shard_id, owner.range_start, owner.range_end, owner.node_id, owner.grpc_addr)
+                ShardInfo(owner.shard_id, owner.range_start, owner.range_end, owner.node_id, owner.grpc_addr)
                 for owner in told.shard_owners
             ],
-            [Member(member.node_id, member.grpc_addr) for member in told.members],
+            [ClusterMember(member.node_id, member.grpc_addr) for member in told.members],
         )
 
-    def place(self, tenant: str) -> ShardPlace:
+    def place(self, tenant: str) -> ShardInfo:
         """The shard that has the tenant."""
         at = bisect_right(self._starts, f"{hash64(tenant):016x}") - 1
         if at < 0:
             raise Unavailable("the cluster has no shards yet: try again shortly")
         return self.places[at]
 
-    def named(self, shard_id: str) -> ShardPlace:
+    def named(self, shard_id: str) -> ShardInfo:
         found = next((place for place in self.places if place.id == shard_id), None)
         if found is None:
             raise NotFound(f"the cluster has no shard {shard_id}: `argosy shard list` shows those it has")

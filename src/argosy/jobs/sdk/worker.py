@@ -24,17 +24,17 @@ from argosy.base import logs
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs.api import argosy_jobs_pb2 as pb
-from argosy.jobs.broker import ShardPlace
-from argosy.jobs.model import LEASE_MS, NO_TENANT, Outcome
+from argosy.jobs.broker import ShardInfo
+from argosy.jobs.model import LEASE_MS, NO_TENANT, TaskOutcome
 from argosy.jobs.sdk import calls
 from argosy.jobs.sdk.backends.batching import Batcher
-from argosy.jobs.sdk.backends.leases import ANSWER_S, ITEM_BYTES, Held, Leases
+from argosy.jobs.sdk.backends.leases import ANSWER_S, ITEM_BYTES, HeldTask, TaskLeases
 from argosy.jobs.sdk.backends.router import BACKOFF
-from argosy.jobs.sdk.backends.slots import Slots
+from argosy.jobs.sdk.backends.slots import WorkerSlots
 from argosy.jobs.sdk.backends.tasks import RunningTask
 from argosy.jobs.sdk.backends.threads import in_thread
 from argosy.jobs.sdk.client import JobsClient
-from argosy.jobs.sdk.context import Context
+from argosy.jobs.sdk.context import TaskContext
 from argosy.jobs.sdk.errors import is_passing
 from argosy.jobs.sdk.handlers import Handler, handler_of, marked
 from argosy.jobs.silo import silo_pb2 as silo
@@ -47,7 +47,7 @@ CONCURRENCY_MAX = 1_000
 POLL_S = 2.0  # how long a poll waits; one that stops lets it end, so that no lease is lost
 ROTATION_S = 0.25  # … where there are more polls than slots, and they must take turns
 STOP_S = 30.0
-GIVE_BACK_S = 10.0  # for what is given back to be reported
+RELEASE_S = 10.0  # for what is given back to be reported
 MAP_S = 5.0  # how often the nodes are looked for
 BEATS_A_LEASE = 3
 BEAT_S_MIN = 0.1  # between two, however often progress is told
@@ -80,13 +80,13 @@ class Worker:
         self._tracer = tracer
         self._handlers: dict[str, Handler] = {}
         self._refresh: Refresher | None = None
-        self._slots = Slots(concurrency)
+        self._slots = WorkerSlots(concurrency)
         self._running: dict[str, RunningTask] = {}
         self._works: set[asyncio.Task[None]] = set()
         self._wanted: set[tuple[str, str]] = set()  # groups and addresses that are to be polled
         self._pollers: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._leases = Leases(client.router, self.name)
-        self._reports: Batcher[tuple[Held, Outcome], None] = Batcher(self._leases.report)
+        self._leases = TaskLeases(client.router, self.name)
+        self._reports: Batcher[tuple[HeldTask, TaskOutcome], None] = Batcher(self._leases.report)
         self._stopping = asyncio.Event()
         self._beat_now = asyncio.Event()
         self._changed = asyncio.Event()
@@ -129,7 +129,7 @@ class Worker:
         self._slots.close()
         self._changed.set()
 
-    def run_until_told(self) -> None:
+    def run_forever(self) -> None:
         """Runs in this thread until SIGINT or SIGTERM, which stop it in good order; a second one ends it at once."""
 
         async def run() -> None:
@@ -243,7 +243,7 @@ class Worker:
         assert len(new) <= taken, f"{taken} tasks were asked for and {len(new)} leased"
         self._slots.give(taken - len(new))
         for leased in new:
-            context = Context(leased, self._wake)
+            context = TaskContext(leased, self._wake)
             running = self._running[context.task_id] = RunningTask(self._handlers[group], context, self._tracer)
             self._keep(self._work(running))
         for refresh in told.refresh_tasks:
@@ -315,7 +315,7 @@ class Worker:
             code = NO_REFRESHER if self._refresh is None else type(error).__name__
             report.failure.CopyFrom(silo.RefreshFailure(code=code, message=str(error)[:ITEM_BYTES]))
 
-        def placed(place: ShardPlace) -> silo.ReportRefreshOutcomeRequest:
+        def placed(place: ShardInfo) -> silo.ReportRefreshOutcomeRequest:
             report.shard = place.id
             return report
 
@@ -341,10 +341,10 @@ class Worker:
         if self._works:
             await asyncio.wait(self._works, timeout=max(0.0, ends - clock.now()))
         for running in self._running.values():
-            running.give_back()
+            running.release()
         if self._works:
-            await asyncio.wait(self._works, timeout=GIVE_BACK_S)
+            await asyncio.wait(self._works, timeout=RELEASE_S)
 
 
-def _held(context: Context) -> Held:
-    return Held(context.task_id, context.tenant)
+def _held(context: TaskContext) -> HeldTask:
+    return HeldTask(context.task_id, context.tenant)

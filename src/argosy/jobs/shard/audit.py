@@ -13,12 +13,12 @@ from argosy.jobs.model import (
     AttemptStatus,
     ConcurrencyLimit,
     Job,
+    JobState,
     JobStatus,
     QueuedTask,
     RefreshLimit,
-    Request,
     RunAttempt,
-    State,
+    SlotRequest,
     TaskLease,
 )
 from argosy.jobs.shard.core import Core
@@ -39,13 +39,13 @@ from argosy.jobs.shard.rows import (
 from argosy.jobs.shard.shard import Shard
 
 
-class Rows(NamedTuple):
+class ShardRows(NamedTuple):
     jobs: dict[JobKey, Job]
-    states: dict[JobKey, State]
+    states: dict[JobKey, JobState]
     attempts: dict[JobKey, dict[int, Attempt]]
     tasks: list[QueuedTask]
     leases: dict[str, TaskLease]
-    requests: list[Request]
+    requests: list[SlotRequest]
     holders: dict[tuple[str, str], set[str]]
     twice: list[JobKey]  # jobs with a live and a done state
 
@@ -66,7 +66,7 @@ async def audit(shard: Shard) -> list[str]:
     return sorted(set(found))
 
 
-async def _read(core: Core) -> Rows:
+async def _read(core: Core) -> ShardRows:
     live = await _by_job(core, keys.LIVE, decode_state)
     done = await _by_job(core, keys.DONE, decode_state)
     attempts: dict[JobKey, dict[int, Attempt]] = {}
@@ -75,7 +75,7 @@ async def _read(core: Core) -> Rows:
     holders: dict[tuple[str, str], set[str]] = {}
     for tenant, key, task_id in await _all(core, keys.HOLDER, bytes):
         holders.setdefault((tenant, key), set()).add(task_id)
-    return Rows(
+    return ShardRows(
         jobs=await _by_job(core, keys.JOB, decode_job),
         states={**live, **done},
         attempts=attempts,
@@ -95,7 +95,7 @@ async def _by_job(core: Core, kind: int, decode: Callable[[bytes], Any]) -> dict
     return {(items[0], items[1]): value for items, value in (await _all(core, kind, decode)).items()}
 
 
-def _waiting(rows: Rows) -> Iterator[tuple[JobKey, int, str]]:
+def _waiting(rows: ShardRows) -> Iterator[tuple[JobKey, int, str]]:
     """Every place where a job waits: job, attempt and task id."""
     for queued in rows.tasks:
         if not isinstance(queued.task, RefreshLimit):
@@ -104,13 +104,13 @@ def _waiting(rows: Rows) -> Iterator[tuple[JobKey, int, str]]:
         yield (request.tenant, request.job), request.attempt, request.task_id
 
 
-def _leased(rows: Rows) -> Iterator[tuple[JobKey, RunAttempt]]:
+def _leased(rows: ShardRows) -> Iterator[tuple[JobKey, RunAttempt]]:
     for lease in rows.leases.values():
         if isinstance(lease.task, RunAttempt):
             yield (lease.task.tenant, lease.task.job), lease.task
 
 
-def _check_jobs(rows: Rows) -> Iterator[str]:
+def _check_jobs(rows: ShardRows) -> Iterator[str]:
     for job in rows.jobs.keys() ^ rows.states.keys():
         yield f"everyJobHasOneState: {job} has only one of job and state"
     for job in rows.twice:
@@ -119,7 +119,7 @@ def _check_jobs(rows: Rows) -> Iterator[str]:
         yield f"deletedJobLeavesNoAttempts: {job}"
 
 
-def _check_running(rows: Rows) -> Iterator[str]:
+def _check_running(rows: ShardRows) -> Iterator[str]:
     seen: dict[JobKey, str] = {}
     queued = {task_id for _, _, task_id in _waiting(rows)}
     for job, task in _leased(rows):
@@ -142,7 +142,7 @@ def _check_running(rows: Rows) -> Iterator[str]:
                 yield f"noZombieAttempts: {job} has {attempt} without a lease"
 
 
-def _check_scheduled(rows: Rows) -> Iterator[str]:
+def _check_scheduled(rows: ShardRows) -> Iterator[str]:
     places: dict[JobKey, int] = {}
     for job, attempt, _ in _waiting(rows):
         places[job] = places.get(job, 0) + 1
@@ -161,7 +161,7 @@ def _check_scheduled(rows: Rows) -> Iterator[str]:
                 yield f"stateNamesTheTask: {queued.task.job} starts at {queued.start_at}, its state says {state}"
 
 
-def _check_final(rows: Rows) -> Iterator[str]:
+def _check_final(rows: ShardRows) -> Iterator[str]:
     leased = {job for job, _ in _leased(rows)}
     for job, state in rows.states.items():
         if not state.status.is_final:
@@ -175,7 +175,7 @@ def _check_final(rows: Rows) -> Iterator[str]:
             yield f"validTransitions: {job} failed with {last}"
 
 
-def _check_slots(rows: Rows) -> Iterator[str]:
+def _check_slots(rows: ShardRows) -> Iterator[str]:
     active: dict[str, JobKey] = {task_id: job for job, _, task_id in _waiting(rows)}
     active |= {task.id: job for job, task in _leased(rows)}
     for (tenant, key), task_ids in rows.holders.items():
@@ -199,8 +199,8 @@ def _check_slots(rows: Rows) -> Iterator[str]:
             yield f"grantedMeansNoRequest: {request.job} holds {request.key} and waits for it"
 
 
-def _check_memory(core: Core, rows: Rows) -> Iterator[str]:
-    memory = core.memory
+def _check_memory(core: Core, rows: ShardRows) -> Iterator[str]:
+    memory = core.queues
     told = {(group, tenant, entry) for group, tenant, entry in memory.tasks.entries()}
     kept = {
         (queued.task_group, queued.task.tenant, entry_of(queued, queued.task))
@@ -226,8 +226,8 @@ def _check_memory(core: Core, rows: Rows) -> Iterator[str]:
             yield f"memoryIsWhatRowsSay: {name} in memory {there}, in rows {here}"
 
 
-async def _check_indexes(core: Core, rows: Rows) -> list[str]:
-    memory = core.memory
+async def _check_indexes(core: Core, rows: ShardRows) -> list[str]:
+    memory = core.queues
     status = set(await _all(core, keys.STATUS, bytes))
     wanted = {
         (tenant, int(state.status), keys.NEWEST_FIRST - status_at(state), job)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 JobKey = tuple[str, str]  # tenant and job
 
 
-class Watches:
+class ChangeTracker:
     def __init__(self) -> None:
         self._readers: dict[JobKey, list[set[JobKey]]] = {}
 

@@ -10,66 +10,66 @@ from argosy.jobs.model import (
     Attempt,
     AttemptStatus,
     Job,
+    JobState,
     JobStatus,
     QueuedTask,
     RateLimit,
     RefreshLimit,
-    Request,
-    State,
+    SlotRequest,
 )
-from argosy.jobs.shard.queue_state import Claim
+from argosy.jobs.shard.queue_state import UniqueClaim
 from argosy.jobs.shard.rows import encode, forget_at
-from argosy.jobs.shard.txn import Standing, Step
+from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 
 
-def end(step: Step, job: Job, was: Standing | None, state: State) -> None:
+def end(step: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState) -> None:
     """Makes the final state true."""
     assert state.status.is_final, f"{state.status.name} is not final"
     step.put_state(job.tenant, job.id, was, state)
     keep_until(step, job, state)
     _loosen_claim(step, job)
-    if (job.tenant, job.id) in step.memory.waiters:
-        step.memory.ended[job.tenant, job.id] = None
+    if (job.tenant, job.id) in step.queues.waiters:
+        step.queues.ended[job.tenant, job.id] = None
 
 
-def fail(step: Step, job: Job, was: Standing | None, state: State, code: str) -> None:
+def fail(step: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState, code: str) -> None:
     """Ends a job that could not even be tried; an attempt that began and ended now says why."""
     step.put_attempt(
         job.tenant,
         job.id,
         Attempt(state.attempt, "", AttemptStatus.FAILED, step.now, finished_at=step.now, error_code=code),
     )
-    end(step, job, was, State(JobStatus.FAILED, step.now, state.attempt, state.relative_attempt, is_dead=True))
+    end(step, job, was, JobState(JobStatus.FAILED, step.now, state.attempt, state.relative_attempt, is_dead=True))
 
 
-def keep_until(step: Step, job: Job, state: State) -> None:
-    when = forget_at(job, state.changed_at, step.options.keep_ms)
+def keep_until(step: ShardTxn, job: Job, state: JobState) -> None:
+    when = forget_at(job, state.changed_at, step.options.retention_ms)
     if when:
         step.batch.put(keys.key(keys.EXPIRY, when, job.tenant, job.id), b"")
-        step.memory.forget_at = when if step.memory.forget_at is None else min(when, step.memory.forget_at)
+        step.queues.forget_at = when if step.queues.forget_at is None else min(when, step.queues.forget_at)
 
 
-def keep(step: Step, job: Job, state: State) -> None:
+def keep(step: ShardTxn, job: Job, state: JobState) -> None:
     """A job that was done is not forgotten: it is to be done again."""
-    if when := forget_at(job, state.changed_at, step.options.keep_ms):
+    if when := forget_at(job, state.changed_at, step.options.retention_ms):
         step.batch.delete(keys.key(keys.EXPIRY, when, job.tenant, job.id))
 
 
-def claim(step: Step, job: Job, until: int) -> None:
+def claim(step: ShardTxn, job: Job, until: int) -> None:
     """Takes the job's unique key for it."""
     place = (job.tenant, job.unique_key)
-    step.memory.claims[place] = Claim(job.id, until)
-    step.memory.stale_claims.remove(claim_id(place))
+    step.queues.claims[place] = UniqueClaim(job.id, until)
+    step.queues.stale_claims.remove(claim_id(place))
     step.batch.put(keys.key(keys.UNIQUE, *place), encode((job.id, until, False)))
 
 
-def drop_claim(step: Step, place: tuple[str, str]) -> None:
-    step.memory.claims.pop(place, None)
-    step.memory.stale_claims.remove(claim_id(place))
+def drop_claim(step: ShardTxn, place: tuple[str, str]) -> None:
+    step.queues.claims.pop(place, None)
+    step.queues.stale_claims.remove(claim_id(place))
     step.batch.delete(keys.key(keys.UNIQUE, *place))
 
 
-def take_back(step: Step, job: Job, state: State, queued: QueuedTask | None) -> bool:
+def take_back(step: ShardTxn, job: Job, state: JobState, queued: QueuedTask | None) -> bool:
     """Removes a scheduled job from wherever it waits and frees its slots; `queued` is its task, if it has one.
 
     Whether there was anything to remove.
@@ -88,32 +88,32 @@ def take_back(step: Step, job: Job, state: State, queued: QueuedTask | None) -> 
     return request is not None or bool(state.waiting_for)
 
 
-def parked(step: Step, job: Job, state: State) -> Request | None:
+def parked(step: ShardTxn, job: Job, state: JobState) -> SlotRequest | None:
     """The request with which a scheduled job waits for a slot."""
     for limit in job.limits:
         if not isinstance(limit, RateLimit):
-            waiting = step.memory.slots.waiting.get((job.tenant, limit.key))
+            waiting = step.queues.slots.waiting.get((job.tenant, limit.key))
             if waiting is not None and (request := waiting.requests.get((job.id, state.attempt))) is not None:
                 return request
     return None
 
 
-def wait_no_more(step: Step, job: Job, state: State) -> None:
+def wait_no_more(step: ShardTxn, job: Job, state: JobState) -> None:
     """Strikes a job from the lists of those it was to run after."""
     for before in state.waiting_for:
         step.batch.delete(keys.key(keys.AFTER, job.tenant, before, job.id))
-        waiters = step.memory.waiters.get((job.tenant, before))
+        waiters = step.queues.waiters.get((job.tenant, before))
         if waiters is not None:
             waiters.pop(job.id, None)
             if not waiters:
-                del step.memory.waiters[job.tenant, before]
-                step.memory.ended.pop((job.tenant, before), None)
+                del step.queues.waiters[job.tenant, before]
+                step.queues.ended.pop((job.tenant, before), None)
 
 
-def _loosen_claim(step: Step, job: Job) -> None:
+def _loosen_claim(step: ShardTxn, job: Job) -> None:
     """A job that is done keeps its unique key only for the rest of the time it asked for."""
     place = (job.tenant, job.unique_key)
-    claim = step.memory.claims.get(place) if job.unique_key else None
+    claim = step.queues.claims.get(place) if job.unique_key else None
     if claim is None or claim.job != job.id:
         return
     if claim.until <= step.now:
@@ -121,7 +121,7 @@ def _loosen_claim(step: Step, job: Job) -> None:
         return
     claim.is_done = True
     step.batch.put(keys.key(keys.UNIQUE, *place), encode((job.id, claim.until, True)))
-    step.memory.stale_claims.push(claim.until, claim_id(place), place)
+    step.queues.stale_claims.push(claim.until, claim_id(place), place)
 
 
 def claim_id(place: tuple[str, str]) -> str:
@@ -129,7 +129,7 @@ def claim_id(place: tuple[str, str]) -> str:
     return f"{len(place[0])}:{place[0]}{place[1]}"
 
 
-def rescheduled(state: State, *, now: int, start_at: int, attempt: int, relative_attempt: int) -> State:
+def rescheduled(state: JobState, *, now: int, start_at: int, attempt: int, relative_attempt: int) -> JobState:
     """The state of a job that is to be tried again."""
     return replace(
         state,

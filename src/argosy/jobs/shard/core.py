@@ -1,8 +1,8 @@
-"""What all calls of a shard share: memory, the ledger beneath, and the way a change is made.
+"""The state that all calls of a shard share, and how a change is committed.
 
-A call reads what it needs, then makes one `Step`; `commit` stages its batch and awaits durability. The order of staging
-is the order of truth: when a commit fails, memory is ahead of what is kept, so the shard is over and must be opened
-anew.
+A call reads the rows it needs, then changes the queue state and rows together in one `ShardTxn`; `commit` stages the
+batch of rows and waits until it is durable. Transactions take effect in the order in which they are staged. When a
+commit fails, the queue state in memory is ahead of the durable rows, so the shard stops and must be reopened.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,12 +12,12 @@ from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs import keys
-from argosy.jobs.ports import Ledger
-from argosy.jobs.shard.change_tracker import Watches
+from argosy.jobs.ports import StagedStore
+from argosy.jobs.shard.change_tracker import ChangeTracker
 from argosy.jobs.shard.limit_chain import grant
 from argosy.jobs.shard.options import ShardOptions
-from argosy.jobs.shard.queue_state import Memory
-from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.queue_state import QueueState
+from argosy.jobs.shard.txn import ShardTxn
 from argosy.throttle.limits.ports import RateLimiter
 
 READS_MAX = 16  # how often a call reads anew because its job changed meanwhile
@@ -26,7 +26,7 @@ READS_MAX = 16  # how often a call reads anew because its job changed meanwhile
 class Core:
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: StagedStore,
         *,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
@@ -40,9 +40,9 @@ class Core:
         self.random = random
         self.limiter = limiter
         self.options = options
-        self.memory = Memory()
-        self.watches = Watches()
-        self.on_step: Callable[[], None] = lambda: None  # told after every step
+        self.queues = QueueState()
+        self.changes = ChangeTracker()
+        self.on_change: Callable[[], None] = lambda: None  # told after every step
         self.over: ArgosyError | None = None  # why the shard can serve no more
         self._staged = 0
         self._durable = 0
@@ -51,16 +51,16 @@ class Core:
         if self.over is not None:
             raise self.over
 
-    async def room(self) -> None:
+    async def wait_capacity(self) -> None:
         """Waits until the ledger takes more: asked by calls that bring much, before they read anything."""
         self.check_open()
-        await self.ledger.room()
+        await self.ledger.wait_capacity()
 
     @contextmanager
-    def step(self) -> Iterator[Step]:
+    def step(self) -> Iterator[ShardTxn]:
         """A step that fails half-way leaves memory and rows apart, so it ends the shard; check first, then change."""
         self.check_open()
-        step = Step(self.memory, self.watches, self.options, self.new_id, self.now_ms())
+        step = ShardTxn(self.queues, self.changes, self.options, self.new_id, self.now_ms())
         try:
             yield step
             grant(step)
@@ -69,7 +69,7 @@ class Core:
                 self.fail(Unavailable(f"a change of the shard failed half-way ({error}): open the shard anew"))
             raise
 
-    def stage(self, step: Step) -> Awaitable[None]:
+    def stage(self, step: ShardTxn) -> Awaitable[None]:
         """Takes the step's rows in; to be awaited at once."""
         self._staged += 1
         try:
@@ -79,10 +79,10 @@ class Core:
             raise
         return self._until_durable(durable, self._staged)
 
-    async def commit(self, step: Step) -> None:
+    async def commit(self, step: ShardTxn) -> None:
         if len(step.batch):
             durable = self.stage(step)
-            self.on_step()
+            self.on_change()
             await durable
 
     async def settle(self) -> None:
@@ -96,7 +96,7 @@ class Core:
     def fail(self, error: ArgosyError) -> None:
         if self.over is None:
             self.over = error
-            self.on_step()
+            self.on_change()
 
     async def _until_durable(self, durable: Awaitable[None], number: int) -> None:
         try:

@@ -11,14 +11,14 @@ from argosy.jobs import keys
 from argosy.jobs.model import TENANT_CHARS_MAX, NewJob, Schedule
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.cron import parse
-from argosy.jobs.shard.enqueue import look_around, mentioned, put
+from argosy.jobs.shard.enqueue import mentioned, put, read_related
 from argosy.jobs.shard.rows import encode
-from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_job, check_text
 
 NAME_CHARS_MAX = 200  # leaves room in a job's id for the time
 SCHEDULES_MAX = 10_000  # of one tenant
-ROUNDS_MAX = 100  # in one tick
+DUE_SCHEDULES_MAX = 100  # in one tick
 
 
 async def put_schedule(core: Core, schedule: Schedule) -> None:
@@ -33,39 +33,39 @@ async def put_schedule(core: Core, schedule: Schedule) -> None:
 
 
 async def delete_schedule(core: Core, tenant: str, name: str) -> None:
-    if (tenant, name) not in core.memory.schedules:
+    if (tenant, name) not in core.queues.schedules:
         await core.settle()
         raise NotFound(f"there is no schedule {name}")
     with core.step() as step:
-        del step.memory.schedules[tenant, name]
-        step.memory.rounds.remove(round_id(tenant, name))
+        del step.queues.schedules[tenant, name]
+        step.queues.cron_queue.remove(schedule_id(tenant, name))
         step.batch.delete(keys.key(keys.SCHEDULE, tenant, name))
     await core.commit(step)
 
 
 def schedules(core: Core, tenant: str) -> list[Schedule]:
-    return [each for (owner, _), each in sorted(core.memory.schedules.items()) if owner == tenant][:SCHEDULES_MAX]
+    return [each for (owner, _), each in sorted(core.queues.schedules.items()) if owner == tenant][:SCHEDULES_MAX]
 
 
-async def come_round(core: Core) -> int:
+async def run_due_schedules(core: Core) -> int:
     """Enqueues the jobs of schedules whose time has come; how many schedules."""
     now = core.now_ms()
-    for done in range(ROUNDS_MAX):
-        if (taken := core.memory.rounds.take(now)) is None:
+    for done in range(DUE_SCHEDULES_MAX):
+        if (taken := core.queues.cron_queue.take(now)) is None:
             return done
         try:
-            await _come_round(core, *taken)
+            await _run_schedule(core, *taken)
         finally:
-            core.memory.rounds.put_back(taken[0])
-    return ROUNDS_MAX
+            core.queues.cron_queue.put_back(taken[0])
+    return DUE_SCHEDULES_MAX
 
 
-async def _come_round(core: Core, id: str, place: tuple[str, str]) -> None:
-    schedule = core.memory.schedules[place]
+async def _run_schedule(core: Core, id: str, place: tuple[str, str]) -> None:
+    schedule = core.queues.schedules[place]
     new = replace(_job(schedule), id=f"{schedule.name}@{schedule.next_at}")
-    with core.watches.on(mentioned(new)) as changed:
-        around = await look_around(core, [new])
-        if changed or core.memory.schedules.get(place) is not schedule:
+    with core.changes.on(mentioned(new)) as changed:
+        around = await read_related(core, [new])
+        if changed or core.queues.schedules.get(place) is not schedule:
             return  # somebody changed it while we read: it is still due, or due at another time
         with core.step() as step:
             # An id or unique key that is taken means that this round's job is there already.
@@ -79,14 +79,14 @@ def _job(schedule: Schedule) -> NewJob:
     return replace(schedule.job, tenant=schedule.tenant, id="", start_at_ms=0)
 
 
-def _put(step: Step, schedule: Schedule) -> None:
+def _put(step: ShardTxn, schedule: Schedule) -> None:
     place = (schedule.tenant, schedule.name)
-    step.memory.schedules[place] = schedule
-    step.memory.rounds.remove(round_id(*place))
+    step.queues.schedules[place] = schedule
+    step.queues.cron_queue.remove(schedule_id(*place))
     if not schedule.is_paused:
-        step.memory.rounds.push(schedule.next_at, round_id(*place), place)
+        step.queues.cron_queue.push(schedule.next_at, schedule_id(*place), place)
     step.batch.put(keys.key(keys.SCHEDULE, *place), encode(schedule))
 
 
-def round_id(tenant: str, name: str) -> str:
+def schedule_id(tenant: str, name: str) -> str:
     return f"{len(tenant)}:{tenant}{name}"

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
 from argosy.jobs import keys
-from argosy.jobs.model import AFTER_FAILED, Job, JobStatus, NewJob, State
+from argosy.jobs.model import AFTER_FAILED, Job, JobState, JobStatus, NewJob
 from argosy.jobs.shard.completion import claim, fail
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.job_reader import too_busy
 from argosy.jobs.shard.lease_table import JobKey
 from argosy.jobs.shard.limit_chain import begin
 from argosy.jobs.shard.rows import decode_state, indexed
-from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_job
 
 ENQUEUE_MAX = 1_000  # jobs in one call
@@ -26,7 +26,7 @@ STEP_ROWS_MAX = 50_000
 Answer = str | ArgosyError
 
 
-class Surroundings:
+class RelatedJobs:
     """What is known of the rows that new jobs meet: which ids are taken, and how those they run after stand."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Surroundings:
 async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
     if len(jobs) > ENQUEUE_MAX:
         raise Invalid(f"at most {ENQUEUE_MAX} jobs may be enqueued in one call; got {len(jobs)}")
-    await core.room()
+    await core.wait_capacity()
     answers: list[Answer | None] = [_complaint(new) for new in jobs]
     for _ in range(READS_MAX + len(jobs)):
         left = [at for at, answer in enumerate(answers) if answer is None]
@@ -50,8 +50,8 @@ async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
 async def _enqueue_some(core: Core, some: list[tuple[int, NewJob]], answers: list[Answer | None]) -> None:
     """Answers those whose surroundings did not change while they were read."""
     asked = {key for _, new in some for key in mentioned(new)}
-    with core.watches.on(asked) as changed:
-        around = await look_around(core, [new for _, new in some])
+    with core.changes.on(asked) as changed:
+        around = await read_related(core, [new for _, new in some])
         core.check_open()
         is_all_new = True
         with core.step() as step:
@@ -79,8 +79,8 @@ def mentioned(new: NewJob) -> list[JobKey]:
     return named + [(new.tenant, before) for before in new.after]
 
 
-async def look_around(core: Core, jobs: Sequence[NewJob]) -> Surroundings:
-    around = Surroundings()
+async def read_related(core: Core, jobs: Sequence[NewJob]) -> RelatedJobs:
+    around = RelatedJobs()
     named = list({(new.tenant, new.id): None for new in jobs if new.id})
     if named:
         rows = await core.ledger.get_many([keys.key(keys.JOB, *each) for each in named])
@@ -96,7 +96,7 @@ async def look_around(core: Core, jobs: Sequence[NewJob]) -> Surroundings:
     return around
 
 
-def put(step: Step, new: NewJob, around: Surroundings, *, schedule: str = "") -> tuple[Answer, bool]:
+def put(step: ShardTxn, new: NewJob, around: RelatedJobs, *, schedule: str = "") -> tuple[Answer, bool]:
     """Takes one job in, or says why not; and whether there is a new job."""
     if new.id and (new.tenant, new.id) in around.taken:
         return Conflict(f"job {new.id} exists already"), False
@@ -130,35 +130,35 @@ def job_of(new: NewJob, *, id: str, now: int, schedule: str = "") -> Job:
         metadata=dict(new.metadata),
         unique_key=new.unique_key,
         after=new.after,
-        keep_ms=new.keep_ms,
+        retention_ms=new.retention_ms,
         trace=new.trace,
         schedule=schedule,
     )
 
 
-def put_index(step: Step, job: Job) -> None:
+def put_index(step: ShardTxn, job: Job) -> None:
     for key, value in job.metadata.items():
         step.batch.put(keys.key(keys.METADATA, job.tenant, key, indexed(value), job.id), b"")
 
 
-def _claimed_by(step: Step, new: NewJob) -> str | None:
-    held = step.memory.claims.get((new.tenant, new.unique_key))
+def _claimed_by(step: ShardTxn, new: NewJob) -> str | None:
+    held = step.queues.claims.get((new.tenant, new.unique_key))
     if held is None or (held.is_done and held.until <= step.now):
         return None
     return held.job
 
 
-def _start(step: Step, job: Job, around: Surroundings) -> JobStatus:
+def _start(step: ShardTxn, job: Job, around: RelatedJobs) -> JobStatus:
     befores = {before: around.statuses[job.tenant, before] for before in job.after}
     waiting_for = tuple(before for before, status in befores.items() if not status.is_final)
-    state = State(JobStatus.SCHEDULED, step.now, 1, 1, job.start_at, waiting_for=waiting_for)
+    state = JobState(JobStatus.SCHEDULED, step.now, 1, 1, job.start_at, waiting_for=waiting_for)
     if any(status.is_final and status != JobStatus.SUCCEEDED for status in befores.values()):
         fail(step, job, None, state, AFTER_FAILED)
         return JobStatus.FAILED
     step.put_state(job.tenant, job.id, None, state)
     for before in waiting_for:
         step.batch.put(keys.key(keys.AFTER, job.tenant, before, job.id), b"")
-        step.memory.waiters.setdefault((job.tenant, before), {})[job.id] = None
+        step.queues.waiters.setdefault((job.tenant, before), {})[job.id] = None
     if not waiting_for:
         begin(step, job, state)
     return JobStatus.SCHEDULED

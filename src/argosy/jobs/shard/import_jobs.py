@@ -6,15 +6,15 @@ from msgspec.structs import replace
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid
 from argosy.jobs import keys
-from argosy.jobs.model import PAYLOAD_BYTES_MAX, Attempt, AttemptStatus, ImportedJob, Job, JobStatus, State
+from argosy.jobs.model import PAYLOAD_BYTES_MAX, Attempt, AttemptStatus, ImportedJob, Job, JobState, JobStatus
 from argosy.jobs.shard.completion import end, keep, take_back
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.enqueue import ENQUEUE_MAX, job_of, put_index
-from argosy.jobs.shard.job_reader import ATTEMPTS_SHOWN_MAX, Known, attempts, read, too_busy
+from argosy.jobs.shard.job_reader import ATTEMPTS_SHOWN_MAX, StoredJob, attempts, read, too_busy
 from argosy.jobs.shard.limit_chain import begin
 from argosy.jobs.shard.report import ERROR_CODE_CHARS_MAX
 from argosy.jobs.shard.rows import indexed
-from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import TIME_MS_MAX, check_job, check_number, check_text
 
 Answer = JobStatus | ArgosyError
@@ -25,12 +25,12 @@ async def import_jobs(core: Core, jobs: Sequence[ImportedJob]) -> list[Answer]:
     if len(jobs) > ENQUEUE_MAX:
         raise Invalid(f"at most {ENQUEUE_MAX} jobs may be imported in one call; got {len(jobs)}")
     for imported in jobs:
-        if core.memory.leases.of_job(imported.job.tenant, imported.job.id) is not None:
+        if core.queues.leases.of_job(imported.job.tenant, imported.job.id) is not None:
             await core.settle()
             raise Conflict(f"job {imported.job.id} is running: import nothing of it until it is done")
     answers: list[Answer] = []
     for imported in jobs:
-        await core.room()
+        await core.wait_capacity()
         answers.append(await _import(core, imported))
     return answers
 
@@ -47,7 +47,7 @@ async def _import(core: Core, imported: ImportedJob) -> Answer:
 async def _import_one(core: Core, imported: ImportedJob) -> JobStatus:
     place = (imported.job.tenant, imported.job.id)
     for _ in range(READS_MAX):
-        with core.watches.on([place]) as changed:
+        with core.changes.on([place]) as changed:
             known = await read(core, *place)
             tried = await attempts(core, *place)
             if changed:
@@ -82,7 +82,7 @@ def _check(imported: ImportedJob) -> None:
         raise Invalid("all attempts of an imported job but the last must have failed")
 
 
-def _check_grows(imported: ImportedJob, known: Known | None, tried: tuple[Attempt, ...]) -> None:
+def _check_grows(imported: ImportedJob, known: StoredJob | None, tried: tuple[Attempt, ...]) -> None:
     if known is None:
         return
     if known.state.status in (JobStatus.RUNNING, JobStatus.SUCCEEDED):
@@ -99,8 +99,8 @@ def _is_same(given: Attempt, stored: Attempt) -> bool:
     return (given.status, given.started_at, given.finished_at) == (stored.status, stored.started_at, stored.finished_at)
 
 
-def _put(step: Step, imported: ImportedJob, known: Known | None) -> JobStatus:
-    was = known.stands if known is not None else None
+def _put(step: ShardTxn, imported: ImportedJob, known: StoredJob | None) -> JobStatus:
+    was = known.index_key if known is not None else None
     if known is not None:
         _take_away(step, known)
     job = job_of(imported.job, id=imported.job.id, now=imported.enqueued_at or step.now)
@@ -119,7 +119,7 @@ def _put(step: Step, imported: ImportedJob, known: Known | None) -> JobStatus:
     return state.status
 
 
-def _take_away(step: Step, known: Known) -> None:
+def _take_away(step: ShardTxn, known: StoredJob) -> None:
     if known.state.status == JobStatus.SCHEDULED:
         take_back(step, known.job, known.state, known.queued)
     else:
@@ -128,13 +128,13 @@ def _take_away(step: Step, known: Known) -> None:
         step.batch.delete(keys.key(keys.METADATA, known.job.tenant, key, indexed(value), known.job.id))
 
 
-def _state(imported: ImportedJob, job: Job, now: int) -> State:
+def _state(imported: ImportedJob, job: Job, now: int) -> JobState:
     count = len(imported.attempts)
     last = imported.attempts[-1].status if imported.attempts else None
     if last == AttemptStatus.SUCCEEDED:
-        return State(JobStatus.SUCCEEDED, now, count, count)
+        return JobState(JobStatus.SUCCEEDED, now, count, count)
     if last == AttemptStatus.CANCELLED:
-        return State(JobStatus.CANCELLED, now, count, count, cancelled_at=now)
+        return JobState(JobStatus.CANCELLED, now, count, count, cancelled_at=now)
     if count and count > (job.retry.retry_count if job.retry is not None else 0):
-        return State(JobStatus.FAILED, now, count, count, is_dead=True)
-    return State(JobStatus.SCHEDULED, now, count + 1, count + 1, job.start_at)
+        return JobState(JobStatus.FAILED, now, count, count, is_dead=True)
+    return JobState(JobStatus.SCHEDULED, now, count + 1, count + 1, job.start_at)

@@ -4,15 +4,15 @@ from msgspec.structs import replace
 
 from argosy.base.errors import Conflict
 from argosy.jobs import keys
-from argosy.jobs.model import TENANT_CHARS_MAX, JobStatus, RefreshLimit, State
+from argosy.jobs.model import TENANT_CHARS_MAX, JobState, JobStatus, RefreshLimit
 from argosy.jobs.shard.completion import claim, drop_claim, end, keep, rescheduled, take_back
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.dependencies import settle_waiters
-from argosy.jobs.shard.job_reader import Known, change, read, too_busy
+from argosy.jobs.shard.job_reader import StoredJob, change, read, too_busy
 from argosy.jobs.shard.lease_tasks import put_running
 from argosy.jobs.shard.limit_chain import begin
 from argosy.jobs.shard.rows import forget_at, indexed, status_key
-from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_text
 
 DELETED_ROWS_MAX = 10_000  # attempts or holders deleted in one step
@@ -21,13 +21,13 @@ DELETED_ROWS_MAX = 10_000  # attempts or holders deleted in one step
 async def cancel(core: Core, tenant: str, job: str) -> None:
     """A job that waits is Cancelled now; one that runs is marked, and its worker is told at its next heartbeat."""
 
-    def act(step: Step, known: Known) -> None:
+    def act(step: ShardTxn, known: StoredJob) -> None:
         state = known.state
         if state.status == JobStatus.CANCELLED or state.cancelled_at:
             raise Conflict("job is already cancelled")
         if state.status.is_final:
             raise Conflict("job is already in terminal state")
-        running = step.memory.leases.of_job(tenant, job)
+        running = step.queues.leases.of_job(tenant, job)
         if running is not None:
             running.cancelled_at = step.now
             put_running(step, running)
@@ -38,8 +38,10 @@ async def cancel(core: Core, tenant: str, job: str) -> None:
         end(
             step,
             known.job,
-            known.stands,
-            State(JobStatus.CANCELLED, step.now, state.attempt - 1, state.relative_attempt - 1, cancelled_at=step.now),
+            known.index_key,
+            JobState(
+                JobStatus.CANCELLED, step.now, state.attempt - 1, state.relative_attempt - 1, cancelled_at=step.now
+            ),
         )
 
     await change(core, tenant, job, act)
@@ -48,7 +50,7 @@ async def cancel(core: Core, tenant: str, job: str) -> None:
 async def restart(core: Core, tenant: str, job: str) -> None:
     """Tries a failed or cancelled job again, through its limits; what it was to run after no longer matters."""
 
-    def act(step: Step, known: Known) -> None:
+    def act(step: ShardTxn, known: StoredJob) -> None:
         state = known.state
         if state.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
             raise Conflict(f"job cannot be restarted: it is {state.status.name.lower()}")
@@ -61,17 +63,17 @@ async def restart(core: Core, tenant: str, job: str) -> None:
             attempt=state.attempt + 1,
             relative_attempt=1,
         )
-        step.put_state(tenant, job, known.stands, again)
+        step.put_state(tenant, job, known.index_key, again)
         begin(step, known.job, again)
 
     await change(core, tenant, job, act)
 
 
-def _claim_again(step: Step, known: Known) -> None:
+def _claim_again(step: ShardTxn, known: StoredJob) -> None:
     key = known.job.unique_key
     if not key:
         return
-    held = step.memory.claims.get((known.job.tenant, key))
+    held = step.queues.claims.get((known.job.tenant, key))
     if held is not None and held.job != known.job.id and not (held.is_done and held.until <= step.now):
         raise Conflict(f"job cannot be restarted: job {held.job} has its unique key {key}")
     claim(step, known.job, held.until if held is not None and held.job == known.job.id else 0)
@@ -80,7 +82,7 @@ def _claim_again(step: Step, known: Known) -> None:
 async def expedite(core: Core, tenant: str, job: str) -> None:
     """Starts now what was to start later."""
 
-    def act(step: Step, known: Known) -> None:
+    def act(step: ShardTxn, known: StoredJob) -> None:
         state, queued = known.state, known.queued
         if state.status != JobStatus.SCHEDULED:
             raise Conflict(f"job cannot be expedited: it is {state.status.name.lower()}")
@@ -92,7 +94,7 @@ async def expedite(core: Core, tenant: str, job: str) -> None:
             raise Conflict("job cannot be expedited: its time has come already")
         assert not isinstance(queued.task, RefreshLimit)
         step.unqueue(queued)
-        step.put_state(tenant, job, known.stands, replace(state, next_start_at=step.now))
+        step.put_state(tenant, job, known.index_key, replace(state, next_start_at=step.now))
         step.queue(replace(queued, start_at=step.now))
 
     await change(core, tenant, job, act)
@@ -103,7 +105,7 @@ async def delete(core: Core, tenant: str, job: str) -> None:
     for _ in range(READS_MAX):
         core.check_open()
         await settle_waiters(core, (tenant, job))  # those who wait for it must learn how it ended
-        with core.watches.on([(tenant, job)]) as changed:
+        with core.changes.on([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             if known is not None and not known.state.status.is_final:
                 await core.settle()
@@ -111,7 +113,7 @@ async def delete(core: Core, tenant: str, job: str) -> None:
             attempts = [
                 key async for key, _ in core.ledger.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=DELETED_ROWS_MAX)
             ]
-            if changed or (tenant, job) in core.memory.waiters:
+            if changed or (tenant, job) in core.queues.waiters:
                 continue
             with core.step() as step:
                 for key in attempts:
@@ -126,17 +128,17 @@ async def delete(core: Core, tenant: str, job: str) -> None:
     raise too_busy(job)
 
 
-def forget(step: Step, known: Known) -> None:
+def forget(step: ShardTxn, known: StoredJob) -> None:
     """Deletes all rows of a done job but its attempts."""
     job, state = known.job, known.state
     for kind in (keys.JOB, keys.DONE):
         step.batch.delete(keys.key(kind, job.tenant, job.id))
-    step.batch.delete(status_key(job.tenant, *known.stands, job.id))
-    if when := forget_at(job, state.changed_at, step.options.keep_ms):
+    step.batch.delete(status_key(job.tenant, *known.index_key, job.id))
+    if when := forget_at(job, state.changed_at, step.options.retention_ms):
         step.batch.delete(keys.key(keys.EXPIRY, when, job.tenant, job.id))
     for key, value in job.metadata.items():
         step.batch.delete(keys.key(keys.METADATA, job.tenant, key, indexed(value), job.id))
-    held = step.memory.claims.get((job.tenant, job.unique_key)) if job.unique_key else None
+    held = step.queues.claims.get((job.tenant, job.unique_key)) if job.unique_key else None
     if held is not None and held.job == job.id:
         drop_claim(step, (job.tenant, job.unique_key))
     step.touch(job.tenant, job.id)
@@ -147,7 +149,7 @@ async def drop_holders(core: Core, tenant: str) -> int:
     check_text("tenant", tenant, TENANT_CHARS_MAX)
     held = [
         (slot[1], task_id)
-        for slot, holders in core.memory.slots.holders.items()
+        for slot, holders in core.queues.slots.holders.items()
         if slot[0] == tenant
         for task_id in holders
     ]

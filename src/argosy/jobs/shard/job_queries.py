@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from argosy.base.errors import Gone, Invalid, NotFound
 from argosy.jobs import keys
-from argosy.jobs.model import Job, JobStatus, JobView, State
+from argosy.jobs.model import Job, JobState, JobStatus, JobView
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.job_reader import attempts, read, too_busy
 from argosy.jobs.shard.rows import decode_job, decode_state, indexed, status_at
@@ -20,7 +20,7 @@ Place = tuple[int, str]  # newest first: what the index goes by, and the job
 async def get(core: Core, tenant: str, job: str, *, with_attempts: bool) -> JobView:
     for _ in range(READS_MAX):
         core.check_open()
-        with core.watches.on([(tenant, job)]) as changed:
+        with core.changes.on([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             tried = await attempts(core, tenant, job) if with_attempts else ()
             if changed:
@@ -128,6 +128,6 @@ async def _views(core: Core, tenant: str, jobs: Sequence[str]) -> list[JobView]:
         state_row = live if live is not None else done
         if row is not None and state_row is not None:
             job: Job = decode_job(row)
-            state: State = decode_state(state_row)
+            state: JobState = decode_state(state_row)
             views.append(JobView(job, state))
     return views

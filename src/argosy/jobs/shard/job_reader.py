@@ -5,29 +5,29 @@ from typing import NamedTuple, TypeVar
 
 from argosy.base.errors import Conflict, NotFound, Unavailable
 from argosy.jobs import keys
-from argosy.jobs.model import Attempt, Job, JobStatus, QueuedTask, State
+from argosy.jobs.model import Attempt, Job, JobState, JobStatus, QueuedTask
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.rows import decode_attempt, decode_job, decode_state, decode_task, scheduled_task_key, status_at
-from argosy.jobs.shard.txn import Standing, Step
+from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 
 T = TypeVar("T")
 
 ATTEMPTS_SHOWN_MAX = 1_000  # the latest
 
 
-class Known(NamedTuple):
+class StoredJob(NamedTuple):
     """A job as the rows have it; `queued` is the task with which it waits, unless it is parked, running or done."""
 
     job: Job
-    state: State
+    state: JobState
     queued: QueuedTask | None
 
     @property
-    def stands(self) -> Standing:
+    def index_key(self) -> StatusIndexKey:
         return self.state.status, status_at(self.state)
 
 
-async def read(core: Core, tenant: str, job: str) -> Known | None:
+async def read(core: Core, tenant: str, job: str) -> StoredJob | None:
     row, live, done = await core.ledger.get_many(
         [keys.key(kind, tenant, job) for kind in (keys.JOB, keys.LIVE, keys.DONE)]
     )
@@ -36,16 +36,16 @@ async def read(core: Core, tenant: str, job: str) -> Known | None:
         return None
     known, state = decode_job(row), decode_state(state_row)
     if state.status != JobStatus.SCHEDULED:
-        return Known(known, state, None)
+        return StoredJob(known, state, None)
     task_row = await core.ledger.get(scheduled_task_key(known, state))
-    return Known(known, state, decode_task(task_row) if task_row is not None else None)
+    return StoredJob(known, state, decode_task(task_row) if task_row is not None else None)
 
 
-async def change(core: Core, tenant: str, job: str, act: Callable[[Step, Known], T]) -> T:
+async def change(core: Core, tenant: str, job: str, act: Callable[[ShardTxn, StoredJob], T]) -> T:
     """Reads a job, lets `act` change it in one step, and answers when that is durable. NotFound if there is none."""
     for _ in range(READS_MAX):
         core.check_open()
-        with core.watches.on([(tenant, job)]) as changed:
+        with core.changes.on([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             if changed:
                 continue

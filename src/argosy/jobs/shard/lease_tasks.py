@@ -10,23 +10,23 @@ from argosy.jobs.model import (
     AttemptStatus,
     Heartbeat,
     Job,
+    JobState,
     JobStatus,
     LeasedRefresh,
     LeasedTask,
     RefreshLimit,
     RunAttempt,
-    State,
     TaskLease,
 )
 from argosy.jobs.shard.completion import take_back
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.job_reader import Known, change
-from argosy.jobs.shard.lease_table import Running
+from argosy.jobs.shard.job_reader import StoredJob, change
+from argosy.jobs.shard.lease_table import RunningLease
 from argosy.jobs.shard.queue import Entry
 from argosy.jobs.shard.report import owned
 from argosy.jobs.shard.retries import is_last
 from argosy.jobs.shard.rows import decode_job, without_payload
-from argosy.jobs.shard.txn import Standing, Step
+from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 from argosy.jobs.shard.validation import check_number, check_text
 
 LEASE_TASKS_MAX = 1_000  # in one call
@@ -44,20 +44,20 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int) -> Lea
     check_text("task_group", task_group, GROUP_CHARS_MAX)
     check_text("worker", worker, WORKER_CHARS_MAX)
     check_number("tasks_max", tasks_max, LEASE_TASKS_MAX, least=1)
-    await core.room()
+    await core.wait_capacity()
     taken: list[str] = []
     try:
         jobs = await _take(core, task_group, tasks_max, taken)
         with core.step() as step:
             leased = [
-                lease_entry(step, worker, core.memory.tasks.hand[task_id], job)
+                lease_entry(step, worker, core.queues.tasks.hand[task_id], job)
                 for task_id, job in jobs.items()
-                if task_id in core.memory.tasks.hand  # else it was cancelled while its job was read
+                if task_id in core.queues.tasks.hand  # else it was cancelled while its job was read
             ]
             refreshes = _lease_refreshes(step, task_group, worker)
     except BaseException:
         _put_back(core, taken)
-        core.on_step()  # others may be waiting for them
+        core.on_change()  # others may be waiting for them
         raise
     _put_back(core, taken)
     await core.commit(step)
@@ -67,19 +67,19 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int) -> Lea
 def _put_back(core: Core, taken: list[str]) -> None:
     """What was taken and not leased waits again."""
     for task_id in taken:
-        core.memory.tasks.put_back(task_id)
+        core.queues.tasks.put_back(task_id)
 
 
 async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -> dict[str, Job]:
     """Takes due tasks in hand and reads their jobs."""
     jobs: dict[str, Job] = {}
     size_bytes = 0
-    hand = core.memory.tasks.hand
+    hand = core.queues.tasks.hand
     while len(jobs) < tasks_max and size_bytes < LEASE_BYTES_MAX:
         now = core.now_ms()
         chunk: list[str] = []
         while len(chunk) < min(READ_CHUNK, tasks_max - len(jobs)):
-            if (task_id := core.memory.tasks.take(task_group, now)) is None:
+            if (task_id := core.queues.tasks.take(task_group, now)) is None:
                 break
             chunk.append(task_id)
         taken += chunk
@@ -95,46 +95,46 @@ async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -
     return jobs
 
 
-def lease_entry(step: Step, worker: str, taken: tuple[str, str, Entry], job: Job) -> LeasedTask:
+def lease_entry(step: ShardTxn, worker: str, taken: tuple[str, str, Entry], job: Job) -> LeasedTask:
     """Leases a task that is in hand."""
     group, tenant, (start_at, priority, _, attempt, task_id, relative_attempt, held) = taken
-    step.memory.tasks.remove(task_id, start_at)
+    step.queues.tasks.remove(task_id, start_at)
     step.batch.delete(keys.key(keys.TASK, group, start_at, priority, job.id, attempt, tenant))
     task = RunAttempt(task_id, tenant, job.id, attempt, relative_attempt, held)
     return run(step, worker, task, job, (JobStatus.SCHEDULED, start_at))
 
 
-def run(step: Step, worker: str, task: RunAttempt, job: Job, was: Standing) -> LeasedTask:
+def run(step: ShardTxn, worker: str, task: RunAttempt, job: Job, was: StatusIndexKey) -> LeasedTask:
     """The lease, the attempt and the state that say that a worker has it."""
     lease_ms = step.options.lease_ms
     lease = TaskLease(worker, task, job.task_group, step.now, step.now + lease_ms, lease_ms)
     step.put_lease(lease)
     step.put_attempt(job.tenant, job.id, Attempt(task.attempt, task.id, AttemptStatus.RUNNING, step.now, worker))
-    step.put_state(job.tenant, job.id, was, State(JobStatus.RUNNING, step.now, task.attempt, task.relative_attempt))
-    step.memory.leases.add(task.id, Running(lease, lease.expires_at, without_payload(job)))
+    step.put_state(job.tenant, job.id, was, JobState(JobStatus.RUNNING, step.now, task.attempt, task.relative_attempt))
+    step.queues.leases.add(task.id, RunningLease(lease, lease.expires_at, without_payload(job)))
     return LeasedTask(task, job, lease_ms, is_last(job.retry, task.relative_attempt))
 
 
-def _lease_refreshes(step: Step, task_group: str, worker: str) -> list[LeasedRefresh]:
+def _lease_refreshes(step: ShardTxn, task_group: str, worker: str) -> list[LeasedRefresh]:
     leased: list[LeasedRefresh] = []
-    due = step.memory.refreshes.get(task_group)
+    due = step.queues.refreshes.get(task_group)
     while due is not None and len(leased) < REFRESHES_MAX and (taken := due.take(step.now)) is not None:
         queued = taken[1]
         task = queued.task
         assert isinstance(task, RefreshLimit)
         slot = (task.tenant, task.key)
         step.unqueue(queued)
-        if not step.memory.slots.is_wanted(slot):
+        if not step.queues.slots.is_wanted(slot):
             # Those who waited were served before the question came due.
-            step.put_floating(slot, replace(step.memory.floating[slot], is_refreshing=False))
+            step.put_floating(slot, replace(step.queues.floating[slot], is_refreshing=False))
             continue
         lease_ms = step.options.lease_ms
         lease = TaskLease(worker, task, task_group, step.now, step.now + lease_ms, lease_ms)
         step.put_lease(lease)
-        step.memory.leases.add(task.id, Running(lease, lease.expires_at))
-        leased.append(LeasedRefresh(task, step.memory.floating[slot], lease_ms))
+        step.queues.leases.add(task.id, RunningLease(lease, lease.expires_at))
+        leased.append(LeasedRefresh(task, step.queues.floating[slot], lease_ms))
     if due is not None and not due.items:
-        del step.memory.refreshes[task_group]
+        del step.queues.refreshes[task_group]
     return leased
 
 
@@ -142,7 +142,7 @@ async def lease_job(core: Core, tenant: str, job: str, worker: str) -> LeasedTas
     """One job by name. It holds no slots: those it had on the way are free again, and its limits are not asked."""
     check_text("worker", worker, WORKER_CHARS_MAX)
 
-    def act(step: Step, known: Known) -> LeasedTask:
+    def act(step: ShardTxn, known: StoredJob) -> LeasedTask:
         if known.state.status != JobStatus.SCHEDULED:
             raise Conflict(f"job cannot be leased: it is {known.state.status.name.lower()}")
         if known.state.waiting_for:
@@ -151,7 +151,7 @@ async def lease_job(core: Core, tenant: str, job: str, worker: str) -> LeasedTas
         assert is_found, f"scheduled job {job} has neither a task nor a request"
         state = known.state
         task = RunAttempt(step.new_id(), tenant, job, state.attempt, state.relative_attempt)
-        return run(step, worker, task, known.job, known.stands)
+        return run(step, worker, task, known.job, known.index_key)
 
     return await change(core, tenant, job, act)
 
@@ -161,7 +161,7 @@ async def heartbeat(core: Core, worker: str, task_id: str, progress: bytes | Non
     if progress is not None:
         check_number("the length of progress", len(progress), PROGRESS_BYTES_MAX)
     try:
-        running = owned(core.memory, task_id, worker)
+        running = owned(core.queues, task_id, worker)
     except (Conflict, NotFound):
         await core.settle()
         raise
@@ -178,12 +178,12 @@ async def heartbeat(core: Core, worker: str, task_id: str, progress: bytes | Non
     return Heartbeat(cancelled_at)
 
 
-def put_running(step: Step, running: Running) -> None:
+def put_running(step: ShardTxn, running: RunningLease) -> None:
     """The state row of a job that runs, after something about it has changed."""
     lease, job = running.lease, running.job
     assert job is not None
     assert isinstance(lease.task, RunAttempt)
-    state = State(
+    state = JobState(
         JobStatus.RUNNING,
         lease.started_at,
         lease.task.attempt,

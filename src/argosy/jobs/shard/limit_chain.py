@@ -1,7 +1,7 @@
 """The limit chain: a job passes its limits one after the other, then its attempt is queued for a worker.
 
-A `Request` is also what walks the chain: it says which limits are left and which slots are held already. The task id is
-fixed where the chain begins and names the holder of every slot on the way. No slot is taken before the job's start.
+A `SlotRequest` carries the progress along the chain: the limits still to pass and the slots already taken. The task id
+is assigned at the start of the chain and identifies the holder of every slot. No slot is taken before the job's start.
 """
 
 from typing import assert_never
@@ -14,26 +14,26 @@ from argosy.jobs.model import (
     FloatingLimit,
     FloatingState,
     Job,
+    JobState,
     QueuedTask,
     RateLimit,
     RefreshLimit,
-    Request,
     RequestTicket,
     RunAttempt,
-    State,
+    SlotRequest,
 )
 from argosy.jobs.shard.slots import Slot
-from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.txn import ShardTxn
 
 GRANTS_MAX = 500  # in one step: a limit raised by a million is granted in several
 REFRESH_PRIORITY = 0
 
 
-def begin(step: Step, job: Job, state: State) -> None:
+def begin(step: ShardTxn, job: Job, state: JobState) -> None:
     """Sends a scheduled job to its first limit."""
     walk(
         step,
-        Request(
+        SlotRequest(
             task_id=step.new_id(),
             tenant=job.tenant,
             key="",
@@ -48,7 +48,7 @@ def begin(step: Step, job: Job, state: State) -> None:
     )
 
 
-def walk(step: Step, request: Request) -> None:
+def walk(step: ShardTxn, request: SlotRequest) -> None:
     """Goes on until something has to be waited for, and queues or parks that."""
     while request.rest:
         limit = request.rest[0]
@@ -68,25 +68,25 @@ def walk(step: Step, request: Request) -> None:
     _queue(step, request, RunAttempt(*_who(request), request.held))
 
 
-def _who(request: Request) -> tuple[str, str, str, int, int]:
+def _who(request: SlotRequest) -> tuple[str, str, str, int, int]:
     return request.task_id, request.tenant, request.job, request.attempt, request.relative_attempt
 
 
-def passed(request: Request) -> Request:
+def passed(request: SlotRequest) -> SlotRequest:
     """The same with its first limit behind it."""
     return replace(request, key="", rest=request.rest[1:])
 
 
-def place(request: Request) -> tuple[int, int, str, int]:
+def place(request: SlotRequest) -> tuple[int, int, str, int]:
     """What slots are granted by."""
     return request.start_at, request.priority, request.job, request.attempt
 
 
-def request_of(queued: QueuedTask) -> Request:
+def request_of(queued: QueuedTask) -> SlotRequest:
     """What walks on from a task of the broker's own."""
     task = queued.task
     assert isinstance(task, RequestTicket | CheckRateLimit)
-    return Request(
+    return SlotRequest(
         task_id=task.id,
         tenant=task.tenant,
         key="",
@@ -101,9 +101,9 @@ def request_of(queued: QueuedTask) -> Request:
     )
 
 
-def grant(step: Step) -> None:
+def grant(step: ShardTxn) -> None:
     """Gives slots that have come free to those who wait first. What does not fit into one step stays for the next."""
-    slots = step.memory.slots
+    slots = step.queues.slots
     granted = 0
     while slots.to_grant and granted < GRANTS_MAX:
         slot = next(iter(slots.to_grant))
@@ -116,13 +116,13 @@ def grant(step: Step) -> None:
         walk(step, _held(step, request, request.key))
 
 
-def refresh_if_wanted(step: Step, slot: Slot, task_group: str) -> None:
+def refresh_if_wanted(step: ShardTxn, slot: Slot, task_group: str) -> None:
     """Queues the question how high a floating limit is for when it is stale, if somebody waits and none is under way.
 
     The question may become due when nobody waits any more; whoever leases it looks again.
     """
-    state = step.memory.floating[slot]
-    if state.is_refreshing or not step.memory.slots.is_wanted(slot):
+    state = step.queues.floating[slot]
+    if state.is_refreshing or not step.queues.slots.is_wanted(slot):
         return
     due_at = max(step.now, state.refreshed_at + state.refresh_interval_ms, state.not_before)
     tenant, key = slot
@@ -130,45 +130,45 @@ def refresh_if_wanted(step: Step, slot: Slot, task_group: str) -> None:
     step.put_floating(slot, replace(state, is_refreshing=True))
 
 
-def _has_room(step: Step, tenant: str, limit: ConcurrencyLimit | FloatingLimit) -> bool:
+def _has_room(step: ShardTxn, tenant: str, limit: ConcurrencyLimit | FloatingLimit) -> bool:
     """Room, and nobody who came first."""
     slot = (tenant, limit.key)
     height = _height(step, slot, limit)
-    return not step.memory.slots.is_wanted(slot) and step.memory.slots.count(slot) < height
+    return not step.queues.slots.is_wanted(slot) and step.queues.slots.count(slot) < height
 
 
-def _height(step: Step, slot: Slot, limit: ConcurrencyLimit | FloatingLimit | RateLimit) -> int:
+def _height(step: ShardTxn, slot: Slot, limit: ConcurrencyLimit | FloatingLimit | RateLimit) -> int:
     match limit:
         case ConcurrencyLimit():
             return limit.max_concurrency
         case FloatingLimit():
-            if slot not in step.memory.floating:
+            if slot not in step.queues.floating:
                 step.put_floating(
                     slot,
                     FloatingState(
                         limit.default_max_concurrency, limit.refresh_interval_ms, step.now, dict(limit.metadata)
                     ),
                 )
-            return step.memory.floating[slot].max_concurrency
+            return step.queues.floating[slot].max_concurrency
         case RateLimit():
             raise AssertionError("nobody waits for a slot of a rate limit")
         case _:
             assert_never(limit)
 
 
-def _held(step: Step, request: Request, key: str) -> Request:
+def _held(step: ShardTxn, request: SlotRequest, key: str) -> SlotRequest:
     step.hold((request.tenant, key), request.task_id)
     return replace(passed(request), held=(*request.held, key))
 
 
-def _park(step: Step, request: Request, limit: ConcurrencyLimit | FloatingLimit) -> None:
+def _park(step: ShardTxn, request: SlotRequest, limit: ConcurrencyLimit | FloatingLimit) -> None:
     step.park(request)
     slot = (request.tenant, request.key)
     # It may stand before all others, and its own limit may have room where theirs have none.
-    step.memory.slots.to_grant[slot] = None
+    step.queues.slots.to_grant[slot] = None
     if isinstance(limit, FloatingLimit):
         refresh_if_wanted(step, slot, request.task_group)
 
 
-def _queue(step: Step, request: Request, task: RunAttempt | RequestTicket | CheckRateLimit) -> None:
+def _queue(step: ShardTxn, request: SlotRequest, task: RunAttempt | RequestTicket | CheckRateLimit) -> None:
     step.queue(QueuedTask(task, request.task_group, request.start_at, request.priority))

@@ -11,10 +11,10 @@ from argosy.base.errors import ArgosyError, Fenced
 from argosy.jobs.model import RATE_LIMITED, CheckRateLimit, QueuedTask, RateLimit
 from argosy.jobs.shard.completion import fail
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.job_reader import Known, read
+from argosy.jobs.shard.job_reader import StoredJob, read
 from argosy.jobs.shard.limit_chain import passed, place, request_of, walk
 from argosy.jobs.shard.retries import rate_delay_ms
-from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.txn import ShardTxn
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status
 
 TICKETS_MAX = 500  # in one step
@@ -22,10 +22,10 @@ CHECKS_MAX = 100  # in one call of the limiter
 WIRE_DRAIN_OVER_LIMIT = 16  # the flag as clients send it; the limiter knows it by Gubernator's number
 
 
-def queue_due(step: Step) -> int:
+def queue_due(step: ShardTxn) -> int:
     """Sends jobs whose start has come to queue for their slots; how many."""
     due: list[QueuedTask] = []
-    while len(due) < TICKETS_MAX and (taken := step.memory.tickets.take(step.now)) is not None:
+    while len(due) < TICKETS_MAX and (taken := step.queues.tickets.take(step.now)) is not None:
         due.append(taken[1])
     requests = [request_of(queued) for queued in due]
     for queued in due:
@@ -41,7 +41,7 @@ async def check_rates(core: Core) -> int:
     taken: list[str] = []
     checks: list[QueuedTask] = []
     now = core.now_ms()
-    while len(checks) < CHECKS_MAX and (found := core.memory.checks.take(now)) is not None:
+    while len(checks) < CHECKS_MAX and (found := core.queues.checks.take(now)) is not None:
         taken.append(found[0])
         checks.append(found[1])
     if not checks:
@@ -54,7 +54,7 @@ async def check_rates(core: Core) -> int:
                 _heed(step, queued, answer, known)
     finally:
         for task_id in taken:
-            core.memory.checks.put_back(task_id)
+            core.queues.checks.put_back(task_id)
     await core.commit(step)
     return len(checks)
 
@@ -69,10 +69,10 @@ async def _ask(core: Core, checks: list[QueuedTask]) -> list[RateLimitResponse]:
         return [RateLimitResponse(error=str(error) or "the limiter failed")] * len(checks)
 
 
-def _heed(step: Step, queued: QueuedTask, answer: RateLimitResponse, known: Known | None) -> None:
+def _heed(step: ShardTxn, queued: QueuedTask, answer: RateLimitResponse, known: StoredJob | None) -> None:
     """Acts on one answer, unless the job was taken back while the limiter was asked."""
     task = _check(queued)
-    if task.id not in step.memory.checks.hand:
+    if task.id not in step.queues.checks.hand:
         return
     assert known is not None, f"job {task.job} is not there, but its rate was checked"
     step.unqueue(queued)
@@ -80,12 +80,12 @@ def _heed(step: Step, queued: QueuedTask, answer: RateLimitResponse, known: Know
         walk(step, passed(request_of(queued)))
     elif not answer.error and _gives_up(task, limit_of(queued)):
         step.release(task.tenant, task.held, task.id)
-        fail(step, known.job, known.stands, known.state, RATE_LIMITED)
+        fail(step, known.job, known.index_key, known.state, RATE_LIMITED)
     else:
         _check_again(step, queued, known, answer)
 
 
-def _check_again(step: Step, queued: QueuedTask, known: Known, answer: RateLimitResponse) -> None:
+def _check_again(step: ShardTxn, queued: QueuedTask, known: StoredJob, answer: RateLimitResponse) -> None:
     task, retry = _check(queued), limit_of(queued).retry
     if answer.error:
         start_at = step.now + max(1, retry.initial_backoff_ms)
@@ -94,7 +94,7 @@ def _check_again(step: Step, queued: QueuedTask, known: Known, answer: RateLimit
     else:
         start_at = step.now + rate_delay_ms(retry, task.tries)
     step.queue(replace(queued, start_at=start_at, task=replace(task, tries=task.tries + 1)))
-    step.put_state(task.tenant, task.job, known.stands, replace(known.state, next_start_at=start_at))
+    step.put_state(task.tenant, task.job, known.index_key, replace(known.state, next_start_at=start_at))
 
 
 def _gives_up(task: CheckRateLimit, limit: RateLimit) -> bool:

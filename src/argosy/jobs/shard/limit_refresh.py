@@ -17,7 +17,7 @@ async def report_refresh(core: Core, task_id: str, max_concurrency: int | None) 
     """A new height lets those who wait go on; without one it is asked again, later each time."""
     if max_concurrency is not None:
         check_number("max_concurrency", max_concurrency, RETRIES_MAX)
-    running = core.memory.leases.by_task.get(task_id)
+    running = core.queues.leases.by_task.get(task_id)
     if running is None or running.job is not None:
         await core.settle()
         raise NotFound("lease not found")
@@ -25,9 +25,9 @@ async def report_refresh(core: Core, task_id: str, max_concurrency: int | None) 
     assert isinstance(task, RefreshLimit)
     slot = (task.tenant, task.key)
     with core.step() as step:
-        step.memory.leases.remove(task_id)
+        step.queues.leases.remove(task_id)
         step.delete_lease(task_id)
-        state = step.memory.floating[slot]
+        state = step.queues.floating[slot]
         if max_concurrency is None:
             state = _failed(state, step.now)
         else:
@@ -39,7 +39,7 @@ async def report_refresh(core: Core, task_id: str, max_concurrency: int | None) 
                 not_before=0,
                 is_refreshing=False,
             )
-            step.memory.slots.to_grant[slot] = None
+            step.queues.slots.to_grant[slot] = None
         step.put_floating(slot, state)
         refresh_if_wanted(step, slot, task.task_group)
     await core.commit(step)

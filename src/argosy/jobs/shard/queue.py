@@ -157,7 +157,7 @@ class TaskQueue:
         return waiting + list(self.hand.values())
 
 
-class Timed(Generic[T]):
+class DelayQueue(Generic[T]):
     """Things with an id that come due one after the other; an id has one time."""
 
     def __init__(self) -> None:

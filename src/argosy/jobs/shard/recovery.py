@@ -12,10 +12,10 @@ from argosy.jobs import keys
 from argosy.jobs.model import RefreshLimit, RunAttempt, TaskLease
 from argosy.jobs.shard.completion import claim_id
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.cron_schedules import round_id
-from argosy.jobs.shard.lease_table import JobKey, Running
+from argosy.jobs.shard.cron_schedules import schedule_id
+from argosy.jobs.shard.lease_table import JobKey, RunningLease
 from argosy.jobs.shard.queue import GroupQueue
-from argosy.jobs.shard.queue_state import Claim
+from argosy.jobs.shard.queue_state import UniqueClaim
 from argosy.jobs.shard.rows import (
     decode_floating,
     decode_job,
@@ -45,7 +45,7 @@ async def load(core: Core) -> None:
     async for key, _ in core.ledger.scan(*keys.under(keys.EXPIRY), limit=1):
         when = keys.items(key)[0]
         assert isinstance(when, int)
-        core.memory.forget_at = when
+        core.queues.forget_at = when
 
 
 def _rows(core: Core, kind: int) -> AsyncIterator[tuple[bytes, bytes]]:
@@ -53,14 +53,14 @@ def _rows(core: Core, kind: int) -> AsyncIterator[tuple[bytes, bytes]]:
 
 
 async def _load_tasks(core: Core) -> None:
-    memory = core.memory
+    memory = core.queues
     groups = memory.tasks.groups
     waiting = 0
     async for _, value in _rows(core, keys.TASK):
         queued = decode_task(value)
         task = queued.task
         if type(task) is not RunAttempt:
-            memory.steps_of(queued).push(queued.start_at, task.id, queued)
+            memory.delay_queue_of(queued).push(queued.start_at, task.id, queued)
             continue
         queue = groups.get(queued.task_group)
         if queue is None:
@@ -68,7 +68,7 @@ async def _load_tasks(core: Core) -> None:
         line = queue.lines.get(task.tenant)
         if line is None:
             line = queue.lines[task.tenant] = []
-        # Rows come in the order of the line, and a sorted list is a heap.
+        # RowReader come in the order of the line, and a sorted list is a heap.
         line.append(
             (queued.start_at, queued.priority, task.job, task.attempt, task.id, task.relative_attempt, task.held)
         )
@@ -79,7 +79,7 @@ async def _load_tasks(core: Core) -> None:
 
 
 async def _load_slots(core: Core) -> None:
-    slots = core.memory.slots
+    slots = core.queues.slots
     async for key, value in _rows(core, keys.HOLDER):
         tenant, name, task_id = map(str, keys.items(key))
         slots.hold((tenant, name), task_id, decode_time(value))
@@ -88,7 +88,7 @@ async def _load_slots(core: Core) -> None:
     slots.to_grant.update(dict.fromkeys(slots.waiting))
     async for key, value in _rows(core, keys.FLOATING):
         tenant, name = map(str, keys.items(key))
-        core.memory.floating[tenant, name] = decode_floating(value)
+        core.queues.floating[tenant, name] = decode_floating(value)
 
 
 async def _load_leases(core: Core) -> None:
@@ -98,7 +98,7 @@ async def _load_leases(core: Core) -> None:
     for chunk in _chunks(leases):
         rows = iter(await core.ledger.get_many([key for lease in chunk for key in _keys_of(lease)]))
         for lease in chunk:
-            running = Running(lease, now + max(core.options.lease_ms, lease.lease_ms))
+            running = RunningLease(lease, now + max(core.options.lease_ms, lease.lease_ms))
             if not isinstance(lease.task, RefreshLimit):
                 job_row, state_row = next(rows), next(rows)
                 assert job_row is not None, f"task {lease.task.id} runs for a job that is not there"
@@ -106,7 +106,7 @@ async def _load_leases(core: Core) -> None:
                 running.job = without_payload(decode_job(job_row))
                 state = decode_state(state_row)
                 running.cancelled_at, running.progress = state.cancelled_at, state.progress
-            core.memory.leases.add(lease.task.id, running)
+            core.queues.leases.add(lease.task.id, running)
 
 
 def _keys_of(lease: TaskLease) -> list[bytes]:
@@ -119,31 +119,31 @@ def _keys_of(lease: TaskLease) -> list[bytes]:
 async def _load_claims(core: Core) -> None:
     async for key, value in _rows(core, keys.UNIQUE):
         tenant, name = map(str, keys.items(key))
-        claim = Claim(*decode_unique(value))
-        core.memory.claims[tenant, name] = claim
+        claim = UniqueClaim(*decode_unique(value))
+        core.queues.claims[tenant, name] = claim
         if claim.is_done:
-            core.memory.stale_claims.push(claim.until, claim_id((tenant, name)), (tenant, name))
+            core.queues.stale_claims.push(claim.until, claim_id((tenant, name)), (tenant, name))
 
 
 async def _load_waiters(core: Core) -> None:
     """Also finds those who wait for a job that was done just before the shard was closed."""
-    waiters = core.memory.waiters
+    waiters = core.queues.waiters
     async for key, _ in _rows(core, keys.AFTER):
         tenant, before, job = map(str, keys.items(key))
         waiters.setdefault((tenant, before), {})[job] = None
     for chunk in _chunks(waiters):
         rows = await core.ledger.get_many([keys.key(keys.LIVE, *before) for before in chunk])
         done: list[JobKey] = [before for before, row in zip(chunk, rows, strict=True) if row is None]
-        core.memory.ended.update(dict.fromkeys(done))
+        core.queues.ended.update(dict.fromkeys(done))
 
 
 async def _load_schedules(core: Core) -> None:
     async for _, value in _rows(core, keys.SCHEDULE):
         schedule = decode_schedule(value)
         place = (schedule.tenant, schedule.name)
-        core.memory.schedules[place] = schedule
+        core.queues.schedules[place] = schedule
         if not schedule.is_paused:
-            core.memory.rounds.push(schedule.next_at, round_id(*place), place)
+            core.queues.cron_queue.push(schedule.next_at, schedule_id(*place), place)
 
 
 def _chunks(items: Iterable[T]) -> Iterable[list[T]]:

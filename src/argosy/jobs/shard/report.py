@@ -18,21 +18,21 @@ from argosy.jobs.model import (
     AttemptStatus,
     Cancelled,
     Failure,
-    GivenBack,
+    JobState,
     JobStatus,
-    Outcome,
     RefreshLimit,
+    Released,
     RunAttempt,
-    State,
     Success,
+    TaskOutcome,
 )
 from argosy.jobs.shard.completion import end, rescheduled
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.lease_table import Running
+from argosy.jobs.shard.lease_table import RunningLease
 from argosy.jobs.shard.limit_chain import begin, refresh_if_wanted
-from argosy.jobs.shard.queue_state import Memory
+from argosy.jobs.shard.queue_state import QueueState
 from argosy.jobs.shard.retries import delay_ms
-from argosy.jobs.shard.txn import Step
+from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_text
 
 REPORT_MAX = 1_000  # outcomes in one call
@@ -42,12 +42,12 @@ ERROR_CODE_CHARS_MAX = 1_024
 EXPIRED_MAX = 500  # leases ended in one step
 
 
-async def report(core: Core, outcomes: Sequence[tuple[str, Outcome]], worker: str) -> list[ArgosyError | None]:
+async def report(core: Core, outcomes: Sequence[tuple[str, TaskOutcome]], worker: str) -> list[ArgosyError | None]:
     if len(outcomes) > REPORT_MAX:
         raise Invalid(f"at most {REPORT_MAX} outcomes may be reported in one call; got {len(outcomes)}")
     if sum(_size(outcome) for _, outcome in outcomes) > REPORT_BYTES_MAX:
         raise Invalid(f"the outcomes of one call may have {REPORT_BYTES_MAX} bytes: split it")
-    await core.room()
+    await core.wait_capacity()
     with core.step() as step:
         answers = [_report_one(core, step, task_id, outcome, worker) for task_id, outcome in outcomes]
     await core.commit(step)
@@ -56,9 +56,9 @@ async def report(core: Core, outcomes: Sequence[tuple[str, Outcome]], worker: st
     return answers
 
 
-def _report_one(core: Core, step: Step, task_id: str, outcome: Outcome, worker: str) -> ArgosyError | None:
+def _report_one(core: Core, step: ShardTxn, task_id: str, outcome: TaskOutcome, worker: str) -> ArgosyError | None:
     try:
-        running = owned(core.memory, task_id, worker)
+        running = owned(core.queues, task_id, worker)
         if running.job is None:
             raise NotFound("lease not found")  # the refresh of a limit is reported elsewhere
         _check(outcome)
@@ -68,7 +68,7 @@ def _report_one(core: Core, step: Step, task_id: str, outcome: Outcome, worker: 
     return None
 
 
-def owned(memory: Memory, task_id: str, worker: str) -> Running:
+def owned(memory: QueueState, task_id: str, worker: str) -> RunningLease:
     """The lease, if it is the worker's; anybody's if no worker is named. The texts are those that clients match."""
     running = memory.leases.by_task.get(task_id)
     if running is None:
@@ -78,9 +78,9 @@ def owned(memory: Memory, task_id: str, worker: str) -> Running:
     return running
 
 
-def finish(step: Step, task_id: str, outcome: Outcome, random: Random) -> None:
+def finish(step: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) -> None:
     """Ends the lease of an attempt, and with it perhaps the job."""
-    running = step.memory.leases.remove(task_id)
+    running = step.queues.leases.remove(task_id)
     task, job = running.lease.task, running.job
     assert isinstance(task, RunAttempt)
     assert job is not None
@@ -88,7 +88,7 @@ def finish(step: Step, task_id: str, outcome: Outcome, random: Random) -> None:
     step.put_attempt(job.tenant, job.id, _attempt(running, task, outcome, step.now))
     step.release(job.tenant, task.held, task_id)
     was = (JobStatus.RUNNING, running.lease.started_at)
-    state = State(
+    state = JobState(
         JobStatus.SUCCEEDED,
         step.now,
         task.attempt,
@@ -100,7 +100,7 @@ def finish(step: Step, task_id: str, outcome: Outcome, random: Random) -> None:
         end(step, job, was, state)
     elif isinstance(outcome, Cancelled) or running.cancelled_at:
         end(step, job, was, replace(state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or step.now))
-    elif isinstance(outcome, GivenBack):
+    elif isinstance(outcome, Released):
         again = rescheduled(
             state, now=step.now, start_at=step.now, attempt=task.attempt + 1, relative_attempt=task.relative_attempt
         )
@@ -120,10 +120,10 @@ def finish(step: Step, task_id: str, outcome: Outcome, random: Random) -> None:
         begin(step, job, again)
 
 
-def expire(step: Step, random: Random) -> int:
+def expire(step: ShardTxn, random: Random) -> int:
     """Ends leases whose time is up, as failures of their workers; how many there were."""
     for ended in range(EXPIRED_MAX):
-        if (found := step.memory.leases.expired(step.now)) is None:
+        if (found := step.queues.leases.expired(step.now)) is None:
             return ended
         task_id, running = found
         if running.job is None:
@@ -136,17 +136,17 @@ def expire(step: Step, random: Random) -> int:
     return EXPIRED_MAX
 
 
-def _expire_refresh(step: Step, task_id: str) -> None:
+def _expire_refresh(step: ShardTxn, task_id: str) -> None:
     """Nobody is asking any more: it is asked again, if somebody still waits."""
-    task = step.memory.leases.remove(task_id).lease.task
+    task = step.queues.leases.remove(task_id).lease.task
     assert isinstance(task, RefreshLimit)
     step.delete_lease(task_id)
     slot = (task.tenant, task.key)
-    step.put_floating(slot, replace(step.memory.floating[slot], is_refreshing=False))
+    step.put_floating(slot, replace(step.queues.floating[slot], is_refreshing=False))
     refresh_if_wanted(step, slot, task.task_group)
 
 
-def _attempt(running: Running, task: RunAttempt, outcome: Outcome, now: int) -> Attempt:
+def _attempt(running: RunningLease, task: RunAttempt, outcome: TaskOutcome, now: int) -> Attempt:
     begun = Attempt(
         task.attempt, task.id, AttemptStatus.RUNNING, running.lease.started_at, running.lease.worker, finished_at=now
     )
@@ -157,15 +157,15 @@ def _attempt(running: Running, task: RunAttempt, outcome: Outcome, now: int) -> 
             return replace(begun, status=AttemptStatus.FAILED, error_code=code, error_data=data)
         case Cancelled():
             return replace(begun, status=AttemptStatus.CANCELLED)
-        case GivenBack():
+        case Released():
             return replace(begun, status=AttemptStatus.FAILED, error_code=WORKER_STOPPED)
 
 
-def _size(outcome: Outcome) -> int:
-    return 0 if isinstance(outcome, Cancelled | GivenBack) else len(outcome.data)
+def _size(outcome: TaskOutcome) -> int:
+    return 0 if isinstance(outcome, Cancelled | Released) else len(outcome.data)
 
 
-def _check(outcome: Outcome) -> None:
+def _check(outcome: TaskOutcome) -> None:
     if _size(outcome) > OUTCOME_BYTES_MAX:
         raise Invalid(f"an outcome may have {OUTCOME_BYTES_MAX} bytes; got {_size(outcome)}")
     if isinstance(outcome, Failure):

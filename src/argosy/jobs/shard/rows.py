@@ -8,11 +8,11 @@ from argosy.jobs.model import (
     Attempt,
     FloatingState,
     Job,
+    JobState,
     JobStatus,
     QueuedTask,
-    Request,
     Schedule,
-    State,
+    SlotRequest,
     TaskLease,
 )
 
@@ -21,11 +21,11 @@ METADATA_INDEXED_CHARS_MAX = 256  # a longer value is indexed by its beginning a
 encode = msgspec.msgpack.Encoder().encode
 
 decode_job = msgspec.msgpack.Decoder(Job).decode
-decode_state = msgspec.msgpack.Decoder(State).decode
+decode_state = msgspec.msgpack.Decoder(JobState).decode
 decode_attempt = msgspec.msgpack.Decoder(Attempt).decode
 decode_task = msgspec.msgpack.Decoder(QueuedTask).decode
 decode_lease = msgspec.msgpack.Decoder(TaskLease).decode
-decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_request = msgspec.msgpack.Decoder(SlotRequest).decode
 decode_floating = msgspec.msgpack.Decoder(FloatingState).decode
 decode_schedule = msgspec.msgpack.Decoder(Schedule).decode
 decode_unique = msgspec.msgpack.Decoder(tuple[str, int, bool]).decode  # job, until, whether the job is done
@@ -36,7 +36,7 @@ def status_key(tenant: str, status: JobStatus, at: int, job: str) -> bytes:
     return keys.key(keys.STATUS, tenant, int(status), keys.NEWEST_FIRST - at, job)
 
 
-def status_at(state: State) -> int:
+def status_at(state: JobState) -> int:
     """What the status index goes by: the start of a job that is scheduled, the latest change of any other."""
     return state.next_start_at if state.status == JobStatus.SCHEDULED else state.changed_at
 
@@ -45,12 +45,12 @@ def task_key(queued: QueuedTask, *, job: str, attempt: int) -> bytes:
     return keys.key(keys.TASK, queued.task_group, queued.start_at, queued.priority, job, attempt, queued.task.tenant)
 
 
-def scheduled_task_key(job: Job, state: State) -> bytes:
+def scheduled_task_key(job: Job, state: JobState) -> bytes:
     """Where the task of a scheduled job lies, if it is not parked for a slot."""
     return keys.key(keys.TASK, job.task_group, state.next_start_at, job.priority, job.id, state.attempt, job.tenant)
 
 
-def request_key(request: Request) -> bytes:
+def request_key(request: SlotRequest) -> bytes:
     return keys.key(
         keys.REQUEST, request.tenant, request.key, request.start_at, request.priority, request.job, request.attempt
     )
@@ -63,9 +63,9 @@ def indexed(value: str) -> str:
     return f"{value[:METADATA_INDEXED_CHARS_MAX]}#{hash64(value):016x}"
 
 
-def forget_at(job: Job, changed_at: int, keep_ms: int) -> int:
-    """When a job that is done is forgotten; 0: never. `keep_ms` is the broker's setting."""
-    kept_ms = job.keep_ms or keep_ms
+def forget_at(job: Job, changed_at: int, retention_ms: int) -> int:
+    """When a job that is done is forgotten; 0: never. `retention_ms` is the broker's setting."""
+    kept_ms = job.retention_ms or retention_ms
     return changed_at + kept_ms if kept_ms else 0
 
 

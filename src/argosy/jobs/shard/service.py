@@ -13,7 +13,7 @@ from argosy.base.clock import Random
 from argosy.base.coalescer import Coalescer
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
 from argosy.jobs.model import NewJob
-from argosy.jobs.ports import Ledger
+from argosy.jobs.ports import StagedStore
 from argosy.jobs.shard.lease_tasks import Leased
 from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.shard import Shard
@@ -31,7 +31,7 @@ class ShardService(Shard):
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: StagedStore,
         *,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
@@ -46,7 +46,7 @@ class ShardService(Shard):
         self._checks = Alarm()
         self._tasks: list[asyncio.Task[None]] = []
         self._enqueue_one = Coalescer(super().enqueue)
-        self.core.on_step = self._look
+        self.core.on_change = self._look
 
     @property
     def waiting(self) -> int:
@@ -130,7 +130,7 @@ class ShardService(Shard):
         self._ticks.not_after(at)
 
     def _next_at(self, group: str) -> int | None:
-        memory = self.core.memory
+        memory = self.core.queues
         refreshes = memory.refreshes.get(group)
         times = (memory.tasks.next_at(group), refreshes.next_at() if refreshes is not None else None)
         return min((at for at in times if at is not None), default=None)
@@ -145,12 +145,12 @@ class ShardService(Shard):
             self._ticks.ring()
             self._checks.ring()
             return
-        fresh = self.core.memory.tasks.fresh
+        fresh = self.core.queues.tasks.fresh
         for group in fresh.keys() & self._waiters.keys():
             self._wake_due(group, max(1, fresh[group]))
         fresh.clear()
         self._ticks.not_after(self.deadline())
-        self._checks.not_after(self.core.memory.checks.next_at())
+        self._checks.not_after(self.core.queues.checks.next_at())
 
     def _next_tick(self) -> int | None:
         times = [self.deadline(), *(self._next_at(group) for group in self._waiters)]
@@ -163,7 +163,7 @@ class ShardService(Shard):
             self._wake_due(group)
 
     async def _check(self) -> None:
-        await self._checks.wait(self.core.memory.checks.next_at(), self.core.now_ms)
+        await self._checks.wait(self.core.queues.checks.next_at(), self.core.now_ms)
         await self.check_rates()
 
     async def _live(self, turn: Callable[[], Awaitable[None]]) -> None:

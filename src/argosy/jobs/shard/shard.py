@@ -15,10 +15,10 @@ from argosy.jobs.model import (
     JobView,
     LeasedTask,
     NewJob,
-    Outcome,
     Schedule,
+    TaskOutcome,
 )
-from argosy.jobs.ports import Ledger
+from argosy.jobs.ports import StagedStore
 from argosy.jobs.shard import (
     cron_schedules,
     enqueue,
@@ -42,7 +42,7 @@ class Shard:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: StagedStore,
         *,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
@@ -75,7 +75,9 @@ class Shard:
     async def heartbeat(self, worker: str, task_id: str, *, progress: bytes | None = None) -> Heartbeat:
         return await lease_tasks.heartbeat(self.core, worker, task_id, progress)
 
-    async def report(self, outcomes: Sequence[tuple[str, Outcome]], *, worker: str = "") -> list[ArgosyError | None]:
+    async def report(
+        self, outcomes: Sequence[tuple[str, TaskOutcome]], *, worker: str = ""
+    ) -> list[ArgosyError | None]:
         return await report.report(self.core, outcomes, worker)
 
     async def report_refresh(self, task_id: str, max_concurrency: int | None, *, why: str = "") -> None:

@@ -6,24 +6,24 @@ first carries must have room, and nobody overtakes it.
 
 from heapq import heappop, heappush
 
-from argosy.jobs.model import Request
+from argosy.jobs.model import SlotRequest
 
 Slot = tuple[str, str]  # tenant and key
 Place = tuple[int, int, str, int]  # start, priority, job, attempt
 
 
-class Waiting:
+class SlotQueue:
     """Requests for one slot, in order."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[str, int], Request] = {}  # by job and attempt
+        self.requests: dict[tuple[str, int], SlotRequest] = {}  # by job and attempt
         self._heap: list[Place] = []
 
-    def add(self, request: Request) -> None:
+    def add(self, request: SlotRequest) -> None:
         self.requests[request.job, request.attempt] = request
         heappush(self._heap, (request.start_at, request.priority, request.job, request.attempt))
 
-    def first(self) -> Request | None:
+    def first(self) -> SlotRequest | None:
         while self._heap:
             start_at, _, job, attempt = self._heap[0]
             request = self.requests.get((job, attempt))
@@ -32,14 +32,14 @@ class Waiting:
             heappop(self._heap)
         return None
 
-    def remove(self, job: str, attempt: int) -> Request | None:
+    def remove(self, job: str, attempt: int) -> SlotRequest | None:
         return self.requests.pop((job, attempt), None)
 
 
-class Slots:
+class LimitSlots:
     def __init__(self) -> None:
         self.holders: dict[Slot, dict[str, int]] = {}  # task id -> when it was granted
-        self.waiting: dict[Slot, Waiting] = {}
+        self.waiting: dict[Slot, SlotQueue] = {}
         self.to_grant: dict[Slot, None] = {}  # where a slot may have come free, in that order
 
     def count(self, slot: Slot) -> int:
@@ -58,10 +58,10 @@ class Slots:
         self.to_grant[slot] = None
         return True
 
-    def park(self, request: Request) -> None:
-        self.waiting.setdefault((request.tenant, request.key), Waiting()).add(request)
+    def park(self, request: SlotRequest) -> None:
+        self.waiting.setdefault((request.tenant, request.key), SlotQueue()).add(request)
 
-    def unpark(self, slot: Slot, job: str, attempt: int) -> Request | None:
+    def unpark(self, slot: Slot, job: str, attempt: int) -> SlotRequest | None:
         waiting = self.waiting.get(slot)
         request = waiting.remove(job, attempt) if waiting is not None else None
         if waiting is not None and not waiting.requests:
@@ -73,6 +73,6 @@ class Slots:
     def is_wanted(self, slot: Slot) -> bool:
         return slot in self.waiting
 
-    def first(self, slot: Slot) -> Request | None:
+    def first(self, slot: Slot) -> SlotRequest | None:
         waiting = self.waiting.get(slot)
         return waiting.first() if waiting is not None else None

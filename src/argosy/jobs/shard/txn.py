@@ -11,29 +11,29 @@ from argosy.jobs.model import (
     Attempt,
     FloatingState,
     Job,
+    JobState,
     JobStatus,
     QueuedTask,
     RefreshLimit,
-    Request,
     RunAttempt,
-    State,
+    SlotRequest,
     TaskLease,
 )
-from argosy.jobs.shard.change_tracker import Watches
+from argosy.jobs.shard.change_tracker import ChangeTracker
 from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.queue import entry_of
-from argosy.jobs.shard.queue_state import Memory
+from argosy.jobs.shard.queue_state import QueueState
 from argosy.jobs.shard.rows import encode, request_key, status_at, status_key, task_key
 from argosy.jobs.shard.slots import Slot
 
-Standing = tuple[JobStatus, int]  # where a job stands in the status index
+StatusIndexKey = tuple[JobStatus, int]  # where a job stands in the status index
 
 
-class Step:
+class ShardTxn:
     def __init__(
-        self, memory: Memory, watches: Watches, options: ShardOptions, new_id: Callable[[], str], now: int
+        self, memory: QueueState, watches: ChangeTracker, options: ShardOptions, new_id: Callable[[], str], now: int
     ) -> None:
-        self.memory = memory
+        self.queues = memory
         self.options = options
         self.new_id = new_id
         self.now = now
@@ -46,7 +46,7 @@ class Step:
         self.batch.put(keys.key(keys.JOB, job.tenant, job.id), encode(job))
         self._watches.touch(job.tenant, job.id)
 
-    def put_state(self, tenant: str, job: str, was: Standing | None, state: State) -> None:
+    def put_state(self, tenant: str, job: str, was: StatusIndexKey | None, state: JobState) -> None:
         """The state row and its place in the index; `was` is where the job stood."""
         is_final = state.status.is_final
         self.batch.put(keys.key(keys.DONE if is_final else keys.LIVE, tenant, job), encode(state))
@@ -72,11 +72,11 @@ class Step:
         task = queued.task
         self.batch.put(_place(queued), encode(queued))
         if isinstance(task, RunAttempt):
-            self.memory.tasks.push(queued.task_group, task.tenant, entry_of(queued, task))
+            self.queues.tasks.push(queued.task_group, task.tenant, entry_of(queued, task))
         else:
-            self.memory.steps_of(queued).push(queued.start_at, task.id, queued)
+            self.queues.delay_queue_of(queued).push(queued.start_at, task.id, queued)
             if isinstance(task, RefreshLimit):
-                self.memory.tasks.fresh.setdefault(queued.task_group, 0)
+                self.queues.tasks.fresh.setdefault(queued.task_group, 0)
         if not isinstance(task, RefreshLimit):
             self._watches.touch(task.tenant, task.job)
 
@@ -84,9 +84,9 @@ class Step:
         task = queued.task
         self.batch.delete(_place(queued))
         if isinstance(task, RunAttempt):
-            self.memory.tasks.remove(task.id, queued.start_at)
+            self.queues.tasks.remove(task.id, queued.start_at)
         else:
-            self.memory.steps_of(queued).remove(task.id)
+            self.queues.delay_queue_of(queued).remove(task.id)
         if not isinstance(task, RefreshLimit):
             self._watches.touch(task.tenant, task.job)
 
@@ -99,28 +99,28 @@ class Step:
     # -- slots --------------------------------------------------------------------------------------------------------
 
     def hold(self, slot: Slot, task_id: str) -> None:
-        self.memory.slots.hold(slot, task_id, self.now)
+        self.queues.slots.hold(slot, task_id, self.now)
         self.batch.put(keys.key(keys.HOLDER, *slot, task_id), encode(self.now))
 
     def release(self, tenant: str, held: tuple[str, ...], task_id: str) -> None:
         for key in held:
-            if self.memory.slots.release((tenant, key), task_id):
+            if self.queues.slots.release((tenant, key), task_id):
                 self.batch.delete(keys.key(keys.HOLDER, tenant, key, task_id))
 
-    def park(self, request: Request) -> None:
-        self.memory.slots.park(request)
+    def park(self, request: SlotRequest) -> None:
+        self.queues.slots.park(request)
         self.batch.put(request_key(request), encode(request))
         self._watches.touch(request.tenant, request.job)
 
-    def unpark(self, slot: Slot, job: str, attempt: int) -> Request | None:
-        request = self.memory.slots.unpark(slot, job, attempt)
+    def unpark(self, slot: Slot, job: str, attempt: int) -> SlotRequest | None:
+        request = self.queues.slots.unpark(slot, job, attempt)
         if request is not None:
             self.batch.delete(request_key(request))
             self._watches.touch(slot[0], job)
         return request
 
     def put_floating(self, slot: Slot, state: FloatingState) -> None:
-        self.memory.floating[slot] = state
+        self.queues.floating[slot] = state
         self.batch.put(keys.key(keys.FLOATING, *slot), encode(state))
 
 

@@ -41,7 +41,7 @@ def check_job(new: NewJob) -> None:
     check_text("unique_key", new.unique_key, UNIQUE_KEY_CHARS_MAX, may_be_empty=True)
     check_text("trace", new.trace, TRACE_CHARS_MAX, may_be_empty=True)
     check_number("priority", new.priority, PRIORITY_MAX)
-    for name, ms in (("unique_for_ms", new.unique_for_ms), ("keep_ms", new.keep_ms)):
+    for name, ms in (("unique_for_ms", new.unique_for_ms), ("retention_ms", new.retention_ms)):
         check_number(name, ms, TIME_MS_MAX)
     if new.start_at_ms > TIME_MS_MAX:
         raise Invalid(f"start_at_ms may be at most {TIME_MS_MAX}; got {new.start_at_ms}")

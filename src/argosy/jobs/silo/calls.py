@@ -1,6 +1,6 @@
 """The calls of clients and workers: each checks the tenant, asks the shard, and puts the answer into its message.
 
-Nothing here knows of gRPC; a call raises errors by remedy, or a `Refusal` where the wire wants a code of its own.
+Nothing here knows of gRPC; a call raises errors by remedy, or a `CallError` where the wire wants a code of its own.
 """
 
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
 from argosy.jobs.broker import Broker
 from argosy.jobs.model import GROUP_CHARS_MAX, ImportedJob, JobStatus, JobView, LeasedRefresh, LeasedTask
-from argosy.jobs.rpc.call_context import Asked, Tenancy
-from argosy.jobs.rpc.status import Code, Refusal, refusal
+from argosy.jobs.rpc.call_context import CallContext, Tenancy
+from argosy.jobs.rpc.status import CallError, Code, call_error
 from argosy.jobs.silo import codec
 from argosy.jobs.silo import silo_pb2 as pb
 
@@ -26,51 +26,51 @@ class JobCalls:
         self._broker = broker
         self._tenancy = tenancy
 
-    async def enqueue(self, request: pb.EnqueueRequest, asked: Asked) -> pb.EnqueueResponse:
+    async def enqueue(self, request: pb.EnqueueRequest, asked: CallContext) -> pb.EnqueueResponse:
         tenant = self._tenancy.tenant(asked, request.tenant)
         shard = self._tenancy.shard(request.shard, tenant)
         [answer] = await shard.enqueue([codec.from_enqueue(request, tenant, asked.trace)])
         if isinstance(answer, Conflict):
-            raise Refusal(Code.ALREADY_EXISTS, str(answer))
+            raise CallError(Code.ALREADY_EXISTS, str(answer))
         if isinstance(answer, ArgosyError):
             raise answer
         return pb.EnqueueResponse(id=answer)
 
-    async def get_job(self, request: pb.GetJobRequest, asked: Asked) -> pb.GetJobResponse:
+    async def get_job(self, request: pb.GetJobRequest, asked: CallContext) -> pb.GetJobResponse:
         view = await self._view(request, asked, with_attempts=request.include_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.include_attempts:
             view = await self._view(request, asked, with_attempts=True)  # the result lies with the last attempt
         return codec.to_job(view, with_attempts=request.include_attempts)
 
-    async def get_job_result(self, request: pb.GetJobResultRequest, asked: Asked) -> pb.GetJobResultResponse:
+    async def get_job_result(self, request: pb.GetJobResultRequest, asked: CallContext) -> pb.GetJobResultResponse:
         view = await self._view(request, asked, with_attempts=True)
         if not view.state.status.is_final:
             raise Conflict(f"job is not complete: it is {view.state.status.name.lower()}")
         return codec.to_result(view)
 
     async def _view(
-        self, request: pb.GetJobRequest | pb.GetJobResultRequest, asked: Asked, *, with_attempts: bool
+        self, request: pb.GetJobRequest | pb.GetJobResultRequest, asked: CallContext, *, with_attempts: bool
     ) -> JobView:
         tenant = self._tenancy.tenant(asked, request.tenant)
         shard = self._tenancy.shard(request.shard, tenant)
         return await shard.get(tenant, request.id, with_attempts=with_attempts)
 
-    async def cancel_job(self, request: pb.CancelJobRequest, asked: Asked) -> pb.CancelJobResponse:
+    async def cancel_job(self, request: pb.CancelJobRequest, asked: CallContext) -> pb.CancelJobResponse:
         tenant = self._tenancy.tenant(asked, request.tenant)
         await self._tenancy.shard(request.shard, tenant).cancel(tenant, request.id)
         return pb.CancelJobResponse()
 
-    async def restart_job(self, request: pb.RestartJobRequest, asked: Asked) -> pb.RestartJobResponse:
+    async def restart_job(self, request: pb.RestartJobRequest, asked: CallContext) -> pb.RestartJobResponse:
         tenant = self._tenancy.tenant(asked, request.tenant)
         await self._tenancy.shard(request.shard, tenant).restart(tenant, request.id)
         return pb.RestartJobResponse()
 
-    async def expedite_job(self, request: pb.ExpediteJobRequest, asked: Asked) -> pb.ExpediteJobResponse:
+    async def expedite_job(self, request: pb.ExpediteJobRequest, asked: CallContext) -> pb.ExpediteJobResponse:
         tenant = self._tenancy.tenant(asked, request.tenant)
         await self._tenancy.shard(request.shard, tenant).expedite(tenant, request.id)
         return pb.ExpediteJobResponse()
 
-    async def delete_job(self, request: pb.DeleteJobRequest, asked: Asked) -> pb.DeleteJobResponse:
+    async def delete_job(self, request: pb.DeleteJobRequest, asked: CallContext) -> pb.DeleteJobResponse:
         tenant = self._tenancy.tenant(asked, request.tenant)
         shard = self._tenancy.shard(request.shard, tenant)
         try:
@@ -80,13 +80,13 @@ class JobCalls:
         return pb.DeleteJobResponse()
 
     async def drop_tenant_holders(
-        self, request: pb.DropTenantHoldersRequest, asked: Asked
+        self, request: pb.DropTenantHoldersRequest, asked: CallContext
     ) -> pb.DropTenantHoldersResponse:
         tenant = self._tenancy.tenant(asked, request.tenant)
         dropped = await self._tenancy.shard(request.shard, tenant).drop_holders(tenant)
         return pb.DropTenantHoldersResponse(holders_dropped=dropped)
 
-    async def import_jobs(self, request: pb.ImportJobsRequest, asked: Asked) -> pb.ImportJobsResponse:
+    async def import_jobs(self, request: pb.ImportJobsRequest, asked: CallContext) -> pb.ImportJobsResponse:
         """Each job says where it goes; a running one among them refuses them all."""
         if len(request.jobs) > IMPORTED_MAX:
             raise Invalid(f"one call may import {IMPORTED_MAX} jobs; got {len(request.jobs)}")
@@ -119,14 +119,14 @@ class JobCalls:
             if view.state.status == JobStatus.RUNNING:
                 raise Conflict(f"{RUNNING_CANNOT_BE_IMPORTED}: {job.job.id}; nothing of this call was imported")
 
-    async def lease_task(self, request: pb.LeaseTaskRequest, asked: Asked) -> pb.LeaseTaskResponse:
+    async def lease_task(self, request: pb.LeaseTaskRequest, asked: CallContext) -> pb.LeaseTaskResponse:
         asked.caller.check_whole("lease tasks")
         check_worker(request.worker_id)
         tenant = self._tenancy.tenant(asked, request.tenant)
         leased = await self._tenancy.shard(request.shard, tenant).lease_job(tenant, request.id, request.worker_id)
         return pb.LeaseTaskResponse(task=codec.to_task(leased, request.shard))
 
-    async def lease_tasks(self, request: pb.LeaseTasksRequest, asked: Asked) -> pb.LeaseTasksResponse:
+    async def lease_tasks(self, request: pb.LeaseTasksRequest, asked: CallContext) -> pb.LeaseTasksResponse:
         """From the shard named, or from all that are here."""
         asked.caller.check_whole("lease tasks, which are of all tenants")
         check_worker(request.worker_id)
@@ -142,7 +142,7 @@ class JobCalls:
                 _add(answer, polled.shard_id, polled.tasks, polled.refreshes)
         return answer
 
-    async def report_outcome(self, request: pb.ReportOutcomeRequest, asked: Asked) -> pb.ReportOutcomeResponse:
+    async def report_outcome(self, request: pb.ReportOutcomeRequest, asked: CallContext) -> pb.ReportOutcomeResponse:
         asked.caller.check_whole("report outcomes")
         self._tenancy.tenant_of_task(request.tenant_id)
         shard = self._tenancy.shard(request.shard, request.tenant_id)
@@ -152,7 +152,7 @@ class JobCalls:
         return pb.ReportOutcomeResponse()
 
     async def report_refresh_outcome(
-        self, request: pb.ReportRefreshOutcomeRequest, asked: Asked
+        self, request: pb.ReportRefreshOutcomeRequest, asked: CallContext
     ) -> pb.ReportRefreshOutcomeResponse:
         asked.caller.check_whole("report outcomes")
         self._tenancy.tenant_of_task(request.tenant_id)
@@ -167,7 +167,7 @@ class JobCalls:
                 raise Invalid("an outcome is required: success or failure")
         return pb.ReportRefreshOutcomeResponse()
 
-    async def heartbeat(self, request: pb.HeartbeatRequest, asked: Asked) -> pb.HeartbeatResponse:
+    async def heartbeat(self, request: pb.HeartbeatRequest, asked: CallContext) -> pb.HeartbeatResponse:
         asked.caller.check_whole("send heartbeats")
         check_worker(request.worker_id)
         self._tenancy.tenant_of_task(request.tenant_id)
@@ -195,7 +195,7 @@ def _add(
 
 def _tell(result: pb.ImportJobResult, answer: JobStatus | ArgosyError) -> None:
     if isinstance(answer, ArgosyError):
-        result.error = refusal(answer).details
+        result.error = call_error(answer).details
     else:
         result.success = True
         result.status = codec.to_status(answer)

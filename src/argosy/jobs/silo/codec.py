@@ -19,11 +19,11 @@ from argosy.jobs.model import (
     LeasedTask,
     Limit,
     NewJob,
-    Outcome,
     RateLimit,
     RateLimitRetry,
     RetryPolicy,
     Success,
+    TaskOutcome,
 )
 from argosy.jobs.silo import silo_pb2 as pb
 
@@ -261,7 +261,7 @@ def to_tenant(tenant: str) -> str | None:
     return None if tenant == NO_TENANT else tenant
 
 
-def from_outcome(request: pb.ReportOutcomeRequest) -> Outcome:
+def from_outcome(request: pb.ReportOutcomeRequest) -> TaskOutcome:
     match request.WhichOneof("outcome"):
         case "success":
             return Success(request.success.msgpack)

@@ -6,7 +6,7 @@ from argosy.jobs.rpc.server import Method, Service
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.jobs.silo.calls import JobCalls
 from argosy.jobs.silo.operator_calls import Diagnostics, ShardOperations
-from argosy.jobs.silo.sql_calls import ArrowEncoder, Engine, SqlCalls
+from argosy.jobs.silo.sql_calls import ArrowEncoder, QueryEngine, SqlCalls
 
 NAME = "silo.v1.Silo"
 
@@ -15,7 +15,7 @@ def silo_service(
     broker: Broker,
     tenancy: Tenancy,
     *,
-    engine: Engine,
+    engine: QueryEngine,
     arrow: ArrowEncoder | None,
     diagnostics: Diagnostics,
     is_dev: bool = False,

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from argosy.base.errors import ArgosyError, Conflict, Forbidden, Invalid, NotFound, NotOwner, Unavailable
 from argosy.jobs.broker import Broker
-from argosy.jobs.rpc.call_context import Asked, check_shard_id
+from argosy.jobs.rpc.call_context import CallContext, check_shard_id
 from argosy.jobs.rpc.status import SHARD_NOT_FOUND
 from argosy.jobs.silo import silo_pb2 as pb
 
@@ -42,7 +42,7 @@ class ShardOperations:
         self._diagnostics = diagnostics
         self._is_dev = is_dev
 
-    async def get_cluster_info(self, _: pb.GetClusterInfoRequest, __: Asked) -> pb.GetClusterInfoResponse:
+    async def get_cluster_info(self, _: pb.GetClusterInfoRequest, __: CallContext) -> pb.GetClusterInfoResponse:
         topology = self._broker.topology()
         return pb.GetClusterInfoResponse(
             num_shards=len(topology.shards),
@@ -61,7 +61,7 @@ class ShardOperations:
             members=[pb.ClusterMember(node_id=member.node, grpc_addr=member.address) for member in topology.members],
         )
 
-    async def get_node_info(self, _: pb.GetNodeInfoRequest, asked: Asked) -> pb.GetNodeInfoResponse:
+    async def get_node_info(self, _: pb.GetNodeInfoRequest, asked: CallContext) -> pb.GetNodeInfoResponse:
         asked.caller.check_whole("look at a node")
         shards = []
         for shard_id, _shard in self._broker.local():
@@ -81,7 +81,7 @@ class ShardOperations:
             )
         return pb.GetNodeInfoResponse(node_id=self._broker.topology().node, owned_shards=shards)
 
-    async def request_split(self, request: pb.RequestSplitRequest, asked: Asked) -> pb.RequestSplitResponse:
+    async def request_split(self, request: pb.RequestSplitRequest, asked: CallContext) -> pb.RequestSplitResponse:
         asked.caller.check_whole("split a shard")
         check_shard_id(request.shard_id)
         if not _HASH.fullmatch(request.split_point):
@@ -92,7 +92,9 @@ class ShardOperations:
             raise Conflict(_elsewhere(request.shard_id, error)) from error
         return pb.RequestSplitResponse(left_child_id=status.left, right_child_id=status.right, phase=status.phase)
 
-    async def get_split_status(self, request: pb.GetSplitStatusRequest, asked: Asked) -> pb.GetSplitStatusResponse:
+    async def get_split_status(
+        self, request: pb.GetSplitStatusRequest, asked: CallContext
+    ) -> pb.GetSplitStatusResponse:
         asked.caller.check_whole("look at a split")
         check_shard_id(request.shard_id)
         status = self._broker.split_status(request.shard_id)
@@ -106,7 +108,7 @@ class ShardOperations:
             requested_at_ms=status.requested_at,
         )
 
-    async def configure_shard(self, request: pb.ConfigureShardRequest, asked: Asked) -> pb.ConfigureShardResponse:
+    async def configure_shard(self, request: pb.ConfigureShardRequest, asked: CallContext) -> pb.ConfigureShardResponse:
         """Every node may serve every shard: only the default ring has members, so only that can be chosen."""
         asked.caller.check_whole("configure a shard")
         check_shard_id(request.shard)
@@ -119,33 +121,33 @@ class ShardOperations:
             )
         return pb.ConfigureShardResponse()
 
-    async def reset_shards(self, _: pb.ResetShardsRequest, asked: Asked) -> pb.ResetShardsResponse:
+    async def reset_shards(self, _: pb.ResetShardsRequest, asked: CallContext) -> pb.ResetShardsResponse:
         asked.caller.check_whole("reset shards")
         if not self._is_dev:
             raise Forbidden("shards are reset only by a broker in dev mode, and this one is not")
         return pb.ResetShardsResponse(shards_reset=await self._broker.reset())
 
     async def force_release_shard(
-        self, request: pb.ForceReleaseShardRequest, asked: Asked
+        self, request: pb.ForceReleaseShardRequest, asked: CallContext
     ) -> pb.ForceReleaseShardResponse:
         asked.caller.check_whole("release a shard")
         check_shard_id(request.shard)
         return pb.ForceReleaseShardResponse(released=await self._broker.force_release(request.shard))
 
-    async def compact_shard(self, request: pb.CompactShardRequest, asked: Asked) -> pb.CompactShardResponse:
+    async def compact_shard(self, request: pb.CompactShardRequest, asked: CallContext) -> pb.CompactShardResponse:
         asked.caller.check_whole("compact a shard")
         check_shard_id(request.shard)
         await self._broker.compact(request.shard)
         return pb.CompactShardResponse(status=DONE)
 
-    async def flush_shard(self, request: pb.FlushShardRequest, asked: Asked) -> pb.FlushShardResponse:
+    async def flush_shard(self, request: pb.FlushShardRequest, asked: CallContext) -> pb.FlushShardResponse:
         asked.caller.check_whole("flush a shard")
         check_shard_id(request.shard)
         await self._broker.flush(request.shard)
         return pb.FlushShardResponse(status=DONE)
 
     async def get_shard_storage_info(
-        self, request: pb.GetShardStorageInfoRequest, asked: Asked
+        self, request: pb.GetShardStorageInfoRequest, asked: CallContext
     ) -> pb.GetShardStorageInfoResponse:
         asked.caller.check_whole("look into a shard's store")
         check_shard_id(request.shard)
@@ -160,7 +162,7 @@ class ShardOperations:
             ],
         )
 
-    async def cpu_profile(self, request: pb.CpuProfileRequest, asked: Asked) -> pb.CpuProfileResponse:
+    async def cpu_profile(self, request: pb.CpuProfileRequest, asked: CallContext) -> pb.CpuProfileResponse:
         asked.caller.check_whole("profile a node")
         seconds = _seconds(request.duration_seconds)
         frequency = request.frequency or FREQUENCY_DEFAULT
@@ -169,12 +171,12 @@ class ShardOperations:
         folded, samples = await self._diagnostics.cpu(seconds, frequency)
         return pb.CpuProfileResponse(profile_data=folded, duration_seconds=seconds, samples=samples)
 
-    async def heap_profile(self, request: pb.HeapProfileRequest, asked: Asked) -> pb.HeapProfileResponse:
+    async def heap_profile(self, request: pb.HeapProfileRequest, asked: CallContext) -> pb.HeapProfileResponse:
         asked.caller.check_whole("profile a node")
         seconds = _seconds(request.duration_seconds)
         return pb.HeapProfileResponse(profile_data=await self._diagnostics.heap(seconds), duration_seconds=seconds)
 
-    async def dump_tasks(self, _: pb.DumpTasksRequest, asked: Asked) -> pb.DumpTasksResponse:
+    async def dump_tasks(self, _: pb.DumpTasksRequest, asked: CallContext) -> pb.DumpTasksResponse:
         asked.caller.check_whole("look at a node's tasks")
         dump, count = self._diagnostics.tasks()
         return pb.DumpTasksResponse(dump=dump, task_count=count)

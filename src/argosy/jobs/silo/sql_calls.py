@@ -6,30 +6,30 @@ from typing import Protocol
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.jobs.broker import Broker, Rows
+from argosy.jobs.broker import Broker, RowReader
 from argosy.jobs.model import NO_TENANT
-from argosy.jobs.rpc.call_context import Asked, Tenancy
-from argosy.jobs.rpc.status import Code, Refusal
+from argosy.jobs.rpc.call_context import CallContext, Tenancy
+from argosy.jobs.rpc.status import CallError, Code
 from argosy.jobs.silo import codec
 from argosy.jobs.silo import silo_pb2 as pb
-from argosy.jobs.sql.model import OverTime, Result, TooMuch, Value
+from argosy.jobs.sql.model import SqlResult, StatementTimeout, StatementTooLarge, Value
 
 NO_ARROW = "the broker cannot encode Arrow, because it lacks the package pyarrow: use Query instead"
 INT64_MAX = (1 << 63) - 1
 
 
-class Engine(Protocol):
+class QueryEngine(Protocol):
     """What answers statements."""
 
     async def query(
-        self, shard_id: str, rows: Rows, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
-    ) -> Result: ...
+        self, shard_id: str, rows: RowReader, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
+    ) -> SqlResult: ...
 
 
 class ArrowEncoder(Protocol):
     """What spells results in Arrow's own format."""
 
-    def messages(self, result: Result) -> list[bytes]:
+    def messages(self, result: SqlResult) -> list[bytes]:
         """Whole IPC streams of one record batch each; the first has the schema even if there are no rows."""
         ...
 
@@ -37,13 +37,13 @@ class ArrowEncoder(Protocol):
 class SqlCalls:
     """A request that names a tenant sees nothing but that tenant's rows, and so does a tenant's key."""
 
-    def __init__(self, broker: Broker, tenancy: Tenancy, engine: Engine, arrow: ArrowEncoder | None) -> None:
+    def __init__(self, broker: Broker, tenancy: Tenancy, engine: QueryEngine, arrow: ArrowEncoder | None) -> None:
         self._broker = broker
         self._tenancy = tenancy
         self._engine = engine
         self._arrow = arrow
 
-    async def query(self, request: pb.QueryRequest, asked: Asked) -> pb.QueryResponse:
+    async def query(self, request: pb.QueryRequest, asked: CallContext) -> pb.QueryResponse:
         result = await self._result(request, asked)
         names = [name for name, _ in result.columns]
         encode = msgspec.msgpack.Encoder().encode
@@ -53,13 +53,13 @@ class SqlCalls:
             row_count=len(result.rows),
         )
 
-    async def query_arrow(self, request: pb.QueryArrowRequest, asked: Asked) -> AsyncIterator[pb.ArrowIpcMessage]:
+    async def query_arrow(self, request: pb.QueryArrowRequest, asked: CallContext) -> AsyncIterator[pb.ArrowIpcMessage]:
         if self._arrow is None:
-            raise Refusal(Code.UNIMPLEMENTED, NO_ARROW)
+            raise CallError(Code.UNIMPLEMENTED, NO_ARROW)
         for message in self._arrow.messages(await self._result(request, asked)):
             yield pb.ArrowIpcMessage(ipc_data=message)
 
-    async def _result(self, request: pb.QueryRequest | pb.QueryArrowRequest, asked: Asked) -> Result:
+    async def _result(self, request: pb.QueryRequest | pb.QueryArrowRequest, asked: CallContext) -> SqlResult:
         tenant = self._tenancy.tenant_or_all(asked, request.tenant)
         self._tenancy.shard(request.shard, tenant)
         if not self._tenancy.is_on:
@@ -68,10 +68,10 @@ class SqlCalls:
         rows = self._broker.rows(request.shard)
         try:
             return await self._engine.query(request.shard, rows, request.sql, parameters, tenant=tenant)
-        except OverTime as error:
-            raise Refusal(Code.DEADLINE_EXCEEDED, str(error)) from error
-        except TooMuch as error:
-            raise Refusal(Code.RESOURCE_EXHAUSTED, str(error)) from error
+        except StatementTimeout as error:
+            raise CallError(Code.DEADLINE_EXCEEDED, str(error)) from error
+        except StatementTooLarge as error:
+            raise CallError(Code.RESOURCE_EXHAUSTED, str(error)) from error
 
 
 def _value(parameter: pb.QueryParameter) -> Value:

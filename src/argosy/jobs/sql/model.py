@@ -9,11 +9,11 @@ Value: TypeAlias = str | int | float | bytes | None
 Cell: TypeAlias = "Value | dict[str, str]"
 
 
-class OverTime(Invalid):
+class StatementTimeout(Invalid):
     """The statement took too long: ask for less."""
 
 
-class TooMuch(Invalid):
+class StatementTooLarge(Invalid):
     """The statement reads or answers too much: ask for less."""
 
 
@@ -31,7 +31,7 @@ class SqlLimits:
 
 
 @dataclass(frozen=True)
-class Result:
+class SqlResult:
     """Columns with the names of their Arrow types, and rows in their order."""
 
     columns: tuple[tuple[str, str], ...]

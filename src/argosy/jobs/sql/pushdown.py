@@ -25,7 +25,7 @@ _NOT_PLAIN = {"or", "between", "case", "select", "union", "except", "intersect",
 
 
 @dataclass(frozen=True)
-class Wish:
+class Pushdown:
     """What each row must be; None says nothing."""
 
     tenant: str | None = None
@@ -35,7 +35,7 @@ class Wish:
     metadata_prefix: tuple[str, str] | None = None  # … or how the value begins
 
 
-NOTHING = Wish()
+NOTHING = Pushdown()
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class _Token:
     text: str  # words in lower case; what is quoted without its quotes
 
 
-def wish_of(sql: str, parameters: Mapping[str, Value]) -> Wish:
+def extract_pushdown(sql: str, parameters: Mapping[str, Value]) -> Pushdown:
     """Of a statement that SQLite has already accepted."""
     tokens = list(_tokens(sql))
     if not tokens or not _is_word(tokens[0], "select"):
         return NOTHING
     where = _where(tokens)
-    wish = NOTHING
+    pushdown = NOTHING
     for condition in _conditions(where):
-        wish = _with(wish, condition, parameters)
-    return wish
+        pushdown = _with(pushdown, condition, parameters)
+    return pushdown
 
 
 def _tokens(sql: str) -> Iterator[_Token]:
@@ -118,24 +118,24 @@ def _conditions(where: Sequence[_Token]) -> Iterator[list[_Token]]:
     yield condition
 
 
-def _with(wish: Wish, condition: list[_Token], parameters: Mapping[str, Value]) -> Wish:
+def _with(pushdown: Pushdown, condition: list[_Token], parameters: Mapping[str, Value]) -> Pushdown:
     shape = " ".join("?" if token.kind in ("text", "parameter") else token.text for token in condition)
     values = [_value(token, parameters) for token in condition if token.kind in ("text", "parameter")]
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) != len(values):
-        return wish  # a number is compared by rules of SQLite's own
+        return pushdown  # a number is compared by rules of SQLite's own
     match shape:
         case "id = ?" | "? = id":
-            return replace(wish, id=texts[0])
+            return replace(pushdown, id=texts[0])
         case "tenant = ?" | "? = tenant":
-            return replace(wish, tenant=texts[0])
+            return replace(pushdown, tenant=texts[0])
         case "status_kind = ?" | "? = status_kind":
-            return replace(wish, status=texts[0])
+            return replace(pushdown, status=texts[0])
         case "array_contains ( element_at ( metadata , ? ) , ? )":
-            return replace(wish, metadata=(texts[0], texts[1]))
+            return replace(pushdown, metadata=(texts[0], texts[1]))
         case "starts_with ( array_any_value ( element_at ( metadata , ? ) ) , ? )":
-            return replace(wish, metadata_prefix=(texts[0], texts[1]))
-    return wish
+            return replace(pushdown, metadata_prefix=(texts[0], texts[1]))
+    return pushdown
 
 
 def _value(token: _Token, parameters: Mapping[str, Value]) -> Value:

@@ -16,11 +16,11 @@ import msgspec
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid, Throttled
-from argosy.jobs.broker import Rows
+from argosy.jobs.broker import RowReader
 from argosy.jobs.sql.functions import BUILT_IN, FUNCTIONS
-from argosy.jobs.sql.model import Cell, OverTime, Result, SqlLimits, TooMuch, Value
-from argosy.jobs.sql.pushdown import wish_of
-from argosy.jobs.sql.table_loader import Loader
+from argosy.jobs.sql.model import Cell, SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
+from argosy.jobs.sql.pushdown import extract_pushdown
+from argosy.jobs.sql.table_loader import TableLoader
 from argosy.jobs.sql.tables import MAP, TABLES
 
 STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine: some tenths of a millisecond
@@ -42,25 +42,25 @@ class SqlEngine:
         self._under_way: Counter[str] = Counter()
 
     async def query(
-        self, shard_id: str, rows: Rows, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
-    ) -> Result:
+        self, shard_id: str, rows: RowReader, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
+    ) -> SqlResult:
         """`parameters` go by what follows the `$`; with a `tenant`, there is nothing but its rows.
 
         Invalid for a wrong statement, OverTime, TooMuch, and Throttled while too many are under way.
         """
         if len(sql) > self._limits.statement_chars or len(parameters) > self._limits.parameters:
-            raise TooMuch(
+            raise StatementTooLarge(
                 f"a statement may have {self._limits.statement_chars} characters"
                 f" and {self._limits.parameters} parameters"
             )
         with self._counted(shard_id), closing(_Statement(sql, parameters, self._clock, self._limits)) as statement:
             tables = await statement.prepare()
-            loader = Loader(
+            loader = TableLoader(
                 shard_id,
                 rows,
                 now_ms=int(self._clock.wall() * 1000),
                 tenant=tenant,
-                wish=wish_of(sql, parameters),
+                pushdown=extract_pushdown(sql, parameters),
                 scanned_max=self._limits.scanned_rows,
                 pause=statement.pause,
             )
@@ -123,11 +123,11 @@ class _Statement:
         await self.pause()
         await self._work(lambda: self._base.executemany(TABLES[table].insert, rows))
 
-    async def run(self, tables: set[str]) -> Result:
+    async def run(self, tables: set[str]) -> SqlResult:
         names, rows = await self._work(self._select)
         columns = tuple((name, _kind(name, tables, [row[at] for row in rows])) for at, name in enumerate(names))
         maps = [at for at, (_, kind) in enumerate(columns) if kind == MAP]
-        return Result(columns, tuple(_with_maps(row, maps) for row in rows) if maps else tuple(rows))
+        return SqlResult(columns, tuple(_with_maps(row, maps) for row in rows) if maps else tuple(rows))
 
     def close(self) -> None:
         """A thread that is still at work closes the database itself when the progress handler has stopped it."""
@@ -172,9 +172,9 @@ class _Statement:
             rows += fetched
             size_bytes += sum(_size_bytes(cell) for row in fetched for cell in row)
             if size_bytes > self._limits.result_bytes:
-                raise TooMuch(f"the result has more than {self._limits.result_bytes} bytes: add a LIMIT")
+                raise StatementTooLarge(f"the result has more than {self._limits.result_bytes} bytes: add a LIMIT")
             if len(rows) > self._limits.result_rows:
-                raise TooMuch(f"the result has more than {self._limits.result_rows} rows: add a LIMIT")
+                raise StatementTooLarge(f"the result has more than {self._limits.result_rows} rows: add a LIMIT")
         return names, rows
 
     def _authorize(self, action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
@@ -206,8 +206,8 @@ class _Statement:
             return self._over_time()
         return Invalid(f"sql: {self._denied or error}")
 
-    def _over_time(self) -> OverTime:
-        return OverTime(f"the statement took longer than {self._limits.statement_s:g} s: ask for less")
+    def _over_time(self) -> StatementTimeout:
+        return StatementTimeout(f"the statement took longer than {self._limits.statement_s:g} s: ask for less")
 
 
 def _size_bytes(cell: Value) -> int:

@@ -7,19 +7,19 @@ from typing import Any
 import msgspec
 
 from argosy.jobs import keys
-from argosy.jobs.broker import Rows
+from argosy.jobs.broker import RowReader
 from argosy.jobs.model import (
     CheckRateLimit,
     ConcurrencyLimit,
     FloatingLimit,
     Job,
+    JobState,
     JobStatus,
     RateLimit,
     RefreshLimit,
-    Request,
     RequestTicket,
     RunAttempt,
-    State,
+    SlotRequest,
 )
 from argosy.jobs.shard.rows import (
     METADATA_INDEXED_CHARS_MAX,
@@ -32,8 +32,8 @@ from argosy.jobs.shard.rows import (
     decode_time,
     indexed,
 )
-from argosy.jobs.sql.model import TooMuch, Value
-from argosy.jobs.sql.pushdown import Wish
+from argosy.jobs.sql.model import StatementTooLarge, Value
+from argosy.jobs.sql.pushdown import Pushdown
 
 Row = tuple[Value, ...]
 
@@ -50,7 +50,7 @@ _STATUSES = {status.name.capitalize(): status for status in JobStatus} | {WAITIN
 _LIMIT_KINDS = {ConcurrencyLimit: "concurrency", RateLimit: "rate_limit", FloatingLimit: "floating_concurrency"}
 
 
-class Loader:
+class TableLoader:
     """Reads one shard for one statement; `tenant` None reads all tenants.
 
     `pause` is called between pieces of work: it lets others go on, and raises when the time is over.
@@ -59,20 +59,20 @@ class Loader:
     def __init__(
         self,
         shard_id: str,
-        rows: Rows,
+        rows: RowReader,
         *,
         now_ms: int,
         tenant: str | None,
-        wish: Wish,
+        pushdown: Pushdown,
         scanned_max: int,
         pause: Callable[[], Awaitable[None]],
     ) -> None:
         self._shard_id = shard_id
         self._rows = rows
         self._now_ms = now_ms
-        self._wish = wish
-        self._is_empty = tenant is not None and wish.tenant is not None and wish.tenant != tenant
-        self._tenant = wish.tenant if tenant is None else tenant
+        self._wish = pushdown
+        self._is_empty = tenant is not None and pushdown.tenant is not None and pushdown.tenant != tenant
+        self._tenant = pushdown.tenant if tenant is None else tenant
         self._scanned_max = scanned_max
         self._left = scanned_max
         self._pause = pause
@@ -100,7 +100,7 @@ class Loader:
         async for pair in self._rows.scan(start, end):
             self._left -= 1
             if self._left < 0:
-                raise TooMuch(
+                raise StatementTooLarge(
                     f"the statement reads more than {self._scanned_max} rows: ask for a tenant, an id, a status"
                     " or metadata"
                 )
@@ -125,23 +125,23 @@ class Loader:
 
     async def _places(self) -> AsyncIterator[tuple[str, str]]:
         """Tenant and id of every job that the wish may be about."""
-        wish, tenant = self._wish, self._tenant
-        if tenant is not None and wish.id is not None:
-            yield tenant, wish.id
+        pushdown, tenant = self._wish, self._tenant
+        if tenant is not None and pushdown.id is not None:
+            yield tenant, pushdown.id
             return
-        status = _STATUSES.get(wish.status or "")
+        status = _STATUSES.get(pushdown.status or "")
         start, end = self._under(keys.JOB)
-        if tenant is not None and wish.metadata is not None:
-            start, end = keys.under(keys.METADATA, tenant, wish.metadata[0], indexed(wish.metadata[1]))
-        elif tenant is not None and _is_indexed(wish.metadata_prefix):
-            assert wish.metadata_prefix is not None
-            start = keys.key(keys.METADATA, tenant, *wish.metadata_prefix)[:-1]  # less the end of the text
+        if tenant is not None and pushdown.metadata is not None:
+            start, end = keys.under(keys.METADATA, tenant, pushdown.metadata[0], indexed(pushdown.metadata[1]))
+        elif tenant is not None and _is_indexed(pushdown.metadata_prefix):
+            assert pushdown.metadata_prefix is not None
+            start = keys.key(keys.METADATA, tenant, *pushdown.metadata_prefix)[:-1]  # less the end of the text
             end = start + b"\xff"
         elif tenant is not None and status is not None:
             start, end = keys.under(keys.STATUS, tenant, int(status))
         async for key, _ in self._scan(start, end):
             of, *_between, job = keys.items(key)
-            if wish.id is None or wish.id == job:
+            if pushdown.id is None or pushdown.id == job:
                 yield str(of), str(job)
 
     async def _read_jobs(self, places: Sequence[tuple[str, str]]) -> list[Row]:
@@ -155,7 +155,7 @@ class Loader:
                 rows.append(self._job_row(decode_job(job), decode_state(state)))
         return rows
 
-    def _job_row(self, job: Job, state: State) -> Row:
+    def _job_row(self, job: Job, state: JobState) -> Row:
         is_scheduled = state.status == JobStatus.SCHEDULED
         is_waiting = is_scheduled and state.next_start_at <= self._now_ms
         return (
@@ -224,7 +224,7 @@ class Loader:
             found[task.id] = getattr(task, "job", None), None
         return found
 
-    async def _requests(self) -> AsyncIterator[Request]:
+    async def _requests(self) -> AsyncIterator[SlotRequest]:
         async for _, value in self._scan(*self._under(keys.REQUEST)):
             yield decode_request(value)
 

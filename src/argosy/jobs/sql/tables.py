@@ -15,7 +15,7 @@ _SQLITE_TYPES = {
 
 
 @dataclass(frozen=True)
-class Table:
+class SqlTable:
     name: str
     columns: Mapping[str, str]  # Arrow types by name
 
@@ -29,7 +29,7 @@ class Table:
         return f"INSERT INTO {self.name} VALUES ({', '.join('?' for _ in self.columns)})"
 
 
-JOBS = Table("jobs", {
+JOBS = SqlTable("jobs", {
     "shard_id": "Utf8",
     "tenant": "Utf8",
     "id": "Utf8",
@@ -44,7 +44,7 @@ JOBS = Table("jobs", {
     "metadata": MAP,
     "limits": "Utf8",                       # JSON
 })  # fmt: skip
-QUEUES = Table("queues", {
+QUEUES = SqlTable("queues", {
     "shard_id": "Utf8",
     "tenant": "Utf8",
     "queue_name": "Utf8",
@@ -54,7 +54,7 @@ QUEUES = Table("queues", {
     "priority": "UInt8",
     "timestamp_ms": "Int64",                # when it was granted, or from when it waits
 })  # fmt: skip
-TENANT_COUNTS = Table(
+TENANT_COUNTS = SqlTable(
     "tenant_counts",
     {
         "shard_id": "Utf8",
@@ -63,7 +63,7 @@ TENANT_COUNTS = Table(
         "cnt": "Int64",
     },
 )
-QUEUE_COUNTS = Table("queue_counts", {
+QUEUE_COUNTS = SqlTable("queue_counts", {
     "shard_id": "Utf8",
     "tenant": "Utf8",
     "queue_name": "Utf8",
@@ -72,7 +72,7 @@ QUEUE_COUNTS = Table("queue_counts", {
     "max_concurrency": "UInt32",            # of a fixed limit it is known only while somebody waits
     "limit_type": "Utf8",                   # concurrency or floating
 })  # fmt: skip
-TASKS = Table("tasks", {
+TASKS = SqlTable("tasks", {
     "shard_id": "Utf8",
     "tenant": "Utf8",
     "task_group": "Utf8",

@@ -12,14 +12,14 @@ from argosy.jobs.model import (
     ConcurrencyLimit,
     Failure,
     FloatingLimit,
-    GivenBack,
     Limit,
     NewJob,
-    Outcome,
     RateLimit,
     RateLimitRetry,
+    Released,
     RetryPolicy,
     Success,
+    TaskOutcome,
 )
 from argosy.jobs.sdk.payload_codec import pack
 
@@ -31,11 +31,11 @@ WAIT_S_MAX = 60.0
 RETRY_MS_MAX = 3_600_000  # between two tries, unless it is said
 
 
-class Wish(msgspec.Struct, forbid_unknown_fields=True):
+class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
     """What all bodies are."""
 
 
-class RetryWish(Wish):
+class RetryBody(RequestBody):
     retry_count: int = 0
     initial_interval_ms: int = 0
     max_interval_ms: int = RETRY_MS_MAX
@@ -43,19 +43,19 @@ class RetryWish(Wish):
     backoff_factor: float = 2.0
 
 
-class ConcurrencyWish(Wish, tag_field="kind", tag="concurrency"):
+class ConcurrencyBody(RequestBody, tag_field="kind", tag="concurrency"):
     key: str
     max_concurrency: int
 
 
-class FloatingWish(Wish, tag_field="kind", tag="floating"):
+class FloatingBody(RequestBody, tag_field="kind", tag="floating"):
     key: str
     default_max_concurrency: int
     refresh_interval_ms: int
     metadata: dict[str, str] = {}
 
 
-class RateWish(Wish, tag_field="kind", tag="rate"):
+class RateBody(RequestBody, tag_field="kind", tag="rate"):
     name: str
     unique_key: str
     limit: int
@@ -69,10 +69,10 @@ class RateWish(Wish, tag_field="kind", tag="rate"):
     max_retries: int = 0
 
 
-LimitWish: TypeAlias = ConcurrencyWish | FloatingWish | RateWish
+LimitBody: TypeAlias = ConcurrencyBody | FloatingBody | RateBody
 
 
-class JobWish(Wish):
+class JobBody(RequestBody):
     """A job; its payload as JSON (which workers get as msgpack), or as bytes in base64."""
 
     task_group: str
@@ -81,13 +81,13 @@ class JobWish(Wish):
     id: str = ""
     priority: int = PRIORITY_DEFAULT
     start_at_ms: int = 0
-    retry: RetryWish | None = None
-    limits: list[LimitWish] = []
+    retry: RetryBody | None = None
+    limits: list[LimitBody] = []
     metadata: dict[str, str] = {}
     unique_key: str = ""
     unique_for_ms: int = 0
     after: list[str] = []
-    keep_ms: int = 0
+    retention_ms: int = 0
 
     def job(self, tenant: str) -> NewJob:
         if self.payload_base64 and self.payload is not None:
@@ -105,30 +105,30 @@ class JobWish(Wish):
             self.unique_key,
             self.unique_for_ms,
             tuple(self.after),
-            self.keep_ms,
+            self.retention_ms,
         )
 
 
-class RequeueWish(Wish):
+class RequeueBody(RequestBody):
     ids: list[str] = []
     limit: int = 100
 
 
-class ScheduleWish(Wish):
+class ScheduleBody(RequestBody):
     cron: str
-    job: JobWish
+    job: JobBody
     timezone: str = "UTC"
     is_paused: bool = False
 
 
-class LeaseWish(Wish):
+class LeaseBody(RequestBody):
     task_group: str
     worker: str
     max_tasks: int = 1
     wait_s: float = 0.0
 
 
-class BeatWish(Wish):
+class HeartbeatBody(RequestBody):
     """`tenant` as it was told with the task; by default that of the request."""
 
     task: str
@@ -136,39 +136,39 @@ class BeatWish(Wish):
     progress: Any = None
 
 
-class BeatsWish(Wish):
+class HeartbeatsBody(RequestBody):
     worker: str
-    tasks: list[BeatWish]
+    tasks: list[HeartbeatBody]
 
 
-class FailureWish(Wish):
+class FailureBody(RequestBody):
     code: str
     data: Any = None
 
 
-class OutcomeWish(Wish):
-    """One of success (with any result, null too), failure, cancelled and given_back; `tenant` as for a heartbeat."""
+class OutcomeBody(RequestBody):
+    """One of success (with any result, null too), failure, cancelled and released; `tenant` as for a heartbeat."""
 
     task: str
     tenant: str | None = None
     success: Any = msgspec.UNSET
-    failure: FailureWish | None = None
+    failure: FailureBody | None = None
     cancelled: bool = False
-    given_back: bool = False
+    released: bool = False
 
-    def outcome(self) -> Outcome:
-        if (self.success is not msgspec.UNSET) + (self.failure is not None) + self.cancelled + self.given_back != 1:
-            raise Invalid(f"the outcome of task {self.task} must be one of success, failure, cancelled, given_back")
+    def outcome(self) -> TaskOutcome:
+        if (self.success is not msgspec.UNSET) + (self.failure is not None) + self.cancelled + self.released != 1:
+            raise Invalid(f"the outcome of task {self.task} must be one of success, failure, cancelled, released")
         if self.failure is not None:
             return Failure(self.failure.code, pack(self.failure.data))
-        if self.given_back:
-            return GivenBack()
+        if self.released:
+            return Released()
         return Cancelled() if self.cancelled else Success(pack(self.success))
 
 
-class OutcomesWish(Wish):
+class OutcomesBody(RequestBody):
     worker: str
-    outcomes: list[OutcomeWish]
+    outcomes: list[OutcomeBody]
 
 
 def read(body: bytes, kind: type[T]) -> T:
@@ -181,10 +181,10 @@ def read(body: bytes, kind: type[T]) -> T:
 def read_jobs(body: bytes, tenant: str) -> tuple[list[NewJob], bool]:
     """One job or an array of them, and whether it was an array."""
     if body.lstrip()[:1] != b"[":
-        return [read(body, JobWish).job(tenant)], False
-    wishes = read(body, list[JobWish])
-    check_batch(len(wishes))
-    return [wish.job(tenant) for wish in wishes], True
+        return [read(body, JobBody).job(tenant)], False
+    bodies = read(body, list[JobBody])
+    check_batch(len(bodies))
+    return [body.job(tenant) for body in bodies], True
 
 
 def check_batch(count: int) -> None:
@@ -192,24 +192,24 @@ def check_batch(count: int) -> None:
         raise Invalid(f"one request may bring {BATCH_MAX} items; got {count}")
 
 
-def _limit(wish: LimitWish) -> Limit:
-    match wish:
-        case ConcurrencyWish():
-            return ConcurrencyLimit(wish.key, wish.max_concurrency)
-        case FloatingWish():
-            metadata: Mapping[str, str] = wish.metadata
-            return FloatingLimit(wish.key, wish.default_max_concurrency, wish.refresh_interval_ms, metadata)
-        case RateWish():
+def _limit(body: LimitBody) -> Limit:
+    match body:
+        case ConcurrencyBody():
+            return ConcurrencyLimit(body.key, body.max_concurrency)
+        case FloatingBody():
+            metadata: Mapping[str, str] = body.metadata
+            return FloatingLimit(body.key, body.default_max_concurrency, body.refresh_interval_ms, metadata)
+        case RateBody():
             retry = RateLimitRetry(
-                wish.initial_backoff_ms, wish.max_backoff_ms, wish.backoff_multiplier, wish.max_retries
+                body.initial_backoff_ms, body.max_backoff_ms, body.backoff_multiplier, body.max_retries
             )
             return RateLimit(
-                wish.name,
-                wish.unique_key,
-                wish.limit,
-                wish.duration_ms,
-                wish.hits,
-                wish.algorithm,
-                wish.behavior,
+                body.name,
+                body.unique_key,
+                body.limit,
+                body.duration_ms,
+                body.hits,
+                body.algorithm,
+                body.behavior,
                 retry,
             )

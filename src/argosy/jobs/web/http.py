@@ -13,7 +13,7 @@ from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import error_response, json_response, read_body
 from argosy.jobs.api.service import FOUND_DEFAULT, FOUND_MAX
 from argosy.jobs.model import NO_TENANT, PAYLOAD_BYTES_MAX, JobStatus
-from argosy.jobs.sdk.backends.leases import Held, Leases
+from argosy.jobs.sdk.backends.leases import HeldTask, TaskLeases
 from argosy.jobs.sdk.client import JobHandle, JobsClient
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
 from argosy.jobs.sdk.payload_codec import pack
@@ -83,13 +83,13 @@ async def _put(request: Request, client: JobsClient) -> Response:
 
 
 def _enqueued(answer: JobHandle | ArgosyError) -> object:
-    return {"error": json_views.shown_error(answer)} if isinstance(answer, ArgosyError) else {"id": answer.id}
+    return {"error": json_views.error_to_json(answer)} if isinstance(answer, ArgosyError) else {"id": answer.id}
 
 
 async def _get(request: Request, client: JobsClient) -> Response:
     with_attempts = _flag(request, "attempts")
     info = await client.get(request.path_params["id"], with_attempts=with_attempts)
-    return json_response(json_views.shown_job(info, with_attempts=with_attempts))
+    return json_response(json_views.job_to_json(info, with_attempts=with_attempts))
 
 
 async def _result(request: Request, client: JobsClient) -> Response:
@@ -99,7 +99,7 @@ async def _result(request: Request, client: JobsClient) -> Response:
     try:
         await client.result(id, timeout_s=wait_s)
     except JobFailed as failure:
-        error = {"code": failure.code, **json_views.shown_bytes("data", pack(failure.data))}
+        error = {"code": failure.code, **json_views.bytes_to_json("data", pack(failure.data))}
         return json_response({"id": id, "status": "failed", "error": error})
     except JobCancelled:
         return json_response({"id": id, "status": "cancelled"})
@@ -107,7 +107,7 @@ async def _result(request: Request, client: JobsClient) -> Response:
         return json_response({"id": id, "status": (await client.get(id)).status.name.lower()}, 202)
     info = await client.get(id)
     return json_response(
-        {"id": id, "status": "succeeded", **json_views.shown_bytes("result", info.result_bytes or b"")}
+        {"id": id, "status": "succeeded", **json_views.bytes_to_json("result", info.result_bytes or b"")}
     )
 
 
@@ -120,7 +120,7 @@ async def _find(request: Request, client: JobsClient) -> Response:
         after=asked.get("after", ""),
         limit=_limit(request),
     )
-    return json_response({"jobs": [json_views.shown_job(info) for info in found]})
+    return json_response({"jobs": [json_views.job_to_json(info) for info in found]})
 
 
 def _control(name: str) -> Answer:
@@ -141,9 +141,9 @@ async def _requeue_one(request: Request, client: JobsClient) -> Response:
 
 
 async def _requeue(request: Request, client: JobsClient) -> Response:
-    wish = bodies.read(await _body(request), bodies.RequeueWish)
-    bodies.check_batch(len(wish.ids))
-    told = await client.requeue(wish.ids, limit=wish.limit)
+    body = bodies.read(await _body(request), bodies.RequeueBody)
+    bodies.check_batch(len(body.ids))
+    told = await client.requeue(body.ids, limit=body.limit)
     return json_response({"results": [_item(id, error) for id, error in told.items()]})
 
 
@@ -154,45 +154,45 @@ async def _delete(request: Request, client: JobsClient) -> Response:
 
 async def _lease(request: Request, client: JobsClient) -> Response:
     """Tasks of all tenants, so a tenant's key is refused. Limits are not refreshed over HTTP."""
-    wish = bodies.read(await _body(request), bodies.LeaseWish)
-    if not (1 <= wish.max_tasks <= bodies.TASKS_MAX and 0 <= wish.wait_s <= bodies.WAIT_S_MAX):
+    body = bodies.read(await _body(request), bodies.LeaseBody)
+    if not (1 <= body.max_tasks <= bodies.TASKS_MAX and 0 <= body.wait_s <= bodies.WAIT_S_MAX):
         raise Invalid(f"max_tasks is 1 to {bodies.TASKS_MAX} and wait_s 0 to {bodies.WAIT_S_MAX:g}")
-    leases = Leases(client.router, wish.worker)
-    told = await leases.lease_anywhere(wish.task_group, wish.max_tasks, wait_s=wish.wait_s)
-    return json_response({"tasks": [json_views.shown_task(task) for task in told.tasks]})
+    leases = TaskLeases(client.router, body.worker)
+    told = await leases.lease_anywhere(body.task_group, body.max_tasks, wait_s=body.wait_s)
+    return json_response({"tasks": [json_views.task_to_json(task) for task in told.tasks]})
 
 
 async def _beat(request: Request, client: JobsClient) -> Response:
-    wish = bodies.read(await _body(request), bodies.BeatsWish)
-    bodies.check_batch(len(wish.tasks))
+    body = bodies.read(await _body(request), bodies.HeartbeatsBody)
+    bodies.check_batch(len(body.tasks))
     held = [
-        (Held(each.task, each.tenant or client.tenant), None if each.progress is None else pack(each.progress))
-        for each in wish.tasks
+        (HeldTask(each.task, each.tenant or client.tenant), None if each.progress is None else pack(each.progress))
+        for each in body.tasks
     ]
-    told = await Leases(client.router, wish.worker).beat(held)
-    beaten = [_beaten(each.task, answer) for each, answer in zip(wish.tasks, told, strict=True)]
+    told = await TaskLeases(client.router, body.worker).beat(held)
+    beaten = [_beaten(each.task, answer) for each, answer in zip(body.tasks, told, strict=True)]
     return json_response({"results": beaten})
 
 
 async def _report(request: Request, client: JobsClient) -> Response:
-    wish = bodies.read(await _body(request), bodies.OutcomesWish)
-    bodies.check_batch(len(wish.outcomes))
-    outcomes = [(Held(each.task, each.tenant or client.tenant), each.outcome()) for each in wish.outcomes]
-    told = await Leases(client.router, wish.worker).report(outcomes)
+    body = bodies.read(await _body(request), bodies.OutcomesBody)
+    bodies.check_batch(len(body.outcomes))
+    outcomes = [(HeldTask(each.task, each.tenant or client.tenant), each.outcome()) for each in body.outcomes]
+    told = await TaskLeases(client.router, body.worker).report(outcomes)
     return json_response(
-        {"results": [_item(each.task, error) for each, error in zip(wish.outcomes, told, strict=True)]}
+        {"results": [_item(each.task, error) for each, error in zip(body.outcomes, told, strict=True)]}
     )
 
 
 async def _schedules(_: Request, client: JobsClient) -> Response:
-    return json_response({"schedules": [json_views.shown_schedule(each) for each in await client.schedules()]})
+    return json_response({"schedules": [json_views.schedule_to_json(each) for each in await client.schedules()]})
 
 
 async def _put_schedule(request: Request, client: JobsClient) -> Response:
-    wish = bodies.read(await _body(request), bodies.ScheduleWish)
+    body = bodies.read(await _body(request), bodies.ScheduleBody)
     name = request.path_params["name"]
     await client.put_schedule_of(
-        name, wish.cron, wish.job.job(client.tenant), timezone=wish.timezone, is_paused=wish.is_paused
+        name, body.cron, body.job.job(client.tenant), timezone=body.timezone, is_paused=body.is_paused
     )
     return json_response({"name": name})
 
@@ -203,11 +203,11 @@ async def _delete_schedule(request: Request, client: JobsClient) -> Response:
 
 
 async def _shards(_: Request, client: JobsClient) -> Response:
-    return json_response({"shards": [json_views.shown_shard(place) for place in await client.shards()]})
+    return json_response({"shards": [json_views.shard_to_json(place) for place in await client.shards()]})
 
 
 def _item(id: str, error: ArgosyError | None) -> dict[str, object]:
-    return {"id": id} if error is None else {"id": id, "error": json_views.shown_error(error)}
+    return {"id": id} if error is None else {"id": id, "error": json_views.error_to_json(error)}
 
 
 def _beaten(id: str, answer: int | ArgosyError) -> dict[str, object]:

@@ -8,13 +8,13 @@ import msgspec
 from argosy.base.errors import ArgosyError
 from argosy.base.redact import redact
 from argosy.jobs.api import argosy_jobs_pb2 as pb
-from argosy.jobs.broker import ShardPlace
+from argosy.jobs.broker import ShardInfo
 from argosy.jobs.model import Schedule
 from argosy.jobs.sdk.info import AttemptInfo, JobInfo
 from argosy.jobs.sdk.payload_codec import unpack
 
 
-def shown_bytes(name: str, data: bytes) -> dict[str, Any]:
+def bytes_to_json(name: str, data: bytes) -> dict[str, Any]:
     """`name`, or `name_base64` where the bytes are no msgpack or hold what JSON has no word for."""
     value = unpack(data)
     if not isinstance(value, bytes):
@@ -25,7 +25,7 @@ def shown_bytes(name: str, data: bytes) -> dict[str, Any]:
     return {f"{name}_base64": b64encode(data).decode()}
 
 
-def shown_job(info: JobInfo, *, with_attempts: bool = False) -> dict[str, Any]:
+def job_to_json(info: JobInfo, *, with_attempts: bool = False) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": info.id,
         "tenant": info.tenant,
@@ -41,11 +41,11 @@ def shown_job(info: JobInfo, *, with_attempts: bool = False) -> dict[str, Any]:
         "metadata": dict(info.metadata),
         "waiting_for": list(info.waiting_for),
         "schedule": info.schedule or None,
-        **shown_bytes("payload", info.payload_bytes),
-        **shown_bytes("progress", info.progress_bytes),
+        **bytes_to_json("payload", info.payload_bytes),
+        **bytes_to_json("progress", info.progress_bytes),
     }
     if info.result_bytes is not None:
-        shown |= shown_bytes("result", info.result_bytes)
+        shown |= bytes_to_json("result", info.result_bytes)
     if with_attempts:
         shown["attempts"] = [_attempt(attempt) for attempt in info.attempts]
     return shown
@@ -58,11 +58,11 @@ def _attempt(attempt: AttemptInfo) -> dict[str, Any]:
         "started_at_ms": attempt.started_at_ms,
         "finished_at_ms": attempt.finished_at_ms or None,
         "error_code": attempt.error_code or None,
-        **shown_bytes("data", attempt.data),
+        **bytes_to_json("data", attempt.data),
     }
 
 
-def shown_task(leased: pb.LeasedTask) -> dict[str, Any]:
+def task_to_json(leased: pb.LeasedTask) -> dict[str, Any]:
     task = leased.task
     return {
         "task": task.id,
@@ -74,11 +74,11 @@ def shown_task(leased: pb.LeasedTask) -> dict[str, Any]:
         "lease_ms": task.lease_ms,
         "metadata": dict(task.metadata),
         "trace": leased.trace or None,
-        **shown_bytes("payload", task.payload.msgpack),
+        **bytes_to_json("payload", task.payload.msgpack),
     }
 
 
-def shown_schedule(schedule: Schedule) -> dict[str, Any]:
+def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     return {
         "name": schedule.name,
         "cron": schedule.cron,
@@ -86,11 +86,11 @@ def shown_schedule(schedule: Schedule) -> dict[str, Any]:
         "is_paused": schedule.is_paused,
         "next_at_ms": schedule.next_at or None,
         "task_group": schedule.job.task_group,
-        **shown_bytes("payload", schedule.job.payload),
+        **bytes_to_json("payload", schedule.job.payload),
     }
 
 
-def shown_shard(place: ShardPlace) -> dict[str, Any]:
+def shard_to_json(place: ShardInfo) -> dict[str, Any]:
     return {
         "id": place.id,
         "range_start": place.range_start,
@@ -100,5 +100,5 @@ def shown_shard(place: ShardPlace) -> dict[str, Any]:
     }
 
 
-def shown_error(error: ArgosyError) -> dict[str, Any]:
+def error_to_json(error: ArgosyError) -> dict[str, Any]:
     return {"kind": type(error).__name__, "status": error.status, "message": redact(str(error))}

@@ -18,7 +18,7 @@ def work(url: str) -> None:
     async def nothing(payload: str) -> None:
         COUNT.one()
 
-    worker.run_until_told()
+    worker.run_forever()
 
 
 def produce(url: str, jobs: int) -> None:

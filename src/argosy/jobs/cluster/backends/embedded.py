@@ -17,8 +17,8 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.shard_map_store import maps_at
-from argosy.jobs.cluster.backends.tables import SlateShards
+from argosy.jobs.cluster.backends.shard_map_store import open_shard_map_store
+from argosy.jobs.cluster.backends.tables import SlateShardStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import EMBEDDED, SPACE, JobsSettings
 from argosy.ownership.backends.memory import MemoryStore
@@ -43,14 +43,14 @@ async def embedded(
     """A broker that serves all shards of a place, alone; Conflict if another process has the folder."""
     settings = settings or JobsSettings(shards=SHARDS, handover_wait_s=0.0, quiesce_s=0.0)
     stored, environ = stored or ShardStoreSettings(), environ or {}
-    with only_one(url):
-        store = await SlateShards.open(url, stored, environ=environ)
-        limiter = await limiter_of(settings, metrics=metrics)
+    with lock_dir(url):
+        store = await SlateShardStore.open(url, stored, environ=environ)
+        limiter = await open_limits(settings, metrics=metrics)
         clock, random = SystemClock(), system_random()
         node = JobsNode(
             MemoryStore(Space(SPACE, is_auctioned=False), clock=clock, random=random),
             store,
-            maps_at(url, stored, environ),
+            open_shard_map_store(url, stored, environ),
             limiter,
             node_id=EMBEDDED,
             address="",
@@ -71,14 +71,14 @@ async def embedded(
             await store.close()
 
 
-async def limiter_of(settings: JobsSettings, *, metrics: Metrics | None = None) -> RateLimiter:
+async def open_limits(settings: JobsSettings, *, metrics: Metrics | None = None) -> RateLimiter:
     """Who counts rate limits."""
     url = "memory://" if settings.limits == EMBEDDED else settings.limits
     return await open_limiter(url, clock=SystemClock(), metrics=metrics)
 
 
 @contextmanager
-def only_one(url: str) -> Iterator[None]:
+def lock_dir(url: str) -> Iterator[None]:
     """Two lone brokers on one folder would take the shards from each other for ever; the second is refused."""
     parts = urlsplit(url)
     if parts.scheme != "file":

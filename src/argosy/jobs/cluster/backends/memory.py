@@ -10,7 +10,7 @@ from argosy.jobs.broker import StorageInfo
 COPY_ROWS = 1000
 
 
-class MemoryShards:
+class MemoryShardStore:
     """Implements the cluster's `ShardStore`."""
 
     def __init__(self, *, delay: Callable[[], Awaitable[None]] = at_once) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from argosy.base.errors import Conflict, Invalid, Unavailable
-from argosy.jobs.backends.s3 import Bucket, bucket_of
+from argosy.jobs.backends.s3 import S3Bucket, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.ports import MapStore
+from argosy.jobs.cluster.ports import ShardMapStore
 from argosy.jobs.cluster.shardmap import ShardMap, decoded, encoded
 
 VERSIONS_MAX = 99_999_999
@@ -41,7 +41,7 @@ def _link(draft: Path, target: Path, version: int) -> None:
         raise _taken(version) from error
 
 
-class MemoryMaps:
+class MemoryShardMapStore:
     """The map of nodes that share a process, and end with it."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class MemoryMaps:
         self._versions[shards.version] = encoded(shards)
 
 
-class FolderMaps:
+class DirShardMapStore:
     """The map in a folder. A version appears whole or not at all, by a hard link to a file that has been synced."""
 
     def __init__(self, folder: Path) -> None:
@@ -104,10 +104,10 @@ class FolderMaps:
             os.close(handle)
 
 
-class BucketMaps:
+class S3ShardMapStore:
     """The map in a bucket, under the shards' prefix."""
 
-    def __init__(self, bucket: Bucket, prefix: str) -> None:
+    def __init__(self, bucket: S3Bucket, prefix: str) -> None:
         self._bucket = bucket
         self._prefix = prefix
 
@@ -142,17 +142,17 @@ class BucketMaps:
         return max((int(found[1]) for name in names if (found := _NAME.fullmatch(name))), default=0)
 
 
-def maps_at(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> MapStore:
+def open_shard_map_store(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> ShardMapStore:
     """The map that lies beside the shards of a URL."""
     parts = urlsplit(url)
     match parts.scheme:
         case "memory":
-            return MemoryMaps()
+            return MemoryShardMapStore()
         case "file":
-            return FolderMaps(Path(unquote(parts.path)))
+            return DirShardMapStore(Path(unquote(parts.path)))
         case "s3":
             prefix = f"{parts.path.strip('/')}/".lstrip("/")
-            return BucketMaps(bucket_of(parts.netloc, settings, environ), prefix)
+            return S3ShardMapStore(bucket_of(parts.netloc, settings, environ), prefix)
         case _:
             raise Invalid(
                 f"{url[:80]!r} names no place for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX"

@@ -9,7 +9,7 @@ from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.broker import SortedRun, StorageInfo
 
 
-class SlateShards(ShardStore):
+class SlateShardStore(ShardStore):
     """Implements the cluster's `ShardStore`."""
 
     async def storage(self, shard: str) -> StorageInfo:

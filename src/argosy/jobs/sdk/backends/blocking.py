@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, Unpack
 import grpc  # type: ignore[import-untyped, unused-ignore]
 
 from argosy.base.errors import ArgosyError
-from argosy.jobs.broker import ShardPlace
+from argosy.jobs.broker import ShardInfo
 from argosy.jobs.model import NO_TENANT, JobStatus, NewJob, Schedule
 from argosy.jobs.sdk.client import JobOptions, JobsClient
 from argosy.jobs.sdk.info import JobInfo
@@ -166,5 +166,5 @@ class BlockingClient:
     def delete_schedule(self, name: str, *, tenant: str | None = None) -> None:
         self.run(self.client.delete_schedule(name, tenant=tenant))
 
-    def shards(self) -> list[ShardPlace]:
+    def shards(self) -> list[ShardInfo]:
         return self.run(self.client.shards())

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.jobs.api import argosy_jobs_pb2 as pb
-from argosy.jobs.broker import ShardPlace
-from argosy.jobs.model import Failure, GivenBack, Outcome, Success
+from argosy.jobs.broker import ShardInfo
+from argosy.jobs.model import Failure, Released, Success, TaskOutcome
 from argosy.jobs.sdk import calls
-from argosy.jobs.sdk.backends.router import BATCH_BYTES_MAX, Router
+from argosy.jobs.sdk.backends.router import BATCH_BYTES_MAX, ShardRouter
 from argosy.jobs.sdk.errors import told_item
 
 ITEM_BYTES = 512  # of an item on the wire besides its data, at a guess
@@ -21,17 +21,17 @@ SLICE_S = 0.25  # of a wait for tasks, at one node after the other
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTask:
     """A task in a worker's hands, as far as the cluster needs to know."""
 
     task_id: str
     tenant: str
 
 
-class Leases:
+class TaskLeases:
     """On behalf of one worker."""
 
-    def __init__(self, router: Router, worker: str) -> None:
+    def __init__(self, router: ShardRouter, worker: str) -> None:
         self._router = router
         self._worker = worker
 
@@ -68,11 +68,11 @@ class Leases:
             if clock.now() >= ends:
                 return pb.LeaseTasksResponse()
 
-    async def beat(self, held: Sequence[tuple[Held, bytes | None]]) -> list[int | ArgosyError]:
+    async def beat(self, held: Sequence[tuple[HeldTask, bytes | None]]) -> list[int | ArgosyError]:
         """With what progress there is to tell; answers with when each was cancelled, if it was. Tried once."""
 
         async def send(
-            address: str, batch: Sequence[tuple[tuple[Held, bytes | None], ShardPlace]]
+            address: str, batch: Sequence[tuple[tuple[HeldTask, bytes | None], ShardInfo]]
         ) -> list[int | ArgosyError]:
             beats = [
                 pb.Heartbeat(shard=place.id, task_id=each.task_id, progress=progress)
@@ -86,9 +86,9 @@ class Leases:
             held, lambda each: each[0].tenant, lambda _: BATCH_BYTES_MAX // BEATS_TOGETHER, send, attempts_max=1
         )
 
-    async def report(self, outcomes: Sequence[tuple[Held, Outcome]]) -> list[ArgosyError | None]:
+    async def report(self, outcomes: Sequence[tuple[HeldTask, TaskOutcome]]) -> list[ArgosyError | None]:
         async def send(
-            address: str, batch: Sequence[tuple[tuple[Held, Outcome], ShardPlace]]
+            address: str, batch: Sequence[tuple[tuple[HeldTask, TaskOutcome], ShardInfo]]
         ) -> list[ArgosyError | None]:
             items = [to_outcome(outcome, held.task_id, place.id) for (held, outcome), place in batch]
             request = pb.ReportOutcomesRequest(worker_id=self._worker, outcomes=items)
@@ -100,12 +100,12 @@ class Leases:
         )
 
 
-def to_outcome(outcome: Outcome, task_id: str, shard_id: str) -> pb.TaskOutcome:
+def to_outcome(outcome: TaskOutcome, task_id: str, shard_id: str) -> pb.TaskOutcome:
     match outcome:
         case Success(data):
             return pb.TaskOutcome(shard=shard_id, task_id=task_id, success=data)
         case Failure(code, data):
             return pb.TaskOutcome(shard=shard_id, task_id=task_id, failure=pb.Failure(code=code, data=data))
-        case GivenBack():
-            return pb.TaskOutcome(shard=shard_id, task_id=task_id, given_back=pb.GivenBack())
+        case Released():
+            return pb.TaskOutcome(shard=shard_id, task_id=task_id, released=pb.Released())
     return pb.TaskOutcome(shard=shard_id, task_id=task_id, cancelled=pb.Cancelled())

@@ -7,11 +7,11 @@ from argosy.base.clock import SystemClock
 from argosy.jobs.api.grpc import api_service
 from argosy.jobs.broker import Broker
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.rpc.call_context import Asked, Tenancy, traceparent
-from argosy.jobs.rpc.status import OWNER_ADDRESS, Refusal
-from argosy.jobs.sdk.calls import Call
+from argosy.jobs.rpc.call_context import CallContext, Tenancy, traceparent
+from argosy.jobs.rpc.status import OWNER_ADDRESS, CallError
+from argosy.jobs.sdk.calls import RpcMethod
 from argosy.jobs.sdk.errors import told
-from argosy.jobs.sdk.ports import Link, Links
+from argosy.jobs.sdk.ports import NodeLink, NodeLinks
 from argosy.jobs.silo.backends.diagnostics import ProcessDiagnostics
 from argosy.jobs.silo.grpc import silo_service
 from argosy.jobs.sql.service import SqlEngine
@@ -28,24 +28,24 @@ class LocalLink:
         self._services = {service.name: service.methods for service in (silo, api_service(broker, tenancy))}
         self._access = access or Access()
 
-    async def call(self, call: Call, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any:
+    async def call(self, call: RpcMethod, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any:
         caller = self._access.admit(headers.get("authorization"))
-        asked = Asked(caller, traceparent(headers.get("traceparent")), timeout_s)
+        asked = CallContext(caller, traceparent(headers.get("traceparent")), timeout_s)
         try:
             return await self._services[call.service][call.method].call(request, asked)
-        except Refusal as error:
+        except CallError as error:
             raise told(error.code, error.details, dict(error.trailing).get(OWNER_ADDRESS, "")) from error
 
 
 class LocalLinks:
     """What is for this node stays here; the rest goes to the others, if there may be any."""
 
-    def __init__(self, local: LocalLink, address: str = "", others: Links | None = None) -> None:
+    def __init__(self, local: LocalLink, address: str = "", others: NodeLinks | None = None) -> None:
         self._local = local
         self._address = address
         self._others = others
 
-    def link(self, address: str) -> Link:
+    def link(self, address: str) -> NodeLink:
         if self._others is None or address == self._address:
             return self._local
         return self._others.link(address)

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled, Unavailable
 from argosy.base.retry import Backoff
-from argosy.jobs.broker import ShardPlace
-from argosy.jobs.sdk.calls import CLUSTER, Call
+from argosy.jobs.broker import ShardInfo
+from argosy.jobs.sdk.calls import CLUSTER, RpcMethod
 from argosy.jobs.sdk.errors import is_passing
-from argosy.jobs.sdk.ports import Links
+from argosy.jobs.sdk.ports import NodeLinks
 from argosy.jobs.sdk.shard_map import ShardMap
 from argosy.jobs.silo import silo_pb2 as silo
 
@@ -29,13 +29,13 @@ BATCH_ITEMS_MAX = 1_000  # of one call
 BATCH_BYTES_MAX = 8 << 20
 SENDS_MAX = 8  # batches of one question under way at once
 
-Send = Callable[[str, Sequence[tuple[T, ShardPlace]]], Awaitable[Sequence[R | ArgosyError]]]
+Send = Callable[[str, Sequence[tuple[T, ShardInfo]]], Awaitable[Sequence[R | ArgosyError]]]
 
 
-class Known:
+class SharedRouting:
     """What all callers of one client share: the links and the newest map."""
 
-    def __init__(self, links: Links, seeds: Sequence[str]) -> None:
+    def __init__(self, links: NodeLinks, seeds: Sequence[str]) -> None:
         if not seeds:
             raise Invalid("a client needs the address of at least one node")
         self.links = links
@@ -44,12 +44,12 @@ class Known:
         self.reading = asyncio.Lock()
 
 
-class Router:
+class ShardRouter:
     """Asks on behalf of one caller, whose headers go with every call."""
 
     def __init__(
         self,
-        known: Known,
+        known: SharedRouting,
         *,
         clock: Clock,
         random: Random,
@@ -64,7 +64,7 @@ class Router:
         self._timeout_s = timeout_s
         self._backoff = backoff
 
-    def saying(self, headers: Mapping[str, str]) -> "Router":
+    def saying(self, headers: Mapping[str, str]) -> "ShardRouter":
         """The same for another caller."""
         other = copy(self)
         other._headers = dict(headers)
@@ -95,23 +95,23 @@ class Router:
             return known.map
         raise failure
 
-    async def call(self, address: str, call: Call, request: Any, *, timeout_s: float | None = None) -> Any:
+    async def call(self, address: str, call: RpcMethod, request: Any, *, timeout_s: float | None = None) -> Any:
         """Asks one node, once."""
         link = self.known.links.link(address)
         return await link.call(call, request, timeout_s=timeout_s or self._timeout_s, headers=self._headers)
 
     async def ask(
         self,
-        place: Callable[[ShardMap], ShardPlace],
-        call: Call,
-        request: Callable[[ShardPlace], Any],
+        place: Callable[[ShardMap], ShardInfo],
+        call: RpcMethod,
+        request: Callable[[ShardInfo], Any],
         *,
         attempts_max: int | None = None,
     ) -> Any:
         """Asks whoever has the shard, again and again while that may help."""
         failures, hints = 0, 0
         while True:
-            here: ShardPlace | None = None
+            here: ShardInfo | None = None
             try:
                 here = place(await self.map())
                 return await self.call(here.address, call, request(here))
@@ -168,7 +168,7 @@ class Router:
         is_hinted = False
         bound = asyncio.Semaphore(SENDS_MAX)
 
-        async def one(batch: Sequence[tuple[int, ShardPlace]]) -> None:
+        async def one(batch: Sequence[tuple[int, ShardInfo]]) -> None:
             nonlocal is_hinted
             async with bound:
                 try:
@@ -182,7 +182,7 @@ class Router:
         await asyncio.gather(*(one(batch) for batch in _batches(placed, lambda at: size_of(items[at]))))
         return is_hinted
 
-    def _follow(self, place: ShardPlace | None, error: BaseException | None) -> bool:
+    def _follow(self, place: ShardInfo | None, error: BaseException | None) -> bool:
         """Remembers where another node says that the shard is."""
         if place is None or not isinstance(error, NotOwner) or not error.hint or self.known.map is None:
             return False
@@ -205,15 +205,15 @@ def _error(answer: object) -> ArgosyError | None:
 
 
 def _batches(
-    placed: Sequence[tuple[int, ShardPlace]], size_of: Callable[[int], int]
-) -> list[list[tuple[int, ShardPlace]]]:
+    placed: Sequence[tuple[int, ShardInfo]], size_of: Callable[[int], int]
+) -> list[list[tuple[int, ShardInfo]]]:
     """By node, in order, none larger than the bounds."""
-    by_address: dict[str, list[tuple[int, ShardPlace]]] = {}
+    by_address: dict[str, list[tuple[int, ShardInfo]]] = {}
     for each in placed:
         by_address.setdefault(each[1].address, []).append(each)
-    batches: list[list[tuple[int, ShardPlace]]] = []
+    batches: list[list[tuple[int, ShardInfo]]] = []
     for entries in by_address.values():
-        batch: list[tuple[int, ShardPlace]] = []
+        batch: list[tuple[int, ShardInfo]] = []
         size_bytes = 0
         for each in entries:
             more_bytes = size_of(each[0])

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 
-class Slots:
+class WorkerSlots:
     """A poll takes slots before it asks, so that no task is leased which could not begin at once.
 
     Slots that become free are handed to whoever has waited longest, so that a busy group cannot starve another.

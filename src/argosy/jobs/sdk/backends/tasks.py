@@ -5,9 +5,9 @@ from typing import Any
 
 from argosy.base import logs
 from argosy.base.tracing import Tracer
-from argosy.jobs.model import Cancelled, GivenBack, Outcome, Success
+from argosy.jobs.model import Cancelled, Released, Success, TaskOutcome
 from argosy.jobs.sdk.backends.threads import in_thread
-from argosy.jobs.sdk.context import Context
+from argosy.jobs.sdk.context import TaskContext
 from argosy.jobs.sdk.handlers import MESSAGE_CHARS_MAX, Handler, failure_of
 from argosy.jobs.sdk.payload_codec import pack
 
@@ -17,10 +17,10 @@ _log = logs.get("jobs.worker")
 class RunningTask:
     """Cancelled from outside: by the broker, because its lease is lost, or because the worker has to go."""
 
-    def __init__(self, handler: Handler, context: Context, tracer: Tracer) -> None:
+    def __init__(self, handler: Handler, context: TaskContext, tracer: Tracer) -> None:
         self.context = context
         self.is_lost = False  # somebody else may have it by now: nothing is reported
-        self._is_given_back = False
+        self._is_released = False
         self._handler = handler
         self._tracer = tracer
         self._work: asyncio.Task[Any] | None = None
@@ -35,14 +35,14 @@ class RunningTask:
         self.is_lost = True
         self.cancel()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Ends it whatever its handler does; a thread that does not look is left behind."""
-        self._is_given_back = True
+        self._is_released = True
         self.context.cancel()
         if self._work is not None:
             self._work.cancel()
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> TaskOutcome:
         context = self.context
         headers = {"traceparent": context.trace} if context.trace else {}
         span = self._tracer.span("job", job=context.job_id, group=context.task_group, attempt=context.attempt)
@@ -65,12 +65,12 @@ class RunningTask:
         except (SystemExit, KeyboardInterrupt) as error:
             raise RuntimeError(f"the handler ended with {type(error).__name__}") from error
 
-    def _read(self, work: "asyncio.Task[Any]") -> Outcome:
+    def _read(self, work: "asyncio.Task[Any]") -> TaskOutcome:
         error = asyncio.CancelledError("the handler cancelled itself") if work.cancelled() else work.exception()
         if error is None:
             return Success(work.result())
-        if self._is_given_back:
-            return GivenBack()
+        if self._is_released:
+            return Released()
         if self.context.is_cancelled:
             return Cancelled()
         self._tell(error)

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from argosy.jobs.sql.model import Result
+from argosy.jobs.sql.model import SqlResult
 from argosy.jobs.sql.tables import MAP
 
 ROWS_IN_BATCH = 8_192
@@ -26,13 +26,13 @@ class PyArrowEncoder:
             MAP: pyarrow.map_(pyarrow.utf8(), pyarrow.utf8()),
         }
 
-    def messages(self, result: Result) -> list[bytes]:
+    def messages(self, result: SqlResult) -> list[bytes]:
         """At least one, so that the columns are told even of an empty result."""
         schema = self._arrow.schema([(name, self._types[kind]) for name, kind in result.columns])
         starts = range(0, max(1, len(result.rows)), ROWS_IN_BATCH)
         return [self._message(schema, result, start) for start in starts]
 
-    def _message(self, schema: Any, result: Result, start: int) -> bytes:
+    def _message(self, schema: Any, result: SqlResult, start: int) -> bytes:
         rows = result.rows[start : start + ROWS_IN_BATCH]
         arrays = [
             self._arrow.array([_entry(row[at], kind) for row in rows], type=self._types[kind])
