@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from argosy.base.clock import seeded_random
 from argosy.throttle import FairThrottle
-from argosy.throttle.front import FairAdmission, by_header
+from argosy.throttle.middleware import FairAdmission, by_header
 
 SECONDS = 40
 WANTED = {f"quiet-{n}": 1 for n in range(6)} | {"noisy": 12}  # requests a second

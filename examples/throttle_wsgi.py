@@ -15,9 +15,9 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from argosy.base.clock import SystemClock
 from argosy.throttle import FairThrottle
-from argosy.throttle.front import Quota, by_api_key, by_path, first_of
-from argosy.throttle.front.wsgi import WsgiFairAdmission, WsgiLimitAdmission
 from argosy.throttle.limits.backends.memory import MemoryLimiter
+from argosy.throttle.middleware import Quota, by_api_key, by_path, first_of
+from argosy.throttle.middleware.wsgi import WsgiFairAdmission, WsgiLimitAdmission
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:

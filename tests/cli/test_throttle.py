@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from argosy.cli import root, throttle_snapshot
 from argosy.cli.root import cli
 from argosy.sim import throttle_eval
-from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
+from argosy.throttle import FairThrottle, Outcome, ThrottleSettings, ThrottleSync
 from tests.servers.valkey import Valkey
 
 
@@ -85,7 +85,7 @@ def test_pictures_that_cannot_be_drawn_are_refused_before_anything_is_reckoned(
 def blamed(server: Valkey, namespace: str) -> FairThrottle:
     """An instance that has told the server of one noisy and one less noisy client."""
     throttle = FairThrottle()
-    with Sharing.open(throttle, ThrottleSettings(store=server.url, namespace=namespace, call_timeout_s=10.0)):
+    with ThrottleSync.open(throttle, ThrottleSettings(store=server.url, namespace=namespace, call_timeout_s=10.0)):
         for client, failures in (("noisy", 20), ("other", 5)):
             for _ in range(failures):
                 throttle.report(client, Outcome.FAILURE)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Conflict
-from argosy.throttle import BucketDelta, Config, FairThrottle, Outcome, QueueFull, Rows, StorageService, Update
-from argosy.throttle.client import Storage
-from argosy.throttle.exchange import Exchange, Replied
-from argosy.throttle.ports import Cell, Order, Pull, Push, Restore, RowMark, State
+from argosy.throttle import BucketDelta, Config, FairThrottle, Outcome, QueueFull, RowStore, StorageService, Update
+from argosy.throttle.exchange import ExchangeReplied, StoreExchange
+from argosy.throttle.ports import BucketState, RowId, RowPull, RowPush, RowRestore, RowVersion, SyncBatch
 from argosy.throttle.rows import SKEW_MS_MAX
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.worker import Sharing
+from argosy.throttle.storage_service import ThreadSafeStorage
+from argosy.throttle.sync import ThrottleSync
 from tests.contracts.throttle_stage import (
     OpenRows,
     memory_opener,
@@ -30,7 +30,7 @@ from tests.contracts.throttle_stage import (
 from tests.servers.valkey import Valkey
 
 CLOCK = SystemClock()
-CELL = Cell(1_700_000_100_000, 0)
+CELL = RowId(1_700_000_100_000, 0)
 PATIENCE_S = 20.0
 
 
@@ -39,27 +39,27 @@ def now_ms() -> int:
 
 
 @pytest.fixture
-def open_rows(open_throttle_rows: OpenRows) -> OpenRows:  # noqa: F811
+def open_row_store(open_throttle_rows: OpenRows) -> OpenRows:  # noqa: F811
     return open_throttle_rows
 
 
 @pytest.fixture
-def rows(open_rows: OpenRows) -> Rows:
-    return open_rows()
+def rows(open_row_store: OpenRows) -> RowStore:
+    return open_row_store()
 
 
 # -- pushing ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_first_push_makes_the_row(rows: Rows) -> None:
+def test_a_first_push_makes_the_row(rows: RowStore) -> None:
     at = now_ms()
     written = push(rows, CELL, 1, (5, 0.04, at), (999, 0.5, at))
-    assert written.states == {5: State(0.04, at), 999: State(0.5, at)}
+    assert written.states == {5: BucketState(0.04, at), 999: BucketState(0.5, at)}
     assert (written.mark.version, written.is_duplicate) == (1, False)
     assert abs(written.mark.born_us / 1000 - at) < 60_000
 
 
-def test_pushes_add_up_with_decay(rows: Rows) -> None:
+def test_pushes_add_up_with_decay(rows: RowStore) -> None:
     at = now_ms()
     push(rows, CELL, 1, (5, 0.5, at - 10_000))
     written = push(rows, CELL, 2, (5, 0.04, at))
@@ -68,21 +68,21 @@ def test_pushes_add_up_with_decay(rows: Rows) -> None:
     assert written.mark.version == 2
 
 
-def test_a_late_push_is_discounted_and_keeps_the_newest_time(rows: Rows) -> None:
+def test_a_late_push_is_discounted_and_keeps_the_newest_time(rows: RowStore) -> None:
     at = now_ms()
     push(rows, CELL, 1, (5, 0.5, at))
     written = push(rows, CELL, 2, (5, 0.04, at - 10_000))
-    assert written.states[5] == State(pytest.approx(0.5 + 0.04 * math.exp(-0.1), abs=1e-15), at)  # type: ignore[arg-type]
+    assert written.states[5] == BucketState(pytest.approx(0.5 + 0.04 * math.exp(-0.1), abs=1e-15), at)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("delta", "prob"), [(1.5, 1.0), (-0.5, 0.0), (math.nan, 0.0), (math.inf, 1.0), (1e-300, 1e-300)]
 )
-def test_the_sum_is_a_probability(rows: Rows, delta: float, prob: float) -> None:
+def test_the_sum_is_a_probability(rows: RowStore, delta: float, prob: float) -> None:
     assert push(rows, CELL, 1, (5, delta, now_ms())).states[5].prob == prob
 
 
-def test_values_are_kept_to_the_last_bit(rows: Rows) -> None:
+def test_values_are_kept_to_the_last_bit(rows: RowStore) -> None:
     exact = 0.1 + 0.2
     push(rows, CELL, 1, (5, exact, now_ms()))
     states = pull(rows, CELL).states
@@ -90,12 +90,12 @@ def test_values_are_kept_to_the_last_bit(rows: Rows) -> None:
     assert states[5].prob == exact
 
 
-def test_a_time_far_ahead_is_brought_back(rows: Rows) -> None:
+def test_a_time_far_ahead_is_brought_back(rows: RowStore) -> None:
     at_ms = push(rows, CELL, 1, (5, 0.5, now_ms() + 3_600_000)).states[5].at_ms
     assert now_ms() - 60_000 < at_ms <= now_ms() + SKEW_MS_MAX
 
 
-def test_a_batch_sent_twice_counts_once(rows: Rows) -> None:
+def test_a_batch_sent_twice_counts_once(rows: RowStore) -> None:
     at = now_ms()
     first = push(rows, CELL, 7, (5, 0.04, at))
     again = push(rows, CELL, 7, (5, 0.04, at))
@@ -105,18 +105,18 @@ def test_a_batch_sent_twice_counts_once(rows: Rows) -> None:
     assert not push(rows, CELL, 8, (5, 0.04, at)).is_duplicate
 
 
-def test_numbers_are_each_instances_own(open_rows: OpenRows) -> None:
+def test_numbers_are_each_instances_own(open_row_store: OpenRows) -> None:
     at = now_ms()
-    push(open_rows("one"), CELL, 7, (5, 0.04, at))
-    written = push(open_rows("two"), CELL, 1, (5, 0.04, at))
+    push(open_row_store("one"), CELL, 7, (5, 0.04, at))
+    written = push(open_row_store("two"), CELL, 1, (5, 0.04, at))
     assert not written.is_duplicate
     assert written.states[5].prob == pytest.approx(0.08)
 
 
-def test_several_batches_of_one_row_go_in_one_order(rows: Rows) -> None:
+def test_several_batches_of_one_row_go_in_one_order(rows: RowStore) -> None:
     at = now_ms()
-    pushes = tuple(Push(CELL, number, ((5, 0.1, at),)) for number in (1, 2, 3))
-    reply = rows.exchange(Order(pushes=pushes))
+    pushes = tuple(RowPush(CELL, number, ((5, 0.1, at),)) for number in (1, 2, 3))
+    reply = rows.exchange(SyncBatch(pushes=pushes))
     assert [written.mark.version for written in reply.pushed] == [1, 2, 3]
     assert reply.pushed[-1].states[5].prob == pytest.approx(0.3)
 
@@ -124,23 +124,23 @@ def test_several_batches_of_one_row_go_in_one_order(rows: Rows) -> None:
 # -- pulling ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_that_is_not_there_has_no_mark_and_no_states(rows: Rows) -> None:
+def test_a_row_that_is_not_there_has_no_mark_and_no_states(rows: RowStore) -> None:
     row = pull(rows, CELL)
-    assert (row.mark, row.states, row.writers) == (RowMark(), None, {})
-    assert pull(rows, CELL, RowMark(1, 5)).mark == RowMark()
+    assert (row.mark, row.states, row.writers) == (RowVersion(), None, {})
+    assert pull(rows, CELL, RowVersion(1, 5)).mark == RowVersion()
 
 
-def test_a_pull_brings_what_all_have_pushed(open_rows: OpenRows) -> None:
+def test_a_pull_brings_what_all_have_pushed(open_row_store: OpenRows) -> None:
     at = now_ms()
-    push(open_rows("one"), CELL, 3, (5, 0.04, at))
-    push(open_rows("two"), CELL, 8, (9, 0.5, at))
-    row = pull(open_rows("three"), CELL)
-    assert row.states == {5: State(0.04, at), 9: State(0.5, at)}
+    push(open_row_store("one"), CELL, 3, (5, 0.04, at))
+    push(open_row_store("two"), CELL, 8, (9, 0.5, at))
+    row = pull(open_row_store("three"), CELL)
+    assert row.states == {5: BucketState(0.04, at), 9: BucketState(0.5, at)}
     assert row.writers == {"one": 3, "two": 8}
 
 
-def test_a_row_that_has_not_moved_is_not_sent_again(open_rows: OpenRows) -> None:
-    one, two = open_rows("one"), open_rows("two")
+def test_a_row_that_has_not_moved_is_not_sent_again(open_row_store: OpenRows) -> None:
+    one, two = open_row_store("one"), open_row_store("two")
     push(one, CELL, 1, (5, 0.04, now_ms()))
     mark = pull(two, CELL).mark
     assert pull(two, CELL, mark).states is None
@@ -148,61 +148,61 @@ def test_a_row_that_has_not_moved_is_not_sent_again(open_rows: OpenRows) -> None
     assert set(pull(two, CELL, mark).states or {}) >= {9}
 
 
-def test_only_what_changed_need_be_sent_but_all_of_it_is(open_rows: OpenRows) -> None:
-    one, two = open_rows("one"), open_rows("two")
+def test_only_what_changed_need_be_sent_but_all_of_it_is(open_row_store: OpenRows) -> None:
+    one, two = open_row_store("one"), open_row_store("two")
     at = now_ms()
     push(one, CELL, 1, *((col, 0.1, at) for col in range(100)))
     mark = pull(two, CELL).mark
     push(one, CELL, 2, (3, 0.1, at), (4, 0.0, at + 1))
     changed = pull(two, CELL, mark).states
-    assert changed == {3: State(0.2, at), 4: State(pytest.approx(0.1, abs=1e-5), at + 1)}
+    assert changed == {3: BucketState(0.2, at), 4: BucketState(pytest.approx(0.1, abs=1e-5), at + 1)}
     assert len(pull(two, CELL).states or {}) == 100  # without a mark, all is asked for
 
 
-def test_our_own_writes_do_not_move_a_row_but_others_do(open_rows: OpenRows) -> None:
-    one, two = open_rows("one"), open_rows("two")
+def test_our_own_writes_do_not_move_a_row_but_others_do(open_row_store: OpenRows) -> None:
+    one, two = open_row_store("one"), open_row_store("two")
     mark = push(one, CELL, 1, (5, 0.1, now_ms())).mark
-    own = Order(pushes=(Push(CELL, 2, ((5, 0.1, now_ms()),)),), pulls=(Pull(CELL, mark),))
+    own = SyncBatch(pushes=(RowPush(CELL, 2, ((5, 0.1, now_ms()),)),), pulls=(RowPull(CELL, mark),))
     (row,) = one.exchange(own).pulled
     assert (row.states, row.mark.version) == (None, 2)
     push(two, CELL, 1, (9, 0.1, now_ms()))
-    own = Order(pushes=(Push(CELL, 3, ((5, 0.1, now_ms()),)),), pulls=(Pull(CELL, row.mark),))
+    own = SyncBatch(pushes=(RowPush(CELL, 3, ((5, 0.1, now_ms()),)),), pulls=(RowPull(CELL, row.mark),))
     (row,) = one.exchange(own).pulled
     assert set(row.states or {}) >= {9}
     assert row.mark.version == 4
 
 
-def test_what_others_change_back_to_what_it_was_is_told(open_rows: OpenRows) -> None:
+def test_what_others_change_back_to_what_it_was_is_told(open_row_store: OpenRows) -> None:
     """At the limits this is common: all but one push a bucket against 1, and one pulls it down a little."""
-    one, two = open_rows("one"), open_rows("two")
+    one, two = open_row_store("one"), open_row_store("two")
     at = now_ms()
     push(one, CELL, 1, (5, 1.0, at))
-    assert pull(two, CELL).states == {5: State(1.0, at)}
+    assert pull(two, CELL).states == {5: BucketState(1.0, at)}
     mark = push(two, CELL, 1, (5, -0.1, at)).mark
     push(one, CELL, 2, (5, 0.5, at))
-    assert pull(two, CELL, mark).states == {5: State(1.0, at)}
+    assert pull(two, CELL, mark).states == {5: BucketState(1.0, at)}
 
 
-def test_pulls_see_the_restores_and_pushes_of_their_own_order(rows: Rows) -> None:
+def test_pulls_see_the_restores_and_pushes_of_their_own_order(rows: RowStore) -> None:
     at = now_ms()
-    push_both = Push(CELL, 1, ((1, 0.1, at), (2, 0.2, at)))
-    order = Order((Restore(CELL, ((1, 0.8, at),)),), (push_both,), (Pull(CELL, RowMark(9, 9)),))
+    push_both = RowPush(CELL, 1, ((1, 0.1, at), (2, 0.2, at)))
+    order = SyncBatch((RowRestore(CELL, ((1, 0.8, at),)),), (push_both,), (RowPull(CELL, RowVersion(9, 9)),))
     (row,) = rows.exchange(order).pulled
-    assert row.states == {1: State(pytest.approx(0.9), at), 2: State(0.2, at)}
+    assert row.states == {1: BucketState(pytest.approx(0.9), at), 2: BucketState(0.2, at)}
 
 
-def test_an_empty_order_only_asks_for_the_time(rows: Rows) -> None:
-    reply = rows.exchange(Order())
+def test_an_empty_order_only_asks_for_the_time(rows: RowStore) -> None:
+    reply = rows.exchange(SyncBatch())
     assert (reply.restored, reply.pushed, reply.pulled) == ((), (), ())
     assert reply.server_ms is not None
     assert abs(reply.server_ms - reply.at_ms) < 60_000
 
 
-def test_many_rows_go_in_one_order_and_come_back_in_order(rows: Rows) -> None:
+def test_many_rows_go_in_one_order_and_come_back_in_order(rows: RowStore) -> None:
     at = now_ms()
-    cells = [Cell(CELL.seed + 300_000 * window, row) for window in range(2) for row in range(5)]
-    pushes = tuple(Push(cell, number, ((number, 0.1, at),)) for number, cell in enumerate(cells, start=1))
-    reply = rows.exchange(Order(pushes=pushes, pulls=tuple(Pull(cell, RowMark(1, 1)) for cell in cells)))
+    cells = [RowId(CELL.seed + 300_000 * window, row) for window in range(2) for row in range(5)]
+    pushes = tuple(RowPush(cell, number, ((number, 0.1, at),)) for number, cell in enumerate(cells, start=1))
+    reply = rows.exchange(SyncBatch(pushes=pushes, pulls=tuple(RowPull(cell, RowVersion(1, 1)) for cell in cells)))
     assert [written.cell for written in reply.pushed] == cells
     assert [row.cell for row in reply.pulled] == cells
     assert [set(row.states or {}) for row in reply.pulled] == [{number} for number in range(1, 11)]
@@ -211,29 +211,29 @@ def test_many_rows_go_in_one_order_and_come_back_in_order(rows: Rows) -> None:
 # -- restoring --------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_row_was_is_told_again_by_many_and_the_greater_stays(open_rows: OpenRows) -> None:
+def test_what_a_row_was_is_told_again_by_many_and_the_greater_stays(open_row_store: OpenRows) -> None:
     at = now_ms()
-    push(open_rows("one"), CELL, 1, (5, 0.04, at))
+    push(open_row_store("one"), CELL, 1, (5, 0.04, at))
     for instance, prob in (("one", 0.8), ("two", 0.7), ("one", 0.8)):
-        written = restore(open_rows(instance), CELL, (5, prob, at), (6, 0.3, at))
-    assert written.states == {5: State(0.8, at), 6: State(0.3, at)}
-    assert not push(open_rows("one"), CELL, 2, (5, 0.04, at)).is_duplicate
+        written = restore(open_row_store(instance), CELL, (5, prob, at), (6, 0.3, at))
+    assert written.states == {5: BucketState(0.8, at), 6: BucketState(0.3, at)}
+    assert not push(open_row_store("one"), CELL, 2, (5, 0.04, at)).is_duplicate
 
 
-def test_a_restored_value_ages_before_it_is_compared(rows: Rows) -> None:
+def test_a_restored_value_ages_before_it_is_compared(rows: RowStore) -> None:
     at = now_ms()
     push(rows, CELL, 1, (5, 0.5, at))
     written = restore(rows, CELL, (5, 0.8, at - 100_000))  # 0.29 by now
-    assert written.states[5] == State(0.5, at)
+    assert written.states[5] == BucketState(0.5, at)
     written = restore(rows, CELL, (6, 0.4, at))
-    assert written.states[6] == State(0.4, at)
+    assert written.states[6] == BucketState(0.4, at)
 
 
 # -- life and names ---------------------------------------------------------------------------------------------------
 
 
-def test_a_row_is_forgotten_three_windows_after_its_birth_however_often_it_is_written(open_rows: OpenRows) -> None:
-    rows = open_rows(config=Config(window_s=0.1))
+def test_a_row_is_forgotten_three_windows_after_its_birth_however_often_it_is_written(open_row_store: OpenRows) -> None:
+    rows = open_row_store(config=Config(window_s=0.1))
     written = CLOCK.now()
     born = push(rows, CELL, 1, (5, 0.1, now_ms())).mark.born_us
     learnt, deadline = CLOCK.now(), written + PATIENCE_S
@@ -252,37 +252,37 @@ def test_a_row_is_forgotten_three_windows_after_its_birth_however_often_it_is_wr
         written = began
 
 
-def test_throttles_of_other_configurations_do_not_mix(open_rows: OpenRows) -> None:
-    push(open_rows("one"), CELL, 1, (5, 0.1, now_ms()))
-    stranger = open_rows("two", Config(buckets=500))
+def test_throttles_of_other_configurations_do_not_mix(open_row_store: OpenRows) -> None:
+    push(open_row_store("one"), CELL, 1, (5, 0.1, now_ms()))
+    stranger = open_row_store("two", Config(buckets=500))
     with pytest.raises(Conflict, match="namespace"):
         push(stranger, CELL, 1, (5, 0.1, now_ms()))
     with pytest.raises(Conflict, match="another configuration"):
         restore(stranger, CELL, (5, 0.1, now_ms()))
-    row = pull(open_rows("one"), CELL)
+    row = pull(open_row_store("one"), CELL)
     assert row.writers == {"one": 1}
 
 
-def test_namespaces_keep_throttles_apart(open_rows: OpenRows) -> None:
-    push(open_rows("one", namespace="a"), CELL, 1, (5, 0.1, now_ms()))
-    assert pull(open_rows("one", namespace="b"), CELL).states is None
-    assert not push(open_rows("one", Config(buckets=500), "b"), CELL, 1, (5, 0.1, now_ms())).is_duplicate
+def test_namespaces_keep_throttles_apart(open_row_store: OpenRows) -> None:
+    push(open_row_store("one", namespace="a"), CELL, 1, (5, 0.1, now_ms()))
+    assert pull(open_row_store("one", namespace="b"), CELL).states is None
+    assert not push(open_row_store("one", Config(buckets=500), "b"), CELL, 1, (5, 0.1, now_ms())).is_duplicate
 
 
-def test_instances_may_write_at_the_same_time(open_rows: OpenRows) -> None:
+def test_instances_may_write_at_the_same_time(open_row_store: OpenRows) -> None:
     at = now_ms()
 
-    def write(rows: Rows) -> None:
+    def write(rows: RowStore) -> None:
         for number in range(1, 26):
             push(rows, CELL, number, (5, 0.001, at), (6, 0.001, at))
 
-    writers = [threading.Thread(target=write, args=(open_rows(f"i{number}"),)) for number in range(4)]
+    writers = [threading.Thread(target=write, args=(open_row_store(f"i{number}"),)) for number in range(4)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join()
-    row = pull(open_rows("reader"), CELL)
-    assert row.states == {5: State(pytest.approx(0.1), at), 6: State(pytest.approx(0.1), at)}
+    row = pull(open_row_store("reader"), CELL)
+    assert row.states == {5: BucketState(pytest.approx(0.1), at), 6: BucketState(pytest.approx(0.1), at)}
     assert row.mark.version == 100
 
 
@@ -303,9 +303,9 @@ def test_memory_and_server_answer_the_same(
     throttle_valkey: Valkey,  # noqa: F811
     script: list[tuple[str, str, int, int, float, int]],
 ) -> None:
-    opened: list[Rows] = []
+    opened: list[RowStore] = []
     twins = [memory_opener(), valkey_opener(throttle_valkey.url, opened)]
-    cell, at = Cell(next(cells), 0), now_ms()
+    cell, at = RowId(next(cells), 0), now_ms()
     for kind, instance, number, col, value, ms_later in script:
         # What lies further ahead than is allowed is cut off at the store's own time, which is never the same twice.
         at_ms = at + (ms_later if ms_later < 0 else 0)
@@ -332,9 +332,9 @@ def test_memory_and_server_answer_the_same(
 class Service:
     """A storage service, and the worker that drives it when the test says so."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowStore) -> None:
         pace = ThrottleSettings(flush_s=0.01, poll_s=0.01, queue_max=100)
-        self.storage = Storage(Exchange(Config(), pace, seeded_random(1), instance="i1"))
+        self.storage = ThreadSafeStorage(StoreExchange(Config(), pace, seeded_random(1), instance="i1"))
         self._rows = rows
         self._now = 0.0
 
@@ -345,7 +345,7 @@ class Service:
     def work(self) -> None:
         self._now += 1.0
         for order in self.storage.handle(None, self._now):
-            self.storage.handle(Replied(self._rows.exchange(order)), self._now)
+            self.storage.handle(ExchangeReplied(self._rows.exchange(order)), self._now)
 
     def arrived(self) -> list[tuple[int, int, float, int]]:
         return [
@@ -357,7 +357,7 @@ class Service:
 
 
 @pytest.fixture
-def service(rows: Rows) -> Service:
+def service(rows: RowStore) -> Service:
     return Service(rows)
 
 
@@ -370,18 +370,18 @@ def test_an_update_is_committed_and_its_answer_comes_through_the_channel(service
     assert service.arrived() == []
 
 
-def test_a_request_brings_what_another_instance_has_pushed(service: Service, open_rows: OpenRows) -> None:
+def test_a_request_brings_what_another_instance_has_pushed(service: Service, open_row_store: OpenRows) -> None:
     at = now_ms()
-    push(open_rows("other"), CELL, 1, (7, 0.5, at))
+    push(open_row_store("other"), CELL, 1, (7, 0.5, at))
     service.port.request(CELL.seed)
     assert service.arrived() == []
     service.work()
     assert service.arrived() == [(0, 7, 0.5, at)]
 
 
-def test_a_second_request_brings_only_what_is_new(service: Service, open_rows: OpenRows) -> None:
+def test_a_second_request_brings_only_what_is_new(service: Service, open_row_store: OpenRows) -> None:
     at = now_ms()
-    other = open_rows("other")
+    other = open_row_store("other")
     push(other, CELL, 1, (7, 0.5, at))
     for number, expected in ((2, [(0, 7, 0.5, at)]), (3, [(0, 2, 0.5, at)]), (4, [(0, 3, 0.5, at)])):
         service.port.request(CELL.seed)
@@ -405,12 +405,12 @@ def test_a_full_queue_is_an_error(service: Service) -> None:
     assert len(service.arrived()) == 101
 
 
-def test_two_throttles_learn_from_each_other(open_rows: OpenRows) -> None:
+def test_two_throttles_learn_from_each_other(open_row_store: OpenRows) -> None:
     pace = ThrottleSettings(flush_s=0.02, poll_s=0.02)
     throttles = [FairThrottle(), FairThrottle()]
     with (
-        Sharing(throttles[0], open_rows("one"), pace, instance="one"),
-        Sharing(throttles[1], open_rows("two"), pace, instance="two"),
+        ThrottleSync(throttles[0], open_row_store("one"), pace, instance="one"),
+        ThrottleSync(throttles[1], open_row_store("two"), pace, instance="two"),
     ):
         for _ in range(10):
             throttles[0].report("noisy", Outcome.FAILURE)

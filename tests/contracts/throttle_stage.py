@@ -7,22 +7,22 @@ from typing import Protocol
 import pytest
 
 from argosy.base.clock import SystemClock
-from argosy.throttle import Config, Rows
-from argosy.throttle.backends.memory import MemoryStore
-from argosy.throttle.backends.opening import open_rows
-from argosy.throttle.ports import Cell, Order, Pull, Push, Restore, RowMark, RowState, Written
-from argosy.throttle.rows import rules_of
+from argosy.throttle import Config, RowStore
+from argosy.throttle.backends.factory import open_row_store
+from argosy.throttle.backends.memory import MemoryRowServer
+from argosy.throttle.ports import RowId, RowPull, RowPush, RowRestore, RowState, RowVersion, RowWrite, SyncBatch
+from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
 from tests.servers.valkey import Valkey
 
-NEVER = RowMark()  # nothing was seen yet
+NEVER = RowVersion()  # nothing was seen yet
 TIMEOUT_S = 10.0  # the machine may be busy; a test that waits this long has failed anyway
 
 
 class OpenRows(Protocol):
     """Opens one more client of this test's store, as another instance would."""
 
-    def __call__(self, instance: str = "i1", config: Config | None = None, namespace: str = "") -> Rows: ...
+    def __call__(self, instance: str = "i1", config: Config | None = None, namespace: str = "") -> RowStore: ...
 
 
 @pytest.fixture(scope="session")
@@ -32,20 +32,20 @@ def throttle_valkey() -> Iterator[Valkey]:
 
 
 def memory_opener() -> OpenRows:
-    store = MemoryStore(SystemClock())
+    store = MemoryRowServer(SystemClock())
 
-    def open_one(instance: str = "i1", config: Config | None = None, namespace: str = "") -> Rows:
-        return store.client(rules_of(config or Config()), instance=instance, namespace=namespace)
+    def open_one(instance: str = "i1", config: Config | None = None, namespace: str = "") -> RowStore:
+        return store.client(row_rules(config or Config()), instance=instance, namespace=namespace)
 
     return open_one
 
 
-def valkey_opener(url: str, opened: list[Rows]) -> OpenRows:
+def valkey_opener(url: str, opened: list[RowStore]) -> OpenRows:
     test = f"t{secrets.token_hex(6)}"
 
-    def open_one(instance: str = "i1", config: Config | None = None, namespace: str = "") -> Rows:
+    def open_one(instance: str = "i1", config: Config | None = None, namespace: str = "") -> RowStore:
         settings = ThrottleSettings(namespace=f"{test}{namespace}", call_timeout_s=TIMEOUT_S)
-        rows = open_rows(url, rules_of(config or Config()), instance=instance, settings=settings)
+        rows = open_row_store(url, row_rules(config or Config()), instance=instance, settings=settings)
         opened.append(rows)
         return rows
 
@@ -57,22 +57,22 @@ def open_throttle_rows(request: pytest.FixtureRequest) -> Iterator[OpenRows]:
     if request.param == "memory":
         yield memory_opener()
         return
-    opened: list[Rows] = []
+    opened: list[RowStore] = []
     yield valkey_opener(request.getfixturevalue("throttle_valkey").url, opened)
     for rows in opened:
         rows.close()
 
 
-def push(rows: Rows, cell: Cell, number: int, *deltas: tuple[int, float, int]) -> Written:
-    (written,) = rows.exchange(Order(pushes=(Push(cell, number, deltas),))).pushed
+def push(rows: RowStore, cell: RowId, number: int, *deltas: tuple[int, float, int]) -> RowWrite:
+    (written,) = rows.exchange(SyncBatch(pushes=(RowPush(cell, number, deltas),))).pushed
     return written
 
 
-def restore(rows: Rows, cell: Cell, *states: tuple[int, float, int]) -> Written:
-    (written,) = rows.exchange(Order(restores=(Restore(cell, states),))).restored
+def restore(rows: RowStore, cell: RowId, *states: tuple[int, float, int]) -> RowWrite:
+    (written,) = rows.exchange(SyncBatch(restores=(RowRestore(cell, states),))).restored
     return written
 
 
-def pull(rows: Rows, cell: Cell, seen: RowMark = NEVER) -> RowState:
-    (row,) = rows.exchange(Order(pulls=(Pull(cell, seen),))).pulled
+def pull(rows: RowStore, cell: RowId, seen: RowVersion = NEVER) -> RowState:
+    (row,) = rows.exchange(SyncBatch(pulls=(RowPull(cell, seen),))).pulled
     return row

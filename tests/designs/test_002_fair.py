@@ -30,19 +30,19 @@ from argosy.throttle import (
     Update,
 )
 from argosy.throttle import metrics as m
-from argosy.throttle.backends.redis import RedisRows
-from argosy.throttle.client import Storage
-from argosy.throttle.exchange import Exchange, Failed, Replied
-from argosy.throttle.ports import Cell, Order, Push, Reply
-from argosy.throttle.rows import rules_of
+from argosy.throttle.backends.redis import RedisRowStore
+from argosy.throttle.exchange import ExchangeFailed, ExchangeReplied, StoreExchange
+from argosy.throttle.ports import RowId, RowPush, SyncBatch, SyncReply
+from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.worker import Sharing
+from argosy.throttle.storage_service import ThreadSafeStorage
+from argosy.throttle.sync import ThrottleSync
 from tests.servers.valkey import Valkey
 from tests.throttle.world import WAY_S, World, buckets, difference
 
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 PACE = ThrottleSettings(flush_s=0.25, poll_s=1.0)
-CELL = Cell(1_700_000_100_000, 0)
+CELL = RowId(1_700_000_100_000, 0)
 
 
 def blame(throttle: FairThrottle, client: str, failures: int) -> None:
@@ -69,34 +69,34 @@ def raw(server: Valkey) -> Iterator["redis.Redis[Any]"]:
 
 
 @pytest.fixture
-def rows(server: Valkey, raw: "redis.Redis[Any]") -> Iterator[RedisRows]:
-    opened = RedisRows(server.url, rules_of(Config()), instance="i1", timeout_s=10)
+def rows(server: Valkey, raw: "redis.Redis[Any]") -> Iterator[RedisRowStore]:
+    opened = RedisRowStore(server.url, row_rules(Config()), instance="i1", timeout_s=10)
     yield opened
     opened.close()
 
 
-def storage(settings: ThrottleSettings = PACE) -> Storage:
-    return Storage(Exchange(Config(), settings, seeded_random(1), instance="i1"))
+def storage(settings: ThrottleSettings = PACE) -> ThreadSafeStorage:
+    return ThreadSafeStorage(StoreExchange(Config(), settings, seeded_random(1), instance="i1"))
 
 
 # -- requirements -----------------------------------------------------------------------------------------------------
 
 
-def test_push(rows: RedisRows, raw: "redis.Redis[Any]") -> None:
+def test_push(rows: RedisRowStore, raw: "redis.Redis[Any]") -> None:
     """**Push**: Instances must be able to push local state deltas to the centralized store."""
     throttle = FairThrottle()
-    sharing = Sharing(throttle, rows, PACE, instance="i1")
+    sharing = ThrottleSync(throttle, rows, PACE, instance="i1")
     blame(throttle, "a", 1)
     sharing.turn()
     assert len(raw.keys()) == 6  # three rows of each of two windows
 
 
-def test_pull(rows: RedisRows, server: Valkey) -> None:
+def test_pull(rows: RedisRowStore, server: Valkey) -> None:
     """**Pull**: Instances must be able to fetch the aggregated state from the centralized store."""
     one, two = FairThrottle(), FairThrottle()
-    other = RedisRows(server.url, rules_of(Config()), instance="i2", timeout_s=10)
+    other = RedisRowStore(server.url, row_rules(Config()), instance="i2", timeout_s=10)
     blame(one, "a", 1)
-    first, second = Sharing(one, rows, PACE, instance="i1"), Sharing(two, other, PACE, instance="i2")
+    first, second = ThrottleSync(one, rows, PACE, instance="i1"), ThrottleSync(two, other, PACE, instance="i2")
     blame(one, "a", 5)
     first.turn()
     second.turn()
@@ -149,17 +149,17 @@ def test_the_hot_path_asks_nobody() -> None:
     """**Hot Path Impact**: Updates from the hot path must be asynchronous and non-blocking."""
     throttle = FairThrottle()
     throttle.share()
-    called: list[Order] = []
+    called: list[SyncBatch] = []
 
     class Unreachable:
-        def exchange(self, order: Order) -> Reply:
+        def exchange(self, order: SyncBatch) -> SyncReply:
             called.append(order)
             raise AssertionError("the hot path asked the store")
 
         def close(self) -> None:
             return None
 
-    sharing = Sharing(throttle, Unreachable(), PACE, instance="i1")
+    sharing = ThrottleSync(throttle, Unreachable(), PACE, instance="i1")
     for _ in range(100):
         throttle.register("a")
         throttle.report("a", FAILURE)
@@ -242,39 +242,39 @@ def test_rotating_the_seed_parts_clients_that_collided() -> None:
 # -- storage ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_key_schema(rows: RedisRows, raw: "redis.Redis[Any]") -> None:
+def test_the_key_schema(rows: RedisRowStore, raw: "redis.Redis[Any]") -> None:
     """Key:   v1:{seed}:{row_id}   Field: {col_id}:prob  -> Value: {probability} (float)
     Field: {col_id}:time  -> Value: {timestamp}   (int)"""
     at_ms = int(SystemClock().wall() * 1000)
-    rows.exchange(Order(pushes=(Push(CELL, 1, ((17, 0.04, at_ms),)),)))
+    rows.exchange(SyncBatch(pushes=(RowPush(CELL, 1, ((17, 0.04, at_ms),)),)))
     row = raw.hgetall("v1:1700000100000:0")
     assert (float(row["17:prob"]), int(row["17:time"])) == (0.04, at_ms)
     assert raw.type("v1:1700000100000:0") == "hash"
     assert {field for field in row if not field.startswith("~")} == {"17:prob", "17:time"}
 
 
-def test_updates_are_atomic_and_incremental(rows: RedisRows, server: Valkey) -> None:
+def test_updates_are_atomic_and_incremental(rows: RedisRowStore, server: Valkey) -> None:
     """**Probability**: Uses `HINCRBYFLOAT` for atomic incremental updates.
 
     Ours adds within the same script that decays and clamps: a bare HINCRBYFLOAT leaves [0, 1] and never decays."""
-    other = RedisRows(server.url, rules_of(Config()), instance="i2", timeout_s=10)
+    other = RedisRowStore(server.url, row_rules(Config()), instance="i2", timeout_s=10)
     at_ms = int(SystemClock().wall() * 1000)
     for number in range(1, 6):
-        rows.exchange(Order(pushes=(Push(CELL, number, ((17, 0.1, at_ms),)),)))
-        (written,) = other.exchange(Order(pushes=(Push(CELL, number, ((17, 0.05, at_ms),)),))).pushed
+        rows.exchange(SyncBatch(pushes=(RowPush(CELL, number, ((17, 0.1, at_ms),)),)))
+        (written,) = other.exchange(SyncBatch(pushes=(RowPush(CELL, number, ((17, 0.05, at_ms),)),))).pushed
     assert written.states[17].prob == pytest.approx(0.75)
-    (written,) = other.exchange(Order(pushes=(Push(CELL, 6, ((17, 0.9, at_ms + 1000),)),))).pushed
+    (written,) = other.exchange(SyncBatch(pushes=(RowPush(CELL, 6, ((17, 0.9, at_ms + 1000),)),))).pushed
     assert written.states[17].prob == 1.0
     other.close()
 
 
-def test_max_timestamp_wins(rows: RedisRows) -> None:
+def test_max_timestamp_wins(rows: RedisRowStore) -> None:
     """**Timestamp**: `Max-Timestamp-Wins` strategy - implemented by a Lua Script/Transaction to perform a compare and
     swap on the variable."""
     at_ms = int(SystemClock().wall() * 1000)
     times = []
     for number, ms_later in enumerate((0, -5000, 300, 200), start=1):
-        (written,) = rows.exchange(Order(pushes=(Push(CELL, number, ((17, 0.01, at_ms + ms_later),)),))).pushed
+        (written,) = rows.exchange(SyncBatch(pushes=(RowPush(CELL, number, ((17, 0.01, at_ms + ms_later),)),))).pushed
         times.append(written.states[17].at_ms - at_ms)
     assert times == [0, 0, 300, 300]
 
@@ -312,7 +312,7 @@ def test_there_are_two_types_of_responses() -> None:
     blame(one.throttle, "a", 1)
     blame(two.throttle, "a", 1)
     world.advance(4.0)
-    replies = [event.reply for event in world.heard[one.name] if isinstance(event, Replied)]
+    replies = [event.reply for event in world.heard[one.name] if isinstance(event, ExchangeReplied)]
     assert any(written.states for reply in replies for written in reply.pushed)
     assert any(row.states for reply in replies for row in reply.pulled)
 
@@ -342,14 +342,14 @@ def test_updates_are_batched() -> None:
     assert len(world.heard[instance.name]) <= 6  # a second's worth: 400 requests, 4 flushes
 
 
-def test_keys_live_three_windows(rows: RedisRows, raw: "redis.Redis[Any]") -> None:
+def test_keys_live_three_windows(rows: RedisRowStore, raw: "redis.Redis[Any]") -> None:
     """The Keys can be set with 3x the time window duration, the rationale here being beyond the 3x TTL the keys will no
     longer be needed."""
-    rows.exchange(Order(pushes=(Push(CELL, 1, ((17, 0.04, 0),)),)))
+    rows.exchange(SyncBatch(pushes=(RowPush(CELL, 1, ((17, 0.04, 0),)),)))
     first = raw.pttl("v1:1700000100000:0")
     assert 890_000 < first <= 900_000
     raw.pexpire("v1:1700000100000:0", 500_000)
-    rows.exchange(Order(pushes=(Push(CELL, 2, ((17, 0.04, 0),)),)))
+    rows.exchange(SyncBatch(pushes=(RowPush(CELL, 2, ((17, 0.04, 0),)),)))
     assert raw.pttl("v1:1700000100000:0") <= 500_000  # set once, or keys would live for five windows
 
 
@@ -364,7 +364,7 @@ def test_transient_failures_are_retried_with_backoff_and_jitter_and_then_dropped
         now = max(now, deadline)
         assert service.handle(None, now)
         sent_at.append(now)
-        service.handle(Failed(), now)
+        service.handle(ExchangeFailed(), now)
     waits = [after - before for before, after in pairwise(sent_at)]
     ceilings = [Backoff(first_s=0.05, ceiling_s=0.4).ceiling(failures) for failures in (1, 2, 3)]
     assert all(ceiling / 2 <= wait <= ceiling for wait, ceiling in zip(waits, ceilings, strict=True))
@@ -421,7 +421,7 @@ def test_the_store_can_be_secured() -> None:
     Credentials are injected into the instance at startup."""
     with Valkey(options=("--requirepass", "hush")) as server:
         url = server.url.replace("redis://", "redis://:hush@")
-        with Sharing.open(FairThrottle(), replace(PACE, store=url, call_timeout_s=10, cold_start_s=30)) as sharing:
+        with ThrottleSync.open(FairThrottle(), replace(PACE, store=url, call_timeout_s=10, cold_start_s=30)) as sharing:
             assert sharing.storage.standing(0).has_heard
 
 

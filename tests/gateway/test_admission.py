@@ -10,7 +10,7 @@ from argosy.gateway.admission import FairAdmission, OpenDoor, admitted, client_o
 from argosy.gateway.errors import Overloaded, Unserved
 from argosy.search.model import Answer, Missing, Reached, Shortfall
 from argosy.throttle import FairThrottle
-from argosy.throttle.tuning import preset
+from argosy.throttle.presets import preset
 
 
 class Book:

@@ -5,27 +5,27 @@ import math
 import pytest
 
 from argosy.base.clock import seeded_random
-from argosy.throttle.exchange import OFFSET_STEP_MS, PROBE, SEEDS_MAX, Exchange, Failed, Replied
+from argosy.throttle.exchange import OFFSET_STEP_MS, PROBE, SEEDS_MAX, ExchangeFailed, ExchangeReplied, StoreExchange
 from argosy.throttle.model import Config
 from argosy.throttle.ports import (
     BucketDelta,
-    Cell,
-    Order,
+    BucketState,
     OverwriteBucket,
     QueueFull,
-    Reply,
     RespBucket,
-    RowMark,
+    RowId,
     RowState,
-    State,
+    RowVersion,
+    RowWrite,
+    SyncBatch,
+    SyncReply,
     Update,
-    Written,
 )
 from argosy.throttle.settings import ThrottleSettings
 
 SEED = 300_000
-CELL = Cell(SEED, 0)
-FIRST = RowMark(1, 1)
+CELL = RowId(SEED, 0)
+FIRST = RowVersion(1, 1)
 SETTINGS = ThrottleSettings(flush_s=0.25, poll_s=1.0, attempts_max=3, queue_max=10)
 
 
@@ -33,10 +33,10 @@ class Stage:
     """An exchange, and a clock that moves on to whenever it next wants something."""
 
     def __init__(self, settings: ThrottleSettings = SETTINGS, config: Config | None = None) -> None:
-        self.exchange = Exchange(config or Config(levels=1), settings, seeded_random(1), instance="me")
+        self.exchange = StoreExchange(config or Config(levels=1), settings, seeded_random(1), instance="me")
         self.now = 100.0
 
-    def order(self) -> Order:
+    def order(self) -> SyncBatch:
         """The next order, when its time has come."""
         for _ in range(100):
             deadline = self.exchange.deadline()
@@ -50,20 +50,20 @@ class Stage:
         self.exchange.update([Update(seed, [BucketDelta(0, col, delta, at_ms)])])
 
     def reply(
-        self, order: Order, mark: RowMark = FIRST, states: dict[int, State] | None = None, **more: object
+        self, order: SyncBatch, mark: RowVersion = FIRST, states: dict[int, BucketState] | None = None, **more: object
     ) -> None:
         """Answers an order; every row it names has the mark, and every pull finds `states`."""
-        written = {col: State(0.5, 1000) for push in order.pushes for col, _, _ in push.deltas}
-        answer = Reply(
-            tuple(Written(restore.cell, mark, False, {}) for restore in order.restores),
-            tuple(Written(push.cell, mark, False, written) for push in order.pushes),
+        written = {col: BucketState(0.5, 1000) for push in order.pushes for col, _, _ in push.deltas}
+        answer = SyncReply(
+            tuple(RowWrite(restore.cell, mark, False, {}) for restore in order.restores),
+            tuple(RowWrite(push.cell, mark, False, written) for push in order.pushes),
             tuple(RowState(pull.cell, mark, states) for pull in order.pulls),
             **more,  # type: ignore[arg-type]
         )
-        assert self.exchange.handle(Replied(answer), self.now) == []
+        assert self.exchange.handle(ExchangeReplied(answer), self.now) == []
 
     def fail(self) -> None:
-        assert self.exchange.handle(Failed(), self.now) == []
+        assert self.exchange.handle(ExchangeFailed(), self.now) == []
 
     def give_up(self) -> None:
         """The store goes away."""
@@ -133,8 +133,8 @@ def test_a_requested_window_is_pulled_row_by_row_after_the_pushes() -> None:
     stage.exchange.request(SEED)
     stage.push()
     order = stage.order()
-    assert [pull.cell for pull in order.pulls] == [Cell(SEED, row) for row in range(3)]
-    assert {pull.seen for pull in order.pulls} == {RowMark()}
+    assert [pull.cell for pull in order.pulls] == [RowId(SEED, row) for row in range(3)]
+    assert {pull.seen for pull in order.pulls} == {RowVersion()}
     assert len(order.pushes) == 1
 
 
@@ -170,9 +170,11 @@ def test_what_a_push_has_left_comes_through_the_channel() -> None:
 
 def test_a_slow_reader_finds_the_latest_state_of_each_bucket() -> None:
     stage = Stage()
-    for version, states in enumerate(({1: State(0.1, 1), 2: State(0.2, 1)}, {1: State(0.3, 2)}), start=1):
+    for version, states in enumerate(
+        ({1: BucketState(0.1, 1), 2: BucketState(0.2, 1)}, {1: BucketState(0.3, 2)}), start=1
+    ):
         stage.exchange.request(SEED)
-        stage.reply(stage.order(), RowMark(1, version), states)
+        stage.reply(stage.order(), RowVersion(1, version), states)
     (response,) = stage.exchange.take()
     assert {bucket.col_id: bucket.prob for bucket in response.updates} == {1: 0.3, 2: 0.2}
 
@@ -183,7 +185,7 @@ def test_changes_the_answer_cannot_contain_are_told_along_with_it() -> None:
     stage.exchange.request(SEED)
     order = stage.order()
     stage.push(0.02, at_ms=61_000)  # after the order had gone
-    stage.reply(order, states={1: State(0.5, 1000)})
+    stage.reply(order, states={1: BucketState(0.5, 1000)})
     (response,) = stage.exchange.take()
     (bucket,) = response.updates
     assert bucket.last_update_time_ms == 61_000
@@ -194,7 +196,7 @@ def test_changes_the_answer_cannot_contain_are_told_along_with_it() -> None:
 def test_changes_under_way_again_are_told_too() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), states={1: State(0.5, 1000)})
+    stage.reply(stage.order(), states={1: BucketState(0.5, 1000)})
     stage.push(0.04)
     stage.order()  # under way
     stage.push(0.02)  # and waiting
@@ -214,8 +216,8 @@ def test_a_duplicate_is_counted() -> None:
     stage = Stage()
     stage.push()
     order = stage.order()
-    answer = Reply((), (Written(CELL, RowMark(1, 1), True, {1: State(0.1, 1)}),), ())
-    stage.exchange.handle(Replied(answer), stage.now)
+    answer = SyncReply((), (RowWrite(CELL, RowVersion(1, 1), True, {1: BucketState(0.1, 1)}),), ())
+    stage.exchange.handle(ExchangeReplied(answer), stage.now)
     assert stage.exchange.figures.duplicates == 1
     assert order.pushes
 
@@ -223,53 +225,53 @@ def test_a_duplicate_is_counted() -> None:
 # -- what is read again -----------------------------------------------------------------------------------------------
 
 
-def seen(stage: Stage) -> RowMark:
+def seen(stage: Stage) -> RowVersion:
     """The mark that the next pull names."""
     stage.exchange.request(SEED)
     order = stage.order()
-    stage.reply(order, RowMark(1, 99), {})
+    stage.reply(order, RowVersion(1, 99), {})
     return order.pulls[0].seen
 
 
 def test_a_row_that_was_read_is_asked_for_by_its_mark() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 5), {})
-    assert seen(stage) == RowMark(1, 5)
+    stage.reply(stage.order(), RowVersion(1, 5), {})
+    assert seen(stage) == RowVersion(1, 5)
 
 
 def test_our_own_next_write_leaves_nothing_unread() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.reply(stage.order(), RowVersion(1, 5), {})
     stage.push()
-    stage.reply(stage.order(), RowMark(1, 6))
-    assert seen(stage) == RowMark(1, 6)
+    stage.reply(stage.order(), RowVersion(1, 6))
+    assert seen(stage) == RowVersion(1, 6)
 
 
 def test_a_write_after_others_leaves_theirs_unread() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.reply(stage.order(), RowVersion(1, 5), {})
     stage.push()
-    stage.reply(stage.order(), RowMark(1, 8))
-    assert seen(stage) == RowMark(1, 5)
+    stage.reply(stage.order(), RowVersion(1, 8))
+    assert seen(stage) == RowVersion(1, 5)
 
 
 def test_a_write_to_a_row_never_read_leaves_it_unread() -> None:
     stage = Stage()
     stage.push()
-    stage.reply(stage.order(), RowMark(1, 1))
-    assert seen(stage) == RowMark()
+    stage.reply(stage.order(), RowVersion(1, 1))
+    assert seen(stage) == RowVersion()
 
 
 def test_what_is_known_of_old_windows_is_forgotten() -> None:
     stage = Stage()
     for number in range(20):
         stage.exchange.request(number * SEED)
-        stage.reply(stage.order(), RowMark(1, 1), {})
+        stage.reply(stage.order(), RowVersion(1, 1), {})
     stage.exchange.request(0)
-    assert stage.order().pulls[0].seen == RowMark()
+    assert stage.order().pulls[0].seen == RowVersion()
 
 
 # -- failure ----------------------------------------------------------------------------------------------------------
@@ -319,7 +321,7 @@ def test_while_the_store_is_away_nothing_is_kept_for_it() -> None:
         stage.push(col=col)
     assert stage.exchange.standing(stage.now).queue == 0
     assert stage.exchange.figures.dropped == 101
-    assert stage.order() == Order()  # a mere question
+    assert stage.order() == SyncBatch()  # a mere question
 
 
 def test_questions_become_rarer_up_to_a_bound() -> None:
@@ -338,12 +340,12 @@ def test_questions_become_rarer_up_to_a_bound() -> None:
 def test_when_the_store_is_back_everything_is_read_anew() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.reply(stage.order(), RowVersion(1, 5), {})
     stage.give_up()
     stage.exchange.request(SEED)
     order = stage.order()
-    assert order.pulls[0].seen == RowMark()
-    stage.reply(order, RowMark(1, 5), {1: State(0.7, 1)})
+    assert order.pulls[0].seen == RowVersion()
+    stage.reply(order, RowVersion(1, 5), {1: BucketState(0.7, 1)})
     assert not stage.exchange.standing(stage.now).is_away
     stage.push()
     assert stage.order().pushes
@@ -358,13 +360,13 @@ def test_after_an_outage_every_row_is_restored_first() -> None:
     stage.reply(stage.order())
     assert stage.exchange.take() == []
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 2), {1: State(0.1, 1)})
+    stage.reply(stage.order(), RowVersion(1, 2), {1: BucketState(0.1, 1)})
     assert stage.exchange.lost() == [CELL]
     assert stage.exchange.take() == []
     stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
-    stage.reply(stage.order(), RowMark(1, 3))
+    stage.reply(stage.order(), RowVersion(1, 3))
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 3), {1: State(0.8, 1)})
+    stage.reply(stage.order(), RowVersion(1, 3), {1: BucketState(0.8, 1)})
     assert stage.exchange.take()[0].updates[0].prob == 0.8
     assert stage.exchange.figures.losses == 0
 
@@ -383,17 +385,17 @@ def test_one_success_between_failures_starts_the_count_anew() -> None:
 # -- loss -------------------------------------------------------------------------------------------------------------
 
 
-def lose(stage: Stage, mark: RowMark) -> None:
+def lose(stage: Stage, mark: RowVersion) -> None:
     """The store had version 5 of the row, and now answers with this mark."""
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 5), {1: State(0.8, 1)})
+    stage.reply(stage.order(), RowVersion(1, 5), {1: BucketState(0.8, 1)})
     stage.exchange.take()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), mark, {1: State(0.04, 1)})
+    stage.reply(stage.order(), mark, {1: BucketState(0.04, 1)})
 
 
-@pytest.mark.parametrize("mark", [RowMark(), RowMark(1, 4), RowMark(2, 5), RowMark(2, 900)])
-def test_a_row_that_is_not_what_it_was_is_lost_and_its_answer_withheld(mark: RowMark) -> None:
+@pytest.mark.parametrize("mark", [RowVersion(), RowVersion(1, 4), RowVersion(2, 5), RowVersion(2, 900)])
+def test_a_row_that_is_not_what_it_was_is_lost_and_its_answer_withheld(mark: RowVersion) -> None:
     stage = Stage()
     lose(stage, mark)
     assert stage.exchange.lost() == [CELL]
@@ -401,8 +403,8 @@ def test_a_row_that_is_not_what_it_was_is_lost_and_its_answer_withheld(mark: Row
     assert stage.exchange.figures.losses == 1
 
 
-@pytest.mark.parametrize("mark", [RowMark(1, 5), RowMark(1, 6), RowMark(1, 900)])
-def test_a_row_that_has_only_grown_is_not(mark: RowMark) -> None:
+@pytest.mark.parametrize("mark", [RowVersion(1, 5), RowVersion(1, 6), RowVersion(1, 900)])
+def test_a_row_that_has_only_grown_is_not(mark: RowVersion) -> None:
     stage = Stage()
     lose(stage, mark)
     assert stage.exchange.lost() == []
@@ -412,43 +414,43 @@ def test_a_row_that_has_only_grown_is_not(mark: RowMark) -> None:
 def test_a_loss_is_noticed_by_a_push_too() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.reply(stage.order(), RowVersion(1, 5), {})
     stage.push()
-    stage.reply(stage.order(), RowMark(2, 1))
+    stage.reply(stage.order(), RowVersion(2, 1))
     assert stage.exchange.lost() == [CELL]
     assert stage.exchange.take() == []
 
 
 def test_a_lost_row_is_restored_before_it_is_believed_again() -> None:
     stage = Stage()
-    lose(stage, RowMark(2, 1))
+    lose(stage, RowVersion(2, 1))
     stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
     assert stage.exchange.lost() == []
     stage.exchange.request(SEED)
     order = stage.order()
     assert [(restore.cell, restore.states) for restore in order.restores] == [(CELL, ((1, 0.8, 1),))]
-    stage.reply(order, RowMark(2, 2), {1: State(0.8, 1)})
+    stage.reply(order, RowVersion(2, 2), {1: BucketState(0.8, 1)})
     stage.exchange.request(SEED)
     order = stage.order()
-    assert order.pulls[0].seen == RowMark()  # what others restored is to be read
-    stage.reply(order, RowMark(2, 3), {1: State(0.9, 1)})
+    assert order.pulls[0].seen == RowVersion()  # what others restored is to be read
+    stage.reply(order, RowVersion(2, 3), {1: BucketState(0.9, 1)})
     assert stage.exchange.take()[0].updates[0].prob == 0.9
 
 
 def test_with_nothing_to_restore_the_row_is_believed_as_it_is() -> None:
     stage = Stage()
-    lose(stage, RowMark(2, 1))
+    lose(stage, RowVersion(2, 1))
     stage.exchange.restore(CELL, [])
     stage.exchange.request(SEED)
     order = stage.order()
     assert order.restores == ()
-    stage.reply(order, RowMark(2, 2), {1: State(0.1, 1)})
+    stage.reply(order, RowVersion(2, 2), {1: BucketState(0.1, 1)})
     assert stage.exchange.take()
 
 
 def test_a_restore_that_could_not_be_sent_is_asked_for_again() -> None:
     stage = Stage()
-    lose(stage, RowMark(2, 1))
+    lose(stage, RowVersion(2, 1))
     stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
     for _ in range(3):
         stage.order()
@@ -459,10 +461,10 @@ def test_a_restore_that_could_not_be_sent_is_asked_for_again() -> None:
 def test_a_loss_during_an_outage_is_noticed_after_it() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(1, 5), {})
+    stage.reply(stage.order(), RowVersion(1, 5), {})
     stage.give_up()
     stage.exchange.request(SEED)
-    stage.reply(stage.order(), RowMark(), None)
+    stage.reply(stage.order(), RowVersion(), None)
     assert stage.exchange.lost() == [CELL]
 
 
@@ -473,8 +475,8 @@ def test_writers_of_a_row_are_peers() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
     stage.order()
-    rows = (RowState(CELL, RowMark(1, 1), {}, {"a": 1, "b": 2, "me": 3}),)
-    stage.exchange.handle(Replied(Reply((), (), rows)), stage.now)
+    rows = (RowState(CELL, RowVersion(1, 1), {}, {"a": 1, "b": 2, "me": 3}),)
+    stage.exchange.handle(ExchangeReplied(SyncReply((), (), rows)), stage.now)
     assert stage.exchange.standing(stage.now).peers == 3
 
 

@@ -15,13 +15,13 @@ from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.throttle import Config, FairThrottle, Outcome
 from argosy.throttle import metrics as m
-from argosy.throttle.backends.opening import open_rows
-from argosy.throttle.backends.redis_keys import Keys
+from argosy.throttle.backends.factory import open_row_store
+from argosy.throttle.backends.redis_keys import RowKeys
 from argosy.throttle.backends.redis_routes import routes, shown
-from argosy.throttle.ports import Cell, Order, Push
-from argosy.throttle.rows import rules_of
+from argosy.throttle.ports import RowId, RowPush, SyncBatch
+from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.worker import Sharing
+from argosy.throttle.sync import ThrottleSync
 from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey, free_port
 from tests.throttle.groups import cluster, cluster_url, watched
@@ -50,7 +50,7 @@ class Front:
     def __init__(self, settings: ThrottleSettings) -> None:
         self.throttle = FairThrottle(FOREVER)
         self.metrics = Metrics()
-        self.sharing = Sharing.open(self.throttle, settings, metrics=self.metrics)
+        self.sharing = ThrottleSync.open(self.throttle, settings, metrics=self.metrics)
         taken = {stats for client in ("noisy", "other") for stats in self.throttle.explain(client).buckets}
         names = (f"client-{number}" for number in range(100))
         # Clients that share a bucket with those the tests look at would move their probabilities a little.
@@ -257,10 +257,10 @@ def test_a_cluster_and_one_of_its_nodes_killed() -> None:
 
 
 def test_a_cluster_that_is_away_is_away_like_any_other_store() -> None:
-    cell, url = Cell(0, 0), f"redis+cluster://user:hidden@127.0.0.1:{free_port()}"
-    rows = open_rows(url, rules_of(FOREVER), instance="i", settings=pace(url))
+    cell, url = RowId(0, 0), f"redis+cluster://user:hidden@127.0.0.1:{free_port()}"
+    rows = open_row_store(url, row_rules(FOREVER), instance="i", settings=pace(url))
     with pytest.raises(Unavailable, match="cannot be reached") as told:
-        rows.exchange(Order(pushes=(Push(cell, 1, ((0, 0.1, 1),)),)))
+        rows.exchange(SyncBatch(pushes=(RowPush(cell, 1, ((0, 0.1, 1),)),)))
     rows.close()
     assert "hidden" not in str(told.value)
 
@@ -288,12 +288,12 @@ def test_rows_are_as_the_design_spells_them(server: Valkey) -> None:
 
 def test_the_ttl_is_set_once(server: Valkey) -> None:
     with redis.Redis.from_url(server.url) as client:
-        rows = open_rows(server.url, rules_of(Config()), instance="i", settings=pace(server.url))
-        cell = Cell(300_000, 0)
-        rows.exchange(Order(pushes=(Push(cell, 1, ((1, 0.1, 0),)),)))
-        client.pexpire(Keys().row(cell), 100_000)
-        rows.exchange(Order(pushes=(Push(cell, 2, ((1, 0.1, 0),)),)))
-        assert client.pttl(Keys().row(cell)) <= 100_000
+        rows = open_row_store(server.url, row_rules(Config()), instance="i", settings=pace(server.url))
+        cell = RowId(300_000, 0)
+        rows.exchange(SyncBatch(pushes=(RowPush(cell, 1, ((1, 0.1, 0),)),)))
+        client.pexpire(RowKeys().row(cell), 100_000)
+        rows.exchange(SyncBatch(pushes=(RowPush(cell, 2, ((1, 0.1, 0),)),)))
+        assert client.pttl(RowKeys().row(cell)) <= 100_000
         rows.close()
 
 
@@ -326,9 +326,9 @@ def test_two_throttles_of_different_kinds_in_one_place_are_told_so(server: Valke
     with fronts(pace(server.url)) as (front,):
         front.blame("noisy", 1)
         until(lambda: front.metrics.value(m.UPDATE_LATENCY) > 0)
-        other = open_rows(server.url, rules_of(Config(buckets=99)), instance="x", settings=pace(server.url))
+        other = open_row_store(server.url, row_rules(Config(buckets=99)), instance="x", settings=pace(server.url))
         with pytest.raises(Conflict, match="namespace"):
-            other.exchange(Order(pushes=(Push(Cell(front.throttle.seeds[0], 0), 1, ((1, 0.1, 0),)),)))
+            other.exchange(SyncBatch(pushes=(RowPush(RowId(front.throttle.seeds[0], 0), 1, ((1, 0.1, 0),)),)))
         other.close()
 
 
@@ -339,9 +339,9 @@ def test_credentials_are_needed_and_never_shown() -> None:
             one.blame("noisy", 5)
             until(two.knows("noisy", 0.2))
         for wrong in (server.url, server.url.replace("redis://", "redis://:hash-hash@")):
-            rows = open_rows(wrong, rules_of(Config()), instance="x", settings=pace(wrong))
+            rows = open_row_store(wrong, row_rules(Config()), instance="x", settings=pace(wrong))
             with pytest.raises(Unavailable) as refused:
-                rows.exchange(Order())
+                rows.exchange(SyncBatch())
             assert "h-h" not in str(refused.value)
             rows.close()
 
@@ -367,9 +367,11 @@ def test_the_wire_can_be_encrypted(server: Valkey) -> None:
             with fronts(pace(trusting, call_timeout_s=5.0), pace(server.url)) as (one, two):
                 one.blame("noisy", 5)
                 until(two.knows("noisy", 0.2))
-            rows = open_rows(proxy.url, rules_of(Config()), instance="x", settings=pace(proxy.url, call_timeout_s=5.0))
+            rows = open_row_store(
+                proxy.url, row_rules(Config()), instance="x", settings=pace(proxy.url, call_timeout_s=5.0)
+            )
             with pytest.raises(Unavailable, match="certificate"):
-                rows.exchange(Order())
+                rows.exchange(SyncBatch())
             rows.close()
 
 
@@ -388,7 +390,7 @@ def test_the_wire_can_be_encrypted(server: Valkey) -> None:
 )
 def test_a_wrong_url_is_refused(url: str, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint):
-        open_rows(url, rules_of(Config()), instance="i", settings=ThrottleSettings())
+        open_row_store(url, row_rules(Config()), instance="i", settings=ThrottleSettings())
 
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "valkey", "valkeys", "redis+cluster", "rediss+cluster"])
@@ -399,7 +401,7 @@ def test_nothing_connects_before_it_is_used(scheme: str) -> None:
     sentinel.forget()
     sentinel.close()
     with pytest.raises(Invalid, match=r"throttle\.store"):
-        Sharing.open(FairThrottle(), ThrottleSettings())
+        ThrottleSync.open(FairThrottle(), ThrottleSettings())
 
 
 @pytest.mark.parametrize(

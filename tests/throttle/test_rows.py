@@ -7,33 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.throttle.model import Config
-from argosy.throttle.ports import Cell, Pull, RowMark, State, Written
-from argosy.throttle.rows import SKEW_MS_MAX, is_moved, pushed, restored, rules_of
+from argosy.throttle.ports import BucketState, RowId, RowPull, RowVersion, RowWrite
+from argosy.throttle.rows import SKEW_MS_MAX, is_moved, pushed, restored, row_rules
 
 NOW = 1_700_000_000_000
 PER_MS = 1e-5
-CELL = Cell(7, 0)
+CELL = RowId(7, 0)
 
 times = st.integers(NOW - 100_000, NOW + SKEW_MS_MAX)
 
 
-def after(*changes: tuple[float, int]) -> State | None:
-    state: State | None = None
+def after(*changes: tuple[float, int]) -> BucketState | None:
+    state: BucketState | None = None
     for delta, at_ms in changes:
         state = pushed(state, delta, at_ms, now_ms=NOW, per_ms=PER_MS)
     return state
 
 
 def test_a_first_change_is_the_state() -> None:
-    assert after((0.04, NOW)) == State(0.04, NOW)
+    assert after((0.04, NOW)) == BucketState(0.04, NOW)
 
 
 def test_what_was_there_ages_before_a_change_is_added() -> None:
-    assert after((0.5, NOW - 10_000), (0.04, NOW)) == State(0.5 * math.exp(-0.1) + 0.04, NOW)
+    assert after((0.5, NOW - 10_000), (0.04, NOW)) == BucketState(0.5 * math.exp(-0.1) + 0.04, NOW)
 
 
 def test_a_late_change_is_discounted_and_the_newest_time_stays() -> None:
-    assert after((0.5, NOW), (0.04, NOW - 10_000)) == State(0.5 + 0.04 * math.exp(-0.1), NOW)
+    assert after((0.5, NOW), (0.04, NOW - 10_000)) == BucketState(0.5 + 0.04 * math.exp(-0.1), NOW)
 
 
 @given(st.lists(st.tuples(st.floats(0, 0.05), times), min_size=1, max_size=12), st.randoms(use_true_random=False))
@@ -57,13 +57,13 @@ def test_whatever_is_pushed_the_state_is_a_probability(changes: list[tuple[float
 
 
 def test_a_broken_clock_cannot_freeze_a_bucket_in_the_future() -> None:
-    assert after((0.5, NOW + 3_600_000)) == State(0.5, NOW + SKEW_MS_MAX)
+    assert after((0.5, NOW + 3_600_000)) == BucketState(0.5, NOW + SKEW_MS_MAX)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), times), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_restoring_in_any_order_and_twice_is_restoring_once(told: list[tuple[float, int]], random: object) -> None:
-    def told_all(all_told: list[tuple[float, int]]) -> State:
-        state: State | None = State(0.1, NOW - 50_000)
+    def told_all(all_told: list[tuple[float, int]]) -> BucketState:
+        state: BucketState | None = BucketState(0.1, NOW - 50_000)
         for prob, at_ms in all_told:
             state = restored(state, prob, at_ms, now_ms=NOW, per_ms=PER_MS)
         assert state is not None
@@ -76,39 +76,39 @@ def test_restoring_in_any_order_and_twice_is_restoring_once(told: list[tuple[flo
 
 
 def test_restoring_keeps_the_greater_as_of_one_instant() -> None:
-    stored = State(0.5, NOW - 100_000)  # 0.18 by now
-    assert restored(stored, 0.2, NOW, now_ms=NOW, per_ms=PER_MS) == State(0.2, NOW)
+    stored = BucketState(0.5, NOW - 100_000)  # 0.18 by now
+    assert restored(stored, 0.2, NOW, now_ms=NOW, per_ms=PER_MS) == BucketState(0.2, NOW)
     assert restored(stored, 0.1, NOW, now_ms=NOW, per_ms=PER_MS).prob == pytest.approx(0.5 * math.exp(-1))
-    assert restored(None, 0.3, NOW + 10**9, now_ms=NOW, per_ms=PER_MS) == State(0.3, NOW + SKEW_MS_MAX)
+    assert restored(None, 0.3, NOW + 10**9, now_ms=NOW, per_ms=PER_MS) == BucketState(0.3, NOW + SKEW_MS_MAX)
 
 
 # -- marks and rules --------------------------------------------------------------------------------------------------
 
 
-def written(number: int, *, cell: Cell = CELL, is_duplicate: bool = False) -> list[Written]:
-    return [Written(cell, RowMark(1, 0), is_duplicate, {})] * number
+def written(number: int, *, cell: RowId = CELL, is_duplicate: bool = False) -> list[RowWrite]:
+    return [RowWrite(cell, RowVersion(1, 0), is_duplicate, {})] * number
 
 
 @pytest.mark.parametrize(
     ("mark", "own", "moved"),
     [
-        (RowMark(1, 5), written(0), False),
-        (RowMark(1, 6), written(0), True),
-        (RowMark(1, 6), written(1), False),
-        (RowMark(1, 7), written(1), True),
-        (RowMark(1, 7), written(2), False),
-        (RowMark(1, 6), written(1, is_duplicate=True), True),
-        (RowMark(1, 6), written(1, cell=Cell(7, 1)), True),
-        (RowMark(2, 5), written(0), True),
-        (RowMark(), written(0), True),
+        (RowVersion(1, 5), written(0), False),
+        (RowVersion(1, 6), written(0), True),
+        (RowVersion(1, 6), written(1), False),
+        (RowVersion(1, 7), written(1), True),
+        (RowVersion(1, 7), written(2), False),
+        (RowVersion(1, 6), written(1, is_duplicate=True), True),
+        (RowVersion(1, 6), written(1, cell=RowId(7, 1)), True),
+        (RowVersion(2, 5), written(0), True),
+        (RowVersion(), written(0), True),
     ],
 )
-def test_a_row_has_moved_if_somebody_else_wrote(mark: RowMark, own: list[Written], moved: bool) -> None:
-    assert is_moved(Pull(CELL, RowMark(1, 5)), mark, own) is moved
+def test_a_row_has_moved_if_somebody_else_wrote(mark: RowVersion, own: list[RowWrite], moved: bool) -> None:
+    assert is_moved(RowPull(CELL, RowVersion(1, 5)), mark, own) is moved
 
 
 def test_rows_live_three_windows() -> None:
-    assert rules_of(Config()).ttl_ms == 3 * 300_000
+    assert row_rules(Config()).ttl_ms == 3 * 300_000
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_rows_live_three_windows() -> None:
     ids=["levels", "buckets", "failures", "successes", "decay", "window", "hashing", "secret"],
 )  # fmt: skip
 def test_throttles_that_differ_have_other_fingerprints(other: Config) -> None:
-    assert rules_of(other).fingerprint != rules_of(Config()).fingerprint
+    assert row_rules(other).fingerprint != row_rules(Config()).fingerprint
 
 
 def test_what_each_instance_may_choose_is_not_in_the_fingerprint() -> None:
     chosen = Config(is_shadow=True, is_explaining=True, clients_max=10, admitted_min=0.1)
-    assert rules_of(chosen).fingerprint == rules_of(Config()).fingerprint
+    assert row_rules(chosen).fingerprint == row_rules(Config()).fingerprint
 
 
 def test_the_secret_cannot_be_read_from_the_fingerprint() -> None:
-    assert rules_of(Config(secret=b"hush")).fingerprint != rules_of(Config(secret=b"hash")).fingerprint
-    assert "hush" not in str(rules_of(Config(secret=b"hush")))
+    assert row_rules(Config(secret=b"hush")).fingerprint != row_rules(Config(secret=b"hash")).fingerprint
+    assert "hush" not in str(row_rules(Config(secret=b"hush")))

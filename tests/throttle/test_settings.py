@@ -6,7 +6,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.base.settings import load
-from argosy.throttle import FairThrottle, Sharing, preset, tuned
+from argosy.throttle import FairThrottle, ThrottleSync, preset, tune_config
 from argosy.throttle.model import mean
 from argosy.throttle.settings import ThrottleSettings
 
@@ -17,7 +17,7 @@ def loaded(toml: str = "", **environ: str) -> ThrottleSettings:
 
 def test_without_any_settings_it_is_the_standard_throttle_alone() -> None:
     settings = loaded()
-    assert settings.config() == tuned()
+    assert settings.config() == tune_config()
     assert settings.store is None
 
 
@@ -63,4 +63,4 @@ def test_what_does_not_fit_is_told_when_it_is_loaded(toml: str, complaint: str) 
 def test_what_a_program_sets_is_checked_before_anything_is_shared(wrong: dict[str, Any], complaint: str) -> None:
     settings = ThrottleSettings(store="redis://nowhere.invalid", **wrong)
     with pytest.raises(Invalid, match=f"cannot be used: {complaint}"):
-        Sharing.open(FairThrottle(), settings)
+        ThrottleSync.open(FairThrottle(), settings)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.throttle import Config, FairThrottle, Outcome
-from argosy.throttle.exchange import Replied
+from argosy.throttle.exchange import ExchangeReplied
 from argosy.throttle.settings import ThrottleSettings
 from tests.throttle.world import WAY_S, World, buckets, difference
 
@@ -264,7 +264,7 @@ def test_a_new_instance_pulls_what_the_others_know_before_anything_else() -> Non
     world.advance(5.0)
     new = world.add()
     world.advance(world.now + 2 * WAY_S)  # one exchange, there and back
-    assert isinstance(world.heard[new.name][0], Replied)
+    assert isinstance(world.heard[new.name][0], ExchangeReplied)
     assert probability(new.throttle, "noisy") == pytest.approx(probability(old, "noisy"))
 
 

@@ -1,9 +1,9 @@
 """The simulator's world as these tests like it: instances begin at once, and every way takes the same time."""
 
 from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets, spread
-from argosy.throttle.exchange import Failed, Replied
+from argosy.throttle.exchange import ExchangeFailed, ExchangeReplied
+from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.model import Config
-from argosy.throttle.service import FairThrottle
 from argosy.throttle.settings import ThrottleSettings
 
 __all__ = ["WAY_S", "World", "buckets", "difference"]
@@ -24,9 +24,9 @@ class World(ThrottleWorld):
         seed: int = 1,
     ) -> None:
         super().__init__(config or Config(), settings, seed, (delay_s, delay_s), is_prompt=True)
-        self.heard: dict[str, list[Replied | Failed]] = {}
+        self.heard: dict[str, list[ExchangeReplied | ExchangeFailed]] = {}
 
-    def _arrive(self, instance: Instance, event: Replied | Failed, writes: int) -> None:
+    def _arrive(self, instance: Instance, event: ExchangeReplied | ExchangeFailed, writes: int) -> None:
         self.heard.setdefault(instance.name, []).append(event)
         super()._arrive(instance, event, writes)
 

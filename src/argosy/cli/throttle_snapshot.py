@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.throttle import BucketStats, ThrottleSettings
-from argosy.throttle.backends.opening import open_rows
+from argosy.throttle.backends.factory import open_row_store
 from argosy.throttle.blue import decay
 from argosy.throttle.levels import levels_of
-from argosy.throttle.ports import Cell, Order, Pull, RowMark, RowState
-from argosy.throttle.rows import rules_of
+from argosy.throttle.ports import RowId, RowPull, RowState, RowVersion, SyncBatch
+from argosy.throttle.rows import row_rules
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -65,7 +65,7 @@ class Watch:
         self._config = settings.config()
         self._clients = tuple(clients)
         self._count = count
-        self._rows = open_rows(settings.store, rules_of(self._config), instance=INSTANCE, settings=settings)
+        self._rows = open_row_store(settings.store, row_rules(self._config), instance=INSTANCE, settings=settings)
         self._seed: int | None = None
 
     def look(self) -> Look:
@@ -106,8 +106,8 @@ class Watch:
         return int(now_ms) // self._config.window_ms * self._config.window_ms
 
     def _pulled(self, seed: int) -> tuple[Sequence[RowState], float]:
-        pulls = tuple(Pull(Cell(seed, row), RowMark()) for row in range(self._config.levels))
-        reply = self._rows.exchange(Order(pulls=pulls))
+        pulls = tuple(RowPull(RowId(seed, row), RowVersion()) for row in range(self._config.levels))
+        reply = self._rows.exchange(SyncBatch(pulls=pulls))
         return reply.pulled, time.time() * 1000 if reply.server_ms is None else reply.server_ms
 
     def _standing(

@@ -12,9 +12,9 @@ from argosy.base.errors import Throttled
 from argosy.gateway.errors import Overloaded, Unserved
 from argosy.gateway.ports import Admission, Pass
 from argosy.search.model import Answer, Missing, Reached, Shortfall
-from argosy.throttle.front.calls import AsgiCall
-from argosy.throttle.front.door import ANONYMOUS
-from argosy.throttle.front.extract import Extractor, as_text, bounded, by_address, by_api_key, first_of
+from argosy.throttle.middleware.extractors import Extractor, as_text, by_address, by_api_key, first_of, shorten_id
+from argosy.throttle.middleware.requests import AsgiRequest
+from argosy.throttle.middleware.rules import ANONYMOUS
 from argosy.throttle.model import ClientId, Decision, Outcome
 
 BY_KEY_OR_ADDRESS = first_of(by_api_key(), by_address())
@@ -105,7 +105,7 @@ def is_exhausted(answer: Answer) -> bool:
 
 def client_of(scope: Mapping[str, Any], extractor: Extractor = BY_KEY_OR_ADDRESS) -> str:
     """Who sends this ASGI request; those who cannot be told apart are one client."""
-    return as_text(bounded(extractor(AsgiCall(scope)) or ANONYMOUS))
+    return as_text(shorten_id(extractor(AsgiRequest(scope)) or ANONYMOUS))
 
 
 def _has_timed_out(missing: tuple[Missing, ...]) -> bool:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from argosy.sim.checkers.findings import Findings
 from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets, spread
 from argosy.throttle.model import Decision
-from argosy.throttle.ports import Cell
+from argosy.throttle.ports import RowId
 
 # From the store's last change on. One pull brings it; after an outage the first answer is not believed, the row is
 # restored and read again.
@@ -57,7 +57,7 @@ class ThrottleChecker:
                 if not 0.0 <= probability <= 1.0:
                     self._findings.add("THR-1", f"bucket {place} of {instance.name} stands at {probability}")
         seeds = {seed for instance in self._world.instances for seed in instance.throttle.seeds}
-        for cell in [Cell(seed, row) for seed in sorted(seeds) for row in range(self._world.config.levels)]:
+        for cell in [RowId(seed, row) for seed in sorted(seeds) for row in range(self._world.config.levels)]:
             for col, state in self._world.store.states(cell).items():
                 if not 0.0 <= state.prob <= 1.0:
                     self._findings.add("THR-1", f"column {col} of the store's row {cell} stands at {state.prob}")

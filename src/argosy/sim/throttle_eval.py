@@ -18,10 +18,10 @@ from argosy.base.errors import Invalid
 from argosy.sim.throttle_checkers import EQUAL
 from argosy.sim.throttle_load import Allocation, Open, Request, Scenario, arrivals, play
 from argosy.sim.throttle_world import WALL_AT_START, RowsOf, ThrottleWorld, spread
+from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.model import Config, Outcome
-from argosy.throttle.service import FairThrottle
+from argosy.throttle.presets import preset
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.tuning import preset
 
 NONE = "none"  # in the place of a preset: everybody is let through
 STILL_S = 86_400.0  # longer than any scenario, so that windows do not turn

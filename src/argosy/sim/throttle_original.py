@@ -15,9 +15,9 @@ import numpy.typing as npt
 from argosy.base.clock import Random
 from argosy.sim.throttle_eval import still
 from argosy.sim.throttle_load import Allocation, Open, Request, Scenario, arrivals, play
+from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.levels import Levels, double
 from argosy.throttle.model import Config, Outcome
-from argosy.throttle.service import FairThrottle
 
 _LENGTH, _TAP = 607, 273
 _STEPS = 7_800_000_000_000  # between seed 1 and the table

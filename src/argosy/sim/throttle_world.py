@@ -11,20 +11,20 @@ from dataclasses import dataclass, field, replace
 
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Unavailable
-from argosy.throttle.backends.memory import MemoryStore
+from argosy.throttle.backends.memory import MemoryRowServer
 from argosy.throttle.blue import decay
-from argosy.throttle.client import Storage
-from argosy.throttle.exchange import Exchange, Failed, Replied
+from argosy.throttle.exchange import ExchangeFailed, ExchangeReplied, StoreExchange
+from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.model import Config
-from argosy.throttle.ports import Cell, Order, Rows
-from argosy.throttle.rows import rules_of
-from argosy.throttle.service import FairThrottle
+from argosy.throttle.ports import RowId, RowStore, SyncBatch
+from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.worker import Member
+from argosy.throttle.storage_service import ThreadSafeStorage
+from argosy.throttle.sync import SyncMachine
 
 WALL_AT_START = 1_699_920_000.0  # midnight, so that windows of any usual length begin with the world
 
-RowsOf = Callable[[str], Rows]
+RowsOf = Callable[[str], RowStore]
 Place = tuple[int, int, int]  # seed, row, column
 
 
@@ -51,9 +51,9 @@ class Instance:
 
     name: str
     throttle: FairThrottle
-    storage: Storage
-    member: Member
-    rows: Rows
+    storage: ThreadSafeStorage
+    member: SyncMachine
+    rows: RowStore
     clock: ThrottleClock
     is_cut_off: bool = False  # from the store
     seen_writes: int = 0  # of the store, when it last answered a pull
@@ -78,7 +78,7 @@ class ThrottleWorld:
     writes: int = 0  # orders so far that may have changed the store
 
     def __post_init__(self) -> None:
-        self.store = MemoryStore(ThrottleClock(self))
+        self.store = MemoryRowServer(ThrottleClock(self))
         self.instances: list[Instance] = []
         self._random: Random = seeded_random(f"{self.seed}/network")
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -93,9 +93,9 @@ class ThrottleWorld:
         name, chosen = f"i{len(self.instances)}", settings or self.settings
         clock, dice = ThrottleClock(self, skew_s), seeded_random(f"{self.seed}/{name}/sharing")
         throttle = FairThrottle(self.config, clock=clock, random=seeded_random(f"{self.seed}/{name}"))
-        storage = Storage(Exchange(self.config, chosen, dice, instance=name))
-        member = Member(throttle, storage, chosen, random=dice)
-        rows = self.rows_of(name) if self.rows_of else self.store.client(rules_of(self.config), instance=name)
+        storage = ThreadSafeStorage(StoreExchange(self.config, chosen, dice, instance=name))
+        member = SyncMachine(throttle, storage, chosen, random=dice)
+        rows = self.rows_of(name) if self.rows_of else self.store.client(row_rules(self.config), instance=name)
         instance = Instance(name, throttle, storage, member, rows, clock)
         self.instances.append(instance)
         wait_s = 0.0 if self.is_prompt else dice.uniform(0.0, chosen.flush_s)
@@ -114,7 +114,7 @@ class ThrottleWorld:
         self._entries += 1
         heapq.heappush(self._agenda, (max(at, self.now), self._entries, happen))
 
-    def _turn(self, instance: Instance, event: Replied | Failed | None = None) -> None:
+    def _turn(self, instance: Instance, event: ExchangeReplied | ExchangeFailed | None = None) -> None:
         for order in instance.member.handle(event, self.now):
             self.plan(self.now + self._way_s(), lambda order=order: self._serve(instance, order))  # type: ignore[misc]
         deadline = instance.member.deadline()
@@ -124,31 +124,31 @@ class ThrottleWorld:
     def _way_s(self) -> float:
         return self._random.uniform(*self.delay_s)
 
-    def _serve(self, instance: Instance, order: Order) -> None:
+    def _serve(self, instance: Instance, order: SyncBatch) -> None:
         event, writes = self._answer(instance, order), self.writes
         self.plan(self.now + self._way_s(), lambda: self._arrive(instance, event, writes))
 
-    def _answer(self, instance: Instance, order: Order) -> Replied | Failed:
+    def _answer(self, instance: Instance, order: SyncBatch) -> ExchangeReplied | ExchangeFailed:
         self.on_exchange(instance)
         if self.is_store_away or instance.is_cut_off:
-            return Failed()
+            return ExchangeFailed()
         try:
             reply = instance.rows.exchange(order)
         except Unavailable:
-            return Failed()
+            return ExchangeFailed()
         self.writes += bool(order.pushes or order.restores)
         if self.loses_replies:
-            return Failed()
+            return ExchangeFailed()
         # The world's time is the store's, whoever keeps the rows.
         true_ms = (self.started_at + self.now) * 1000
         timed = replace(reply, server_ms=true_ms, at_ms=instance.clock.wall() * 1000, round_trip_s=2 * self.delay_s[1])
-        return Replied(timed)
+        return ExchangeReplied(timed)
 
-    def _arrive(self, instance: Instance, event: Replied | Failed, writes: int) -> None:
+    def _arrive(self, instance: Instance, event: ExchangeReplied | ExchangeFailed, writes: int) -> None:
         """A partition that began meanwhile swallows the answer."""
         if instance.is_cut_off:
-            event = Failed()
-        if isinstance(event, Replied) and event.reply.pulled:
+            event = ExchangeFailed()
+        if isinstance(event, ExchangeReplied) and event.reply.pulled:
             if instance.seen_writes != writes:
                 instance.seen_writes, instance.pulls = writes, 0
             instance.pulls += 1
@@ -162,7 +162,7 @@ def buckets(throttle: FairThrottle) -> dict[Place, tuple[float, int]]:
         (seed, row, bucket.col_id): (bucket.prob, bucket.last_update_time_ms)
         for seed in throttle.seeds
         for row in range(throttle.config.levels)
-        for bucket in throttle.contents(Cell(seed, row), above=0.0)
+        for bucket in throttle.contents(RowId(seed, row), above=0.0)
     }
 
 

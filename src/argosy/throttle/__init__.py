@@ -7,7 +7,7 @@
 
 and with other instances, in the background:
 
-    with Sharing.open(throttle, ThrottleSettings(store="redis://cache:6379")): ...
+    with ThrottleSync.open(throttle, ThrottleSettings(store="redis://cache:6379")): ...
 
 Reading order: `model` (the nouns), `tuning` (numbers from what one knows), `levels` (which buckets), `blue` (one
 window's buckets), `windows` (two of them, and the clients), `service` (the throttle itself). Then sharing: `ports` (the
@@ -16,6 +16,7 @@ document's storage service, and the rows behind it), `rows` (what a store does, 
 (metrics and logs), `backends/`. Before an application: `front/`, middleware for ASGI and WSGI.
 """
 
+from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.model import (
     BucketStats,
     ClientId,
@@ -33,14 +34,13 @@ from argosy.throttle.ports import (
     OverwriteBucket,
     QueueFull,
     RespBucket,
-    Rows,
+    RowStore,
     StorageService,
     Update,
 )
-from argosy.throttle.service import FairThrottle
+from argosy.throttle.presets import PRESETS, preset, tune_config
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.tuning import PRESETS, preset, tuned
-from argosy.throttle.worker import Sharing
+from argosy.throttle.sync import ThrottleSync
 
 __all__ = [
     "PRESETS",
@@ -56,14 +56,14 @@ __all__ = [
     "OverwriteBucket",
     "QueueFull",
     "RespBucket",
-    "Rows",
-    "Sharing",
+    "RowStore",
     "Stats",
     "StorageService",
     "ThrottleSettings",
+    "ThrottleSync",
     "Update",
     "mean",
     "preset",
     "smallest",
-    "tuned",
+    "tune_config",
 ]

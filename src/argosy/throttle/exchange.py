@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from argosy.base.clock import Random
 from argosy.base.retry import Backoff
 from argosy.throttle.blue import decay
-from argosy.throttle.ledger import PUSHED_BUCKETS_MAX, Ledger
+from argosy.throttle.delta_buffer import PUSHED_BUCKETS_MAX, DeltaBuffer
 from argosy.throttle.model import Config
 from argosy.throttle.peers import Peers
 from argosy.throttle.ports import (
-    Cell,
-    Order,
+    BucketState,
     OverwriteBucket,
-    Pull,
-    Reply,
     RespBucket,
-    Restore,
-    RowMark,
-    State,
+    RowId,
+    RowPull,
+    RowRestore,
+    RowVersion,
+    RowWrite,
+    SyncBatch,
+    SyncReply,
     Update,
-    Written,
 )
 from argosy.throttle.settings import ThrottleSettings
 
@@ -46,19 +46,19 @@ OFFSET_STEP_MS = 50  # a clock this close to the store's is right: correcting it
 
 
 @dataclass(frozen=True)
-class Replied:
+class ExchangeReplied:
     """The store has carried out the order."""
 
-    reply: Reply
+    reply: SyncReply
 
 
 @dataclass(frozen=True)
-class Failed:
+class ExchangeFailed:
     """The store has not, or not all of it, or has not said so."""
 
 
 @dataclass
-class Figures:
+class SyncCounters:
     """What has happened so far."""
 
     errors: int = 0
@@ -68,7 +68,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SyncStatus:
     """How things stand with the store."""
 
     is_away: bool
@@ -78,7 +78,7 @@ class Standing:
     queue: int  # buckets with changes on their way
 
 
-class Exchange:
+class StoreExchange:
     """A `Machine` of `Replied` and `Failed` to `Order`, and behind the storage service of the document."""
 
     def __init__(self, config: Config, settings: ThrottleSettings, random: Random, *, instance: str) -> None:
@@ -87,26 +87,26 @@ class Exchange:
         self._settings = settings
         self._random = random
         self._retry = Backoff(first_s=RETRY_FIRST_S, ceiling_s=RETRY_CEILING_S, attempts_max=settings.attempts_max)
-        self._waiting = Ledger(self._per_ms, settings.queue_max)
-        self._flying = Ledger(self._per_ms, settings.queue_max)
+        self._waiting = DeltaBuffer(self._per_ms, settings.queue_max)
+        self._flying = DeltaBuffer(self._per_ms, settings.queue_max)
         self._number = 0
-        self._order: Order | None = None  # until it has succeeded or was given up
+        self._order: SyncBatch | None = None  # until it has succeeded or was given up
         self._is_sent = False  # and its answer is not here yet
         self._attempts = 0
         self._failures = 0  # orders given up in a row; the store is away while there are any
         self._next_at = 0.0
         self._wanted: set[int] = set()
-        self._seen: dict[Cell, RowMark] = {}  # the latest mark, by which a loss is noticed
-        self._read: dict[Cell, RowMark] = {}  # the mark up to which all columns are known here
-        self._lost: set[Cell] = set()
-        self._restores: list[Restore] = []
-        self._withheld: set[Cell] = set()  # lost, and not yet restored
+        self._seen: dict[RowId, RowVersion] = {}  # the latest mark, by which a loss is noticed
+        self._read: dict[RowId, RowVersion] = {}  # the mark up to which all columns are known here
+        self._lost: set[RowId] = set()
+        self._restores: list[RowRestore] = []
+        self._withheld: set[RowId] = set()  # lost, and not yet restored
         self._has_gap = False  # changes were dropped, and no row was read since
-        self._arrived: dict[Cell, dict[int, State]] = {}
+        self._arrived: dict[RowId, dict[int, BucketState]] = {}
         self._peers = Peers(instance)
         self._offset_ms = 0
         self._has_heard = False
-        self.figures = Figures()
+        self.figures = SyncCounters()
 
     # -- the storage service ----------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Exchange:
         arrived, self._arrived = self._arrived, {}
         return [RespBucket(cell.seed, list(self._told(cell, states))) for cell, states in arrived.items()]
 
-    def _told(self, cell: Cell, states: dict[int, State]) -> Iterator[OverwriteBucket]:
+    def _told(self, cell: RowId, states: dict[int, BucketState]) -> Iterator[OverwriteBucket]:
         """The buckets of a row, each with what it does not contain yet of what we have sent or are about to."""
         row = cell.row
         under_way = [entries for ledger in (self._flying, self._waiting) if (entries := ledger.row(cell))]
@@ -145,11 +145,11 @@ class Exchange:
 
     # -- rows that the store has lost -------------------------------------------------------------------------------
 
-    def lost(self) -> list[Cell]:
+    def lost(self) -> list[RowId]:
         """Rows that the store has forgotten and that somebody should `restore`."""
         return sorted(self._lost)
 
-    def restore(self, cell: Cell, buckets: Sequence[OverwriteBucket]) -> None:
+    def restore(self, cell: RowId, buckets: Sequence[OverwriteBucket]) -> None:
         """What a lost row contained; with nothing to say, what the store has now is good enough."""
         self._lost.discard(cell)
         if not buckets:
@@ -157,13 +157,13 @@ class Exchange:
             return
         states = [(bucket.col_id, bucket.prob, bucket.last_update_time_ms) for bucket in buckets]
         for start in range(0, len(states), PUSHED_BUCKETS_MAX):
-            self._restores.append(Restore(cell, tuple(states[start : start + PUSHED_BUCKETS_MAX])))
+            self._restores.append(RowRestore(cell, tuple(states[start : start + PUSHED_BUCKETS_MAX])))
 
     # -- the machine ------------------------------------------------------------------------------------------------
 
-    def standing(self, now: float) -> Standing:
+    def standing(self, now: float) -> SyncStatus:
         queue = len(self._waiting) + len(self._flying)
-        return Standing(bool(self._failures), self._has_heard, self._peers.count(now), self._offset_ms, queue)
+        return SyncStatus(bool(self._failures), self._has_heard, self._peers.count(now), self._offset_ms, queue)
 
     def hurry(self) -> None:
         """Makes what waits due at once, unless the store is away."""
@@ -173,11 +173,11 @@ class Exchange:
     def deadline(self) -> float | None:
         return None if self._is_sent else self._next_at
 
-    def handle(self, event: Replied | Failed | None, now: float) -> list[Order]:
+    def handle(self, event: ExchangeReplied | ExchangeFailed | None, now: float) -> list[SyncBatch]:
         match event:
-            case Replied(reply):
+            case ExchangeReplied(reply):
                 self._succeed(reply, now)
-            case Failed():
+            case ExchangeFailed():
                 self._fail(now)
             case None:
                 pass  # only time has passed
@@ -192,24 +192,24 @@ class Exchange:
         self._is_sent = True
         return [self._order]
 
-    def _formed(self) -> Order | None:
+    def _formed(self) -> SyncBatch | None:
         """All that waits as one order; None if nothing does, unless the store is away: then the order is a question."""
         assert not self._flying, "a new order is formed only when nothing is under way"
         wanted, self._wanted = sorted(self._wanted), set()
         self._forget_all_but({*wanted, *(cell.seed for cell in self._seen)})
-        pulls = tuple(self._pull(Cell(seed, row)) for seed in wanted for row in range(self._levels))
+        pulls = tuple(self._pull(RowId(seed, row)) for seed in wanted for row in range(self._levels))
         pushes = tuple(self._waiting.pushes(self._number))
         restores, self._restores = tuple(self._restores), []
         if not (pulls or pushes or restores or self._failures):
             return None
         self._number += len(pushes)
         self._flying, self._waiting = self._waiting, self._flying
-        return Order(restores, pushes, pulls)
+        return SyncBatch(restores, pushes, pulls)
 
-    def _pull(self, cell: Cell) -> Pull:
-        return Pull(cell, self._read.get(cell, RowMark()))
+    def _pull(self, cell: RowId) -> RowPull:
+        return RowPull(cell, self._read.get(cell, RowVersion()))
 
-    def _succeed(self, reply: Reply, now: float) -> None:
+    def _succeed(self, reply: SyncReply, now: float) -> None:
         assert self._order is not None, "an answer to no order"
         restored = {restore.cell for restore in self._order.restores}
         if self._has_gap and self._order.pulls:
@@ -231,17 +231,17 @@ class Exchange:
         self._has_heard = self._has_heard or bool(reply.pulled)
         self._set_clock(reply)
 
-    def _mistrust(self, cells: set[Cell]) -> None:
+    def _mistrust(self, cells: set[RowId]) -> None:
         """What the store has of these is less than what is known here."""
         self._lost |= cells
         self._withheld |= cells
 
-    def _trust(self, cell: Cell) -> None:
+    def _trust(self, cell: RowId) -> None:
         """The row is as good as it gets; what it has said meanwhile was not passed on, so it is read again."""
         self._withheld.discard(cell)
         self._read.pop(cell, None)
 
-    def _learn(self, cell: Cell, mark: RowMark, states: dict[int, State] | None) -> None:
+    def _learn(self, cell: RowId, mark: RowVersion, states: dict[int, BucketState] | None) -> None:
         """Remembers a row's mark, and passes its state on unless the row is not what it was."""
         known = self._seen.get(cell)
         self._seen[cell] = mark
@@ -253,10 +253,10 @@ class Exchange:
             if len(self._arrived) > SEEDS_MAX * self._levels:
                 del self._arrived[min(self._arrived)]
 
-    def _count(self, written: Written) -> None:
+    def _count(self, written: RowWrite) -> None:
         """A write of ours next to what we have read leaves nothing unread; after a gap the row must be read again."""
         read = self._read.get(written.cell)
-        if read and written.mark == RowMark(read.born_us, read.version + 1):
+        if read and written.mark == RowVersion(read.born_us, read.version + 1):
             self._read[written.cell] = written.mark
 
     def _fail(self, now: float) -> None:
@@ -275,7 +275,7 @@ class Exchange:
         self._has_gap = True
         self._next_at = now + PROBE.delay(self._failures, self._random)
 
-    def _set_clock(self, reply: Reply) -> None:
+    def _set_clock(self, reply: SyncReply) -> None:
         """The store's clock is everybody's. It is known to half a round trip, so smaller differences mean nothing."""
         if reply.server_ms is None:
             return

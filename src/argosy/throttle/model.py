@@ -61,7 +61,7 @@ class Config:
     `admitted_min` and what follows it.
 
     The names of the literature: `levels` L, `buckets` M (of each level), `failure_step` Pi, `success_step` Pd,
-    `decay_per_s` lambda. The defaults are those of `tuned()`.
+    `decay_per_s` lambda. The defaults are those of `tune_config()`.
     """
 
     levels: int = 3

@@ -81,21 +81,21 @@ class StorageService(Protocol):
 # -- the store behind the service -------------------------------------------------------------------------------------
 
 
-class Cell(NamedTuple):
+class RowId(NamedTuple):
     """A row of the store."""
 
     seed: int
     row: int
 
 
-class State(NamedTuple):
+class BucketState(NamedTuple):
     """A bucket's probability as of an instant."""
 
     prob: float
     at_ms: int
 
 
-class RowMark(NamedTuple):
+class RowVersion(NamedTuple):
     """Which state of a row one has seen: `version` counts its writes since `born_us`, which tells one life of the row
     from the next. A row that is not there has the mark (0, 0)."""
 
@@ -104,47 +104,47 @@ class RowMark(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Push:
+class RowPush:
     """Changes to some columns of a row. The store applies a number of one instance once, however often it is sent."""
 
-    cell: Cell
+    cell: RowId
     number: int
     deltas: tuple[tuple[int, float, int], ...]  # column, change, as of ms
 
 
 @dataclass(frozen=True)
-class Restore:
+class RowRestore:
     """What a row contained, for a store that has forgotten it: the greater value stays."""
 
-    cell: Cell
+    cell: RowId
     states: tuple[tuple[int, float, int], ...]  # column, probability, as of ms
 
 
 @dataclass(frozen=True)
-class Pull:
+class RowPull:
     """Asks for a row, unless nobody else has written to it since the mark."""
 
-    cell: Cell
-    seen: RowMark
+    cell: RowId
+    seen: RowVersion
 
 
 @dataclass(frozen=True)
-class Order:
+class SyncBatch:
     """One exchange with the store: restores first, then pushes, then pulls, so that these see all the rest."""
 
-    restores: tuple[Restore, ...] = ()
-    pushes: tuple[Push, ...] = ()
-    pulls: tuple[Pull, ...] = ()
+    restores: tuple[RowRestore, ...] = ()
+    pushes: tuple[RowPush, ...] = ()
+    pulls: tuple[RowPull, ...] = ()
 
 
 @dataclass(frozen=True)
-class Written:
+class RowWrite:
     """What a push or restore has left of the columns it named, and the row's mark after it."""
 
-    cell: Cell
-    mark: RowMark
+    cell: RowId
+    mark: RowVersion
     is_duplicate: bool
-    states: dict[int, State]
+    states: dict[int, BucketState]
 
 
 @dataclass(frozen=True)
@@ -152,28 +152,28 @@ class RowState:
     """A row as it is now. `states` are all its columns, or those that differ from the row as the pull knew it; None
     where nobody but the one who asks has written since. `writers` is the last number of each instance."""
 
-    cell: Cell
-    mark: RowMark
-    states: dict[int, State] | None = None
+    cell: RowId
+    mark: RowVersion
+    states: dict[int, BucketState] | None = None
     writers: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Reply:
+class SyncReply:
     """The store's answer to an order, part by part."""
 
-    restored: tuple[Written, ...]
-    pushed: tuple[Written, ...]
+    restored: tuple[RowWrite, ...]
+    pushed: tuple[RowWrite, ...]
     pulled: tuple[RowState, ...]
     server_ms: float | None = None  # the store's clock half-way through the first round trip, if it has one
     round_trip_s: float = 0.0
     at_ms: float = 0.0  # this process's wall clock at that moment
 
 
-class Rows(Protocol):
+class RowStore(Protocol):
     """A store of rows. It decays, adds, clamps and keeps the newest time within one atomic step per row."""
 
-    def exchange(self, order: Order) -> Reply:
+    def exchange(self, order: SyncBatch) -> SyncReply:
         """Carries out an order; Unavailable if part of it may not have happened, and then it may be sent again.
         Conflict if another throttle, of another configuration, keeps its state under the same names."""
         ...

@@ -7,8 +7,8 @@ from typing import ClassVar
 from argosy.base.errors import Invalid
 from argosy.base.settings import declared, setting
 from argosy.throttle.model import FINALS, HASHINGS, Config
+from argosy.throttle.presets import PRESETS, preset
 from argosy.throttle.squash import SQUASHES
-from argosy.throttle.tuning import PRESETS, preset
 
 _OVERRIDES = ("levels", "buckets", "failure_step", "success_step", "decay_per_s", "window_s")
 

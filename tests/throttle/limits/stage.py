@@ -14,12 +14,12 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.server import ServerState
 
-from argosy.throttle.limits.backends.file import FileLimiter
+from argosy.throttle.limits.backends.http import HttpLimiter
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from argosy.throttle.limits.backends.redis import RedisLimiter
-from argosy.throttle.limits.client import HttpLimiter
+from argosy.throttle.limits.backends.sqlite import SqliteLimiter
 from argosy.throttle.limits.gubernator.client import GrpcLimiter
-from argosy.throttle.limits.gubernator.grpc import LimitsServer
+from argosy.throttle.limits.gubernator.server import LimitsServer
 from argosy.throttle.limits.http import limit_routes
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse, Status
 from argosy.throttle.limits.ports import RateLimiter
@@ -127,7 +127,7 @@ async def in_memory(clock: HandClock) -> AsyncIterator[RateLimiter]:
 
 @asynccontextmanager
 async def in_a_file(clock: HandClock, path: Path) -> AsyncIterator[RateLimiter]:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     yield limiter
     await limiter.close()
 

@@ -13,7 +13,7 @@ import pytest
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.throttle.limits.backends.bucket_file import BucketFile
-from argosy.throttle.limits.backends.file import FileLimiter
+from argosy.throttle.limits.backends.sqlite import SqliteLimiter
 from argosy.throttle.limits.buckets import TokenBucket
 from argosy.throttle.limits.metrics import CHECKS, KEYS
 from tests.throttle.limits.stage import NOON_MS, HandClock, figures, leaky, request
@@ -23,10 +23,10 @@ COUNTING = """
 import asyncio, sys
 from argosy.base.clock import SystemClock
 from argosy.throttle.limits import RateLimitRequest
-from argosy.throttle.limits.backends.file import FileLimiter
+from argosy.throttle.limits.backends.sqlite import SqliteLimiter
 
 async def main():
-    limiter = await FileLimiter.open(sys.argv[1], clock=SystemClock())
+    limiter = await SqliteLimiter.open(sys.argv[1], clock=SystemClock())
     while True:
         (answer,) = await limiter.check([RateLimitRequest("n", "k", 1, 1_000_000_000, 3_600_000)])
         print(answer.remaining, flush=True)
@@ -41,13 +41,13 @@ def path(tmp_path: Path) -> Path:
 
 
 async def test_a_restart_forgets_nothing(path: Path, clock: HandClock) -> None:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.check([request(3), leaky(4, key="leaky"), request(10, key="full"), request(1, key="full")])
     clock.ms += 150
     await limiter.check([leaky(1, key="leaky")])
     await limiter.close()
 
-    again = await FileLimiter.open(path, clock=clock)
+    again = await SqliteLimiter.open(path, clock=clock)
     answers = await again.check([request(0), leaky(0, key="leaky"), request(0, key="full")])
     await again.close()
     assert [answer.remaining for answer in answers] == [7, 6, 0]
@@ -56,22 +56,22 @@ async def test_a_restart_forgets_nothing(path: Path, clock: HandClock) -> None:
 
 
 async def test_a_reset_bucket_stays_forgotten_after_a_restart(path: Path, clock: HandClock) -> None:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.check([request(3), request(1, behavior=8)])
     await limiter.close()
-    again = await FileLimiter.open(path, clock=clock)
+    again = await SqliteLimiter.open(path, clock=clock)
     (answer,) = await again.check([request(1)])
     await again.close()
     assert answer.remaining == 9
 
 
 async def test_buckets_that_ended_meanwhile_are_not_taken_over(path: Path, clock: HandClock) -> None:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.check([request(3, key="old"), request(3, duration=5000)])
     await limiter.close()
     clock.ms += 2000
     metrics = Metrics()
-    again = await FileLimiter.open(path, clock=clock, metrics=metrics)
+    again = await SqliteLimiter.open(path, clock=clock, metrics=metrics)
     await again.check([request(1, duration=5000)])
     assert metrics.value(KEYS) == 1
     await again.close()
@@ -81,11 +81,11 @@ async def test_buckets_that_ended_meanwhile_are_not_taken_over(path: Path, clock
 
 
 async def test_the_buckets_used_last_survive_a_smaller_bound(path: Path, clock: HandClock) -> None:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     for key in ("a", "b", "c", "a"):
         await limiter.check([request(1, key=key)])
     await limiter.close()
-    smaller = await FileLimiter.open(path, clock=clock, keys_max=2)
+    smaller = await SqliteLimiter.open(path, clock=clock, keys_max=2)
     answers = await smaller.check([request(0, key="c"), request(0, key="a")])
     await smaller.close()
     assert [answer.remaining for answer in answers] == [9, 8]
@@ -113,18 +113,18 @@ async def test_callers_at_once_share_a_write(path: Path, clock: HandClock, monke
         save(file, changes)  # type: ignore[arg-type]
 
     monkeypatch.setattr(BucketFile, "save", counted)
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     await asyncio.gather(*(limiter.check([request(1, key=str(number))]) for number in range(50)))
     await limiter.close()
     assert saved == [50]
 
 
 async def test_a_second_process_is_refused_the_file(path: Path, clock: HandClock) -> None:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     with pytest.raises(Conflict, match="is held by another process: give each process a file of its own"):
-        await FileLimiter.open(path, clock=clock, lock_wait_s=0.05)
+        await SqliteLimiter.open(path, clock=clock, lock_wait_s=0.05)
     await limiter.close()
-    again = await FileLimiter.open(path, clock=clock)
+    again = await SqliteLimiter.open(path, clock=clock)
     assert (await again.check([request(1)]))[0].remaining == 9
     await again.close()
 
@@ -136,7 +136,7 @@ async def test_what_cannot_be_written_is_told_and_written_later(
         raise Unavailable("cannot write: is the disk full?")
 
     metrics = Metrics()
-    limiter = await FileLimiter.open(path, clock=clock, metrics=metrics)
+    limiter = await SqliteLimiter.open(path, clock=clock, metrics=metrics)
     with monkeypatch.context() as patched:
         patched.setattr(BucketFile, "save", full)
         with pytest.raises(Unavailable, match="is the disk full"):
@@ -146,13 +146,13 @@ async def test_what_cannot_be_written_is_told_and_written_later(
         assert metrics.value(CHECKS, outcome="under") == 0
     await limiter.ping()
     await limiter.close()
-    again = await FileLimiter.open(path, clock=clock)
+    again = await SqliteLimiter.open(path, clock=clock)
     assert (await again.check([request(0)]))[0].remaining == 7
     await again.close()
 
 
 async def test_a_real_full_disk_is_unavailable(path: Path, clock: HandClock) -> None:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     limiter._file._connection.execute("PRAGMA max_page_count = 3")
     with pytest.raises(Unavailable, match=r"cannot write to .*limits\.db: .*full"):
         await limiter.check([request(1, key=f"{number}" + "k" * 2000) for number in range(50)])
@@ -162,7 +162,7 @@ async def test_a_real_full_disk_is_unavailable(path: Path, clock: HandClock) -> 
 
 
 async def test_a_cancelled_caller_does_not_undo_what_others_wait_for(path: Path, clock: HandClock) -> None:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     calls = [asyncio.create_task(limiter.check([request(1, key=str(number))])) for number in range(3)]
     await asyncio.sleep(0)
     calls[0].cancel()
@@ -175,7 +175,7 @@ async def test_a_cancelled_caller_does_not_undo_what_others_wait_for(path: Path,
 
 
 async def test_closing_twice_is_harmless_and_a_closed_limiter_says_so(path: Path, clock: HandClock) -> None:
-    limiter = await FileLimiter.open(path, clock=clock)
+    limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.close()
     await limiter.close()
     with pytest.raises(Unavailable, match="have been closed: open them anew"):
@@ -193,31 +193,31 @@ async def test_a_database_of_another_program_is_refused(path: Path, clock: HandC
         other.execute("CREATE TABLE theirs (x)")
     other.close()
     with pytest.raises(Invalid, match="another program's database"):
-        await FileLimiter.open(path, clock=clock)
+        await SqliteLimiter.open(path, clock=clock)
 
 
 async def test_a_file_of_another_version_is_refused(path: Path, clock: HandClock) -> None:
-    await (await FileLimiter.open(path, clock=clock)).close()
+    await (await SqliteLimiter.open(path, clock=clock)).close()
     with sqlite3.connect(path) as newer:
         newer.execute("PRAGMA user_version = 2")
     newer.close()
     with pytest.raises(Invalid, match="has version 2, not 1"):
-        await FileLimiter.open(path, clock=clock)
+        await SqliteLimiter.open(path, clock=clock)
 
 
 async def test_a_damaged_row_is_refused(path: Path, clock: HandClock) -> None:
-    await (await FileLimiter.open(path, clock=clock)).close()
+    await (await SqliteLimiter.open(path, clock=clock)).close()
     with sqlite3.connect(path) as other:
         other.execute("INSERT INTO bucket VALUES ('n_k', 'nonsense')")
     other.close()
     with pytest.raises(Invalid, match="'nonsense' is no bucket"):
-        await FileLimiter.open(path, clock=clock)
+        await SqliteLimiter.open(path, clock=clock)
     with sqlite3.connect(path) as other:  # it was given free again
         other.execute("DELETE FROM bucket")
     other.close()
-    await (await FileLimiter.open(path, clock=clock)).close()
+    await (await SqliteLimiter.open(path, clock=clock)).close()
 
 
 async def test_a_folder_that_is_not_there_is_told(tmp_path: Path, clock: HandClock) -> None:
     with pytest.raises(Unavailable, match="does its folder exist"):
-        await FileLimiter.open(tmp_path / "nowhere" / "limits.db", clock=clock)
+        await SqliteLimiter.open(tmp_path / "nowhere" / "limits.db", clock=clock)

@@ -11,8 +11,8 @@ from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from argosy.throttle.limits.gubernator import gubernator_pb2 as pb
 from argosy.throttle.limits.gubernator.client import GrpcLimiter
-from argosy.throttle.limits.gubernator.grpc import LimitsServer
 from argosy.throttle.limits.gubernator.messages import from_answers, from_batch, to_batch
+from argosy.throttle.limits.gubernator.server import LimitsServer
 from argosy.throttle.limits.model import KEY_LENGTH_MAX, NUMBER_MAX, RateLimitRequest
 from tests.servers.valkey import free_port
 from tests.throttle.limits.stage import HOST, NOON_MS, PATIENCE_S, HandClock, request

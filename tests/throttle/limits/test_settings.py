@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.throttle.limits.backends.file import FileLimiter
+from argosy.throttle.limits.backends.factory import open_limits
 from argosy.throttle.limits.backends.memory import MemoryLimiter
-from argosy.throttle.limits.backends.opening import open_limits
+from argosy.throttle.limits.backends.sqlite import SqliteLimiter
 from argosy.throttle.limits.settings import LimitSettings
 from tests.throttle.limits.stage import HandClock, request
 
@@ -22,7 +22,7 @@ async def test_by_default_each_process_counts_for_itself(clock: HandClock) -> No
 async def test_a_file_is_opened_with_the_numbers_given(clock: HandClock, tmp_path: Path) -> None:
     settings = LimitSettings(store=f"sqlite:///{tmp_path / 'limits.db'}", keys_max=2, zone="Europe/Berlin")
     limiter = await open_limits(settings, clock=clock)
-    assert isinstance(limiter, FileLimiter)
+    assert isinstance(limiter, SqliteLimiter)
     for key in ("a", "b", "c"):
         await limiter.check([request(3, key=key)])
     assert [each.remaining for each in await limiter.check([request(3, key="a")])] == [7]  # it had to make room

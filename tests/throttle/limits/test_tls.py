@@ -11,10 +11,10 @@ import grpc
 import pytest
 
 from argosy.base.errors import Unavailable
+from argosy.throttle.limits.backends.http import HttpLimiter
 from argosy.throttle.limits.backends.memory import MemoryLimiter
-from argosy.throttle.limits.client import HttpLimiter
 from argosy.throttle.limits.gubernator.client import GrpcLimiter
-from argosy.throttle.limits.gubernator.grpc import LimitsServer
+from argosy.throttle.limits.gubernator.server import LimitsServer
 from tests.servers.authority import Authority
 from tests.throttle.limits.stage import HOST, PATIENCE_S, HandClock, request, served_http
 

@@ -36,9 +36,9 @@ from argosy.registry import catalog as catalog_rows
 from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.ports import Node, Nodes
 from argosy.search.settings import FetchSettings
-from argosy.throttle.service import FairThrottle
+from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.worker import Sharing
+from argosy.throttle.sync import ThrottleSync
 
 # The find paths of an indexer. `/` and its other pages are left out: on this port they are the gateway's own.
 FIND_PATHS = (
@@ -167,5 +167,5 @@ async def _admission(process: Process) -> Admission:
     settings = process.loaded.get(ThrottleSettings)
     throttle = FairThrottle(settings.config())
     if settings.store is not None:
-        await process.closing.enter_async_context(Sharing.open(throttle, settings, metrics=process.metrics))
+        await process.closing.enter_async_context(ThrottleSync.open(throttle, settings, metrics=process.metrics))
     return FairAdmission(throttle)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from argosy.base.backends.servers import Valkey
 from argosy.sim.throttle_eval import Setup, run_once, still
 from argosy.sim.throttle_load import Allocation, Scenario, arrivals
-from argosy.throttle import Rows, ThrottleSettings
-from argosy.throttle.backends.opening import open_rows
-from argosy.throttle.rows import rules_of
+from argosy.throttle import RowStore, ThrottleSettings
+from argosy.throttle.backends.factory import open_row_store
+from argosy.throttle.rows import row_rules
 
 TIMEOUT_S = 10.0  # the machine may be busy, and the world's time stands still meanwhile
 
@@ -41,8 +41,8 @@ def _through_server(
     config, opened = still(setup.preset), []
     chosen = ThrottleSettings(namespace=f"bench-{secrets.token_hex(4)}", call_timeout_s=TIMEOUT_S)
 
-    def rows_of(instance: str) -> Rows:
-        opened.append(open_rows(server.url, rules_of(config), instance=instance, settings=chosen))
+    def rows_of(instance: str) -> RowStore:
+        opened.append(open_row_store(server.url, row_rules(config), instance=instance, settings=chosen))
         return opened[-1]
 
     try:

@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import ExitStack
 
-from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
+from argosy.throttle import FairThrottle, Outcome, ThrottleSettings, ThrottleSync
 
 INSTANCES = 3
 PAUSE_S = 0.005  # between two outcomes: about what admitted requests of a congested fleet report
@@ -19,7 +19,7 @@ def main(store: str, namespace: str, clients: int) -> None:
     throttles = [FairThrottle() for _ in range(INSTANCES)]
     with ExitStack() as stack:
         for throttle in throttles:
-            stack.enter_context(Sharing.open(throttle, settings))
+            stack.enter_context(ThrottleSync.open(throttle, settings))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         for number in itertools.count():

@@ -15,7 +15,7 @@ from argosy.base.backends.servers import Valkey
 from argosy.base.errors import Unavailable
 from argosy.sim.throttle_checkers import EQUAL
 from argosy.sim.throttle_world import spread
-from argosy.throttle import FairThrottle, Outcome, Sharing, ThrottleSettings
+from argosy.throttle import FairThrottle, Outcome, ThrottleSettings, ThrottleSync
 
 CLIENTS = 60
 BLAMED_S = 1.5  # how long instances write before the last write
@@ -37,7 +37,7 @@ def restore_s(server: Valkey, instances: int, settings: ThrottleSettings) -> flo
         with Redis.from_url(server.url) as client:
             client.flushall()
         started = time.monotonic()
-        with Sharing.open(newcomer, replace(settings, cold_start_s=0.0)):
+        with ThrottleSync.open(newcomer, replace(settings, cold_start_s=0.0)):
             _equal_after_s([*throttles, newcomer], "after the server has forgotten everything")
             return time.monotonic() - started
 
@@ -48,7 +48,7 @@ def _blamed(instances: int, settings: ThrottleSettings) -> Iterator[list[FairThr
     throttles = [FairThrottle() for _ in range(instances)]
     with ExitStack() as stack:
         for throttle in throttles:
-            stack.enter_context(Sharing.open(throttle, settings))
+            stack.enter_context(ThrottleSync.open(throttle, settings))
         until = time.monotonic() + BLAMED_S
         while time.monotonic() < until:
             random.choice(throttles).report(f"client-{random.randrange(CLIENTS)}", Outcome.FAILURE)
@@ -74,7 +74,7 @@ def tail_us(seconds: float, settings: ThrottleSettings | None) -> float:
             throttle.report(client, Outcome.FAILURE)
     if settings is None:
         return _percentile_us(throttle, clients, seconds)
-    with Sharing.open(throttle, settings):
+    with ThrottleSync.open(throttle, settings):
         return _percentile_us(throttle, clients, seconds)
 
 

@@ -10,77 +10,90 @@ from dataclasses import dataclass, field
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Conflict
-from argosy.throttle.ports import Cell, Order, Pull, Push, Reply, Restore, RowMark, RowState, State, Written
-from argosy.throttle.rows import Rules, is_moved, pushed, restored
+from argosy.throttle.ports import (
+    BucketState,
+    RowId,
+    RowPull,
+    RowPush,
+    RowRestore,
+    RowState,
+    RowVersion,
+    RowWrite,
+    SyncBatch,
+    SyncReply,
+)
+from argosy.throttle.rows import RowRules, is_moved, pushed, restored
 
 
 @dataclass
 class _Row:
-    mark: RowMark
+    mark: RowVersion
     expires_ms: int
     fingerprint: str
-    states: dict[int, State] = field(default_factory=dict)
+    states: dict[int, BucketState] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)  # of the row, when the column was last written
     writers: dict[str, int] = field(default_factory=dict)
 
 
-class MemoryStore:
+class MemoryRowServer:
     """What a server would keep. Every instance takes a client of it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._rows: dict[tuple[str, Cell], _Row] = {}
+        self._rows: dict[tuple[str, RowId], _Row] = {}
 
-    def client(self, rules: Rules, *, instance: str, namespace: str = "") -> "MemoryRows":
-        return MemoryRows(self, rules, instance, namespace)
+    def client(self, rules: RowRules, *, instance: str, namespace: str = "") -> "MemoryRowStore":
+        return MemoryRowStore(self, rules, instance, namespace)
 
     def forget(self) -> None:
         """Loses everything, as a server without a disk does when it restarts."""
         with self._lock:
             self._rows.clear()
 
-    def states(self, cell: Cell, namespace: str = "") -> Mapping[int, State]:
+    def states(self, cell: RowId, namespace: str = "") -> Mapping[int, BucketState]:
         """What a row contains, for those who look at it from outside."""
         with self._lock:
             row = self._live(namespace, cell)
             return {} if row is None else dict(row.states)
 
-    def exchange(self, client: "MemoryRows", order: Order) -> Reply:
+    def exchange(self, client: "MemoryRowStore", order: SyncBatch) -> SyncReply:
         with self._lock:
             restored = tuple(self._restore(client, restore) for restore in order.restores)
             pushed = tuple(self._push(client, push) for push in order.pushes)
             pulled = tuple(self._pull(client, pull, [*restored, *pushed]) for pull in order.pulls)
         wall_ms = self._clock.wall() * 1000
-        return Reply(restored, pushed, pulled, server_ms=wall_ms, at_ms=wall_ms)
+        return SyncReply(restored, pushed, pulled, server_ms=wall_ms, at_ms=wall_ms)
 
     def _now_ms(self) -> int:
         return int(self._clock.wall() * 1000)
 
-    def _live(self, namespace: str, cell: Cell) -> _Row | None:
+    def _live(self, namespace: str, cell: RowId) -> _Row | None:
         row = self._rows.get((namespace, cell))
         if row is not None and row.expires_ms <= self._now_ms():
             del self._rows[namespace, cell]
             return None
         return row
 
-    def _row(self, client: "MemoryRows", cell: Cell) -> _Row:
+    def _row(self, client: "MemoryRowStore", cell: RowId) -> _Row:
         """The row to write to, with its mark moved on."""
         row = self._live(client.namespace, cell)
         if row is None:
             now_ms = self._now_ms()
-            row = _Row(RowMark(round(self._clock.wall() * 1e6)), now_ms + client.rules.ttl_ms, client.rules.fingerprint)
+            row = _Row(
+                RowVersion(round(self._clock.wall() * 1e6)), now_ms + client.rules.ttl_ms, client.rules.fingerprint
+            )
             self._rows[client.namespace, cell] = row
         if row.fingerprint != client.rules.fingerprint:
             raise Conflict(conflict(cell, client.namespace))
         return row
 
-    def _write(self, row: _Row, states: dict[int, State]) -> None:
-        row.mark = RowMark(row.mark.born_us, row.mark.version + 1)
+    def _write(self, row: _Row, states: dict[int, BucketState]) -> None:
+        row.mark = RowVersion(row.mark.born_us, row.mark.version + 1)
         row.states |= states
         row.versions |= dict.fromkeys(states, row.mark.version)
 
-    def _push(self, client: "MemoryRows", push: Push) -> Written:
+    def _push(self, client: "MemoryRowStore", push: RowPush) -> RowWrite:
         row = self._row(client, push.cell)
         is_duplicate = push.number <= row.writers.get(client.instance, 0)
         if not is_duplicate:
@@ -93,10 +106,10 @@ class MemoryStore:
                 },
             )
             row.writers[client.instance] = push.number
-        states = {col: row.states.get(col, State(0.0, 0)) for col, _, _ in push.deltas}
-        return Written(push.cell, row.mark, is_duplicate, states)
+        states = {col: row.states.get(col, BucketState(0.0, 0)) for col, _, _ in push.deltas}
+        return RowWrite(push.cell, row.mark, is_duplicate, states)
 
-    def _restore(self, client: "MemoryRows", restore: Restore) -> Written:
+    def _restore(self, client: "MemoryRowStore", restore: RowRestore) -> RowWrite:
         row = self._row(client, restore.cell)
         now_ms, per_ms = self._now_ms(), client.rules.decay_per_ms
         self._write(
@@ -106,12 +119,12 @@ class MemoryStore:
                 for col, prob, at_ms in restore.states
             },
         )
-        return Written(restore.cell, row.mark, False, {col: row.states[col] for col, _, _ in restore.states})
+        return RowWrite(restore.cell, row.mark, False, {col: row.states[col] for col, _, _ in restore.states})
 
-    def _pull(self, client: "MemoryRows", pull: Pull, written: list[Written]) -> RowState:
+    def _pull(self, client: "MemoryRowStore", pull: RowPull, written: list[RowWrite]) -> RowState:
         row = self._live(client.namespace, pull.cell)
         if row is None:
-            return RowState(pull.cell, RowMark())
+            return RowState(pull.cell, RowVersion())
         if not is_moved(pull, row.mark, written):
             return RowState(pull.cell, row.mark)
         since = pull.seen.version if pull.seen.born_us == row.mark.born_us else 0
@@ -119,23 +132,23 @@ class MemoryStore:
         return RowState(pull.cell, row.mark, states, dict(row.writers))
 
 
-class MemoryRows:
+class MemoryRowStore:
     """One instance's way to a `MemoryStore`."""
 
-    def __init__(self, store: MemoryStore, rules: Rules, instance: str, namespace: str) -> None:
+    def __init__(self, store: MemoryRowServer, rules: RowRules, instance: str, namespace: str) -> None:
         self._store = store
         self.rules = rules
         self.instance = instance
         self.namespace = namespace
 
-    def exchange(self, order: Order) -> Reply:
+    def exchange(self, order: SyncBatch) -> SyncReply:
         return self._store.exchange(self, order)
 
     def close(self) -> None:
         return None
 
 
-def conflict(cell: Cell, namespace: str) -> str:
+def conflict(cell: RowId, namespace: str) -> str:
     """What to say when two different throttles meet in one place."""
     return (
         f"another throttle, of another configuration, keeps row {cell.row} of window {cell.seed} in namespace "

@@ -26,11 +26,22 @@ from redis.exceptions import (
 from argosy.base.errors import Conflict, Unavailable
 from argosy.base.redact import redact
 from argosy.throttle.backends.memory import conflict
-from argosy.throttle.backends.redis_keys import BORN, VERSION, WRITER, Keys, fields_of
+from argosy.throttle.backends.redis_keys import BORN, VERSION, WRITER, RowKeys, fields_of
 from argosy.throttle.backends.redis_routes import Routes, routes, shown
 from argosy.throttle.blue import clamp
-from argosy.throttle.ports import Cell, Order, Pull, Push, Reply, Restore, RowMark, RowState, State, Written
-from argosy.throttle.rows import SKEW_MS_MAX, Rules, is_moved
+from argosy.throttle.ports import (
+    BucketState,
+    RowId,
+    RowPull,
+    RowPush,
+    RowRestore,
+    RowState,
+    RowVersion,
+    RowWrite,
+    SyncBatch,
+    SyncReply,
+)
+from argosy.throttle.rows import SKEW_MS_MAX, RowRules, is_moved
 
 SENDS_MAX = 2  # of one pipeline: the second is after a server was told the scripts
 RESTORE_NUMBER = 0  # a restore is nobody's batch
@@ -50,20 +61,22 @@ _ADVICE: tuple[tuple[type[RedisError], str], ...] = (
 )
 
 
-class RedisRows:
+class RedisRowStore:
     """One instance's way to the rows. Not safe for threads: its one worker calls it."""
 
-    def __init__(self, url: str, rules: Rules, *, instance: str, namespace: str = "", timeout_s: float = 0.5) -> None:
+    def __init__(
+        self, url: str, rules: RowRules, *, instance: str, namespace: str = "", timeout_s: float = 0.5
+    ) -> None:
         self._routes: Routes = routes(url, timeout_s=timeout_s)
         self._name = shown(url)
         self._rules = rules
         self._instance = instance
         self._namespace = namespace
-        self._keys = Keys(namespace)
+        self._keys = RowKeys(namespace)
         self._fields = [(col, *fields_of(col)) for col in range(rules.buckets)]
-        self._read: dict[Cell, tuple[RowMark, dict[bytes, bytes]]] = {}
+        self._read: dict[RowId, tuple[RowVersion, dict[bytes, bytes]]] = {}
 
-    def exchange(self, order: Order) -> Reply:
+    def exchange(self, order: SyncBatch) -> SyncReply:
         try:
             return self._exchange(order)
         except ValueError as error:
@@ -77,8 +90,8 @@ class RedisRows:
             cause = redact(str(error)) or type(error).__name__
             raise Unavailable(f"redis at {self._name} {advice} ({cause})") from error
 
-    def _exchange(self, order: Order) -> Reply:
-        changes: list[tuple[str, Restore | Push]] = [("restore", each) for each in order.restores]
+    def _exchange(self, order: SyncBatch) -> SyncReply:
+        changes: list[tuple[str, RowRestore | RowPush]] = [("restore", each) for each in order.restores]
         changes += [("push", each) for each in order.pushes]
         marks = [("HMGET", self._keys.row(pull.cell), BORN, VERSION) for pull in order.pulls]
         started, wall = time.monotonic(), time.time()
@@ -89,7 +102,7 @@ class RedisRows:
             self._forget_written(each)
         pulled = self._pull(order.pulls, answers[len(changes) :], written)
         restores = len(order.restores)
-        return Reply(
+        return SyncReply(
             tuple(written[:restores]),
             tuple(written[restores:]),
             tuple(pulled),
@@ -98,27 +111,27 @@ class RedisRows:
             at_ms=(wall + round_trip_s / 2) * 1000,
         )
 
-    def _change(self, script: str, part: Restore | Push) -> _Command:
-        rules, triples = self._rules, part.states if isinstance(part, Restore) else part.deltas
+    def _change(self, script: str, part: RowRestore | RowPush) -> _Command:
+        rules, triples = self._rules, part.states if isinstance(part, RowRestore) else part.deltas
         words: list[Any] = [repr(rules.decay_per_ms), rules.ttl_ms, SKEW_MS_MAX, rules.fingerprint, self._instance]
-        words.append(part.number if isinstance(part, Push) else RESTORE_NUMBER)
+        words.append(part.number if isinstance(part, RowPush) else RESTORE_NUMBER)
         for col, value, at_ms in triples:
             words += (col, repr(value), at_ms)
         return "EVALSHA", script_sha(script), 1, self._keys.row(part.cell), *words
 
-    def _pull(self, pulls: Sequence[Pull], answers: Iterable[Any], written: list[Written]) -> list[RowState]:
+    def _pull(self, pulls: Sequence[RowPull], answers: Iterable[Any], written: list[RowWrite]) -> list[RowState]:
         """Reads the rows that others have written to since; the others are known already."""
-        marks = [RowMark(int(born or 0), int(version or 0)) for born, version in answers]
+        marks = [RowVersion(int(born or 0), int(version or 0)) for born, version in answers]
         moved = [pull for pull, mark in zip(pulls, marks, strict=True) if is_moved(pull, mark, written)]
         contents = self._send([("HGETALL", self._keys.row(pull.cell)) for pull in moved]) if moved else []
         rows = {pull.cell: self._row(pull, content) for pull, content in zip(moved, contents, strict=True)}
         return [rows.get(pull.cell) or RowState(pull.cell, mark) for pull, mark in zip(pulls, marks, strict=True)]
 
-    def _row(self, pull: Pull, pairs: Any) -> RowState:
+    def _row(self, pull: RowPull, pairs: Any) -> RowState:
         """Decodes a row. Fields that are as they were when the caller last had the row are left out: comparing is
         much cheaper than decoding, and this happens beside requests that want the same interpreter."""
         raw: dict[bytes, bytes] = pairs if isinstance(pairs, dict) else dict(zip(pairs[::2], pairs[1::2], strict=True))
-        mark = RowMark(int(raw.get(BORN.encode(), 0)), int(raw.get(VERSION.encode(), 0)))
+        mark = RowVersion(int(raw.get(BORN.encode(), 0)), int(raw.get(VERSION.encode(), 0)))
         before = self._before(pull)
         states = {}
         for col, prob_field, time_field in self._fields:
@@ -126,7 +139,7 @@ class RedisRows:
             if prob is None or at_ms is None:
                 continue
             if prob != before.get(prob_field) or at_ms != before.get(time_field):
-                states[col] = State(clamp(float(prob)), int(at_ms))
+                states[col] = BucketState(clamp(float(prob)), int(at_ms))
         writer = WRITER.encode()
         writers = {name[len(writer) :].decode(): int(raw[name]) for name in raw if name.startswith(writer)}
         self._read.pop(pull.cell, None)
@@ -135,13 +148,13 @@ class RedisRows:
             del self._read[next(iter(self._read))]
         return RowState(pull.cell, mark, states, writers)
 
-    def _before(self, pull: Pull) -> dict[bytes, bytes]:
+    def _before(self, pull: RowPull) -> dict[bytes, bytes]:
         """The row as the caller has it, if that is known: it must have had at least what was read here last."""
-        mark, raw = self._read.get(pull.cell, (RowMark(), {}))
+        mark, raw = self._read.get(pull.cell, (RowVersion(), {}))
         is_had = pull.seen.born_us == mark.born_us and pull.seen.version >= mark.version
         return raw if is_had else {}
 
-    def _forget_written(self, written: Written) -> None:
+    def _forget_written(self, written: RowWrite) -> None:
         """What we have written, the caller was told anew: if others change it back to what was read, that is news."""
         _, raw = self._read.get(written.cell, (None, {}))
         for col in written.states:
@@ -189,21 +202,21 @@ def _executed(server: Redis, commands: Sequence[_Command]) -> list[Any]:
     return pipeline.execute(raise_on_error=False)
 
 
-def _key_of(command: _Command, keys: Keys) -> str:
+def _key_of(command: _Command, keys: RowKeys) -> str:
     """The key that says where a command belongs; the time is asked where the first row of any window is."""
     name, *words = command
     if name == "TIME":
-        return keys.row(Cell(0, 0))
+        return keys.row(RowId(0, 0))
     return str(words[2] if name == "EVALSHA" else words[0])
 
 
-def _written(part: Restore | Push, answer: Sequence[bytes]) -> Written:
-    triples = part.states if isinstance(part, Restore) else part.deltas
+def _written(part: RowRestore | RowPush, answer: Sequence[bytes]) -> RowWrite:
+    triples = part.states if isinstance(part, RowRestore) else part.deltas
     states = {
-        col: State(float(prob), int(at_ms))
+        col: BucketState(float(prob), int(at_ms))
         for (col, _, _), prob, at_ms in zip(triples, answer[3::2], answer[4::2], strict=True)
     }
-    return Written(part.cell, RowMark(int(answer[0]), int(answer[1])), answer[2] == b"1", states)
+    return RowWrite(part.cell, RowVersion(int(answer[0]), int(answer[1])), answer[2] == b"1", states)
 
 
 def _time_ms(answer: Any) -> float:

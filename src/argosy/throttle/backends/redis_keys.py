@@ -6,7 +6,7 @@ nodes. No key contains braces: they would pin a whole window to one node, and an
 
 from argosy.base.errors import Invalid
 from argosy.base.key_docs import KeyDoc
-from argosy.throttle.ports import Cell
+from argosy.throttle.ports import RowId
 
 SCHEMA = "v1"
 
@@ -25,7 +25,7 @@ KEY_DOCS = (
 )
 
 
-class Keys:
+class RowKeys:
     """The keys of one namespace; the empty one gives the schema of the design as it stands."""
 
     def __init__(self, namespace: str = "") -> None:
@@ -33,7 +33,7 @@ class Keys:
             raise Invalid(f"a namespace has letters, digits, '-', '_' and '.' only, not {namespace!r}")
         self._prefix = f"{namespace}:{SCHEMA}:" if namespace else f"{SCHEMA}:"
 
-    def row(self, cell: Cell) -> str:
+    def row(self, cell: RowId) -> str:
         return f"{self._prefix}{cell.seed}:{cell.row}"
 
 

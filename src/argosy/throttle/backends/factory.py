@@ -1,0 +1,33 @@
+"""Opens the shared rows that a URL names. There is no default and no second choice: a wrong URL is an error.
+
+A store that is away is none: nothing connects until the first exchange.
+"""
+
+from difflib import get_close_matches
+
+from argosy.base.errors import Invalid
+from argosy.base.extras import load_module
+from argosy.throttle.ports import RowStore
+from argosy.throttle.rows import RowRules
+from argosy.throttle.settings import ThrottleSettings
+
+SCHEMES = ("redis", "rediss", "valkey", "valkeys", "redis+cluster", "rediss+cluster", "redis+sentinel")
+
+
+def open_row_store(url: str, rules: RowRules, *, instance: str, settings: ThrottleSettings) -> RowStore:
+    """The rows at a URL, for one instance. Within one process take a client of a `MemoryStore` instead."""
+    scheme, separator, _ = url.partition("://")
+    if scheme not in SCHEMES or not separator:
+        raise Invalid(_unknown(scheme))
+    backend = load_module("argosy.throttle.backends.redis", extra="redis", purpose="the redis backend")
+    rows: RowStore = backend.RedisRowStore(
+        url, rules, instance=instance, namespace=settings.namespace, timeout_s=settings.call_timeout_s
+    )
+    return rows
+
+
+def _unknown(scheme: str) -> str:
+    known = ", ".join(f"{name}://" for name in SCHEMES)
+    close = get_close_matches(scheme, SCHEMES, n=1)
+    hint = f"did you mean {close[0]}://? " if close else ""
+    return f"there is no shared store {scheme[:20]!r}: {hint}the URL begins with one of {known}"

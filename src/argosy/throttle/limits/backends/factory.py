@@ -1,0 +1,75 @@
+"""Opens the limiter that a URL names. There is no default and no second choice: a wrong URL is an error."""
+
+from datetime import UTC, tzinfo
+from difflib import get_close_matches
+from importlib import import_module
+from zoneinfo import ZoneInfo
+
+from argosy.base.clock import Clock
+from argosy.base.errors import Invalid
+from argosy.base.extras import load_module
+from argosy.base.metrics import Metrics
+from argosy.throttle.limits.backends.http import HttpLimiter
+from argosy.throttle.limits.backends.memory import MemoryLimiter
+from argosy.throttle.limits.backends.sqlite import SqliteLimiter
+from argosy.throttle.limits.ports import RateLimiter
+from argosy.throttle.limits.settings import LimitSettings
+from argosy.throttle.limits.table import KEYS_MAX
+
+_REDIS = ("redis", "rediss", "valkey", "valkeys", "redis+cluster", "rediss+cluster")
+SCHEMES = ("memory", "sqlite", *_REDIS, "http", "https", "grpc", "grpcs")
+
+
+async def open_limiter(
+    url: str,
+    *,
+    clock: Clock,
+    zone: tzinfo = UTC,
+    keys_max: int = KEYS_MAX,
+    namespace: str = "argosy",
+    metrics: Metrics | None = None,
+) -> RateLimiter:
+    """`memory://`, `sqlite:///limits.db` (one process), `redis://host` (many), `http://host:1050` or `grpc://host:1051`.
+
+    `redis+cluster://host,host` is a cluster. The last two are a Gubernator or another node of ours; `https` and `grpcs`
+    encrypt. Redis and Gubernator use their own server's time, and so does a calendar day there end by its clock.
+    """
+    scheme, separator, rest = url.partition("://")
+    if scheme not in SCHEMES or not separator:
+        raise Invalid(_unknown(scheme))
+    if scheme == "memory":
+        return MemoryLimiter(clock=clock, zone=zone, keys_max=keys_max, metrics=metrics)
+    if scheme == "sqlite":
+        path = rest.removeprefix("/")
+        if not path:
+            raise Invalid("limits in a file need a path: write sqlite:///relative.db or sqlite:////absolute.db")
+        return await SqliteLimiter.open(path, clock=clock, zone=zone, keys_max=keys_max, metrics=metrics)
+    if scheme in _REDIS:
+        redis = load_module("argosy.throttle.limits.backends.redis", extra="redis", purpose="this limiter")
+        opened: RateLimiter = redis.RedisLimiter(url, clock=clock, namespace=namespace, zone=zone, metrics=metrics)
+        return opened
+    if scheme in ("http", "https"):
+        return HttpLimiter(url)
+    client = load_module("argosy.throttle.limits.gubernator.client", extra="gubernator", purpose="this limiter")
+    credentials = import_module("grpc").ssl_channel_credentials() if scheme == "grpcs" else None
+    asked: RateLimiter = client.GrpcLimiter(rest, credentials=credentials)
+    return asked
+
+
+async def open_limits(settings: LimitSettings, *, clock: Clock, metrics: Metrics | None = None) -> RateLimiter:
+    """The limiter that the settings describe."""
+    return await open_limiter(
+        settings.store,
+        clock=clock,
+        zone=ZoneInfo(settings.zone),
+        keys_max=settings.keys_max,
+        namespace=settings.namespace,
+        metrics=metrics,
+    )
+
+
+def _unknown(scheme: str) -> str:
+    known = ", ".join(f"{name}://" for name in SCHEMES)
+    close = get_close_matches(scheme, SCHEMES, n=1)
+    hint = f"did you mean {close[0]}://? " if close else ""
+    return f"there is no limiter {scheme[:20]!r}: {hint}the URL begins with one of {known}"

@@ -1,0 +1,172 @@
+"""Who is asking: functions from a request to a client's id, to be chosen from, combined and added to.
+
+    client_of = first_of(by_api_key(), by_address(trusted_proxies=1))
+
+An extractor that cannot tell says None, and ids of different extractors here never coincide. Fairness is between ids:
+what a client can choose freely, such as a header that nobody checks, lets it be many clients.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import blake2b
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TypeAlias
+
+from argosy.base.errors import Invalid
+from argosy.throttle.middleware.requests import HttpRequest
+from argosy.throttle.model import ClientId
+
+Extractor: TypeAlias = Callable[[HttpRequest], ClientId | None]
+
+ID_LENGTH_MAX = 128  # characters; a longer id is known by its digest
+PROXIES_MAX = 16
+ADDRESS_LENGTH_MAX = 64  # an IPv6 address in brackets, with zone and port, is shorter
+ADDRESSES_REMEMBERED = 4096  # parsing one takes ten times as long as a decision
+IPV6_PREFIX = 64  # a single customer is given at least that much
+
+_DIGEST_BYTES = 16
+_SHOWN_BYTES = 6
+
+
+def by_header(name: str) -> Extractor:
+    """The value of a header that something in front of us has checked, such as a proxy that authenticates."""
+    _check_header(name)
+
+    def extract(call: HttpRequest) -> ClientId | None:
+        value = call.header(name)
+        return f"header:{name.lower()}:{value}" if value else None
+
+    return extract
+
+
+def by_api_key(header: str = "authorization", *, secret: bytes | None = None) -> Extractor:
+    """The digest of an API key, so that the key itself is kept nowhere; with a secret nobody can guess keys by it.
+
+    Of `Authorization: Bearer abc` the key is `abc`, whatever the scheme.
+    """
+    _check_header(header)
+    has_scheme = header.lower() in ("authorization", "proxy-authorization")
+
+    def extract(call: HttpRequest) -> ClientId | None:
+        key = (call.header(header) or "").strip()
+        if has_scheme:
+            key = key.partition(" ")[2].strip() or key
+        return f"key:{_digest(key, secret)}" if key else None
+
+    return extract
+
+
+def by_address(
+    trusted_proxies: int = 0, *, header: str = "x-forwarded-for", ipv6_prefix: int = IPV6_PREFIX
+) -> Extractor:
+    """The client's address. An IPv6 client is known by its network, of which it can use every address.
+
+    Each proxy adds to the header whom it was called by, and a client may have written anything there before. So only
+    the entries of so many proxies as are ours are believed, counted from the right.
+    """
+    if not 0 <= trusted_proxies <= PROXIES_MAX:
+        raise Invalid(f"trusted_proxies must be 0 to {PROXIES_MAX}, not {trusted_proxies}")
+    if not 1 <= ipv6_prefix <= 128:
+        raise Invalid(f"ipv6_prefix must be 1 to 128, not {ipv6_prefix}")
+    _check_header(header)
+
+    def extract(call: HttpRequest) -> ClientId | None:
+        found = _network(call.address, ipv6_prefix) if call.address else None
+        if trusted_proxies:
+            entries = (call.header(header) or "").rsplit(",", trusted_proxies)[-trusted_proxies:]
+            for entry in reversed(entries):
+                further = _network(entry, ipv6_prefix) if len(entry) <= ADDRESS_LENGTH_MAX else None
+                if further is None:
+                    break  # no proxy of ours wrote that: whoever came before is the last we know of
+                found = further
+        return found
+
+    return extract
+
+
+def by_path(segments: int = 1) -> Extractor:
+    """The beginning of the path, where tenants have paths of their own: of `/acme/users/7` it is `/acme`."""
+    if segments < 1:
+        raise Invalid(f"segments must be at least 1, not {segments}")
+
+    def extract(call: HttpRequest) -> ClientId | None:
+        beginning = call.path.split("/", segments + 1)[1 : segments + 1]
+        return "path:/" + "/".join(beginning) if any(beginning) else None
+
+    return extract
+
+
+def first_of(*extractors: Extractor) -> Extractor:
+    """The first that can tell."""
+    _check_some(extractors)
+
+    def extract(call: HttpRequest) -> ClientId | None:
+        return next((found for each in extractors if (found := each(call)) is not None), None)
+
+    return extract
+
+
+def all_of(*extractors: Extractor) -> Extractor:
+    """All together make the client, such as a tenant and a path; None unless every one can tell."""
+    _check_some(extractors)
+
+    def extract(call: HttpRequest) -> ClientId | None:
+        parts: list[str] = []
+        for each in extractors:
+            found = each(call)
+            if found is None:
+                return None
+            part = as_text(found)
+            parts.append(f"{len(part)}:{part}")  # with lengths, so that no two lists of parts read the same
+        return "all:" + "".join(parts)
+
+    return extract
+
+
+def as_text(client_id: ClientId) -> str:
+    """An id as text, reversibly."""
+    return client_id if isinstance(client_id, str) else client_id.decode("latin-1")
+
+
+def shorten_id(client_id: ClientId) -> ClientId:
+    """The id itself, or its digest where it is longer than anybody needs."""
+    return client_id if len(client_id) <= ID_LENGTH_MAX else f"long:{_digest(as_text(client_id), None)}"
+
+
+def log_digest(client_id: ClientId, key: bytes) -> str:
+    """What a log may say of a client: equal for equal ids, and nothing that leads back to one without the key."""
+    return _digest(as_text(client_id), key, _SHOWN_BYTES)
+
+
+@lru_cache(maxsize=ADDRESSES_REMEMBERED)
+def _network(text: str, ipv6_prefix: int) -> str | None:
+    """The id for an address as a proxy may write it: with a port, in brackets, in quotes."""
+    text = text.strip().strip('"')
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address: IPv4Address | IPv6Address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is None:
+            return f"address:{ip_network((address, ipv6_prefix), strict=False)}"
+        address = address.ipv4_mapped
+    return f"address:{address}"
+
+
+def _digest(text: str, key: bytes | None, size: int = _DIGEST_BYTES) -> str:
+    keyed = b"" if key is None else key if len(key) <= blake2b.MAX_KEY_SIZE else blake2b(key).digest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size, key=keyed).hexdigest()
+
+
+def _check_header(name: str) -> None:
+    if not name or not all(c.isalnum() or c in "!#$%&'*+-.^_`|~" for c in name) or not name.isascii():
+        raise Invalid(f"{name!r} cannot be the name of a header")
+
+
+def _check_some(extractors: tuple[Extractor, ...]) -> None:
+    if not extractors:
+        raise Invalid("name at least one extractor to combine")

@@ -1,0 +1,236 @@
+"""The HTTP client: connections used again, servers that hang up, dribble, lie or are away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from argosy.base.errors import Invalid, Unavailable
+from argosy.throttle.limits import wire
+from argosy.throttle.limits.backends import http as client_module
+from argosy.throttle.limits.backends.http import HttpLimiter
+from argosy.throttle.limits.backends.memory import MemoryLimiter
+from argosy.throttle.limits.model import RateLimitResponse
+from tests.servers.valkey import free_port
+from tests.throttle.limits.stage import HOST, PATIENCE_S, HandClock, request, served_http
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def reply(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+async def heard(reader: asyncio.StreamReader) -> bytes:
+    """One whole request."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    (length,) = [int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
+    return head + await reader.readexactly(length)
+
+
+@asynccontextmanager
+async def talking(talk: Talk) -> AsyncIterator[str]:
+    """A server that says what the test wants."""
+    talks: set[asyncio.Task[None]] = set()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        talks.add(task)
+        try:
+            await talk(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            talks.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(accept, HOST, 0)
+    yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
+    server.close()
+    for task in list(talks):
+        task.cancel()
+    await asyncio.gather(*talks, return_exceptions=True)
+    await server.wait_closed()
+
+
+def saying(answer: bytes) -> Talk:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await heard(reader)
+            writer.write(answer)
+
+    return talk
+
+
+async def test_a_connection_is_used_again() -> None:
+    connections = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await saying(reply(wire.write_responses([RateLimitResponse(remaining=5)])))(reader, writer)
+
+    async with talking(talk) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        answers = [(await client.check([request(1)]))[0].remaining for _ in range(20)]
+        await client.close()
+    assert answers == [5] * 20
+    assert connections <= client_module.CONNECTIONS_MAX
+
+
+@pytest.mark.parametrize("headers", [(), ("connection: close",)], ids=["unsaid", "said"])
+async def test_a_server_that_hangs_up_after_each_answer_is_called_anew(headers: tuple[str, ...]) -> None:
+    gone = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await heard(reader)
+        writer.write(reply(wire.write_responses([RateLimitResponse(remaining=5)]), "200 OK", *headers))
+        writer.close()
+        await writer.wait_closed()
+        gone.set()
+
+    async with talking(talk) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        for _ in range(12):
+            assert (await client.check([request(1)]))[0].remaining == 5
+            await asyncio.wait_for(gone.wait(), PATIENCE_S)
+            gone.clear()
+        await client.close()
+
+
+async def test_an_answer_in_chunks_is_read() -> None:
+    body = wire.write_responses([RateLimitResponse(remaining=5)])
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:9], body[9:])) + b"0\r\n\r\n"
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks
+    async with talking(saying(answer)) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        assert await client.check([request(1)]) == [RateLimitResponse(remaining=5)]
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "told"),
+    [
+        (reply(wire.write_error(11, "too many"), "400 Bad Request"), Invalid, "refuses the batch: too many"),
+        (reply(wire.write_error(14, "gone"), "503 Service Unavailable"), Unavailable, "answered 503.*gone"),
+        (reply(b"<html>proxy</html>", "502 Bad Gateway"), Unavailable, "answered 502.*proxy"),
+        (reply(b"<html>hello</html>"), Unavailable, "does not speak like a Gubernator"),
+        (reply(b'{"responses": [{"status": "MAYBE"}]}'), Unavailable, "does not speak like a Gubernator"),
+        (reply(b'{"responses": [{"status": 7}]}'), Unavailable, "there is no such status"),
+        (reply(b'{"responses": []}'), Unavailable, "gave 0 answers to 1 requests"),
+        (b"nonsense\r\n\r\n", Unavailable, "cannot be reached"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{", Unavailable, "the answer ends 98 bytes too early"),
+    ],
+)
+async def test_what_is_wrong_with_an_answer_is_told(answer: bytes, kind: type[Exception], told: str) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await heard(reader)
+        writer.write(answer)
+
+    async with talking(talk) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        with pytest.raises(kind, match=told):
+            await client.check([request(1)])
+        await client.close()
+
+
+async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "REPLY_BYTES_MAX", 1000)
+    async with talking(saying(reply(b" " * 1001))) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        with pytest.raises(Unavailable, match="the answer is larger than 1000 bytes"):
+            await client.check([request(1)])
+        await client.close()
+
+
+async def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
+    hung_up = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await heard(reader)
+        assert await reader.read() == b""
+        hung_up.set()
+
+    async with talking(talk) as url:
+        client = HttpLimiter(url, call_timeout_s=0.2)
+        with pytest.raises(Unavailable, match=r"did not answer within 0\.2 s, hits may or may not have been counted"):
+            await client.check([request(1)])
+        await asyncio.wait_for(hung_up.wait(), PATIENCE_S)
+        await client.close()
+
+
+async def test_closing_ends_a_call_under_way() -> None:
+    waiting = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await heard(reader)
+        waiting.set()
+        await reader.read()
+
+    async with talking(talk) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        call = asyncio.create_task(client.check([request(1)]))
+        await asyncio.wait_for(waiting.wait(), PATIENCE_S)
+        await client.close()
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(call, PATIENCE_S)
+        with pytest.raises(Unavailable, match="has been closed: open a new one"):
+            await client.check([request(1)])
+
+
+async def test_a_cancelled_call_is_cancelled() -> None:
+    waiting = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await heard(reader)
+        waiting.set()
+        await reader.read()
+
+    async with talking(talk) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        call = asyncio.create_task(client.check([request(1)]))
+        await asyncio.wait_for(waiting.wait(), PATIENCE_S)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await client.close()
+
+
+async def test_nobody_at_the_address_is_unavailable() -> None:
+    client = HttpLimiter(f"http://{HOST}:{free_port()}", call_timeout_s=PATIENCE_S)
+    with pytest.raises(Unavailable, match="cannot be reached: check that it runs"):
+        await client.check([request(1)])
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await client.ping()
+    await client.close()
+
+
+async def test_a_server_that_is_not_healthy_is_unavailable(clock: HandClock) -> None:
+    class Sick(MemoryLimiter):
+        async def ping(self) -> None:
+            raise Unavailable("the store is away")
+
+    async with served_http(Sick(clock=clock)) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        with pytest.raises(Unavailable, match="is not healthy: the store is away"):
+            await client.ping()
+        await client.close()
+
+
+async def test_more_callers_than_connections_wait_their_turn(clock: HandClock) -> None:
+    async with served_http(MemoryLimiter(clock=clock)) as url:
+        client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
+        calls = [client.check([request(1, limit=100)]) for _ in range(5 * client_module.CONNECTIONS_MAX)]
+        answers = [answer.remaining for (answer,) in await asyncio.gather(*calls)]
+        await client.close()
+    assert sorted(answers) == list(range(60, 100))
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "http://", "host:1050", "http://user:hidden@host"])
+def test_a_url_that_names_no_limiter_is_refused(url: str) -> None:
+    with pytest.raises(Invalid, match="names no limiter") as raised:
+        HttpLimiter(url)
+    assert "hidden" not in str(raised.value)

@@ -1,0 +1,84 @@
+"""Who is asked at all, and for what."""
+
+from typing import Any
+
+import pytest
+
+from argosy.base.errors import Invalid
+from argosy.throttle.middleware.extractors import (
+    ID_LENGTH_MAX,
+    all_of,
+    by_address,
+    by_api_key,
+    by_header,
+    by_path,
+    first_of,
+)
+from argosy.throttle.middleware.requests import AsgiRequest
+from argosy.throttle.middleware.rules import ANONYMOUS, AdmissionRequest, RequestRules
+from argosy.throttle.model import COST_MAX
+from tests.throttle.middleware.stage import scope_of
+
+
+def ask(door: RequestRules, path: str = "/") -> AdmissionRequest | None:
+    return door.ask(AsgiRequest(scope_of(path)))
+
+
+def test_clients_are_told_apart_by_address_unless_said_otherwise() -> None:
+    assert ask(RequestRules(None, None, ())) == AdmissionRequest("address:192.0.2.1", 1.0)
+
+
+def test_clients_that_cannot_be_told_apart_are_one() -> None:
+    assert ask(RequestRules(lambda _: None, None, ())) == AdmissionRequest(ANONYMOUS, 1.0)
+
+
+def test_a_long_id_of_anybodys_own_is_bounded() -> None:
+    asked = ask(RequestRules(lambda _: "x" * 5000, None, ()))
+    assert asked is not None
+    assert len(asked.client) <= ID_LENGTH_MAX
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/", "/health/live", "/static/a/b.css"])
+def test_an_exempt_path_and_all_beneath_it_pass_unasked(path: str) -> None:
+    assert ask(RequestRules(None, None, ["/health", "/static/"]), path) is None
+
+
+@pytest.mark.parametrize("path", ["/", "/healthy", "/api/health", "/health/../api", "/health//api", "/health/./x"])
+def test_no_other_path_passes_by_looking_like_an_exempt_one(path: str) -> None:
+    assert ask(RequestRules(None, None, ["/health", "/static/"]), path) is not None
+
+
+def test_a_request_may_cost_more_than_one_or_nothing() -> None:
+    assert ask(RequestRules(None, lambda _: 2.5, ())) == AdmissionRequest("address:192.0.2.1", 2.5)
+    assert ask(RequestRules(None, lambda _: 10 * COST_MAX, ())) == AdmissionRequest("address:192.0.2.1", COST_MAX)
+    assert ask(RequestRules(None, lambda _: 0, ())) is None
+
+
+@pytest.mark.parametrize("cost", [-1.0, float("nan")])
+def test_a_cost_that_is_none_is_an_error(cost: float) -> None:
+    with pytest.raises(Invalid, match="cost_of"):
+        ask(RequestRules(None, lambda _: cost, ()))
+
+
+@pytest.mark.parametrize("exempt", ["/health", ["health"], ["/"], [""]])
+def test_exempt_paths_are_a_list_of_paths(exempt: list[str]) -> None:
+    with pytest.raises(Invalid, match="exempt"):
+        RequestRules(None, None, exempt)
+
+
+@pytest.mark.parametrize("maker", [by_address, by_api_key, by_header, by_path, first_of, all_of])
+def test_an_extractor_that_was_not_made_is_refused_before_the_first_request(maker: Any) -> None:
+    with pytest.raises(Invalid, match=rf"call it, client_of={maker.__name__}\("):
+        RequestRules(maker, None, ())
+
+
+def test_a_name_is_no_extractor() -> None:
+    anything: Any = "x-client"
+    with pytest.raises(Invalid, match="client_of is a function from a call to a client's id, not 'x-client'"):
+        RequestRules(anything, None, ())
+
+
+def test_an_id_that_is_a_number_is_told() -> None:
+    number: Any = 7
+    with pytest.raises(Invalid, match="a client's id is text or bytes, not 7: mend the function client_of"):
+        ask(RequestRules(lambda _: number, None, ()))
