@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from argosy.search import Options, Policy, Shelf, build, parse
-from argosy.search.backends.opening import open_source
+from argosy.search.backends.factory import open_source
 
 folder = sys.argv[1] if len(sys.argv) > 1 else str(Path(__file__).parent)
 query = sys.argv[2] if len(sys.argv) > 2 else "build lang:python"

@@ -29,7 +29,7 @@ SECONDS = 40
 WANTED = {f"quiet-{n}": 1 for n in range(6)} | {"noisy": 12}  # requests a second
 
 
-class Workshop:
+class BuildExecutor:
     """Eight pieces of work a second; and a clock, which goes by what the requests say."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Workshop:
         return PlainTextResponse("done" if self.left >= 0 else "short", 200 if self.left >= 0 else 503)
 
 
-def application(workshop: Workshop, *, is_fair: bool) -> Starlette:
+def application(workshop: BuildExecutor, *, is_fair: bool) -> Starlette:
     app = Starlette(routes=[Route("/", workshop.work)])
     if is_fair:
         throttle = FairThrottle(clock=workshop, random=seeded_random(1))
@@ -91,7 +91,7 @@ def crowd(connection: HTTPConnection) -> list[tuple[str, HTTPResponse]]:
 
 def main() -> None:
     for is_fair in (False, True):
-        workshop = Workshop()
+        workshop = BuildExecutor()
         with served(application(workshop, is_fair=is_fair)) as connection:
             answers = crowd(connection)
         count = Counter((client == "noisy", answer.status) for client, answer in answers)

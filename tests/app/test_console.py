@@ -15,7 +15,7 @@ from argosy.app.settings import LogSettings
 from argosy.app.startup import IndexProgress
 from argosy.base import logs
 from argosy.gateway.model import RepoState, RepoView
-from argosy.search.fleet.model import Phase, RepoStatus, Wish
+from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 
 
 class Screen(StringIO):
@@ -39,7 +39,7 @@ def terminal(columns: int = 100) -> Iterator[Screen]:
 
 def pending(name: str) -> RepoView:
     status = RepoStatus(name, Phase.INDEXING, progress=0.5)
-    return RepoView(name, RepoState.WARMING, Wish(name, "https://example.org"), status=status)
+    return RepoView(name, RepoState.WARMING, RepoSpec(name, "https://example.org"), status=status)
 
 
 def bars(*names: str, columns: int = 100) -> list[str]:
@@ -57,7 +57,9 @@ def test_many_repositories_have_a_bounded_number_of_bars() -> None:
 
 
 def test_repositories_that_are_being_indexed_are_shown_before_those_that_wait() -> None:
-    waiting = [RepoView(f"a-{n}", RepoState.WARMING, Wish(f"a-{n}", "https://example.org")) for n in range(BARS_MAX)]
+    waiting = [
+        RepoView(f"a-{n}", RepoState.WARMING, RepoSpec(f"a-{n}", "https://example.org")) for n in range(BARS_MAX)
+    ]
     with terminal() as screen:
         display = TerminalDisplay(Path("argosy.log"))
         display.show_progress(IndexProgress(pending=(*waiting, pending("z"))))

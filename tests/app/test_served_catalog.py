@@ -13,7 +13,7 @@ from argosy.registry import catalog
 from argosy.registry.ports import RegistryStore
 from argosy.registry.settings import RegistrySettings
 from argosy.search.catalog.addresses import Address, address_of
-from argosy.search.catalog.importing import read_list
+from argosy.search.catalog.import_list import read_list
 
 
 def addresses(*texts: str) -> list[Address]:

@@ -8,15 +8,15 @@ from argosy.app import startup
 from argosy.app.startup import IndexProgress, LogDisplay, classify, watch_startup
 from argosy.base.errors import Unavailable
 from argosy.gateway.model import FleetStatus, RepoState, RepoView
-from argosy.search.fleet.model import Phase, RepoStatus, Wish
+from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 
 WITHIN_S = 10
 
 
 def view(name: str, state: RepoState, *, reason: str = "", failed_at: int | None = None) -> RepoView:
-    wish = Wish(name, "https://example.org", failures=failed_at is not None, last_failed_at=failed_at)
+    spec = RepoSpec(name, "https://example.org", failures=failed_at is not None, last_failed_at=failed_at)
     status = RepoStatus(name, Phase.READY, memory_bytes=5) if state is RepoState.READY else None
-    return RepoView(name, state, wish, status=status, reason=reason)
+    return RepoView(name, state, spec, status=status, reason=reason)
 
 
 class Recorder(LogDisplay):

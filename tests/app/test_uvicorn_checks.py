@@ -25,8 +25,8 @@ from argosy.ipni.formats.bases import base58
 from argosy.ipni.web.find import connection
 from argosy.ipni.web.find.connection import FindConnection
 from argosy.ipni.web.service import indexer_app
-from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.http import node_routes
+from argosy.search.fleet.remote_node import RemoteNodes
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import CONTENT, A, result
 from tests.search.fleet.counter import Counter, asked, small, without_time
@@ -149,7 +149,7 @@ async def test_a_changed_private_api_is_noticed_before_a_node_is_asked_in_frames
 
 @pytest.mark.parametrize("upgrades", [True, False])
 async def test_a_node_answers_in_frames_or_over_http_alike(upgrades: bool) -> None:
-    counter, nodes = Counter(small("alpha")), FarNodes()
+    counter, nodes = Counter(small("alpha")), RemoteNodes()
     listener = bind_listener(HOST, 0, settings="nothing")
     listener.listen()
     task = asyncio.ensure_future(serve(node_routes(counter.desk), listener, upgrades=upgrades))

@@ -16,7 +16,7 @@ from argosy.base.metrics import declared
 from argosy.ownership.model import Unit
 from argosy.search.fleet import effects as do
 from argosy.search.fleet import events as saw
-from argosy.search.fleet.model import Asked, Phase
+from argosy.search.fleet.model import Phase, SearchRequest
 from argosy.search.model import Shortfall
 from argosy.search.settings import SearchSettings
 from argosy.sim.fleet import run_fleet
@@ -47,7 +47,7 @@ PROVED_ELSEWHERE = {
     "use a small routing tier or a lightweight service discovery that reads the catalog to map repo -> owner.":
         "tests/gateway/test_following.py::test_answers_follow_leases_and_the_catalog",
     "Drain flow: node sets repo state to draining, finishes in-flight queries":
-        "tests/search/fleet/test_desk.py::test_dropping_waits_for_the_questions_under_way",
+        "tests/search/fleet/test_local_node.py::test_dropping_waits_for_the_questions_under_way",
     "optionally streams index to a new owner (advanced), then releases claim.":
         "tests/search/fleet/test_service.py::test_a_node_that_drains_hands_its_indexes_to_its_successor",
     "Evicted repos are released in the catalog so other nodes can claim and reindex them.":
@@ -117,7 +117,7 @@ async def test_from_a_claim_to_an_answer(harbour: Harbour) -> None:
     await harbour.wish("a")
     harbour.start("n1", in_fleet=True, **SLOW)
     await until(lambda: harbour.ownership["n1"].holds(Unit("a")) and harbour.is_ready("a"))
-    answer = await harbour.desks["n1"].search(Asked("anchor", ("a",)))
+    answer = await harbour.desks["n1"].search(SearchRequest("anchor", ("a",)))
     assert [file.repository for file in answer.files] == ["a"]
     assert answer.missing == ()
     await until(lambda: harbour.row("a").last_commit == commit)
@@ -141,7 +141,7 @@ async def test_a_query_during_the_first_index_is_told_that_it_is_warming(harbour
     harbour.origins.open.clear()
     harbour.start("n1", in_fleet=True, **SLOW)
     await until(lambda: harbour.origins.fetches)
-    answer = await harbour.desks["n1"].search(Asked("name", ("a",)))
+    answer = await harbour.desks["n1"].search(SearchRequest("name", ("a",)))
     assert [(each.repository, each.why) for each in answer.missing] == [("a", Shortfall.WARMING)]
     assert harbour.status("a").phase is Phase.FETCHING
     harbour.origins.open.set()

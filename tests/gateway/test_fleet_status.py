@@ -6,7 +6,7 @@ from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.events import AuctionOpened, Snapshot
 from argosy.ownership.model import SUCCESSOR, Auction, Lease, LeaseState, Member, Unit
 from argosy.ownership.view import FleetView
-from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus, Wish
+from argosy.search.fleet.model import NodeStatus, Phase, RepoSpec, RepoStatus
 
 SIGNAL = ScaleSignal(3, 2, ("busy",), 0, 0, 0.0, 0.0, None, ())
 
@@ -32,7 +32,7 @@ def test_members_and_holders_are_asked() -> None:
 def test_seats_are_told_primary_first_and_successor_last() -> None:
     made = view(lease("a", "n3", SUCCESSOR), lease("a", "n2", 1), lease("a", "n1", state=LeaseState.DRAINING))
     told = {"n2:80": status("n2", RepoStatus("a", Phase.READY, documents=5))}
-    shown = overview(made, {"a": Wish("a", "url")}, told, SIGNAL, now=0.0, wall=9.0)
+    shown = overview(made, {"a": RepoSpec("a", "url")}, told, SIGNAL, now=0.0, wall=9.0)
     [repository] = shown.repositories
     assert [(seat.node, seat.replica, seat.epoch, seat.state) for seat in repository.seats] == [
         ("n1", 0, 7, "draining"),
@@ -47,15 +47,15 @@ def test_seats_are_told_primary_first_and_successor_last() -> None:
 
 def test_what_is_not_ready_says_why() -> None:
     made = view(lease("b", "n1", state=LeaseState.WARMING), lease("c", "n1", state=LeaseState.WARMING))
-    wishes = {
-        "a": Wish("a", "url", failures=1, last_error="no such host"),
-        "b": Wish("b", "url"),
-        "c": Wish("c", "url"),
-        "d": Wish("d", "url"),
+    specs = {
+        "a": RepoSpec("a", "url", failures=1, last_error="no such host"),
+        "b": RepoSpec("b", "url"),
+        "c": RepoSpec("c", "url"),
+        "d": RepoSpec("d", "url"),
     }
     failed = RepoStatus("c", Phase.FAILED, reason="out of disk")
     told = {"n1:80": status("n1", RepoStatus("b", Phase.FETCHING), failed)}
-    shown = overview(made, wishes, told, SIGNAL, now=0.0, wall=0.0)
+    shown = overview(made, specs, told, SIGNAL, now=0.0, wall=0.0)
     assert [(each.name, each.state, each.reason) for each in shown.repositories] == [
         ("a", RepoState.FAILED, "no such host"),
         ("b", RepoState.WARMING, "fetching"),
@@ -67,7 +67,7 @@ def test_what_is_not_ready_says_why() -> None:
 def test_what_answers_and_cannot_be_brought_up_to_date_says_why() -> None:
     made = view(lease("a", "n1"), lease("b", "n1"))
     told = {"n1:80": status("n1", RepoStatus("a", Phase.READY, reason="no such host"), RepoStatus("b", Phase.READY))}
-    shown = overview(made, {"a": Wish("a", "url"), "b": Wish("b", "url")}, told, SIGNAL, now=0.0, wall=0.0)
+    shown = overview(made, {"a": RepoSpec("a", "url"), "b": RepoSpec("b", "url")}, told, SIGNAL, now=0.0, wall=0.0)
     assert [(each.state, each.reason) for each in shown.repositories] == [
         (RepoState.READY, "no such host"),
         (RepoState.READY, ""),

@@ -7,10 +7,10 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.gateway import Gateway, GatewaySettings
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.model import LeaseState, Member, Role, Space, Unit
-from argosy.ownership.node_service import Onlooker
+from argosy.ownership.node_service import FleetWatcher
 from argosy.registry import catalog
 from argosy.registry.backends.factory import open_registry
-from argosy.search.catalog.client import CatalogClient
+from argosy.search.catalog.watcher import CatalogWatcher
 from argosy.search.model import Answer, Options, Shortfall
 from argosy.search.query import parse
 from tests.gateway.world import FakeNode, comparable, oracle
@@ -30,10 +30,10 @@ class Nodes:
 class Changes:
     """Lets a test wait for what the front door is told."""
 
-    def __init__(self, onlooker: Onlooker, wishes: CatalogClient) -> None:
+    def __init__(self, onlooker: FleetWatcher, specs: CatalogWatcher) -> None:
         self._changed = asyncio.Event()
         onlooker.observers.append(self._changed.set)
-        wishes.observers.append(self._changed.set)
+        specs.observers.append(self._changed.set)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE_S):
@@ -46,12 +46,12 @@ async def test_answers_follow_leases_and_the_catalog() -> None:
     clock, random = SystemClock(), seeded_random(1)
     store = MemoryStore(Space("repos", is_auctioned=False), clock=clock, random=random)
     registry = await open_registry("memory://", clock=clock, random=random)
-    onlooker, wishes = Onlooker(store), CatalogClient(registry)
-    following = [asyncio.create_task(each.run()) for each in (onlooker, wishes)]
+    onlooker, specs = FleetWatcher(store), CatalogWatcher(registry)
+    following = [asyncio.create_task(each.run()) for each in (onlooker, specs)]
     node = FakeNode("n1:80", clock).has("core", "dust")
-    gateway = Gateway(Nodes(node), onlooker.view, wishes, GatewaySettings(cache_ttl_s=60.0))
+    gateway = Gateway(Nodes(node), onlooker.view, specs, GatewaySettings(cache_ttl_s=60.0))
     assert not gateway.is_ready()
-    changes = Changes(onlooker, wishes)
+    changes = Changes(onlooker, specs)
     await changes.until(gateway.is_ready)
     assert await gateway.search(QUERY, Options()) == Answer()
 
@@ -60,7 +60,7 @@ async def test_answers_follow_leases_and_the_catalog() -> None:
     session = await store.open_session(Role.HOLDER, Member("n1", "n1:80"), ttl_s=60.0)
     lease = await store.claim(session, Unit("core"))
     await store.set_state(session, lease.unit, lease.epoch, LeaseState.READY)
-    await changes.until(lambda: "dust" in wishes.wishes and _is_ready(onlooker, "core"))
+    await changes.until(lambda: "dust" in specs.specs and _is_ready(onlooker, "core"))
     answer = await gateway.search(QUERY, Options())
     assert comparable(answer) == comparable(oracle(["core"], "needle"))
     assert [(each.repository, each.why) for each in answer.missing] == [("dust", Shortfall.UNOWNED)]
@@ -71,13 +71,13 @@ async def test_answers_follow_leases_and_the_catalog() -> None:
     assert comparable(await gateway.search(QUERY, Options())) == comparable(oracle(["core", "dust"], "needle"))
 
     await registry.run(catalog.remove("core"))
-    await changes.until(lambda: "core" not in wishes.wishes)
+    await changes.until(lambda: "core" not in specs.specs)
     assert comparable(await gateway.search(QUERY, Options())) == comparable(oracle(["dust"], "needle"))
     for task in following:
         task.cancel()
     await asyncio.gather(*following, return_exceptions=True)
 
 
-def _is_ready(onlooker: Onlooker, name: str) -> bool:
+def _is_ready(onlooker: FleetWatcher, name: str) -> bool:
     lease = onlooker.view.leases.get(Unit(name))
     return lease is not None and lease.state is LeaseState.READY

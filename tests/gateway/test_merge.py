@@ -7,7 +7,7 @@ from msgspec import structs
 
 from argosy.base.errors import Unavailable
 from argosy.gateway.merge import merged, merged_listing, ranked_part, summed
-from argosy.search.fleet.model import Entry, Listing
+from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Repository, Shortfall, Stats
 from tests.gateway.world import NAMES, comparable, oracle
 
@@ -94,7 +94,7 @@ def test_a_part_of_an_answer_is_open() -> None:
 
 
 def test_lists_are_merged_by_name() -> None:
-    one, two = (Listing(tuple(Entry(Repository(name)) for name in names)) for names in ("ac", "b"))
+    one, two = (ListResult(tuple(RepoListing(Repository(name)) for name in names)) for names in ("ac", "b"))
     found = merged_listing([one, two], [Missing("z", Shortfall.FAILED), Missing("y", Shortfall.FAILED)])
     assert [entry.repository.name for entry in found.entries] == ["a", "b", "c"]
     assert [each.repository for each in found.missing] == ["y", "z"]

@@ -4,7 +4,7 @@ from argosy.gateway.route import Group, Router, Routes
 from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, Snapshot
 from argosy.ownership.model import SUCCESSOR, Lease, LeaseState, Member, Unit
 from argosy.ownership.view import FleetView
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Shortfall
 from argosy.search.query import parse
 from tests.gateway.world import FakeCatalog
@@ -15,7 +15,7 @@ def lease(name: str, address: str, replica: int = 0, state: LeaseState = LeaseSt
 
 
 def routes(*leases: Lease, names: str = "abc") -> Routes:
-    return Routes((1, 1), leases, {name: Wish(name, "url") for name in names})
+    return Routes((1, 1), leases, {name: RepoSpec(name, "url") for name in names})
 
 
 def everything(made: Routes) -> tuple[Group, ...]:
@@ -59,7 +59,7 @@ def test_a_successor_answers_only_when_it_has_taken_over() -> None:
 
 
 def test_a_repository_that_failed_says_why() -> None:
-    made = Routes((1, 1), [], {"a": Wish("a", "url", failures=2, last_error="no such host")})
+    made = Routes((1, 1), [], {"a": RepoSpec("a", "url", failures=2, last_error="no such host")})
     [missing] = made.wanted(parse("needle").query).missing
     assert missing.detail == "no node holds it yet; the last try failed: no such host"
 
@@ -89,5 +89,5 @@ def test_routes_are_made_anew_only_when_leases_or_wishes_change() -> None:
     assert router.routes() is second
     view.apply(LeaseGone(Unit("a"), 1), 0.0)
     assert router.routes().holders == {}
-    catalog.put(Wish("b", "url"))
+    catalog.put(RepoSpec("b", "url"))
     assert [each.repository for each in router.routes().wanted(parse("x").query).missing] == ["a", "b"]

@@ -17,7 +17,7 @@ from argosy.gateway.errors import Overloaded, Unserved
 from argosy.gateway.model import RepoState
 from argosy.ownership.events import Snapshot
 from argosy.ownership.model import LeaseState, Unit
-from argosy.search.fleet.model import FileAsked, FolderAsked, Wish
+from argosy.search.fleet.model import FileRequest, FolderRequest, RepoSpec
 from argosy.search.model import Answer, Form, Missing, Options, Shortfall
 from argosy.search.query import parse
 from argosy.search.query.tree import And, Boost, Query, RepoIds, RepoSet
@@ -116,7 +116,7 @@ def test_what_nobody_can_answer_for_is_listed_with_the_reason() -> None:
     async def main(world: World) -> None:
         world.give("n1", "core")
         world.lease("dust", "n2", state=LeaseState.WARMING)
-        world.catalog.put(Wish("beta/anvil", "x", failures=1, last_error="repository not found"))
+        world.catalog.put(RepoSpec("beta/anvil", "x", failures=1, last_error="repository not found"))
         answer = await world.gateway.search(tree("needle"), Options())
         missing = {each.repository: each for each in answer.missing}
         assert list(missing) == sorted(set(NAMES) - {"core"})
@@ -176,7 +176,7 @@ def test_a_repository_taken_out_of_the_catalog_vanishes_at_once() -> None:
         left = [name for name in NAMES if name != "core"]
         assert comparable(await world.gateway.search(tree("needle"), Options())) == comparable(oracle(left, "needle"))
         with pytest.raises(NotFound):
-            await world.gateway.file(FileAsked("core", "a"))
+            await world.gateway.file(FileRequest("core", "a"))
 
     fleet(main)
 
@@ -379,7 +379,7 @@ def test_an_answer_is_kept_until_something_changes_or_its_time_is_up() -> None:
         assert [await questions(), await questions()] == [1, 1]
         world.lease("core", "n0", epoch=2)
         assert [await questions(), await questions()] == [2, 2]
-        world.catalog.put(Wish("core", "x", last_commit="abc"))
+        world.catalog.put(RepoSpec("core", "x", last_commit="abc"))
         assert [await questions(), await questions()] == [3, 3]
         await world.clock.sleep(2.1)
         assert await questions() == 4
@@ -484,12 +484,12 @@ def test_a_file_is_read_from_any_holder() -> None:
         world.give("n1", "core").is_down = True
         world.give("n2", "core", replica=1)
         for _ in range(4):
-            assert (await world.gateway.file(FileAsked("core", "a.py"))).path == "a.py"
+            assert (await world.gateway.file(FileRequest("core", "a.py"))).path == "a.py"
         with pytest.raises(NotFound, match="no such file"):
-            await world.gateway.file(FileAsked("core", "none"))
-        assert (await world.gateway.folder(FolderAsked("core"))).names == ("src/",)
+            await world.gateway.file(FileRequest("core", "none"))
+        assert (await world.gateway.folder(FolderRequest("core"))).names == ("src/",)
         with pytest.raises(Unserved, match="no node holds it yet"):
-            await world.gateway.file(FileAsked("dust", "a.py"))
+            await world.gateway.file(FileRequest("dust", "a.py"))
 
     fleet(main)
 
@@ -499,7 +499,7 @@ def test_the_fleet_is_shown_with_those_who_do_not_answer() -> None:
         world.give("n1", "core", "dust")
         world.give("n2", "acme/anvil").is_hanging = True
         world.lease("acme/rocket", "n1", state=LeaseState.WARMING)
-        world.catalog.put(Wish("beta/anvil", "x", failures=2, last_error="no such branch"))
+        world.catalog.put(RepoSpec("beta/anvil", "x", failures=2, last_error="no such branch"))
         status = await world.gateway.status()
         assert world.clock.now() == pytest.approx(1.0)
         assert [(node.node, node.leases, node.problem) for node in status.nodes] == [

@@ -16,17 +16,17 @@ from argosy.ownership.model import Lease, LeaseState, Member, Unit
 from argosy.ownership.view import FleetView
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import (
-    Asked,
-    Entry,
-    FileAsked,
+    FileRequest,
     FileText,
-    Folder,
-    FolderAsked,
-    Listing,
+    FolderListing,
+    FolderRequest,
+    ListResult,
     NodeStatus,
     Phase,
+    RepoListing,
+    RepoSpec,
     RepoStatus,
-    Wish,
+    SearchRequest,
 )
 from argosy.search.index.index import Index
 from argosy.search.model import Answer, FileMatch, Missing, Options, Reached, Shortfall
@@ -75,7 +75,7 @@ class FakeNode:
         self.delay_s = 0.001
         self.is_down = False
         self.is_hanging = False
-        self.asked: list[Asked] = []
+        self.asked: list[SearchRequest] = []
         self.was_asked = asyncio.Event()
         self.cancelled = 0
         self._clock = clock
@@ -95,7 +95,7 @@ class FakeNode:
         if self.is_down:
             raise Unavailable("connection refused")
 
-    async def search(self, asked: Asked) -> Answer:
+    async def search(self, asked: SearchRequest) -> Answer:
         self.asked.append(asked)
         self.was_asked.set()
         await self._pass_time()
@@ -106,16 +106,16 @@ class FakeNode:
         known = {index.repository.name: index.repository for index in found}
         return structs.replace(answer, missing=self._missing(asked), repositories=known)
 
-    async def list(self, asked: Asked) -> Listing:
+    async def list(self, asked: SearchRequest) -> ListResult:
         self.asked.append(asked)
         self.was_asked.set()
         await self._pass_time()
         shelf = Shelf([self.indexes[n] for n in asked.repositories if n in self.indexes], threads=1, clock=self._clock)
         found = shelf.repositories_now(parse(asked.query).query)
         shelf.close()
-        return Listing(tuple(Entry(each) for each in found), self._missing(asked))
+        return ListResult(tuple(RepoListing(each) for each in found), self._missing(asked))
 
-    async def file(self, asked: FileAsked) -> FileText:
+    async def file(self, asked: FileRequest) -> FileText:
         await self._pass_time()
         if asked.repository not in self.indexes:
             raise NotOwner(f"{asked.repository!r} is held elsewhere")
@@ -123,9 +123,9 @@ class FakeNode:
             raise NotFound("there is no such file")
         return FileText(self.indexes[asked.repository].repository, asked.path, b"text")
 
-    async def folder(self, asked: FolderAsked) -> Folder:
+    async def folder(self, asked: FolderRequest) -> FolderListing:
         await self._pass_time()
-        return Folder(self.indexes[asked.repository].repository, asked.path, ("src/",))
+        return FolderListing(self.indexes[asked.repository].repository, asked.path, ("src/",))
 
     async def status(self) -> NodeStatus:
         await self._pass_time()
@@ -135,7 +135,7 @@ class FakeNode:
     async def index(self, repository: str) -> AsyncIterator[bytes]:
         yield b""
 
-    def _missing(self, asked: Asked) -> tuple[Missing, ...]:
+    def _missing(self, asked: SearchRequest) -> tuple[Missing, ...]:
         return tuple(
             Missing(name, Shortfall.UNOWNED, "not here") for name in asked.repositories if name not in self.indexes
         )
@@ -146,14 +146,14 @@ class FakeCatalog:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.version = 1
-        self.wishes: dict[str, Wish] = {name: Wish(name, f"https://example.org/{name}") for name in names}
+        self.specs: dict[str, RepoSpec] = {name: RepoSpec(name, f"https://example.org/{name}") for name in names}
 
     def drop(self, name: str) -> None:
-        del self.wishes[name]
+        del self.specs[name]
         self.version += 1
 
-    def put(self, wish: Wish) -> None:
-        self.wishes[wish.name] = wish
+    def put(self, spec: RepoSpec) -> None:
+        self.specs[spec.name] = spec
         self.version += 1
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from argosy.search.fleet.model import Asked
-from argosy.search.fleet.packing import SEARCH_PATH, pack, unpack
+from argosy.search.fleet.codec import SEARCH_PATH, pack, unpack
+from argosy.search.fleet.model import SearchRequest
 from argosy.search.model import Answer
 from tests.journeys.fleet import NodeProcess, eventually
 from tests.journeys.search_oracle import Oracle, complaints, options, question
@@ -211,7 +211,7 @@ class Stranger(threading.Thread):
         self.seen: list[tuple[float, Answer]] = []
 
     def run(self) -> None:
-        body = pack(Asked("anchor", self._names, options("anchor")))
+        body = pack(SearchRequest("anchor", self._names, options("anchor")))
         while not self._is_over.wait(PAUSE_S):
             asked_at = time.monotonic()
             connection = HTTPConnection(self._node.address() or "nowhere", timeout=ANSWER_S)
@@ -262,9 +262,9 @@ class Fleet:
         members = [*self.doors, *self.nodes]
         eventually(lambda: all(each.is_ready() for each in members), within_s=PATIENCE_S, what="all processes are up")
 
-    def add(self, repo: Repo, **wish: Any) -> None:
-        wish = {"url": str(repo.path), "name": repo.path.name, "branches": ["main"], **wish}
-        status, said = self.doors[0].post("/v1/repositories", wish)
+    def add(self, repo: Repo, **spec: Any) -> None:
+        spec = {"url": str(repo.path), "name": repo.path.name, "branches": ["main"], **spec}
+        status, said = self.doors[0].post("/v1/repositories", spec)
         assert status == 201, said
 
     def tell_pushed(self, repo: Repo) -> None:

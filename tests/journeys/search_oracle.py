@@ -20,7 +20,7 @@ import msgspec
 from argosy.gateway.v1 import responses
 from argosy.gateway.v1.requests import SearchAsked, options_of
 from argosy.search.backends.remote import RemoteFetcher
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Answer, Options, Shortfall
@@ -46,8 +46,8 @@ class Oracle:
         """The repository as it is now comes after what it was."""
         history = self._history.setdefault(name, [])
         before = (history[-1] or ()) if history else ()
-        wish = Wish(name, str(path), ("main",))
-        history.append(tuple(asyncio.run(self._indexed(wish, previous)) for previous in (None, *before)))
+        spec = RepoSpec(name, str(path), ("main",))
+        history.append(tuple(asyncio.run(self._indexed(spec, previous)) for previous in (None, *before)))
 
     def drop(self, name: str) -> None:
         self._history[name].append(None)
@@ -98,8 +98,8 @@ class Oracle:
             self._said[query, state] = _told(answer)
         return self._said[query, state]
 
-    async def _indexed(self, wish: Wish, previous: Index | None) -> Index:
-        async with self._fetcher.fetch(wish) as source:
+    async def _indexed(self, spec: RepoSpec, previous: Index | None) -> Index:
+        async with self._fetcher.fetch(spec) as source:
             return build(source, Policy(), previous=previous)
 
 

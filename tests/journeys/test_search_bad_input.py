@@ -61,9 +61,9 @@ class Harbour:
         told = self.fleet.repository(name)
         return (told["reason"], told["failures"]) == ("", 0)
 
-    def wish(self, name: str, *branches: str, server: GitServer | None = None) -> None:
-        wish = {"url": (server or self.server).url(f"{name}.git"), "name": name, "branches": branches}
-        status, said = self.fleet.doors[0].post("/v1/repositories", wish)
+    def spec(self, name: str, *branches: str, server: GitServer | None = None) -> None:
+        spec = {"url": (server or self.server).url(f"{name}.git"), "name": name, "branches": branches}
+        status, said = self.fleet.doors[0].post("/v1/repositories", spec)
         assert status == 201, said
 
     def tell(self, name: str) -> None:
@@ -126,7 +126,7 @@ def test_a_bad_repository_is_told_and_tried_again_and_holds_nobody_up(harbour: H
 def wish_for_good_ones(harbour: Harbour) -> None:
     for name in ("good_one", "good_two"):
         harbour.shared(name)
-        harbour.wish(name)
+        harbour.spec(name)
     harbour.wait_for("the good ones are ready", good_one="ready", good_two="ready")
 
 
@@ -143,7 +143,7 @@ def wish_for_bad_ones(harbour: Harbour) -> None:
     harbour.public.moods.redirects["led.git"] = harbour.server.url("vault.git")
     for name in REASONS:
         branches = ("nope",) if name == "branchless" else ()
-        harbour.wish(name, *branches, server=harbour.public if name == "led" else None)
+        harbour.spec(name, *branches, server=harbour.public if name == "led" else None)
 
 
 def random_bytes(number: int) -> bytes:
@@ -189,7 +189,7 @@ def see_the_mended_ones_answer(harbour: Harbour) -> None:
 
 def see_one_rewritten(harbour: Harbour) -> None:
     repo = harbour.shared("rewritten", {"ship.py": b"galleon = 1\n"})
-    harbour.wish("rewritten")
+    harbour.spec("rewritten")
     harbour.wait_for("it is ready", rewritten="ready")
     assert harbour.found("galleon") == ["rewritten/ship.py"]
     repo.git("checkout", "-q", "--orphan", "anew")
@@ -215,7 +215,7 @@ def see_one_vanish(harbour: Harbour) -> None:
 def see_a_large_file_left_out(harbour: Harbour) -> None:
     """Zeros take little room on their way, and are not read into memory."""
     harbour.shared("wide", {"zeros.bin": bytes(64 * MIB), "ship.py": b"def wide(anchor): ...\n"})
-    harbour.wish("wide")
+    harbour.spec("wide")
     harbour.wait_for("it is ready", wide="ready")
     assert harbour.found("def.wide") == ["wide/ship.py"]
     status, said = harbour.fleet.doors[0].get("/v1/repositories/wide/file?path=zeros.bin")

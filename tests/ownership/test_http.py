@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from starlette.applications import Starlette
 
-from argosy.app.roles.hold import BareHolding, WishList
+from argosy.app.roles.hold import BareHolding, StaticCatalog
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.ownership.backends.memory import MemoryStore
@@ -67,7 +67,7 @@ async def until(condition) -> None:
 @pytest.fixture
 async def node() -> AsyncIterator[OwnershipNode]:
     store = MemoryStore(Space("repos", is_auctioned=True), clock=SystemClock(), random=seeded_random(1))
-    catalog = WishList(["a/b", "c"])
+    catalog = StaticCatalog(["a/b", "c"])
     node = OwnershipNode(
         store, catalog, BareHolding(), Plenty(), node_id="n1", address="10.0.0.1:6070", settings=SETTINGS
     )

@@ -11,8 +11,8 @@ from msgspec import structs
 
 import argosy.search
 from argosy.base.errors import Unavailable
-from argosy.search.backends.opening import open_source
-from argosy.search.fleet.packing import pack_answer, unpack
+from argosy.search.backends.factory import open_source
+from argosy.search.fleet.codec import pack_answer, unpack
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Answer, Chunk, FileMatch, Form, Location, Options, Range, Reached

@@ -7,7 +7,7 @@ import pytest
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
 from argosy.sim import throttle_chaos
-from argosy.sim.checkers.findings import Findings
+from argosy.sim.checkers.violations import Findings
 from argosy.sim.throttle_chaos import ThrottleChaos, draw_faults, judge_seed, run_seed, run_throttle_chaos
 from argosy.sim.throttle_checkers import ThrottleChecker
 from argosy.sim.throttle_world import ThrottleWorld

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.sim.throttle_load import SCENARIOS
-from argosy.sim.throttle_original import GoRandom, published
+from argosy.sim.throttle_reference import GoRandom, published
 
 
 def test_the_dice_are_those_of_go() -> None:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from argosy.ipni.ports import Indexer
     from argosy.ownership.node_service import OwnershipNode
     from argosy.registry.ports import RegistryStore
-    from argosy.search.catalog.client import CatalogClient
+    from argosy.search.catalog.watcher import CatalogWatcher
     from argosy.search.fleet.ports import Node
 
 # Settings of Python's garbage collection. Answers consist of thousands of small objects that live for a millisecond and
@@ -106,9 +106,9 @@ class Process:
     node: "OwnershipNode | None" = None  # whose end is the process's end
     lives: list["Life"] = field(default_factory=list)  # beside the node: the process ends when all of them have
     registry: "RegistryStore | None" = None
-    catalog: "CatalogClient | None" = None
+    catalog: "CatalogWatcher | None" = None
     indexer: "Indexer | None" = None  # this process's own indexer of content
-    desk: "Node | None" = None  # this process's own search node, asked without a network
+    local_node: "Node | None" = None  # this process's own search node, asked without a network
     gateway: "Gateway | None" = None
     status: Status | None = None  # of the fleet's repositories, as the gateway of this process sees them
     on_up: list[Callable[[], None]] = field(default_factory=list)  # called once the process answers requests
@@ -244,14 +244,14 @@ def _part(role: Role) -> Part:
     return part
 
 
-async def with_catalog(process: Process) -> "CatalogClient":
+async def with_catalog(process: Process) -> "CatalogWatcher":
     """The catalog of this process, followed; opened by the first role that needs it."""
-    from argosy.search.catalog.client import CatalogClient
+    from argosy.search.catalog.watcher import CatalogWatcher
 
     if process.catalog is None:
         process.registry = await reach_registry(process.loaded.get(RegistrySettings))
         process.closing.push_async_callback(process.registry.close)
-        process.catalog = CatalogClient(process.registry)
+        process.catalog = CatalogWatcher(process.registry)
         process.tasks.append(process.catalog.run())
     return process.catalog
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from argosy.base import logs
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Unavailable
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Answer, Missing, Options, Shortfall
 from argosy.search.query import parse
 from argosy.search.query.tree import Query
@@ -38,12 +38,12 @@ class Fleet(Protocol):
 class WorkingSetReadiness:
     """Becomes complete once; `failed` then says what is not served, and why."""
 
-    def __init__(self, fleet: Fleet, wishes: Callable[[], Mapping[str, Wish]], clock: Clock) -> None:
+    def __init__(self, fleet: Fleet, specs: Callable[[], Mapping[str, RepoSpec]], clock: Clock) -> None:
         self.is_complete = False
         self.failed: dict[str, str] = {}
         self.took_s = 0.0
         self._fleet = fleet
-        self._wishes = wishes
+        self._specs = specs
         self._clock = clock
         self._began, self._began_ms = clock.now(), int(clock.wall() * 1000)
         self._left: frozenset[str] = frozenset()
@@ -79,9 +79,9 @@ class WorkingSetReadiness:
             return (await self._fleet.search(parse("ready").query, PROBE)).missing
         except Unavailable as why:
             missing: Sequence[Missing] = getattr(why, "missing", ())
-            return missing or [Missing(name, Shortfall.FAILED, str(why)) for name in self._wishes()]
+            return missing or [Missing(name, Shortfall.FAILED, str(why)) for name in self._specs()]
         except ArgosyError as why:
-            return [Missing(name, Shortfall.FAILED, str(why)) for name in self._wishes()]
+            return [Missing(name, Shortfall.FAILED, str(why)) for name in self._specs()]
 
     def _holds_up(self, missing: Sequence[Missing]) -> bool:
         """Whether one of them may still be served."""
@@ -97,7 +97,7 @@ class WorkingSetReadiness:
 
     def _failure(self, name: str) -> str | None:
         """Why it failed since the start, or None."""
-        wish = self._wishes().get(name)
+        wish = self._specs().get(name)
         if wish is None or not wish.failures or wish.last_failed_at is None or wish.last_failed_at < self._began_ms:
             return None
         return wish.last_error or "failed"

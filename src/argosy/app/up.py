@@ -202,7 +202,7 @@ class _Up:
         gateway, catalog = process.gateway, process.catalog
         assert gateway is not None, "the role gateway sets it"
         assert catalog is not None, "the role gateway opens it"
-        readiness = WorkingSetReadiness(gateway, lambda: catalog.wishes, SystemClock())
+        readiness = WorkingSetReadiness(gateway, lambda: catalog.specs, SystemClock())
         process.ready.append(lambda: readiness.is_complete)
         process.tasks.append(readiness.run())
         process.on_up.append(self._on_up)

@@ -180,7 +180,7 @@ def import_repositories(file: str, registry: str | None, data: str | None, confi
     written. What the catalog already has is left as it is.
     """
     from argosy.registry import catalog
-    from argosy.search.catalog.importing import read_list
+    from argosy.search.catalog.import_list import read_list
 
     try:
         with click.open_file(file, encoding="utf-8") as stream:

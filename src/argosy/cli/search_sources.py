@@ -69,8 +69,8 @@ class Shelved:
 
 def opened(flags: Flags) -> Opened:
     """The sources that the paths name, each once, with what may be in their indexes."""
+    from argosy.search.backends.factory import open_source
     from argosy.search.backends.folder import FileSource
-    from argosy.search.backends.opening import open_source
     from argosy.search.documents import DOCUMENT_BYTES_MAX
     from argosy.search.skipping import Policy
 

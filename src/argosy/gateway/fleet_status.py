@@ -7,7 +7,7 @@ from argosy.gateway.model import AuctionView, FleetStatus, NodeView, RepoState, 
 from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.model import Lease, LeaseState
 from argosy.ownership.view import FleetView
-from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus, Wish
+from argosy.search.fleet.model import NodeStatus, Phase, RepoSpec, RepoStatus
 
 Told = Mapping[str, NodeStatus | str]  # by address: a node's state, or why it could not be asked
 
@@ -28,7 +28,7 @@ def addresses(view: FleetView) -> tuple[str, ...]:
 
 def overview(
     view: FleetView,
-    wishes: Mapping[str, Wish],
+    specs: Mapping[str, RepoSpec],
     told: Told,
     signal: ScaleSignal,
     *,
@@ -47,7 +47,7 @@ def overview(
     return FleetStatus(
         at=wall,
         nodes=_nodes(view, told, left_alone),
-        repositories=tuple(_repository(wishes[name], held.get(name, []), known) for name in sorted(wishes)),
+        repositories=tuple(_repository(specs[name], held.get(name, []), known) for name in sorted(specs)),
         auctions=_auctions(view, now),
         desired_nodes=signal.desired_nodes,
         reasons=signal.reasons,
@@ -78,29 +78,29 @@ def _nodes(view: FleetView, told: Told, left_alone: Collection[str]) -> tuple[No
     return tuple(found)
 
 
-def _repository(wish: Wish, held: list[Lease], known: Mapping[tuple[str, str], RepoStatus]) -> RepoView:
+def _repository(spec: RepoSpec, held: list[Lease], known: Mapping[tuple[str, str], RepoStatus]) -> RepoView:
     seats = tuple(Seat(lease.node, lease.address, lease.unit.replica, lease.epoch, lease.state.value) for lease in held)
-    state, best = _state(wish, held)
-    status = known.get((best.address, wish.name)) if best is not None else None
-    return RepoView(wish.name, state, wish, seats, status, _reason(state, wish, status))
+    state, best = _state(spec, held)
+    status = known.get((best.address, spec.name)) if best is not None else None
+    return RepoView(spec.name, state, spec, seats, status, _reason(state, spec, status))
 
 
-def _state(wish: Wish, held: list[Lease]) -> tuple[RepoState, Lease | None]:
+def _state(spec: RepoSpec, held: list[Lease]) -> tuple[RepoState, Lease | None]:
     """How the repository is doing, and the lease that says so."""
     for state in _BEST_FIRST:
         for lease in held:
             if _STATES[lease.state] is state:
                 return state, lease
-    return (RepoState.FAILED if wish.failures else RepoState.UNOWNED), None
+    return (RepoState.FAILED if spec.failures else RepoState.UNOWNED), None
 
 
-def _reason(state: RepoState, wish: Wish, status: RepoStatus | None) -> str:
+def _reason(state: RepoState, spec: RepoSpec, status: RepoStatus | None) -> str:
     if status is not None and status.reason:
         return status.reason  # also of what answers, and could not be brought up to date
     if state in (RepoState.READY, RepoState.DRAINING):
         return ""
-    if wish.last_error:
-        return wish.last_error
+    if spec.last_error:
+        return spec.last_error
     if status is not None and status.phase is not Phase.READY:
         return str(status.phase.value)
     return "no node holds it yet" if state is RepoState.UNOWNED else ""

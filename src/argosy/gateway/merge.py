@@ -12,7 +12,7 @@ from operator import attrgetter
 from msgspec import structs
 
 from argosy.gateway.trimming import trimmed
-from argosy.search.fleet.model import Listing
+from argosy.search.fleet.model import ListResult
 from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Stats
 from argosy.search.sealing import opened
 
@@ -46,9 +46,9 @@ def ranked_part(answer: Answer, names: Collection[str]) -> Answer:
     return structs.replace(answer, files=files, repositories=repositories)
 
 
-def merged_listing(listings: Iterable[Listing], missing: Iterable[Missing]) -> Listing:
+def merged_listing(listings: Iterable[ListResult], missing: Iterable[Missing]) -> ListResult:
     entries = sorted((e for listing in listings for e in listing.entries), key=lambda entry: entry.repository.name)
-    return Listing(tuple(entries), tuple(sorted(missing, key=lambda each: each.repository)))
+    return ListResult(tuple(entries), tuple(sorted(missing, key=lambda each: each.repository)))
 
 
 def summed(parts: Sequence[Stats], *, excluded: int = 0) -> Stats:

@@ -4,7 +4,7 @@ from enum import Enum
 
 import msgspec
 
-from argosy.search.fleet.model import NodeStatus, RepoStatus, Wish
+from argosy.search.fleet.model import NodeStatus, RepoSpec, RepoStatus
 
 
 class RepoState(Enum):
@@ -32,7 +32,7 @@ class RepoView(msgspec.Struct, frozen=True):
 
     name: str
     state: RepoState
-    wish: Wish
+    wish: RepoSpec
     seats: tuple[Seat, ...] = ()  # the primary first
     status: RepoStatus | None = None  # of the best seat, if its node answered
     reason: str = ""  # why it is not ready, or not up to date

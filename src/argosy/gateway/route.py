@@ -12,7 +12,7 @@ from typing import Protocol
 from argosy.gateway.repo_filter import Names
 from argosy.ownership.model import PRIMARY, Lease, LeaseState
 from argosy.ownership.view import FleetView
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Missing, Shortfall
 from argosy.search.query.tree import Query
 
@@ -28,7 +28,7 @@ class Wishes(Protocol):
     def version(self) -> int: ...
 
     @property
-    def wishes(self) -> Mapping[str, Wish]: ...
+    def specs(self) -> Mapping[str, RepoSpec]: ...
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,18 @@ class Wanted:
 class Routes:
     """The way to every repository of the catalog at one version."""
 
-    def __init__(self, version: Version, leases: Iterable[Lease], wishes: Mapping[str, Wish]) -> None:
+    def __init__(self, version: Version, leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> None:
         self.version = version
         self.holders: dict[str, tuple[str, ...]] = {}  # of those that can be asked for: the primary's address first
-        self._names = Names(wishes)
+        self._names = Names(specs)
         self._missing: dict[str, Missing] = {}
-        by_name = _by_name(leases, wishes)
+        by_name = _by_name(leases, specs)
         for name in self._names.names:
             held = by_name.get(name, [])
             if addresses := tuple(dict.fromkeys(lease.address for lease in held if lease.state in ANSWERING)):
                 self.holders[name] = addresses
             else:
-                self._missing[name] = _shortfall(wishes[name], held)
+                self._missing[name] = _shortfall(specs[name], held)
         self._everything = Wanted(_grouped(self.holders.items()), tuple(self._missing.values()))
         self._narrowed: dict[int, Wanted] = {self._names.everything: self._everything}
 
@@ -108,29 +108,29 @@ class Router:
     def routes(self) -> Routes:
         version = self.version()
         if self._routes is None or self._routes.version != version:
-            self._routes = Routes(version, self._view.leases.values(), self._catalog.wishes)
+            self._routes = Routes(version, self._view.leases.values(), self._catalog.specs)
         return self._routes
 
 
 ANSWERING = (LeaseState.READY, LeaseState.DRAINING)
 
 
-def _by_name(leases: Iterable[Lease], wishes: Mapping[str, Wish]) -> dict[str, list[Lease]]:
+def _by_name(leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> dict[str, list[Lease]]:
     """The leases of each wished repository, primaries first. A successor answers only when it has taken over."""
     found: dict[str, list[Lease]] = {}
     for lease in leases:
-        if lease.unit.name in wishes and lease.unit.replica >= PRIMARY:
+        if lease.unit.name in specs and lease.unit.replica >= PRIMARY:
             found.setdefault(lease.unit.name, []).append(lease)
     for held in found.values():
         held.sort(key=lambda lease: lease.unit.replica)
     return found
 
 
-def _shortfall(wish: Wish, held: list[Lease]) -> Missing:
-    trouble = f"; the last try failed: {wish.last_error}" if wish.last_error else ""
+def _shortfall(spec: RepoSpec, held: list[Lease]) -> Missing:
+    trouble = f"; the last try failed: {spec.last_error}" if spec.last_error else ""
     if held:
-        return Missing(wish.name, Shortfall.WARMING, f"{held[0].node} is making it ready{trouble}")
-    return Missing(wish.name, Shortfall.UNOWNED, f"no node holds it yet{trouble}")
+        return Missing(spec.name, Shortfall.WARMING, f"{held[0].node} is making it ready{trouble}")
+    return Missing(spec.name, Shortfall.UNOWNED, f"no node holds it yet{trouble}")
 
 
 def _grouped(holders: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Group, ...]:

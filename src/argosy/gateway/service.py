@@ -37,7 +37,15 @@ from argosy.ownership.events import CatalogRead
 from argosy.ownership.model import UnitSpec
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
-from argosy.search.fleet.model import Asked, FileAsked, FileText, Folder, FolderAsked, Listing, NodeStatus
+from argosy.search.fleet.model import (
+    FileRequest,
+    FileText,
+    FolderListing,
+    FolderRequest,
+    ListResult,
+    NodeStatus,
+    SearchRequest,
+)
 from argosy.search.fleet.ports import Node, Nodes
 from argosy.search.model import Answer, Missing, Options, Repository
 from argosy.search.query.tree import Query
@@ -142,19 +150,19 @@ class Gateway:
             ending.saw(answer)
             yield answer
 
-    async def list(self, query: Query, *, only: Collection[str] | None = None) -> Listing:
+    async def list(self, query: Query, *, only: Collection[str] | None = None) -> ListResult:
         """The repositories that satisfy the query, and those nobody could look at."""
         search = self._opened(query, Options(), only)
 
-        async def ask(node: Node, names: tuple[str, ...], left_s: float) -> Listing:
-            return await node.list(Asked(search.text, names, Options(wall_time_s=left_s)))
+        async def ask(node: Node, names: tuple[str, ...], left_s: float) -> ListResult:
+            return await node.list(SearchRequest(search.text, names, Options(wall_time_s=left_s)))
 
         async with self._dispatcher.scattered(self._wanted(search), ask, lambda listing: listing.missing) as work:
             await work.settled()
             missing = work.missing()
-            wishes = self._catalog.wishes
-            found = merged_listing(work.answers(), (each for each in missing if each.repository in wishes))
-        return structs.replace(found, entries=tuple(e for e in found.entries if e.repository.name in wishes))
+            specs = self._catalog.specs
+            found = merged_listing(work.answers(), (each for each in missing if each.repository in specs))
+        return structs.replace(found, entries=tuple(e for e in found.entries if e.repository.name in specs))
 
     async def repositories(self, query: Query) -> tuple[Repository, ...]:
         """As `list`, for those who need all of them: Unavailable if some could not be looked at."""
@@ -163,17 +171,17 @@ class Gateway:
             raise Unserved(listing.missing)
         return tuple(entry.repository for entry in listing.entries)
 
-    async def file(self, asked: FileAsked) -> FileText:
+    async def file(self, asked: FileRequest) -> FileText:
         """NotFound if there is no such repository or file."""
         return await self._one(asked.repository, lambda node, _, __: node.file(asked))
 
-    async def folder(self, asked: FolderAsked) -> Folder:
+    async def folder(self, asked: FolderRequest) -> FolderListing:
         return await self._one(asked.repository, lambda node, _, __: node.folder(asked))
 
     async def _one(self, name: str, call: Call[T]) -> T:
         """What one of the repository's holders says."""
         self._check_ready()
-        if name not in self._catalog.wishes:
+        if name not in self._catalog.specs:
             raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
         wanted = self._current_routes().wanted_one(name)
         async with self._dispatcher.scattered(wanted, call, lambda _: ()) as work:
@@ -224,17 +232,17 @@ class Gateway:
         """Whether something that was asked for is no longer wished for."""
         if self._catalog.version == search.routes.version[1]:
             return False
-        wishes = self._catalog.wishes
-        return any(name not in wishes for group in wanted.groups for name in group.names)
+        specs = self._catalog.specs
+        return any(name not in specs for group in wanted.groups for name in group.names)
 
     def _finished(self, search: _Search, work: Scattering[Answer], excluded: int) -> Answer:
         with self._tracer.span("gateway merge"):
             missing, answers = work.missing(), work.answers()
             if self._catalog.version != search.routes.version[1]:
                 # Repositories that were taken out of the catalog meanwhile vanish at once.
-                wishes = self._catalog.wishes
-                missing = [each for each in missing if each.repository in wishes]
-                answers = [ranked_part(answer, wishes) for answer in answers]
+                specs = self._catalog.specs
+                missing = [each for each in missing if each.repository in specs]
+                answers = [ranked_part(answer, specs) for answer in answers]
             answer = merged(answers, search.options, missing=missing, excluded=excluded)
         if self._router.version() == search.routes.version:
             self._cache.put(search.key, search.routes.version, answer, self._clock.now())
@@ -263,9 +271,9 @@ class Gateway:
         now = self._clock.now()
         if self._specs_version != self._catalog.version:
             self._specs_version = self._catalog.version
-            wishes = self._catalog.wishes.values()
-            specs = (UnitSpec(each.name, each.footprint_bytes, each.max_bids, each.replicas) for each in wishes)
-            self._view.apply(CatalogRead(tuple(specs)), now)
+            specs = self._catalog.specs.values()
+            units = (UnitSpec(each.name, each.footprint_bytes, each.max_bids, each.replicas) for each in specs)
+            self._view.apply(CatalogRead(tuple(units)), now)
         return self._autoscaler.signal(self._view, now)
 
     async def _asked_status(self) -> FleetStatus:
@@ -274,7 +282,7 @@ class Gateway:
         now = self._clock.now()
         self._status = overview(
             self._view,
-            self._catalog.wishes,
+            self._catalog.specs,
             told,
             self.scale(),
             left_alone=[each for each, state in self.breakers().items() if state is not BreakerState.CLOSED],
@@ -344,7 +352,7 @@ class _Ending:
 def _searching(search: _Search) -> Call[Answer]:
     def ask(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[Answer]:
         options = structs.replace(search.options, wall_time_s=left_s, sealed=True)
-        return node.search(Asked(search.text, names, options))
+        return node.search(SearchRequest(search.text, names, options))
 
     return ask
 

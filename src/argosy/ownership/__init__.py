@@ -9,18 +9,18 @@ and logs). Beside them: `ring` and `assigner` (pure placement), `autoscale` (how
 
 from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.model import Lease, LeaseState, Member, Space, Unit, UnitSpec
-from argosy.ownership.node_service import Onlooker, OwnershipNode
+from argosy.ownership.node_service import FleetWatcher, OwnershipNode
 from argosy.ownership.ports import Catalog, MemoryProbe, OwnershipStore, Workload
 from argosy.ownership.ring import Ring
 from argosy.ownership.settings import OwnershipSettings
 
 __all__ = [
     "Catalog",
+    "FleetWatcher",
     "Lease",
     "LeaseState",
     "Member",
     "MemoryProbe",
-    "Onlooker",
     "OwnershipNode",
     "OwnershipSettings",
     "OwnershipStore",

@@ -51,7 +51,7 @@ async def facts(
         await clock.sleep(WATCH_BACKOFF.delay(failures, random))
 
 
-class Onlooker:
+class FleetWatcher:
     """Follows a space without taking part in it: what a front door needs to know who holds what."""
 
     def __init__(self, store: OwnershipStore, *, clock: Clock | None = None, random: Random | None = None) -> None:

@@ -1,6 +1,6 @@
 """Code search from memory: an index per repository, and a shelf of indexes that answers queries.
 
-    from argosy.search.backends.opening import open_source
+    from argosy.search.backends.factory import open_source
 
     shelf = Shelf([build(open_source("."), Policy())])
     answer = shelf.search_now(parse("class Shelf").query, Options())

@@ -12,11 +12,11 @@ from functools import partial
 
 from argosy.ownership.model import UnitSpec
 from argosy.ownership.settings import OwnershipSettings
+from argosy.sim.fleet_counters import Tally
 from argosy.sim.link import LinkQuality
 from argosy.sim.loop import SimLoop, run
 from argosy.sim.plan import LibraryPlan, SpacePlan, WorldPlan
 from argosy.sim.report import MIB, FleetPlan, FleetReport, MadeFigures, failover_figures, memory_figures
-from argosy.sim.tally import Tally
 from argosy.sim.world import World
 
 SPACE = "repos"
@@ -153,7 +153,7 @@ class _Fleet:
     async def _commit(self) -> None:
         """People push to some repos; nobody tells the nodes, which look for themselves."""
         draw = random.Random(f"{self._plan.seed} commits")
-        names = draw.sample(list(self._library.wishes.wishes), max(1, int(self._plan.commits * self._plan.repos)))
+        names = draw.sample(list(self._library.specs.specs), max(1, int(self._plan.commits * self._plan.repos)))
         for name in names:
             await asyncio.sleep(COMMITS_WITHIN_S / len(names))
             self._library.commit(name)
@@ -200,7 +200,7 @@ class _Fleet:
 
     async def _keep_asking(self) -> None:
         """Clients ask any node, for what it has and for what it has not."""
-        draw, names = random.Random(f"{self._plan.seed} questions"), list(self._library.wishes.wishes)
+        draw, names = random.Random(f"{self._plan.seed} questions"), list(self._library.specs.specs)
         while True:
             await asyncio.sleep(ASK_S)
             node = draw.choice([each for each in self._world.nodes.values() if each.is_running])

@@ -18,9 +18,9 @@ from argosy.sim.link import Link
 from argosy.sim.loop import Process, SimLoop
 from argosy.sim.network import SimulatedStore
 from argosy.sim.plan import SpacePlan, WorldPlan
-from argosy.sim.plane import SimCatalog, SimMemory, SimWorkload
-from argosy.sim.searching import Searching
+from argosy.sim.search_node import Searching
 from argosy.sim.space import SimSpace
+from argosy.sim.workload import SimCatalog, SimMemory, SimWorkload
 
 GAVE_UP_RESTART_S = 1.0  # a supervisor starts a node again that gave up
 

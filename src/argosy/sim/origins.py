@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
 from argosy.search.documents import Content, Entry, Source
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Branch, Repository
 
 FETCH_AT_LEAST_S = 0.1  # to fetch anything at all
@@ -69,16 +69,16 @@ class SimFetcher:
         self._bytes_per_s = bytes_per_s
         self._failure_chance = failure_chance
 
-    async def heads(self, wish: Wish) -> tuple[Branch, ...]:
+    async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
         await self._clock.sleep(self._random.uniform(*LOOK_S))
-        self._fail_at_times(wish.name)
-        return self._origins.heads(wish.name)
+        self._fail_at_times(spec.name)
+        return self._origins.heads(spec.name)
 
     @asynccontextmanager
-    async def fetch(self, wish: Wish, progress: Callable[[float], None]) -> AsyncIterator[Source]:
-        await self._clock.sleep(FETCH_AT_LEAST_S + self._origins.index_bytes(wish.name) / self._bytes_per_s)
-        self._fail_at_times(wish.name)
-        yield self._origins.checkout(wish.name)
+    async def fetch(self, spec: RepoSpec, progress: Callable[[float], None]) -> AsyncIterator[Source]:
+        await self._clock.sleep(FETCH_AT_LEAST_S + self._origins.index_bytes(spec.name) / self._bytes_per_s)
+        self._fail_at_times(spec.name)
+        yield self._origins.checkout(spec.name)
 
     def _fail_at_times(self, name: str) -> None:
         if self._random.random() < self._failure_chance():

@@ -100,7 +100,7 @@ class DrainFigures:
     """Nodes that left in good order."""
 
     drains: int
-    max_s: float | None  # the longest, from the wish to leave until the process was gone
+    max_s: float | None  # the longest, from the spec to leave until the process was gone
     repos: int  # handed on
     unserved: int  # of these, not served for some instant
 

@@ -10,14 +10,14 @@ from argosy.ownership.events import Fact
 from argosy.ownership.model import Unit
 from argosy.sim.checkers import AuctionChecker, Findings, LibraryChecker, RingChecker, ServingChecker
 from argosy.sim.clocks import SimClock
+from argosy.sim.index_executor import SimIndex
 from argosy.sim.link import Link
 from argosy.sim.loop import SimLoop
 from argosy.sim.network import Served, StoreServer
 from argosy.sim.origins import Origins
 from argosy.sim.plan import LibraryPlan, SpacePlan, WorldPlan
+from argosy.sim.repo_catalog import SimRepoCatalog
 from argosy.sim.trace import Trace
-from argosy.sim.wishes import SimWishes
-from argosy.sim.workshop import SimIndex
 
 STALE_TTLS = 4.0  # a message may be two TTLs late, and leave a node that is cut off for as long
 
@@ -29,7 +29,7 @@ class SimLibrary:
         self.name = plan.space.name
         self.plan = library
         self.origins = Origins(plan.sizes)
-        self.wishes = SimWishes(plan.specs, loop)
+        self.specs = SimRepoCatalog(plan.specs, loop)
         self.checker = LibraryChecker(findings)
         self.failure_chance = plan.warm_failure_chance
         self.damage_chance = library.damage_chance
@@ -44,7 +44,7 @@ class SimLibrary:
         self.origins.commit(name, int(self._first_bytes[name] * growth))
         self._trace.add(f"{name} is at {self.origins.heads(name)[0].version}, announced: {is_announced}")
         if is_announced:
-            self.wishes.announce(name)
+            self.specs.announce(name)
 
     def put(self, node: str, index: SimIndex, *, budget_bytes: int, given_up: Collection[str]) -> None:
         name = index.repository.name
@@ -98,10 +98,10 @@ class SimSpace:
         if self.library is not None:
             self.library.failure_chance = self.library.damage_chance = 0.0
             # An index of before may still be noted: nobody would bid for a size that no node has.
-            self.library.wishes.bytes_max = self.plan.sizes
-            for name in self.library.wishes.wishes:
+            self.library.specs.bytes_max = self.plan.sizes
+            for name in self.library.specs.specs:
                 self.library.commit(name)
-                self.library.wishes.change(name, footprint_bytes=self.plan.sizes[name])
+                self.library.specs.change(name, footprint_bytes=self.plan.sizes[name])
 
     def answered(self, unit: Unit, epochs: dict[str, int]) -> None:
         self._serving.answered(unit, epochs)

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Invalid
 from argosy.sim.chaos import REPEAT_EVERY, SEEDS_MAX, ChaosReport, SeedViolations
-from argosy.sim.checkers.findings import Findings, Violation
+from argosy.sim.checkers.violations import Findings, Violation
 from argosy.sim.throttle_checkers import ThrottleChecker
 from argosy.sim.throttle_load import TokenBucket
 from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets

@@ -6,7 +6,7 @@ THR-1: probabilities stay in [0, 1]; instances converge within k pulls. THR-2: n
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from argosy.sim.checkers.findings import Findings
+from argosy.sim.checkers.violations import Findings
 from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets, spread
 from argosy.throttle.model import Decision
 from argosy.throttle.ports import RowId

@@ -88,7 +88,7 @@ class World:
         """Clients ask machines about everything: each must know what it may not answer."""
         if space.library is not None:
             for machine in machines:
-                machine.ask(space.name, list(space.library.wishes.wishes))
+                machine.ask(space.name, list(space.library.specs.specs))
 
     def _ask_everybody(self) -> None:
         for space in self.spaces:
@@ -99,7 +99,7 @@ class World:
         library, random = space.library, self._dice(f"work {space.name}")
         if library is None or not library.plan.commit_mean_s:
             return
-        names = list(library.wishes.wishes)
+        names = list(library.specs.specs)
         while not self._is_calm:
             await asyncio.sleep(random.uniform(0.0, 2.0 * library.plan.commit_mean_s))
             if not self._is_calm:

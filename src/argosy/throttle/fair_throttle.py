@@ -150,7 +150,7 @@ class FairThrottle:
             self.turn()
         self._lock.acquire()  # `with` takes twice as long, and this is the dearest part of a report
         try:
-            # Looked up under the lock, for the windows may have turned.
+            # OriginChecked up under the lock, for the windows may have turned.
             try:
                 _, buckets, weight = windows.young[client_id]
             except KeyError:

@@ -131,7 +131,7 @@ async def served(fleet: Fleet) -> AsyncIterator[str]:
     """The pages and what they link to, on a port of this machine."""
     site = Site(fleet.gateway)
     zoekt = zoekt_routes(
-        fleet.gateway, names=lambda: fleet.wishes, search_page=site.search_page, print_page=site.print_page
+        fleet.gateway, names=lambda: fleet.specs, search_page=site.search_page, print_page=site.print_page
     )
     web = Starlette(routes=[*zoekt, *site.routes()], exception_handlers=EXCEPTION_HANDLERS)
     server = uvicorn.Server(uvicorn.Config(web, host="127.0.0.1", port=0, log_level="error", lifespan="off"))

@@ -2,7 +2,7 @@
 
 from argosy.gateway.model import AuctionView, FleetStatus, NodeView, RepoState, RepoView
 from argosy.gateway.ui.fleet import AUCTIONS_MAX, TILES_MAX, fleet_page
-from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus, Wish
+from argosy.search.fleet.model import NodeStatus, Phase, RepoSpec, RepoStatus
 
 MIB = 1 << 20
 
@@ -63,6 +63,6 @@ def test_auctions_that_close_first_come_first() -> None:
 
 
 def test_repositories_without_a_holder_are_listed_with_their_reason() -> None:
-    failed = RepoView("a", RepoState.FAILED, Wish("a", "x"), reason="gone")
-    ready = RepoView("b", RepoState.READY, Wish("b", "x"))
+    failed = RepoView("a", RepoState.FAILED, RepoSpec("a", "x"), reason="gone")
+    ready = RepoView("b", RepoState.READY, RepoSpec("b", "x"))
     assert fleet_page(FleetStatus(1.0, repositories=(failed, ready))).waiting == (("a", "failed", "gone"),)

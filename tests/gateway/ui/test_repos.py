@@ -5,7 +5,7 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.gateway.model import FleetStatus, RepoState, RepoView, Seat
 from argosy.gateway.ui.repos import ROWS_MAX, SORTS, table
-from argosy.search.fleet.model import Phase, RepoStatus, Wish
+from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.model import Branch
 
 NOW = 1_000_000.0
@@ -13,7 +13,7 @@ NOW = 1_000_000.0
 
 def view(name: str, state: RepoState = RepoState.READY, *, memory: int = 0, reason: str = "") -> RepoView:
     status = RepoStatus(name, Phase.READY, memory_bytes=memory, documents=memory // 10, indexed_at=NOW - memory)
-    return RepoView(name, state, Wish(name, f"https://host.example/{name}"), status=status, reason=reason)
+    return RepoView(name, state, RepoSpec(name, f"https://host.example/{name}"), status=status, reason=reason)
 
 
 FLEET = FleetStatus(NOW, repositories=(view("b/two", memory=20), view("A/one", memory=30), view("c", RepoState.FAILED)))
@@ -48,8 +48,8 @@ def test_a_row_tells_what_is_known() -> None:
         "r", Phase.INDEXING, progress=0.25, branches=(Branch("main", "f" * 40),), memory_bytes=2048, documents=1200
     )
     seats = (Seat("n1", "a", 0, 3, "warming"), Seat("n2", "b", 1, 1, "ready"), Seat("n3", "c", -1, 1, "warming"))
-    wish = Wish("r", "https://user:hidden@host.example/r", is_pinned=True, last_indexed_at=int((NOW - 60) * 1000))
-    [row] = table(FleetStatus(NOW, repositories=(RepoView("r", RepoState.WARMING, wish, seats, status),))).rows
+    spec = RepoSpec("r", "https://user:hidden@host.example/r", is_pinned=True, last_indexed_at=int((NOW - 60) * 1000))
+    [row] = table(FleetStatus(NOW, repositories=(RepoView("r", RepoState.WARMING, spec, seats, status),))).rows
     assert (row.phase, row.progress, row.memory, row.documents) == ("indexing", 0.25, "2.0 KiB", "1,200")
     assert (row.indexed, row.version, row.is_pinned) == ("1 min ago", "f" * 10, True)
     assert row.holders == ("n1", "n2 (replica 1)", "n3 (successor)")
@@ -57,7 +57,7 @@ def test_a_row_tells_what_is_known() -> None:
 
 
 def test_a_failure_says_why_without_its_secrets() -> None:
-    failed = RepoView("r", RepoState.FAILED, Wish("r", "x"), reason="https://user:hidden@host refused")
+    failed = RepoView("r", RepoState.FAILED, RepoSpec("r", "x"), reason="https://user:hidden@host refused")
     [row] = table(FleetStatus(NOW, repositories=(failed,))).rows
     assert row.reason.endswith("refused")
     assert "hidden" not in row.reason

@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.gateway.ports import Admission
-from argosy.gateway.v1.catalog_service import CatalogDesk
+from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.http import v1_routes
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.registry.backends.factory import open_registry
@@ -38,7 +38,7 @@ class Api:
         allow_local: bool = False,
         admission: Admission | None = None,
     ) -> list[Route]:
-        desk = CatalogDesk(self.registry, told=self.tell, allow_local=allow_local)
+        desk = CatalogService(self.registry, told=self.tell, allow_local=allow_local)
         return v1_routes(self.fleet.gateway, desk, admin_token=admin_token, settings=settings, admission=admission)
 
     @asynccontextmanager

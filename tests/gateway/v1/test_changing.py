@@ -38,8 +38,8 @@ async def test_nothing_is_changed_without_the_admin_token(api: Api, method: str,
 
 
 async def test_a_repository_is_added_changed_and_removed(api: Api, client: httpx.AsyncClient) -> None:
-    wish = {"url": URL, "branches": ["main"], "pinned": True, "replicas": 2}
-    reply = await client.post("/v1/repositories", json=wish, headers=ADMIN)
+    spec = {"url": URL, "branches": ["main"], "pinned": True, "replicas": 2}
+    reply = await client.post("/v1/repositories", json=spec, headers=ADMIN)
     assert reply.status_code == 201
     assert reply.json() == {
         "name": NAME,
@@ -50,7 +50,7 @@ async def test_a_repository_is_added_changed_and_removed(api: Api, client: httpx
         "max_bids": None,
         "note": "",
     }
-    assert (await client.post("/v1/repositories", json=wish, headers=ADMIN)).status_code == 409
+    assert (await client.post("/v1/repositories", json=spec, headers=ADMIN)).status_code == 409
     where = f"/v1/repositories/{NAME}"
     assert (await client.post(f"{where}/unpin", headers=ADMIN)).json()["pinned"] is False
     assert (await client.post(f"{where}/pin", headers=ADMIN)).json()["pinned"] is True
@@ -64,8 +64,8 @@ async def test_a_repository_is_added_changed_and_removed(api: Api, client: httpx
 
 
 async def test_a_password_never_reaches_the_catalog(api: Api, client: httpx.AsyncClient) -> None:
-    wish = {"url": "https://user:hunter2@github.com/o/new.git", "name": "mine"}
-    reply = await client.post("/v1/repositories", json=wish, headers=ADMIN)
+    spec = {"url": "https://user:hunter2@github.com/o/new.git", "name": "mine"}
+    reply = await client.post("/v1/repositories", json=spec, headers=ADMIN)
     assert (reply.status_code, reply.json()["name"], reply.json()["url"]) == (201, "mine", URL)
     assert "password" in reply.json()["note"]
     assert "hunter2" not in repr(await api.registry.run(catalog.everything()))

@@ -6,7 +6,7 @@ import pytest
 from argosy.base.errors import Throttled
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.search.catalog.addresses import repository_id
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from tests.gateway.v1.stage import Api, opened
 from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
 
@@ -172,7 +172,7 @@ async def test_a_folder_tells_its_names(client: httpx.AsyncClient) -> None:
 
 async def test_the_fleet_is_told_without_secrets(api: Api, client: httpx.AsyncClient) -> None:
     url = "https://user:hunter2@github.com/o/hello"
-    api.fleet.wishes[HELLO] = Wish(HELLO, url, last_error="password=hunter2")
+    api.fleet.specs[HELLO] = RepoSpec(HELLO, url, last_error="password=hunter2")
     reply = await client.get("/v1/fleet")
     assert {node["node"] for node in reply.json()["nodes"]} == {"n1:1", "n2:1"}
     assert "hunter2" not in reply.text

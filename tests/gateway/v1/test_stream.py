@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from argosy.base.errors import Unavailable
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1.stream import events
-from argosy.search.fleet.model import Asked
+from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.model import Answer, FileMatch, Stats
 from tests.gateway.v1.stage import Api
@@ -31,7 +31,7 @@ class Slow:
     def __getattr__(self, name: str) -> object:
         return getattr(self._node, name)
 
-    async def search(self, asked: Asked) -> Answer:
+    async def search(self, asked: SearchRequest) -> Answer:
         try:
             await self.is_let.wait()
         except asyncio.CancelledError:

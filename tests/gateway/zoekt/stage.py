@@ -18,8 +18,8 @@ from argosy.ownership.view import FleetView
 from argosy.search.backends.git_hosts import addresses
 from argosy.search.backends.memory import File, MemorySource
 from argosy.search.catalog.addresses import repository_id
-from argosy.search.fleet.desk import Desk
-from argosy.search.fleet.model import Phase, RepoStatus, Wish
+from argosy.search.fleet.local_node import LocalNode
+from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.fleet.ports import Node
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
@@ -99,8 +99,8 @@ class Fleet:
         }
         held = {index.repository.name: address for address, indexes in nodes.items() for index in indexes}
         self.version = 1
-        self.wishes = {
-            name: Wish(name, f"https://{name}.git" if "/" in name else f"/srv/{name}") for name in [*held, *warming]
+        self.specs = {
+            name: RepoSpec(name, f"https://{name}.git" if "/" in name else f"/srv/{name}") for name in [*held, *warming]
         }
         leases = [lease(name, address, LeaseState.READY) for name, address in held.items()]
         leases += [lease(name, next(iter(nodes), "n0"), LeaseState.WARMING) for name in warming]
@@ -113,7 +113,7 @@ class Fleet:
         return self.nodes[address]
 
     def zoekt(self) -> list[Route]:
-        return zoekt_routes(self.gateway, names=lambda: self.wishes)
+        return zoekt_routes(self.gateway, names=lambda: self.specs)
 
     def close(self) -> None:
         for shelf in self.shelves.values():
@@ -122,7 +122,7 @@ class Fleet:
 
 def desk(address: str, shelf: Shelf, indexes: list[Index]) -> Node:
     names = {index.repository.name for index in indexes}
-    return Desk(
+    return LocalNode(
         shelf,
         Kept(indexes),
         node_id=address,

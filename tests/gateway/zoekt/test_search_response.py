@@ -3,7 +3,7 @@
 from argosy.gateway.zoekt.list_response import repo_list
 from argosy.gateway.zoekt.page import File, Last, result_page
 from argosy.gateway.zoekt.search_response import asks_for_symbols, search_result
-from argosy.search.fleet.model import Entry, Listing
+from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import (
     Answer,
     Branch,
@@ -82,5 +82,7 @@ def test_durations_are_nanoseconds() -> None:
 
 def test_lines_of_several_branches_are_not_ascribed_to_one() -> None:
     two = Repository("two", branches=(Branch("main"), Branch("dev")))
-    found = repo_list(Listing((Entry(two, lines=7), Entry(Repository("one"), lines=5))), field=0, version="v")
+    found = repo_list(
+        ListResult((RepoListing(two, lines=7), RepoListing(Repository("one"), lines=5))), field=0, version="v"
+    )
     assert (found.stats.new_lines_count, found.stats.default_branch_new_lines_count) == (12, 5)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Invalid, Unavailable
-from argosy.search.backends import folder, folder_beneath, folder_files
+from argosy.search.backends import folder, folder_files, openat
 from argosy.search.backends.folder import FileSource, FolderSource
-from argosy.search.backends.folder_beneath import Beneath
+from argosy.search.backends.openat import Beneath
 from argosy.search.documents import DOCUMENT_BYTES_MAX, EntryKind, SkipReason
 from argosy.search.model import Branch
 from tests.search.backends.repositories import Later, Repo, all_of, paths
@@ -381,7 +381,7 @@ def test_a_name_for_the_same_file_has_the_same_id(place: Path) -> None:
 
 
 def test_folders_stay_open_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_beneath, "FOLDERS_OPEN_MAX", 3)
+    monkeypatch.setattr(openat, "FOLDERS_OPEN_MAX", 3)
     write(tmp_path, {f"{a}/{b}/file": f"{a}{b}".encode() for a in range(4) for b in range(4)})
     before = len(os.listdir("/proc/self/fd"))
     with Beneath(str(tmp_path)) as beneath:

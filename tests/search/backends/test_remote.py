@@ -12,7 +12,7 @@ from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotFound, Unavai
 from argosy.search.backends import folder_files, remote_git
 from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.catalog.addresses import repository_id
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.fleet.ports import Fetcher
 from argosy.search.model import Branch
 from argosy.search.settings import FetchSettings
@@ -43,14 +43,14 @@ def either(request: pytest.FixtureRequest, settings: FetchSettings) -> RemoteFet
     return RemoteFetcher(replace(settings, mode=request.param))
 
 
-async def fetched(fetcher: Fetcher, wish: Wish) -> tuple[tuple[Branch, ...], dict[bytes, object]]:
+async def fetched(fetcher: Fetcher, spec: RepoSpec) -> tuple[tuple[Branch, ...], dict[bytes, object]]:
     """The branches and all files of a repository."""
-    async with fetcher.fetch(wish) as source:
+    async with fetcher.fetch(spec) as source:
         return source.repository.branches, dict(await asyncio.to_thread(all_of, source))
 
 
-def wished(url: str, *branches: str) -> Wish:
-    return Wish("team/app", url, branches)
+def wished(url: str, *branches: str) -> RepoSpec:
+    return RepoSpec("team/app", url, branches)
 
 
 def left_in(folder: Path) -> list[str]:
@@ -62,12 +62,12 @@ async def test_a_repository_is_brought_under_its_wished_name(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     commit = repo.commit({"a.py": b"a = 1\n", "b/c.txt": b"c\n"})
-    wish = wished(server.shares(repo, "app.git"))
-    assert await either.heads(wish) == (Branch("main", commit),)
-    async with either.fetch(wish) as source:
+    spec = wished(server.shares(repo, "app.git"))
+    assert await either.heads(spec) == (Branch("main", commit),)
+    async with either.fetch(spec) as source:
         told = source.repository
         assert await asyncio.to_thread(all_of, source) == {b"a.py": b"a = 1\n", b"b/c.txt": b"c\n"}
-    assert (told.name, told.id, told.source) == ("team/app", repository_id("team/app"), wish.url)
+    assert (told.name, told.id, told.source) == ("team/app", repository_id("team/app"), spec.url)
     assert (told.branches, told.latest_commit_s) == ((Branch("main", commit),), COMMIT_S)
     assert told.url == server.url("app")
 
@@ -111,11 +111,11 @@ async def test_several_branches_and_tags_in_the_order_they_are_wished(
     assert branches == (Branch("v1", first), Branch("main", second), Branch("release/2", first))
 
 
-async def fetched_names(fetcher: Fetcher, wish: Wish) -> tuple[tuple[Branch, ...], list[bytes]]:
-    assert await fetcher.heads(wish)
-    async with fetcher.fetch(wish) as source:
+async def fetched_names(fetcher: Fetcher, spec: RepoSpec) -> tuple[tuple[Branch, ...], list[bytes]]:
+    assert await fetcher.heads(spec)
+    async with fetcher.fetch(spec) as source:
         entries = await asyncio.to_thread(source.entries)
-        assert source.repository.branches == await fetcher.heads(wish)
+        assert source.repository.branches == await fetcher.heads(spec)
         return source.repository.branches, [entry.path for entry in entries]
 
 
@@ -139,12 +139,12 @@ async def test_a_new_commit_is_seen_and_fetched_into_the_mirror(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({f"f{number}": os.urandom(2000) for number in range(50)})
-    wish = wished(server.shares(repo, "app.git"))
-    await fetched(fetcher, wish)
+    spec = wished(server.shares(repo, "app.git"))
+    await fetched(fetcher, spec)
     commit = repo.commit({"new": b"new"})
     server.push(repo, "app.git", "main")
     sent = len(server.moods.asked)
-    branches, files = await fetched(fetcher, wish)
+    branches, files = await fetched(fetcher, spec)
     assert branches == (Branch("main", commit),)
     assert files[b"new"] == b"new"
     assert len(files) == 51
@@ -154,24 +154,24 @@ async def test_a_new_commit_is_seen_and_fetched_into_the_mirror(
 async def test_nothing_is_fetched_when_nothing_is_new(fetcher: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
     repo.git("tag", "-a", "v1", "-m", "a tag with a text of its own")
-    wish = wished(server.shares(repo, "app.git"), "main", "v1")
-    before = await fetched(fetcher, wish)
+    spec = wished(server.shares(repo, "app.git"), "main", "v1")
+    before = await fetched(fetcher, spec)
     server.moods.asked.clear()
-    await fetcher.heads(wish)
+    await fetcher.heads(spec)
     to_look = len(server.moods.asked)
     server.moods.asked.clear()
-    assert await fetched(fetcher, wish) == before
+    assert await fetched(fetcher, spec) == before
     assert len(server.moods.asked) == to_look
 
 
 async def test_a_forced_push_just_works(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"one"})
-    wish = wished(server.shares(repo, "app.git"))
-    await fetched(either, wish)
+    spec = wished(server.shares(repo, "app.git"))
+    await fetched(either, spec)
     repo.git("checkout", "-q", "--orphan", "other")
     commit = repo.commit({"a": b"another history"})
     server.push(repo, "app.git", "other:main")
-    assert await fetched(either, wish) == ((Branch("main", commit),), {b"a": b"another history"})
+    assert await fetched(either, spec) == ((Branch("main", commit),), {b"a": b"another history"})
 
 
 async def test_a_branch_may_become_a_folder_of_branches(fetcher: RemoteFetcher, server: GitServer, repo: Repo) -> None:
@@ -223,11 +223,11 @@ async def test_a_head_that_points_nowhere_is_told_with_what_there_is(
 
 async def test_a_repository_that_vanished_is_told(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
-    wish = wished(server.shares(repo, "app.git"))
-    await fetched(either, wish)
+    spec = wished(server.shares(repo, "app.git"))
+    await fetched(either, spec)
     (server.folder / "app.git").rename(server.folder / "gone.git")
     with pytest.raises(NotFound, match=r"there is no repository at .*app\.git, or none to be seen: check the address"):
-        await fetched(either, wish)
+        await fetched(either, spec)
 
 
 async def test_a_repository_that_vanishes_between_look_and_fetch_is_told(
@@ -251,12 +251,12 @@ async def test_a_repository_that_is_too_large_is_refused_and_nothing_is_left(
     mode: str, settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"blob": os.urandom(3 << 20)})
-    wish = wished(server.shares(repo, "app.git"))
+    spec = wished(server.shares(repo, "app.git"))
     fetcher = RemoteFetcher(replace(settings, mode=mode, repository_bytes_max=1 << 20))
     with pytest.raises(Invalid, match=r"larger than 1 MiB: raise fetch\.repository_bytes_max"):
-        await fetched(fetcher, wish)
+        await fetched(fetcher, spec)
     assert left_in(Path(settings.folder)) == []
-    _, files = await fetched(RemoteFetcher(replace(settings, mode=mode)), wish)
+    _, files = await fetched(RemoteFetcher(replace(settings, mode=mode)), spec)
     assert list(files) == [b"blob"]
 
 
@@ -298,12 +298,12 @@ async def test_an_answer_that_is_cut_off_is_told_and_mended_by_the_next_try(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({f"f{number}": os.urandom(5000) for number in range(20)})
-    wish = wished(server.shares(repo, "app.git"))
+    spec = wished(server.shares(repo, "app.git"))
     server.moods.cut_bytes = 40_000
     with pytest.raises(Unavailable, match=r"was cut off or damaged: it will be tried again"):
-        await fetched(either, wish)
+        await fetched(either, spec)
     server.moods.cut_bytes = 0
-    assert len((await fetched(either, wish))[1]) == 20
+    assert len((await fetched(either, spec))[1]) == 20
 
 
 async def test_a_server_in_trouble_is_told(fetcher: RemoteFetcher, server: GitServer) -> None:
@@ -426,12 +426,12 @@ async def test_a_working_copy_is_read_as_it_lies_there(
     monkeypatch.setattr(folder_files, "SETTLED_S", -3600.0)
     commit = repo.commit({"a": b"a"})
     (repo.path / "new").write_bytes(b"not committed")
-    wish = wished(str(repo.path))
-    heads = await fetcher.heads(wish)
-    assert await fetched(fetcher, wish) == (heads, {b"a": b"a", b"new": b"not committed"})
-    assert await fetcher.heads(wish) == heads, "nothing has changed"
+    spec = wished(str(repo.path))
+    heads = await fetcher.heads(spec)
+    assert await fetched(fetcher, spec) == (heads, {b"a": b"a", b"new": b"not committed"})
+    assert await fetcher.heads(spec) == heads, "nothing has changed"
     (repo.path / "new").write_bytes(b"changed again")
-    assert await fetcher.heads(wish) != heads
+    assert await fetcher.heads(spec) != heads
     assert [branch.name for branch in heads] == ["main"]
     named = wished(f"file://{repo.path}", "main")
     assert await fetched(fetcher, named) == ((Branch("main", commit),), {b"a": b"a"})
@@ -456,12 +456,12 @@ async def test_a_folder_without_git_changes_with_its_files(
     folder = tmp_path / "plain"
     folder.mkdir()
     (folder / "a").write_bytes(b"a")
-    wish = wished(str(folder))
-    seen = {(await fetcher.heads(wish))[0].version, (await fetcher.heads(wish))[0].version}
+    spec = wished(str(folder))
+    seen = {(await fetcher.heads(spec))[0].version, (await fetcher.heads(spec))[0].version}
     (folder / "b").write_bytes(b"b")
-    seen.add((await fetcher.heads(wish))[0].version)
+    seen.add((await fetcher.heads(spec))[0].version)
     (folder / "a").unlink()
-    seen.add((await fetcher.heads(wish))[0].version)
+    seen.add((await fetcher.heads(spec))[0].version)
     assert len(seen) == 3
     assert all(version.startswith("files-") for version in seen)
 

@@ -15,7 +15,7 @@ from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.backends.remote_credentials import KEPT_S, Credential, Credentials
 from argosy.search.backends.remote_git import Way
 from argosy.search.catalog.addresses import address_of
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.settings import FetchSettings
 from tests.search.backends.repositories import Repo, all_of, children, put_before_git
 from tests.servers.git_http import GitServer, git_server
@@ -71,7 +71,7 @@ def written(tmp_path: Path, *lines: str) -> str:
 
 async def test_without_credentials_it_is_said_whose_are_needed(settings: FetchSettings, server: GitServer) -> None:
     with pytest.raises(Unauthorized, match=rf"needs credentials for 127\.0\.0\.1:{server.port}: add them to fetch"):
-        await RemoteFetcher(settings).heads(Wish("app", server.url("app.git")))
+        await RemoteFetcher(settings).heads(RepoSpec("app", server.url("app.git")))
 
 
 async def test_a_file_gives_them_by_host(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
@@ -83,25 +83,25 @@ async def test_a_file_gives_them_by_host(settings: FetchSettings, server: GitSer
         f"http://me:hunter2%25zebra@127.0.0.1:{server.port}",
     )
     fetcher = RemoteFetcher(replace(settings, credentials_file=path))
-    async with fetcher.fetch(Wish("app", server.url("app.git"))) as source:
+    async with fetcher.fetch(RepoSpec("app", server.url("app.git"))) as source:
         assert all_of(source) == {b"a": b"a"}
 
 
 async def test_a_file_that_is_changed_is_read_again(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
     path = written(tmp_path, f"http://me:old@127.0.0.1:{server.port}")
     fetcher = RemoteFetcher(replace(settings, credentials_file=path))
-    wish = Wish("app", server.url("app.git"))
+    spec = RepoSpec("app", server.url("app.git"))
     with pytest.raises(Unauthorized, match=rf"127\.0\.0\.1:{server.port} refuses the credentials it is given: renew"):
-        await fetcher.heads(wish)
+        await fetcher.heads(spec)
     written(tmp_path, f"http://me:hunter2%25zebra@127.0.0.1:{server.port}")
-    assert await fetcher.heads(wish)
+    assert await fetcher.heads(spec)
 
 
 async def test_a_command_gives_them_once_for_many(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
     program = command(tmp_path, f"echo 'me:{SECRET}'")
     fetcher = RemoteFetcher(replace(settings, credentials_command=program))
-    wish = Wish("app", server.url("app.git"))
-    await asyncio.gather(*(fetcher.heads(wish) for _ in range(4)))
+    spec = RepoSpec("app", server.url("app.git"))
+    await asyncio.gather(*(fetcher.heads(spec) for _ in range(4)))
     assert runs(tmp_path) == [f"127.0.0.1:{server.port}"]
 
 
@@ -112,15 +112,15 @@ async def test_a_command_is_asked_again_when_it_is_refused(
     token.write_text("me:short-lived")
     fetcher = RemoteFetcher(replace(settings, credentials_command=command(tmp_path, f"cat '{token}'")))
     server.moods.passwords["app.git"] = "me:short-lived"
-    wish = Wish("app", server.url("app.git"))
-    await fetcher.heads(wish)
+    spec = RepoSpec("app", server.url("app.git"))
+    await fetcher.heads(spec)
     server.moods.passwords["app.git"] = "me:renewed"
     token.write_text("me:renewed")
-    assert await fetcher.heads(wish)
+    assert await fetcher.heads(spec)
     assert len(runs(tmp_path)) == 2
     server.moods.passwords["app.git"] = "me:closed"
     with pytest.raises(Unauthorized, match="refuses the credentials"):
-        await fetcher.heads(wish)
+        await fetcher.heads(spec)
     assert len(runs(tmp_path)) == 3
 
 
@@ -195,14 +195,14 @@ async def test_a_secret_is_in_no_argument_no_error_and_no_log(
     put_before_git(tmp_path / "bin", monkeypatch, [f'echo "$@" >> {tmp_path}/arguments', 'exec $GIT "$@"'])
     path = written(tmp_path, f"http://me:hunter2%25zebra@127.0.0.1:{server.port}")
     fetcher = RemoteFetcher(replace(settings, credentials_file=path))
-    async with fetcher.fetch(Wish("app", server.url("app.git"))):
+    async with fetcher.fetch(RepoSpec("app", server.url("app.git"))):
         pass
     errors = []
     for status in (500, 403, 404):
         server.moods.statuses["echo.git"], server.moods.echoes = status, True
         server.moods.passwords["echo.git"] = f"me:{SECRET}"
         with pytest.raises(ArgosyError) as failed:
-            await fetcher.heads(Wish("app", server.url("echo.git")))
+            await fetcher.heads(RepoSpec("app", server.url("echo.git")))
         errors.append(str(failed.value))
     arguments = (tmp_path / "arguments").read_text()
     assert "ls-remote" in arguments

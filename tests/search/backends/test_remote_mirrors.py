@@ -19,7 +19,7 @@ from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.backends.remote_git import Bounds, Way, run_git
 from argosy.search.backends.remote_mirrors import Lock, Mirrors, mirror_key
 from argosy.search.catalog.addresses import address_of
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.settings import FetchSettings
 from tests.search.backends.repositories import Later, Repo, all_of, put_before_git
 from tests.servers.git_http import GitServer, git_server
@@ -39,9 +39,9 @@ def settings(tmp_path: Path) -> FetchSettings:
 
 
 @pytest.fixture
-def wish(server: GitServer, repo: Repo) -> Wish:
+def spec(server: GitServer, repo: Repo) -> RepoSpec:
     repo.commit(FILES)
-    return Wish("app", server.shares(repo, "app.git"))
+    return RepoSpec("app", server.shares(repo, "app.git"))
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def fetcher(settings: FetchSettings) -> RemoteFetcher:
     return RemoteFetcher(settings)
 
 
-def mirror_of(settings: FetchSettings, wish: Wish) -> Path:
-    return Path(settings.folder) / f"{mirror_key(wish.url)}.git"
+def mirror_of(settings: FetchSettings, spec: RepoSpec) -> Path:
+    return Path(settings.folder) / f"{mirror_key(spec.url)}.git"
 
 
 def posts(server: GitServer) -> int:
@@ -58,8 +58,8 @@ def posts(server: GitServer) -> int:
     return sum(method == "POST" for method, _, _ in server.moods.asked)
 
 
-async def files_of(fetcher: RemoteFetcher, wish: Wish) -> dict[str, object]:
-    async with fetcher.fetch(wish) as source:
+async def files_of(fetcher: RemoteFetcher, spec: RepoSpec) -> dict[str, object]:
+    async with fetcher.fetch(spec) as source:
         return {path.decode(): content for path, content in (await asyncio.to_thread(all_of, source)).items()}
 
 
@@ -103,103 +103,110 @@ async def test_a_damaged_mirror_is_made_anew(
     has_news: bool,
     fetcher: RemoteFetcher,
     settings: FetchSettings,
-    wish: Wish,
+    spec: RepoSpec,
     server: GitServer,
     repo: Repo,
 ) -> None:
-    await files_of(fetcher, wish)
-    breaking(mirror_of(settings, wish))
+    await files_of(fetcher, spec)
+    breaking(mirror_of(settings, spec))
     expected: dict[str, object] = dict(FILES)
     if has_news:
         repo.commit({"f0": b"changed"})
         server.push(repo, "app.git", "main")
         expected["f0"] = b"changed"
-    assert await files_of(fetcher, wish) == expected
+    assert await files_of(fetcher, spec) == expected
 
 
 async def test_damage_that_only_reading_shows_is_mended_by_the_next_fetch(
-    fetcher: RemoteFetcher, settings: FetchSettings, wish: Wish
+    fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec
 ) -> None:
-    await files_of(fetcher, wish)
-    (pack,) = (mirror_of(settings, wish) / "objects/pack").glob("*.pack")
+    await files_of(fetcher, spec)
+    (pack,) = (mirror_of(settings, spec) / "objects/pack").glob("*.pack")
     content = bytearray(pack.read_bytes())
     pack.chmod(0o600)
     content[-400:-60] = bytes(340)
     pack.write_bytes(content)
     try:
-        damaged = await files_of(fetcher, wish)
+        damaged = await files_of(fetcher, spec)
     except Unavailable:
         damaged = {}
     assert damaged != FILES
-    assert await files_of(fetcher, wish) == FILES
+    assert await files_of(fetcher, spec) == FILES
 
 
 async def test_a_slow_origin_costs_no_mirror(
-    settings: FetchSettings, wish: Wish, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: FetchSettings,
+    spec: RepoSpec,
+    server: GitServer,
+    repo: Repo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await files_of(RemoteFetcher(settings), wish)
-    inode = mirror_of(settings, wish).stat().st_ino
+    await files_of(RemoteFetcher(settings), spec)
+    inode = mirror_of(settings, spec).stat().st_ino
     repo.commit({"f0": b"changed"})
     server.push(repo, "app.git", "main")
     with monkeypatch.context() as patch:
         put_before_git(tmp_path / "bin", patch, ['case "$2" in fetch) exec tail -f /dev/null;; esac', 'exec $GIT "$@"'])
         with pytest.raises(Unavailable, match="took longer than 0 s to fetch: it will be tried again"):
-            await files_of(RemoteFetcher(replace(settings, timeout_s=0.1)), wish)
-    assert (await files_of(RemoteFetcher(settings), wish))["f0"] == b"changed"
-    assert mirror_of(settings, wish).stat().st_ino == inode
+            await files_of(RemoteFetcher(replace(settings, timeout_s=0.1)), spec)
+    assert (await files_of(RemoteFetcher(settings), spec))["f0"] == b"changed"
+    assert mirror_of(settings, spec).stat().st_ino == inode
 
 
 async def test_a_cut_off_fetch_costs_no_mirror(
-    fetcher: RemoteFetcher, settings: FetchSettings, wish: Wish, server: GitServer, repo: Repo
+    fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
-    await files_of(fetcher, wish)
-    inode = mirror_of(settings, wish).stat().st_ino
+    await files_of(fetcher, spec)
+    inode = mirror_of(settings, spec).stat().st_ino
     repo.commit({"large": os.urandom(50_000)})
     server.push(repo, "app.git", "main")
     server.moods.cut_bytes = 20_000
     with pytest.raises(Unavailable, match="was cut off or damaged"):
-        await files_of(fetcher, wish)
+        await files_of(fetcher, spec)
     server.moods.cut_bytes = 0
-    assert len(await files_of(fetcher, wish)) == len(FILES) + 1
-    assert mirror_of(settings, wish).stat().st_ino == inode
+    assert len(await files_of(fetcher, spec)) == len(FILES) + 1
+    assert mirror_of(settings, spec).stat().st_ino == inode
 
 
 async def test_what_a_killed_git_leaves_stops_nobody(
-    fetcher: RemoteFetcher, settings: FetchSettings, wish: Wish, server: GitServer, repo: Repo
+    fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
-    await files_of(fetcher, wish)
-    mirror = mirror_of(settings, wish)
+    await files_of(fetcher, spec)
+    mirror = mirror_of(settings, spec)
     (mirror / "objects/pack/tmp_pack_abc").write_bytes(b"half")
     (mirror / "packed-refs.lock").touch()
     (mirror / "shallow.lock").touch()
     mirror.with_suffix(".new").mkdir()
     repo.commit({"f0": b"changed"})
     server.push(repo, "app.git", "main")
-    assert (await files_of(fetcher, wish))["f0"] == b"changed"
+    assert (await files_of(fetcher, spec))["f0"] == b"changed"
     assert not mirror.with_suffix(".new").exists()
     assert [*mirror.rglob("tmp_*"), *mirror.rglob("*.lock")] == []
 
 
-async def test_several_who_want_the_same_fetch_it_once(settings: FetchSettings, wish: Wish, server: GitServer) -> None:
+async def test_several_who_want_the_same_fetch_it_once(
+    settings: FetchSettings, spec: RepoSpec, server: GitServer
+) -> None:
     alone = RemoteFetcher(replace(settings, folder=f"{settings.folder}-alone"))
-    await alone.heads(wish)
+    await alone.heads(spec)
     to_look = posts(server)
-    await files_of(alone, wish)
+    await files_of(alone, spec)
     to_fetch = posts(server) - 2 * to_look
     server.moods.asked.clear()
     fetchers = [RemoteFetcher(settings) for _ in range(4)]
-    answers = await asyncio.gather(*(files_of(fetcher, wish) for fetcher in fetchers))
+    answers = await asyncio.gather(*(files_of(fetcher, spec) for fetcher in fetchers))
     assert answers == [FILES] * 4
     assert to_fetch > 0
     assert posts(server) == len(fetchers) * to_look + to_fetch
 
 
 async def test_a_mirror_that_another_process_fetches_into_is_waited_for(
-    settings: FetchSettings, wish: Wish, tmp_path: Path
+    settings: FetchSettings, spec: RepoSpec, tmp_path: Path
 ) -> None:
-    await files_of(RemoteFetcher(settings), wish)
+    await files_of(RemoteFetcher(settings), spec)
     hasty = RemoteFetcher(replace(settings, timeout_s=0.1))
-    lock = mirror_of(settings, wish).with_suffix(".writing")
+    lock = mirror_of(settings, spec).with_suffix(".writing")
     code = "import fcntl,sys; f=open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
     holder = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, str(lock), stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -207,8 +214,8 @@ async def test_a_mirror_that_another_process_fetches_into_is_waited_for(
     assert holder.stdout is not None
     assert await holder.stdout.readline() == b"\n"
     with pytest.raises(Unavailable, match="is being fetched by another process: it will be tried again"):
-        await files_of(hasty, wish)
-    patient = asyncio.create_task(files_of(RemoteFetcher(settings), wish))
+        await files_of(hasty, spec)
+    patient = asyncio.create_task(files_of(RemoteFetcher(settings), spec))
     await holder.communicate(b"")  # with its end the lock is free
     assert await patient == FILES
 
@@ -233,95 +240,95 @@ async def test_a_lock_is_held_for_as_long_as_git_runs(tmp_path: Path, monkeypatc
 
 
 async def test_a_reader_keeps_its_mirror_and_holds_no_fetch_up(
-    fetcher: RemoteFetcher, settings: FetchSettings, wish: Wish, server: GitServer, repo: Repo
+    fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
     small = RemoteFetcher(replace(settings, folder_bytes_max=1))
-    async with small.fetch(wish) as source:
+    async with small.fetch(spec) as source:
         repo.commit({"f0": b"changed"})
         server.push(repo, "app.git", "main")
-        assert (await files_of(small, wish))["f0"] == b"changed"
+        assert (await files_of(small, spec))["f0"] == b"changed"
         assert all_of(source) == {name.encode(): content for name, content in FILES.items()}
-    assert mirror_of(settings, wish).exists()
+    assert mirror_of(settings, spec).exists()
 
 
 async def test_the_mirrors_longest_unused_go_when_there_are_too_many(
     settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"blob": os.urandom(100_000)})
-    wishes = [Wish(name, server.shares(repo, f"{name}.git")) for name in ("a", "b", "c")]
+    specs = [RepoSpec(name, server.shares(repo, f"{name}.git")) for name in ("a", "b", "c")]
     fetcher = RemoteFetcher(replace(settings, folder_bytes_max=300_000))
-    for at_s, wish in enumerate((wishes[1], wishes[0]), start=1):
-        await files_of(fetcher, wish)
-        os.utime(mirror_of(settings, wish).with_suffix(".using"), (at_s, at_s))
-    await files_of(fetcher, wishes[2])
-    assert [mirror_of(settings, wish).exists() for wish in wishes] == [True, False, True]
-    assert (await files_of(fetcher, wishes[1]))["blob"], "and come back when they are wanted"
+    for at_s, spec in enumerate((specs[1], specs[0]), start=1):
+        await files_of(fetcher, spec)
+        os.utime(mirror_of(settings, spec).with_suffix(".using"), (at_s, at_s))
+    await files_of(fetcher, specs[2])
+    assert [mirror_of(settings, spec).exists() for spec in specs] == [True, False, True]
+    assert (await files_of(fetcher, specs[1]))["blob"], "and come back when they are wanted"
 
 
-async def test_a_mirror_in_use_is_never_deleted(settings: FetchSettings, wish: Wish) -> None:
+async def test_a_mirror_in_use_is_never_deleted(settings: FetchSettings, spec: RepoSpec) -> None:
     fetcher = RemoteFetcher(replace(settings, folder_bytes_max=1))
     mirrors = Mirrors(settings.folder, bytes_max=1, clock=SystemClock())
-    async with fetcher.fetch(wish) as source:
+    async with fetcher.fetch(spec) as source:
         assert mirrors.trim() == []
         assert len(source.entries()) == len(FILES)
-    assert mirrors.trim() == [str(mirror_of(settings, wish))]
+    assert mirrors.trim() == [str(mirror_of(settings, spec))]
 
 
-async def test_a_damaged_mirror_that_others_read_from_is_left_to_them(settings: FetchSettings, wish: Wish) -> None:
+async def test_a_damaged_mirror_that_others_read_from_is_left_to_them(settings: FetchSettings, spec: RepoSpec) -> None:
     fetcher = RemoteFetcher(settings)
-    await files_of(fetcher, wish)
-    broken_config(mirror_of(settings, wish))
-    with mirror_of(settings, wish).with_suffix(".using").open() as reader:
+    await files_of(fetcher, spec)
+    broken_config(mirror_of(settings, spec))
+    with mirror_of(settings, spec).with_suffix(".using").open() as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
         with pytest.raises(Unavailable, match="damaged and others still read from it"):
-            await files_of(fetcher, wish)
-    assert await files_of(fetcher, wish) == FILES
+            await files_of(fetcher, spec)
+    assert await files_of(fetcher, spec) == FILES
 
 
 async def test_many_small_packs_become_one_and_old_history_goes(
     fetcher: RemoteFetcher,
     settings: FetchSettings,
-    wish: Wish,
+    spec: RepoSpec,
     server: GitServer,
     repo: Repo,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await files_of(fetcher, wish)
+    await files_of(fetcher, spec)
     for content in (b"1", b"2"):
         repo.commit({"f0": content})
         server.push(repo, "app.git", "main")
-        await files_of(fetcher, wish)
-    packs = mirror_of(settings, wish) / "objects/pack"
+        await files_of(fetcher, spec)
+    packs = mirror_of(settings, spec) / "objects/pack"
     assert len(list(packs.glob("*.pack"))) == 3
     monkeypatch.setattr(remote_mirrors, "PACKS_MAX", 2)
-    assert (await files_of(fetcher, wish))["f0"] == b"2"
+    assert (await files_of(fetcher, spec))["f0"] == b"2"
     assert len(list(packs.glob("*.pack"))) == 1
 
 
 async def test_branches_no_longer_wished_for_are_dropped(
-    fetcher: RemoteFetcher, settings: FetchSettings, wish: Wish, server: GitServer, repo: Repo
+    fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
     server.push(repo, "app.git", "main:other")
     for branches in (("main", "other"), ("other",)):
-        async with fetcher.fetch(Wish("app", wish.url, branches)) as source:
+        async with fetcher.fetch(RepoSpec("app", spec.url, branches)) as source:
             assert [branch.name for branch in source.repository.branches] == list(branches)
-    refs = Repo(mirror_of(settings, wish)).git("for-each-ref", "--format=%(refname)").split()
+    refs = Repo(mirror_of(settings, spec)).git("for-each-ref", "--format=%(refname)").split()
     assert len(refs) == 1
 
 
-async def test_a_passing_clone_goes_and_so_do_those_left_behind(settings: FetchSettings, wish: Wish) -> None:
+async def test_a_passing_clone_goes_and_so_do_those_left_behind(settings: FetchSettings, spec: RepoSpec) -> None:
     fetcher = RemoteFetcher(replace(settings, mode="shallow"), clock=Later())
     passing = Path(settings.folder) / "passing"
     (passing / "left").mkdir(parents=True)
     (passing / "held").mkdir()
     with open_folder(passing / "held") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        async with fetcher.fetch(wish) as source:
+        async with fetcher.fetch(spec) as source:
             assert "left" not in os.listdir(passing)
             assert len(os.listdir(passing)) == 2
             assert len(source.entries()) == len(FILES)
     assert os.listdir(passing) == ["held"]
-    assert not mirror_of(settings, wish).exists()
+    assert not mirror_of(settings, spec).exists()
 
 
 @contextmanager
@@ -333,20 +340,20 @@ def open_folder(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-async def test_a_passing_clone_goes_also_when_its_reader_fails(settings: FetchSettings, wish: Wish) -> None:
+async def test_a_passing_clone_goes_also_when_its_reader_fails(settings: FetchSettings, spec: RepoSpec) -> None:
     fetcher = RemoteFetcher(replace(settings, mode="shallow"))
     with pytest.raises(ZeroDivisionError):
-        async with fetcher.fetch(wish):
+        async with fetcher.fetch(spec):
             raise ZeroDivisionError
     assert os.listdir(Path(settings.folder) / "passing") == []
 
 
-async def test_a_folder_that_cannot_be_made_is_told(settings: FetchSettings, wish: Wish, tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_made_is_told(settings: FetchSettings, spec: RepoSpec, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for mode in ("mirror", "shallow"):
         fetcher = RemoteFetcher(replace(settings, mode=mode, folder=str(tmp_path / "file" / "mirrors")))
         with pytest.raises(Unavailable, match=r"cannot be made \(.*\): set fetch\.folder"):
-            await files_of(fetcher, wish)
+            await files_of(fetcher, spec)
 
 
 def test_two_addresses_never_share_a_mirror() -> None:

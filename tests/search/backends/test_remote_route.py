@@ -11,7 +11,7 @@ from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.backends.remote_git import Way, variables
 from argosy.search.backends.remote_route import REDIRECTS_MAX, resolved
 from argosy.search.catalog.addresses import address_of
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Branch
 from argosy.search.settings import FetchSettings
 from tests.search.backends.repositories import Repo, all_of, children, put_before_git
@@ -40,8 +40,8 @@ def only_other_is_private(number: str) -> bool:
     return number == "127.0.0.2"
 
 
-def wished(url: str) -> Wish:
-    return Wish("app", url)
+def wished(url: str) -> RepoSpec:
+    return RepoSpec("app", url)
 
 
 async def test_a_redirect_on_the_same_host_is_followed_and_remembered(
@@ -51,13 +51,13 @@ async def test_a_redirect_on_the_same_host_is_followed_and_remembered(
     server.shares(repo, "new.git")
     server.moods.redirects["old.git"] = server.url("new.git")
     fetcher = RemoteFetcher(settings)
-    wish = wished(server.url("old.git"))
-    assert await fetcher.heads(wish) == (Branch("main", commit),)
-    async with fetcher.fetch(wish) as source:
+    spec = wished(server.url("old.git"))
+    assert await fetcher.heads(spec) == (Branch("main", commit),)
+    async with fetcher.fetch(spec) as source:
         assert all_of(source) == {b"a": b"a"}
         assert source.repository.source == server.url("old.git"), "what was wished for, not where it led"
     server.moods.asked.clear()
-    await fetcher.heads(wish)
+    await fetcher.heads(spec)
     assert not any(path.startswith("/old.git") for _, path, _ in server.moods.asked)
 
 
@@ -68,14 +68,14 @@ async def test_a_redirect_that_was_remembered_and_is_past_is_looked_at_again(
     server.shares(repo, "new.git")
     server.moods.redirects["old.git"] = server.url("new.git")
     fetcher = RemoteFetcher(settings)
-    wish = wished(server.url("old.git"))
-    before = await fetcher.heads(wish)
+    spec = wished(server.url("old.git"))
+    before = await fetcher.heads(spec)
     (server.folder / "new.git").rename(server.folder / "newer.git")
     server.moods.redirects["old.git"] = server.url("newer.git")
-    assert await fetcher.heads(wish) == before
+    assert await fetcher.heads(spec) == before
     (server.folder / "newer.git").rename(server.folder / "old.git")
     server.moods.redirects.clear()
-    assert await fetcher.heads(wish) == before
+    assert await fetcher.heads(spec) == before
 
 
 async def test_a_redirect_from_private_to_private_is_followed(
@@ -133,10 +133,10 @@ async def test_a_name_that_changes_its_meaning_after_the_check_is_not_asked_agai
         return answers.pop(0)
 
     fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver, private=only_other_is_private)
-    wish = wished(f"http://rebinding.example:{server.port}/app.git")
-    assert await fetcher.heads(wish) == (Branch("main", commit),)
+    spec = wished(f"http://rebinding.example:{server.port}/app.git")
+    assert await fetcher.heads(spec) == (Branch("main", commit),)
     with pytest.raises(Forbidden, match="at a private address"):
-        await fetcher.heads(wish)
+        await fetcher.heads(spec)
 
 
 async def test_a_git_that_cannot_be_held_to_an_address_is_not_used_where_it_matters(

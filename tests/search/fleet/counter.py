@@ -15,9 +15,9 @@ from argosy.base.clock import Clock, SystemClock
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.search.backends.memory import File, MemorySource
-from argosy.search.fleet.desk import Desk, Indexes
 from argosy.search.fleet.http import node_routes
-from argosy.search.fleet.model import Asked, Phase, RepoStatus
+from argosy.search.fleet.local_node import Indexes, LocalNode
+from argosy.search.fleet.model import Phase, RepoStatus, SearchRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
@@ -97,7 +97,7 @@ class Counter:
         for index in indexes:
             self.keeper.put(index)
         self.leases = {index.repository.name for index in indexes}
-        self.desk = Desk(
+        self.desk = LocalNode(
             wrapped(self) if wrapped else self.shelf,
             self.keeper,
             node_id="n1",
@@ -138,8 +138,8 @@ def without_time(answer: Answer) -> Answer:
     return replace(answer, stats=replace(answer.stats, duration_s=0.0, wait_s=0.0))
 
 
-def asked(query: str = "needle", *names: str, options: Options | None = None) -> Asked:
-    return Asked(query, names or NAMES, options or Options())
+def asked(query: str = "needle", *names: str, options: Options | None = None) -> SearchRequest:
+    return SearchRequest(query, names or NAMES, options or Options())
 
 
 @asynccontextmanager

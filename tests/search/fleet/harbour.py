@@ -19,10 +19,10 @@ from argosy.registry.backends.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import Repository as Row
 from argosy.search.backends.remote import RemoteFetcher
-from argosy.search.catalog.client import CatalogClient
+from argosy.search.catalog.watcher import CatalogWatcher
 from argosy.search.documents import Source
-from argosy.search.fleet.desk import Desk
-from argosy.search.fleet.model import Phase, RepoStatus, Wish
+from argosy.search.fleet.local_node import LocalNode
+from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.fleet.service import SearchNode
 from argosy.search.model import Branch, Options
 from argosy.search.query.parse import parse
@@ -54,26 +54,26 @@ class Origins:
         self.looks: list[str] = []
         self.reading = 0  # sources that are open just now
 
-    async def heads(self, wish: Wish) -> tuple[Branch, ...]:
-        self.looks.append(wish.name)
-        self._fail(wish)
-        return await self._inner.heads(wish)
+    async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
+        self.looks.append(spec.name)
+        self._fail(spec)
+        return await self._inner.heads(spec)
 
     @asynccontextmanager
-    async def fetch(self, wish: Wish, progress: Callable[[float], None]) -> AsyncIterator[Source]:
-        self.fetches.append(wish.name)
-        self._fail(wish)
+    async def fetch(self, spec: RepoSpec, progress: Callable[[float], None]) -> AsyncIterator[Source]:
+        self.fetches.append(spec.name)
+        self._fail(spec)
         await self.open.wait()
-        async with self._inner.fetch(wish) as source:
+        async with self._inner.fetch(spec) as source:
             self.reading += 1
             try:
                 yield source
             finally:
                 self.reading -= 1
 
-    def _fail(self, wish: Wish) -> None:
-        if wish.name in self.broken:
-            raise self.broken[wish.name]
+    def _fail(self, spec: RepoSpec) -> None:
+        if spec.name in self.broken:
+            raise self.broken[spec.name]
 
 
 class Held:
@@ -101,9 +101,9 @@ class Harbour:
         self.folder = folder
         self.registry = registry
         self.origins = Origins(folder)
-        self.catalog = CatalogClient(registry)
+        self.catalog = CatalogWatcher(registry)
         self.metrics: dict[str, Metrics] = {}
-        self.desks: dict[str, Desk] = {}
+        self.desks: dict[str, LocalNode] = {}
         self.nodes: dict[str, SearchNode] = {}
         self.ownership: dict[str, OwnershipNode] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -115,10 +115,10 @@ class Harbour:
         repo.commit({f"{path}.py": text.encode() for path, text in (files or {"code": f"name = '{name}'\n"}).items()})
         return repo
 
-    async def wish(self, name: str, **changes: Any) -> Row:
+    async def spec(self, name: str, **changes: Any) -> Row:
         changes.setdefault("branches", ("main",))
         row = await self.registry.run(catalog.add(name, str(self.folder / "origins" / name), **changes))
-        await until(lambda: name in self.catalog.wishes)
+        await until(lambda: name in self.catalog.specs)
         return row
 
     async def change(self, name: str, **changes: Any) -> None:
@@ -126,8 +126,8 @@ class Harbour:
         assert row is not None
         await self.registry.run(catalog.update(replace(row, **changes)))
 
-    def row(self, name: str) -> Wish:
-        return self.catalog.wishes[name]
+    def row(self, name: str) -> RepoSpec:
+        return self.catalog.specs[name]
 
     def start(
         self, node_id: str = "n1", *, in_fleet: bool = False, tracer: Tracer = NO_TRACER, **changes: Any
@@ -147,7 +147,7 @@ class Harbour:
             metrics=self.metrics[node_id],
             tracer=tracer,
         )
-        self.desks[node_id] = Desk(
+        self.desks[node_id] = LocalNode(
             shelf,
             node,
             node_id=node_id,
@@ -192,7 +192,7 @@ class Harbour:
             await node.close()
             node.shelf.close()
 
-    def at(self, address: str) -> Desk:
+    def at(self, address: str) -> LocalNode:
         """Implements `Nodes`."""
         return self.desks[address]
 

@@ -9,8 +9,8 @@ from argosy.base.clock import seeded_random
 from argosy.ownership.model import Unit
 from argosy.search.fleet import effects as do
 from argosy.search.fleet import events as saw
-from argosy.search.fleet.library import CHECKS_AT_ONCE, Library
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.index_controller import CHECKS_AT_ONCE, IndexController
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Branch
 from argosy.search.settings import SearchSettings
 
@@ -36,16 +36,16 @@ class Dice:
         return seq[len(seq) // 2]
 
 
-def wish(name: str = "a", **changes: Any) -> Wish:
-    return Wish(**{"name": name, "url": f"https://host/{name}", **changes})
+def spec(name: str = "a", **changes: Any) -> RepoSpec:
+    return RepoSpec(**{"name": name, "url": f"https://host/{name}", **changes})
 
 
 def heads(version: str = "c1", name: str = "main") -> tuple[Branch, ...]:
     return (Branch(name, version),)
 
 
-def figures(memory_bytes: int = MIB, version: str = "c1", **changes: Any) -> saw.Figures:
-    return saw.Figures(memory_bytes, heads(version), **changes)
+def figures(memory_bytes: int = MIB, version: str = "c1", **changes: Any) -> saw.IndexStats:
+    return saw.IndexStats(memory_bytes, heads(version), **changes)
 
 
 def of_kind(effects: Iterable[object], kind: type[T]) -> list[T]:
@@ -62,7 +62,7 @@ class Bench:
 
     def __init__(self, *, budget_bytes: int = BUDGET_BYTES, **changes: Any) -> None:
         self.settings = SearchSettings(**changes)
-        self.library = Library(self.settings, budget_bytes, Dice())
+        self.library = IndexController(self.settings, budget_bytes, Dice())
         self.now = 0.0
 
     def tell(self, event: saw.Event | None) -> list[do.Effect]:
@@ -81,10 +81,10 @@ class Bench:
         raise AssertionError(f"the library never rests: deadline {self.library.deadline()} at {self.now}")
 
     def gain(self, name: str = "a", replica: int = 0, sibling: str | None = None, **changes: Any) -> list[do.Effect]:
-        return self.tell(saw.UnitGained(Unit(name, replica), wish(name, **changes), sibling))
+        return self.tell(saw.UnitGained(Unit(name, replica), spec(name, **changes), sibling))
 
     def change(self, name: str = "a", **changes: Any) -> list[do.Effect]:
-        return self.tell(saw.WishChanged(name, wish(name, **changes)))
+        return self.tell(saw.SpecChanged(name, spec(name, **changes)))
 
     def fetched(self, effects: Iterable[do.Effect]) -> do.Build:
         """The fetch among these orders succeeds; there must be a place to build."""
@@ -92,7 +92,7 @@ class Bench:
 
     def made(self, effects: Iterable[do.Effect], memory_bytes: int = MIB, version: str = "c1") -> list[do.Effect]:
         """The fetch among these orders and the build after it succeed."""
-        return self.tell(saw.Made(self.fetched(effects).number, figures(memory_bytes, version)))
+        return self.tell(saw.IndexProvisioned(self.fetched(effects).number, figures(memory_bytes, version)))
 
     def keep(self, name: str = "a", memory_bytes: int = MIB, version: str = "c1", **changes: Any) -> list[do.Effect]:
         """From gained to ready."""
@@ -100,8 +100,8 @@ class Bench:
 
     def look(self, version: str) -> list[do.Effect]:
         """The next look comes, and finds this."""
-        order = only(self.wait(self.settings.refresh_s * 2), do.Look)
-        return self.tell(saw.Looked(order.number, heads(version)))
+        order = only(self.wait(self.settings.refresh_s * 2), do.CheckOrigin)
+        return self.tell(saw.OriginChecked(order.number, heads(version)))
 
 
 class World:
@@ -109,11 +109,11 @@ class World:
 
     def __init__(self, seed: int, *, budget_bytes: int, failing: float = 0.0, **changes: Any) -> None:
         self.settings = SearchSettings(**changes)
-        self.library = Library(self.settings, budget_bytes, seeded_random(seed))
+        self.library = IndexController(self.settings, budget_bytes, seeded_random(seed))
         self.now = 0.0
         self.sizes: dict[str, int] = {}
         self.versions: dict[str, str] = {}
-        self.wishes: dict[str, Wish] = {}
+        self.specs: dict[str, RepoSpec] = {}
         self.shelf: dict[str, int] = {}
         self.waiting: set[str] = set()  # gained and neither admitted nor refused
         self.released: list[str] = []
@@ -135,7 +135,7 @@ class World:
         for _, _, event in lost:
             self.tell(event)
         self.waiting.add(name)
-        self.tell(saw.UnitGained(Unit(name, replica), self.wishes.get(name), sibling))
+        self.tell(saw.UnitGained(Unit(name, replica), self.specs.get(name), sibling))
 
     def tell(self, event: saw.Event | None) -> None:
         for effect in self.library.handle(event, self.now):
@@ -163,27 +163,29 @@ class World:
         match event:
             case saw.Fetched(number) if number not in self._fetching:
                 return  # it was stopped on the way
-            case saw.Made(number) | saw.MakingFailed(number):
+            case saw.IndexProvisioned(number) | saw.ProvisionFailed(number):
                 if self._fetching.pop(number, None) is None and self._building.pop(number, None) is None:
                     return
-            case saw.MakingStopped(number):
+            case saw.ProvisionStopped(number):
                 self._fetching.pop(number, None)
                 self._building.pop(number, None)
-            case saw.Looked() | saw.LookFailed():
+            case saw.OriginChecked() | saw.OriginCheckFailed():
                 self._errands["look"] -= 1
-            case saw.Checked():
+            case saw.IndexVerified():
                 self._errands["check"] -= 1
         self.tell(event)
 
     def _carry_out(self, effect: do.Effect) -> None:
         match effect:
-            case do.Look(number, wanted):
+            case do.CheckOrigin(number, wanted):
                 self._errands["look"] += 1
                 found = heads(self.versions.get(wanted.name, "c0"))
-                self._later(saw.LookFailed(number, "away") if self._is_failing() else saw.Looked(number, found))
+                self._later(
+                    saw.OriginCheckFailed(number, "away") if self._is_failing() else saw.OriginChecked(number, found)
+                )
             case do.Fetch(number, wanted):
                 self._fetching[number] = wanted.name
-                self._later(saw.MakingFailed(number, "gone") if self._is_failing() else saw.Fetched(number))
+                self._later(saw.ProvisionFailed(number, "gone") if self._is_failing() else saw.Fetched(number))
             case do.Receive(number, wanted) | do.Restore(number, wanted):
                 self._fetching[number] = wanted.name
                 self._finish(number, wanted.name)
@@ -191,7 +193,7 @@ class World:
                 name = self._building[number] = self._fetching.pop(number)
                 self._finish(number, name)
             case do.Stop(number):
-                self._later(saw.MakingStopped(number))
+                self._later(saw.ProvisionStopped(number))
             case do.Put(number, name):
                 made_for, size = self._made.pop(number)
                 assert made_for == name
@@ -209,16 +211,16 @@ class World:
             case do.Release(name):
                 self.released.append(name)
                 self._later(saw.UnitLost(name))
-            case do.Check(number):
+            case do.VerifyIndex(number):
                 self._errands["check"] += 1
-                self._later(saw.Checked(number, not self._is_failing()))
+                self._later(saw.IndexVerified(number, not self._is_failing()))
 
     def _finish(self, number: int, name: str) -> None:
         if self._is_failing():
-            self._later(saw.MakingFailed(number, "broken"))
+            self._later(saw.ProvisionFailed(number, "broken"))
             return
         self._made[number] = (name, self.sizes[name])
-        self._later(saw.Made(number, figures(self.sizes[name], self.versions.get(name, "c0"))))
+        self._later(saw.IndexProvisioned(number, figures(self.sizes[name], self.versions.get(name, "c0"))))
 
     def _later(self, event: saw.Event) -> None:
         self._count += 1
@@ -248,4 +250,4 @@ class World:
 
     def _is_pinned(self, name: str) -> bool:
         volume = self.library.volumes[name]
-        return volume.wish is not None and volume.wish.is_pinned
+        return volume.spec is not None and volume.spec.is_pinned

@@ -29,7 +29,7 @@ class Told:
 async def test_an_advertiser_is_told_what_is_served_from_now_on_and_what_no_more(harbour: Harbour) -> None:
     repo, told, shelf = harbour.repo("a"), Told(), Shelf(threads=1)
     first = repo.git("rev-parse", "HEAD")
-    await harbour.wish("a")
+    await harbour.spec("a")
     settings = SearchSettings(budget_bytes=500 * MIB, refresh_s=3600.0, check_s=3600.0)
     node = SearchNode(
         harbour.catalog,
@@ -54,7 +54,7 @@ async def test_an_advertiser_is_told_what_is_served_from_now_on_and_what_no_more
         assert told.words[2:] == [("a", "dropped")]
         await node.drop(Unit("a"))  # not held: nothing to tell
         await node.warm(lease("a"))
-        await harbour.registry.run(catalog.remove("a"))  # nobody wishes for it any more
+        await harbour.registry.run(catalog.remove("a"))  # nobody specs for it any more
         await until(lambda: told.words[4:])
         assert told.words[3:] == [("a", second), ("a", "dropped")]
     finally:

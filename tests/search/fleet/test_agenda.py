@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.search.fleet.agenda import Agenda
+from argosy.search.fleet.agenda import TimerHeap
 
 
 def test_the_earliest_is_at_hand_and_what_is_due_comes_in_order() -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: TimerHeap[str] = TimerHeap()
     for name, at in [("b", 2.0), ("a", 1.0), ("c", 3.0)]:
         agenda.set(name, at)
     assert agenda.first() == 1.0
@@ -17,7 +17,7 @@ def test_the_earliest_is_at_hand_and_what_is_due_comes_in_order() -> None:
 
 
 def test_a_new_time_takes_the_place_of_the_old_one() -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: TimerHeap[str] = TimerHeap()
     agenda.set("a", 1.0)
     agenda.set("a", 5.0)
     assert agenda.first() == 5.0
@@ -29,7 +29,7 @@ def test_a_new_time_takes_the_place_of_the_old_one() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(0, 20)), max_size=200))
 def test_it_is_a_table_of_times(steps: list[tuple[str, int | None]]) -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: TimerHeap[str] = TimerHeap()
     table: dict[str, int] = {}
     for name, at in steps:
         if at is None:

@@ -2,25 +2,25 @@
 
 from argosy.ownership.model import Unit
 from argosy.search.fleet.eviction import YOUNG_S, victims
+from argosy.search.fleet.held_repo import HeldRepo, LoadedIndex
 from argosy.search.fleet.traffic import Traffic
-from argosy.search.fleet.volume import Kept, Volume
-from tests.search.fleet.making import figures, wish
+from tests.search.fleet.making import figures, spec
 
 NOW = 10_000.0
 
 
-def kept(name: str, size: int, *, ready_at: float = 0.0, is_pinned: bool = False, is_leaving: bool = False) -> Volume:
-    return Volume(
+def kept(name: str, size: int, *, ready_at: float = 0.0, is_pinned: bool = False, is_leaving: bool = False) -> HeldRepo:
+    return HeldRepo(
         Unit(name),
-        wish(name, is_pinned=is_pinned),
-        kept=Kept(figures(size), wish(name), ready_at),
+        spec(name, is_pinned=is_pinned),
+        kept=LoadedIndex(figures(size), spec(name), ready_at),
         ready_at=ready_at,
         is_leaving=is_leaving,
     )
 
 
 def chosen(
-    volumes: list[Volume], low: int, *, by: str = "lru", searches: dict[str, list[float]] | None = None
+    volumes: list[HeldRepo], low: int, *, by: str = "lru", searches: dict[str, list[float]] | None = None
 ) -> list[str]:
     traffic = Traffic()
     for volume in volumes:

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled, Unavailable
 from argosy.base.tracing import NO_TRACER, Attribute, Span
-from argosy.search.fleet import client, packing
-from argosy.search.fleet.client import FarNodes
+from argosy.search.fleet import codec, remote_node
+from argosy.search.fleet.codec import pack
 from argosy.search.fleet.frames import client as lines
 from argosy.search.fleet.frames import service, wire
 from argosy.search.fleet.frames.service import FramesRoute
 from argosy.search.fleet.frames.wire import Frame, Parser, Refusal, framed
 from argosy.search.fleet.http import node_routes
-from argosy.search.fleet.model import Asked, FileAsked, FileText, NodeStatus
-from argosy.search.fleet.packing import pack
+from argosy.search.fleet.model import FileRequest, FileText, NodeStatus, SearchRequest
+from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.index import Index
 from argosy.search.model import Answer, Options, Repository, Stats
 from tests.search.fleet.counter import HOST, NAMES, Counter, asked, open_door, small
@@ -36,8 +36,8 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-async def nodes() -> AsyncIterator[FarNodes]:
-    nodes = FarNodes()
+async def nodes() -> AsyncIterator[RemoteNodes]:
+    nodes = RemoteNodes()
     yield nodes
     await nodes.close()
 
@@ -116,7 +116,7 @@ class Told:
         self.gates: dict[str, asyncio.Event] = {}
         self.ended: list[str] = []
 
-    async def search(self, asked: Asked) -> Answer:
+    async def search(self, asked: SearchRequest) -> Answer:
         gate = self.gates[asked.query] = asyncio.Event()
         try:
             await gate.wait()
@@ -124,7 +124,7 @@ class Told:
             self.ended.append(asked.query)
         return Answer(stats=Stats(files=int(asked.query)))
 
-    async def file(self, asked: FileAsked) -> FileText:
+    async def file(self, asked: FileRequest) -> FileText:
         return FileText(Repository("r"), asked.path, bytes(int(asked.path)))
 
     async def status(self) -> NodeStatus:
@@ -135,7 +135,7 @@ def is_at(node: Told, *queries: str) -> Callable[[], bool]:
     return lambda: set(queries) <= node.gates.keys()
 
 
-async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(nodes: FarNodes) -> None:
+async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(20)]
@@ -146,7 +146,7 @@ async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(no
         assert nodes.lines.count() == 1
 
 
-async def test_a_question_that_is_called_off_ends_alone(nodes: FarNodes) -> None:
+async def test_a_question_that_is_called_off_ends_alone(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(2)]
@@ -195,7 +195,7 @@ class Sent:
         return False
 
 
-async def test_whoever_goes_away_ends_all_that_was_asked(nodes: FarNodes) -> None:
+async def test_whoever_goes_away_ends_all_that_was_asked(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(3)]
@@ -208,9 +208,9 @@ async def test_whoever_goes_away_ends_all_that_was_asked(nodes: FarNodes) -> Non
 
 
 async def test_a_late_question_is_given_up_and_the_others_are_not(
-    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+    nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "MARGIN_S", 0.0)
+    monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         slow = asyncio.ensure_future(nodes.at(address).search(asked("1")))
@@ -261,7 +261,7 @@ async def test_another_language_is_not_spoken() -> None:
         assert (await spoken_to(address, other)).startswith(b"HTTP/1.1 426 ")
 
 
-async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: FarNodes) -> None:
+async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: RemoteNodes) -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -278,7 +278,7 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: FarNod
 @pytest.mark.parametrize(
     "said",
     [
-        framed(1, wire.SEARCH, bytes(packing.QUESTION_BYTES_MAX + wire.TRACE_BYTES_MAX + 1))[:11],
+        framed(1, wire.SEARCH, bytes(codec.QUESTION_BYTES_MAX + wire.TRACE_BYTES_MAX + 1))[:11],
         framed(1, wire.SEARCH, pack(asked("1"))) * 2,
     ],
     ids=["too long", "the same call twice"],
@@ -290,7 +290,7 @@ async def test_whoever_breaks_the_rules_is_cut_off(said: bytes) -> None:
         await until(lambda: len(node.ended) == len(node.gates))
 
 
-async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: FarNodes) -> None:
+async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: RemoteNodes) -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         for kind, why in ((99, "question of kind 99"), (wire.LIST, "in this node's log"), (wire.SEARCH, "no msgpack")):
             host, port = address.split(":")
@@ -362,23 +362,23 @@ async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     await reader.read()
 
 
-async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: FarNodes) -> None:
+async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: RemoteNodes) -> None:
     async with scripted(hang_up, answer) as address:
         assert await nodes.at(address).search(asked()) == Answer()
         await nodes.close()
-    nodes = FarNodes()
+    nodes = RemoteNodes()
     async with scripted(hang_up, hang_up) as address:
         with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
             await nodes.at(address).search(asked())
     await nodes.close()
 
 
-async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: FarNodes) -> None:
+async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: RemoteNodes) -> None:
     async with scripted(answer_and_hang_up, answer) as address:
         assert await nodes.at(address).search(asked()) == Answer()
         assert await nodes.at(address).search(asked()) == Answer()
         await nodes.close()
-    nodes = FarNodes()
+    nodes = RemoteNodes()
     async with scripted(answer_and_hang_up, hang_up) as address:
         assert await nodes.at(address).search(asked()) == Answer()
         with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
@@ -386,7 +386,7 @@ async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: Fa
     await nodes.close()
 
 
-async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: FarNodes) -> None:
+async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: RemoteNodes) -> None:
     heard: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -406,7 +406,7 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: FarNo
             await again
 
 
-async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(nodes: FarNodes) -> None:
+async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(nodes: RemoteNodes) -> None:
     async def answer_wrongly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(wire.WELCOME)
         for body in (pack(Answer()), b"\xc1"):
@@ -422,7 +422,7 @@ async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(
         await nodes.close()
 
 
-async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: FarNodes) -> None:
+async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         assert (await nodes.at(address).status()).node == "n1"
     await until(lambda: nodes.lines.count() == 0)
@@ -443,15 +443,15 @@ async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: F
         (saying(b""), "cannot be asked: the connection was closed"),
     ],
 )
-async def test_whoever_does_not_welcome_us_is_no_node(script: Script, why: str, nodes: FarNodes) -> None:
+async def test_whoever_does_not_welcome_us_is_no_node(script: Script, why: str, nodes: RemoteNodes) -> None:
     scripts = (script,) if "closed" not in why else (script, script)
     async with scripted(*scripts) as address:
         with pytest.raises(Unavailable, match=why):
             await nodes.at(address).search(asked())
 
 
-async def test_an_answer_that_would_be_too_long_is_not_read(nodes: FarNodes) -> None:
-    too_long = packing.ANSWER_BYTES_MAX + wire.TRACE_BYTES_MAX + 1
+async def test_an_answer_that_would_be_too_long_is_not_read(nodes: RemoteNodes) -> None:
+    too_long = codec.ANSWER_BYTES_MAX + wire.TRACE_BYTES_MAX + 1
 
     async def announce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await hang_up(reader, writer)
@@ -464,9 +464,9 @@ async def test_an_answer_that_would_be_too_long_is_not_read(nodes: FarNodes) -> 
 
 
 async def test_a_connection_on_which_nothing_comes_is_not_used_again(
-    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+    nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "MARGIN_S", 0.0)
+    monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
     async with scripted(say_nothing, answer) as address:
         with pytest.raises(Unavailable, match=r"did not answer within 0.05 s"):
             await nodes.at(address).search(asked(options=Options(wall_time_s=0.05)))
@@ -475,9 +475,9 @@ async def test_a_connection_on_which_nothing_comes_is_not_used_again(
 
 
 async def test_of_several_late_questions_each_is_given_up_in_its_time(
-    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+    nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "MARGIN_S", 0.0)
+    monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         await nodes.at(address).status()
@@ -507,7 +507,7 @@ async def test_of_several_late_questions_each_is_given_up_in_its_time(
 
 
 async def test_nobody_waits_for_a_connection_that_does_not_come_about(
-    nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+    nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes.lines, "_connect_s", 0.05)
 
@@ -532,7 +532,7 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
     reader, writer = await asyncio.open_connection(sock=connection, limit=1 << 16)
     writer.write(wire.greeting("n", {}))
     for call in range(count):
-        writer.write(framed(call, wire.FILE, pack(FileAsked("r", str(1 << 20)))))
+        writer.write(framed(call, wire.FILE, pack(FileRequest("r", str(1 << 20)))))
     await reader.readuntil(b"\r\n\r\n")
     return connection, reader, writer
 
@@ -540,7 +540,7 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
 async def test_an_asker_who_takes_nothing_is_asked_no_more_and_gets_all_of_it_later() -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         _, reader, writer = await held_up(address, 32)
-        parser, heard = Parser(packing.ANSWER_BYTES_MAX), list[Frame]()
+        parser, heard = Parser(codec.ANSWER_BYTES_MAX), list[Frame]()
         async with asyncio.timeout(PATIENCE_S):
             while len(heard) < 32:
                 heard += parser.feed(await reader.read(1 << 16))
@@ -566,7 +566,7 @@ async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: p
         writer.close()
 
 
-async def test_a_question_waits_while_the_node_takes_none(nodes: FarNodes, indexes: list[Index]) -> None:
+async def test_a_question_waits_while_the_node_takes_none(nodes: RemoteNodes, indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         await nodes.at(address).search(asked())
         [line] = nodes.lines._open.values()
@@ -579,7 +579,7 @@ async def test_a_question_waits_while_the_node_takes_none(nodes: FarNodes, index
         assert (await call).files
 
 
-async def test_a_server_that_ends_answers_what_it_was_asked(nodes: FarNodes) -> None:
+async def test_a_server_that_ends_answers_what_it_was_asked(nodes: RemoteNodes) -> None:
     node, connections = Told(), set[Any]()
     [route] = [each for each in node_routes(node) if isinstance(each, FramesRoute)]  # type: ignore[arg-type]
     server = await asyncio.get_running_loop().create_server(lambda: route.upgrade(connections), HOST, 0)
@@ -618,7 +618,7 @@ async def test_a_trace_goes_on_in_the_node() -> None:
     there = Tracing({})
     async with open_door(Told(), tracer=there) as address:  # type: ignore[arg-type]
         for headers in ({"traceparent": "00-ab-cd-01"}, {}, {"tracestate": "x" * wire.TRACE_BYTES_MAX}):
-            nodes = FarNodes(tracer=Tracing(headers))
+            nodes = RemoteNodes(tracer=Tracing(headers))
             assert (await nodes.at(address).status()).node == "n1"
             await nodes.close()
     assert there.continued_with == [{"traceparent": "00-ab-cd-01"}]
@@ -628,7 +628,7 @@ async def test_a_trace_goes_on_in_the_node() -> None:
 
 
 async def test_whoever_asks_while_a_connection_is_made_waits_for_the_same_one(indexes: list[Index]) -> None:
-    nodes = FarNodes()
+    nodes = RemoteNodes()
     async with open_door(Counter(*indexes).desk) as address:
         answers = await asyncio.gather(*(nodes.at(address).search(asked()) for _ in range(30)))
         assert all(answer.files for answer in answers)

@@ -10,11 +10,11 @@ import aiohttp
 import pytest
 
 from argosy.base.errors import NotOwner, Unavailable
-from argosy.search.fleet import http, packing
-from argosy.search.fleet.client import FarNodes
-from argosy.search.fleet.model import FileAsked, FolderAsked
-from argosy.search.fleet.packing import pack, unpack
+from argosy.search.fleet import codec, http
+from argosy.search.fleet.codec import pack, unpack
+from argosy.search.fleet.model import FileRequest, FolderRequest
 from argosy.search.fleet.ports import Node
+from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.checking import verify
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump, load
@@ -36,8 +36,8 @@ def indexes() -> list[Index]:
 
 
 @pytest.fixture
-async def nodes() -> AsyncIterator[FarNodes]:
-    nodes = FarNodes()
+async def nodes() -> AsyncIterator[RemoteNodes]:
+    nodes = RemoteNodes()
     yield nodes
     await nodes.close()
 
@@ -66,17 +66,17 @@ QUESTIONS: dict[str, Callable[[Node], Awaitable[object]]] = {
     "count": lambda node: node.search(asked("needle", *EVERYWHERE, options=Options(form=Form.COUNT))),
     "nothing found": lambda node: node.search(asked("nowhere", *EVERYWHERE)),
     "list": lambda node: node.list(asked("file:py", *EVERYWHERE)),
-    "file": lambda node: node.file(FileAsked(ODD_NAME, "both.py", "dev")),
-    "oddly named file": lambda node: node.file(FileAsked(ODD_NAME, "bad\udcff/name\udcfe.py")),
-    "skipped file": lambda node: node.file(FileAsked(ODD_NAME, "lib/logo.png")),
-    "folder": lambda node: node.folder(FolderAsked(ODD_NAME)),
+    "file": lambda node: node.file(FileRequest(ODD_NAME, "both.py", "dev")),
+    "oddly named file": lambda node: node.file(FileRequest(ODD_NAME, "bad\udcff/name\udcfe.py")),
+    "skipped file": lambda node: node.file(FileRequest(ODD_NAME, "lib/logo.png")),
+    "folder": lambda node: node.folder(FolderRequest(ODD_NAME)),
     "status": lambda node: node.status(),
 }
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_a_question_over_http_is_answered_as_in_process(
-    question: str, indexes: list[Index], nodes: FarNodes
+    question: str, indexes: list[Index], nodes: RemoteNodes
 ) -> None:
     counter = Counter(*indexes)
     counter.leases.add("warming")
@@ -87,7 +87,7 @@ async def test_a_question_over_http_is_answered_as_in_process(
     assert type(there) is type(here)
 
 
-async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Index], nodes: FarNodes) -> None:
+async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         node = nodes.at(address)
         answers = await asyncio.gather(*(node.search(asked(f"file:beta{i % 20}\\.", "beta")) for i in range(60)))
@@ -95,9 +95,9 @@ async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Inde
 
 
 async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
-    indexes: list[Index], nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+    indexes: list[Index], nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "pack_answer", lambda answer: packing.pack_answer(answer, bytes_max=4_000))
+    monkeypatch.setattr(http, "pack_answer", lambda answer: codec.pack_answer(answer, bytes_max=4_000))
     async with open_door(Counter(*indexes).desk) as address:
         answer = await nodes.at(address).search(asked("needle", "beta"))
     assert 0 < len(answer.files) < 20
@@ -107,10 +107,10 @@ async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
 # -- who is let in --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [packing.SEARCH_PATH, packing.STATUS_PATH, packing.INDEX_PATH + "alpha"])
+@pytest.mark.parametrize("path", [codec.SEARCH_PATH, codec.STATUS_PATH, codec.INDEX_PATH + "alpha"])
 @pytest.mark.parametrize("given", [None, "Bearer wrong", "Bearer sesam ", "sesam", "Bearer s\u00e9sam"])
 async def test_whoever_does_not_know_the_token_is_refused(path: str, given: str | None, indexes: list[Index]) -> None:
-    method = "POST" if path == packing.SEARCH_PATH else "GET"
+    method = "POST" if path == codec.SEARCH_PATH else "GET"
     headers = {} if given is None else {"authorization": given}
     async with (
         open_door(Counter(*indexes).desk, fleet_token="sesam") as address,
@@ -122,7 +122,7 @@ async def test_whoever_does_not_know_the_token_is_refused(path: str, given: str 
 
 
 async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None:
-    nodes, strangers = FarNodes(fleet_token="sesam"), FarNodes(fleet_token="other")
+    nodes, strangers = RemoteNodes(fleet_token="sesam"), RemoteNodes(fleet_token="other")
     async with open_door(Counter(*indexes).desk, fleet_token="sesam") as address:
         assert (await nodes.at(address).status()).node == "n1"
         with pytest.raises(Unavailable, match="knows another fleet token"):
@@ -132,7 +132,7 @@ async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None
 
 
 async def test_a_question_too_many_is_refused_and_the_next_is_not(
-    indexes: list[Index], nodes: FarNodes, monkeypatch: pytest.MonkeyPatch
+    indexes: list[Index], nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "QUESTIONS_MAX", 1)
     shelf = Endless(threads=1)
@@ -159,7 +159,7 @@ async def until_answered(node: Node) -> None:
 # -- what is refused ------------------------------------------------------------------------------------------------
 
 
-async def posted(address: str, body: object, path: str = packing.SEARCH_PATH) -> tuple[int, str]:
+async def posted(address: str, body: object, path: str = codec.SEARCH_PATH) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.post(f"http://{address}{path}", data=body) as response:
         return response.status, await response.text()
 
@@ -171,14 +171,14 @@ async def in_pieces(size: int) -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["told beforehand", "in pieces"])
 async def test_a_body_that_is_too_long_is_refused(is_told: bool, indexes: list[Index]) -> None:
-    size = packing.QUESTION_BYTES_MAX + (1 << 16)
+    size = codec.QUESTION_BYTES_MAX + (1 << 16)
     async with open_door(Counter(*indexes).desk) as address:
         status, text = await posted(address, BytesIO(bytes(size)) if is_told else in_pieces(size))
     assert status == 400
-    assert f"may have {packing.QUESTION_BYTES_MAX} bytes" in text
+    assert f"may have {codec.QUESTION_BYTES_MAX} bytes" in text
 
 
-@pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", pack({"query": "x"}), pack(FileAsked("alpha", "x"))])
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", pack({"query": "x"}), pack(FileRequest("alpha", "x"))])
 async def test_a_body_that_is_no_question_is_refused(body: bytes, indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         status, text = await posted(address, body)
@@ -195,7 +195,7 @@ async def test_a_query_that_cannot_be_read_is_a_bad_request(indexes: list[Index]
 
 async def test_asking_in_the_wrong_way_is_told(indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).desk) as address:
-        assert (await posted(address, b"", packing.STATUS_PATH))[0] == 405
+        assert (await posted(address, b"", codec.STATUS_PATH))[0] == 405
         assert (await posted(address, b"", "/v1/node/nothing"))[0] == 404
 
 
@@ -227,7 +227,7 @@ class Endless(Shelf):
         return answer
 
 
-async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], nodes: FarNodes) -> None:
+async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], nodes: RemoteNodes) -> None:
     """If the server did not notice, the thread would never end."""
     shelf = Endless(threads=1)
     counter = Counter(*indexes, shelf=shelf)
@@ -241,7 +241,7 @@ async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], node
         assert (await nodes.at(address).status()).node == "n1"
 
 
-async def test_an_asker_who_goes_away_in_mid_question_costs_nothing(indexes: list[Index], nodes: FarNodes) -> None:
+async def test_an_asker_who_goes_away_in_mid_question_costs_nothing(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
@@ -262,7 +262,7 @@ def large() -> Index:
     return built({f"{i}.txt": b"%d\n" % i + lines for i in range(10)}, "large")
 
 
-async def test_an_index_arrives_as_it_was(large: Index, nodes: FarNodes) -> None:
+async def test_an_index_arrives_as_it_was(large: Index, nodes: RemoteNodes) -> None:
     async with open_door(Counter(large, ODD).desk) as address:
         arrived = load([chunk async for chunk in nodes.at(address).index("large")])
         oddly = b"".join([chunk async for chunk in nodes.at(address).index(ODD_NAME)])
@@ -272,13 +272,13 @@ async def test_an_index_arrives_as_it_was(large: Index, nodes: FarNodes) -> None
 
 
 @pytest.mark.parametrize("name", ["a/b", "../x", "..", ".", "a b%2Fc", "ä?x#y", "/lead", "trail/"])
-async def test_any_name_finds_its_index(name: str, nodes: FarNodes) -> None:
+async def test_any_name_finds_its_index(name: str, nodes: RemoteNodes) -> None:
     index = built({"a": b"x"}, name)
     async with open_door(Counter(index).desk) as address:
         assert load([chunk async for chunk in nodes.at(address).index(name)]).repository == index.repository
 
 
-async def test_an_index_that_is_not_here_is_refused_with_a_hint(indexes: list[Index], nodes: FarNodes) -> None:
+async def test_an_index_that_is_not_here_is_refused_with_a_hint(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).desk) as address:
         with pytest.raises(NotOwner, match="n1 does not hold") as refused:
             await anext(nodes.at(address).index("elsewhere"))
@@ -378,7 +378,7 @@ async def test_the_answer_over_http_is_one_msgpack_body(indexes: list[Index]) ->
     async with (
         open_door(counter.desk) as address,
         aiohttp.ClientSession() as session,
-        session.post(f"http://{address}{packing.SEARCH_PATH}", data=pack(asked("r:beta", "beta"))) as told,
+        session.post(f"http://{address}{codec.SEARCH_PATH}", data=pack(asked("r:beta", "beta"))) as told,
     ):
         assert told.headers["content-type"] == "application/msgpack"
         answer = unpack(await told.read(), Answer)

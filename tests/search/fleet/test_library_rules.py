@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from argosy.search.fleet import events as saw
-from tests.search.fleet.making import MIB, World, wish
+from tests.search.fleet.making import MIB, World, spec
 
 NAMES = [f"r{number}" for number in range(8)]
 BUDGET_BYTES = 1000 * MIB
@@ -35,11 +35,11 @@ def take(world: World, step: tuple[object, ...]) -> None:
             world.waiting.discard(name)
             world.tell(saw.UnitLost(name))
         case ("remove", str(name)):
-            world.wishes.pop(name, None)
-            world.tell(saw.WishChanged(name, None))
+            world.specs.pop(name, None)
+            world.tell(saw.SpecChanged(name, None))
         case ("push", str(name), int(version)):
             world.versions[name] = f"c{version}"
-            world.tell(saw.PushHeard(name))
+            world.tell(saw.PushReceived(name))
         case ("search", str(name)):
             world.library.traffic.note([name], world.now)
         case ("wait", float(seconds)):
@@ -53,8 +53,8 @@ def take(world: World, step: tuple[object, ...]) -> None:
 
 
 def changed(world: World, name: str, **changes: object) -> None:
-    world.wishes[name] = replace(world.wishes.get(name, wish(name)), **changes)
-    world.tell(saw.WishChanged(name, world.wishes[name]))
+    world.specs[name] = replace(world.specs.get(name, spec(name)), **changes)
+    world.tell(saw.SpecChanged(name, world.specs[name]))
 
 
 def world_of(seed: int, sizes: list[int], failing: float, by: str = "lru") -> World:
@@ -71,7 +71,7 @@ def world_of(seed: int, sizes: list[int], failing: float, by: str = "lru") -> Wo
     )
     for name, size in zip(NAMES, sizes, strict=True):
         world.sizes[name] = size * MIB
-        world.wishes[name] = wish(name, footprint_bytes=size * MIB if size % 2 else None)
+        world.specs[name] = spec(name, footprint_bytes=size * MIB if size % 2 else None)
     return world
 
 
@@ -86,7 +86,7 @@ def test_bounds_are_kept_and_the_pinned_are_never_evicted(
     world = world_of(seed, sizes, failing, by)
     for step in steps:
         before = len(world.released)
-        pinned = {name for name, volume in world.library.volumes.items() if volume.wish and volume.wish.is_pinned}
+        pinned = {name for name, volume in world.library.volumes.items() if volume.spec and volume.spec.is_pinned}
         take(world, step)  # the world watches the other rules
         if failing == 0.0 and step[0] != "pin":
             assert not pinned & set(world.released[before:])
@@ -102,11 +102,11 @@ def test_it_comes_to_rest_with_what_is_wished_for(seed: int, sizes: list[int], s
     assert world.waiting == set(), "everybody who waits is answered"
     assert (world.library.line.waiting, world.library.line.fetches, world.library.line.builds) == (0, 0, 0)
     for name, volume in world.library.volumes.items():
-        if volume.wish is None:
+        if volume.spec is None:
             assert volume.kept is None
         elif not volume.is_leaving:
             assert volume.kept is not None
-            assert volume.kept.wish.url == world.wishes[name].url
+            assert volume.kept.spec.url == world.specs[name].url
             assert volume.kept.figures.branches[0].version == world.versions.get(name, "c0")
 
 

@@ -29,7 +29,7 @@ def held_by(harbour: Harbour, node: SearchNode) -> Held:
 
 async def test_a_won_repository_is_fetched_indexed_searched_and_noted(harbour: Harbour) -> None:
     commit = harbour.repo("a", code="def anchor(): pass\n").git("rev-parse", "HEAD")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW)
     memory_bytes = await node.warm(lease("a"))
     assert await harbour.found("anchor") == ["a"]
@@ -44,7 +44,7 @@ async def test_a_won_repository_is_fetched_indexed_searched_and_noted(harbour: H
 
 async def test_a_dropped_repository_leaves_nothing_behind(harbour: Harbour) -> None:
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW)
     await node.warm(lease("a"))
     await until(lambda: harbour.value(m.INDEXES_MADE, how="built") == 1)
@@ -57,7 +57,7 @@ async def test_a_dropped_repository_leaves_nothing_behind(harbour: Harbour) -> N
 
 async def test_new_commits_are_found_while_the_old_index_answers(harbour: Harbour) -> None:
     repo = harbour.repo("a", code="def anchor(): pass\n")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW)
     await node.warm(lease("a"))
     repo.commit({"more.py": b"def bowsprit(): pass\n"})
@@ -73,7 +73,7 @@ async def test_new_commits_are_found_while_the_old_index_answers(harbour: Harbou
 
 async def test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need(harbour: Harbour) -> None:
     repo = harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(refresh_s=1.0, check_s=3600.0)
     await node.warm(lease("a"))
     await until(lambda: harbour.origins.looks)
@@ -84,7 +84,7 @@ async def test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need(
 
 async def test_a_repository_that_cannot_be_fetched_is_refused_with_a_reason_that_is_noted(harbour: Harbour) -> None:
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     harbour.origins.broken["a"] = Invalid("needs credentials for host: put them into the credentials file")
     node = harbour.start(**SLOW)
     with pytest.raises(Unavailable, match="needs credentials"):
@@ -101,7 +101,7 @@ async def test_a_repository_that_cannot_be_fetched_is_refused_with_a_reason_that
 async def test_what_nobody_foresaw_is_a_failure_of_one_repository_only(harbour: Harbour) -> None:
     for name in ("a", "b"):
         harbour.repo(name)
-        await harbour.wish(name)
+        await harbour.spec(name)
     harbour.origins.broken["a"] = ZeroDivisionError("https://user:hunter2@host is odd")
     node = harbour.start(**SLOW)
     with pytest.raises(Unavailable, match="ZeroDivisionError") as refused:
@@ -112,7 +112,7 @@ async def test_what_nobody_foresaw_is_a_failure_of_one_repository_only(harbour: 
 
 async def test_a_refresh_that_fails_is_told_and_mended_when_the_origin_is_back(harbour: Harbour) -> None:
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW, retry_first_s=0.1)
     await node.warm(lease("a"))
     harbour.origins.broken["a"] = Unavailable("the origin is away")
@@ -127,7 +127,7 @@ async def test_a_refresh_that_fails_is_told_and_mended_when_the_origin_is_back(h
 
 async def test_a_unit_lost_while_it_is_fetched_stops_the_fetch(harbour: Harbour) -> None:
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW)
     harbour.origins.open.clear()
     warming = asyncio.ensure_future(node.warm(lease("a")))
@@ -137,7 +137,7 @@ async def test_a_unit_lost_while_it_is_fetched_stops_the_fetch(harbour: Harbour)
     await node.drop(Unit("a"))
     harbour.origins.open.set()
     harbour.repo("b")
-    await harbour.wish("b")
+    await harbour.spec("b")
     await node.warm(lease("b"))
     assert [status.name for status in node.statuses()] == ["b"]
     assert await harbour.found("name") == ["b"]
@@ -146,7 +146,7 @@ async def test_a_unit_lost_while_it_is_fetched_stops_the_fetch(harbour: Harbour)
 async def test_changes_of_the_catalog_take_effect(harbour: Harbour) -> None:
     repo = harbour.repo("a", code="def anchor(): pass\n")
     repo.git("branch", "dev")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW)
     await node.warm(lease("a"))
     await until(lambda: harbour.row("a").last_commit)
@@ -163,7 +163,7 @@ async def test_changes_of_the_catalog_take_effect(harbour: Harbour) -> None:
 
 async def test_a_damaged_index_is_found_and_made_anew(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(refresh_s=3600.0, check_s=1.0)
     await node.warm(lease("a"))
     data = node.shelf.get("a").parts[0].segment.content.data
@@ -178,7 +178,7 @@ async def test_a_damaged_index_is_found_and_made_anew(harbour: Harbour) -> None:
 async def test_memory_that_is_short_is_made_free_by_giving_up_the_coldest(harbour: Harbour) -> None:
     for name in "abc":
         harbour.repo(name)
-        await harbour.wish(name)
+        await harbour.spec(name)
     probe = harbour.start("probe", **SLOW)
     size = await probe.warm(lease("a"))
     node = harbour.start(**SLOW, budget_bytes=int(2.9 * size), high_watermark=0.9, low_watermark=0.5)
@@ -198,7 +198,7 @@ async def test_memory_that_is_short_is_made_free_by_giving_up_the_coldest(harbou
 
 async def test_a_repository_larger_than_the_budget_is_refused_and_its_size_is_known(harbour: Harbour) -> None:
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW, budget_bytes=1000)
     with pytest.raises(Unavailable, match=r"raise search\.budget_bytes"):
         await node.warm(lease("a"))
@@ -209,7 +209,7 @@ async def test_a_repository_larger_than_the_budget_is_refused_and_its_size_is_kn
 
 async def test_the_finished_index_is_taken_from_the_node_that_has_it(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
-    await harbour.wish("a")
+    await harbour.spec("a")
     first, second = harbour.start("n1", **SLOW), harbour.start("n2", **SLOW)
     held_by(harbour, second).others = [lease("a", state=LeaseState.DRAINING)]
     await first.warm(lease("a"))
@@ -222,7 +222,7 @@ async def test_the_finished_index_is_taken_from_the_node_that_has_it(harbour: Ha
 
 async def test_what_the_other_node_cannot_send_is_made_here(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
-    await harbour.wish("a")
+    await harbour.spec("a")
     harbour.start("n1", **SLOW)
     second = harbour.start("n2", **SLOW)
     held_by(harbour, second).others = [lease("a", state=LeaseState.READY)]
@@ -233,7 +233,7 @@ async def test_what_the_other_node_cannot_send_is_made_here(harbour: Harbour) ->
 
 async def test_a_snapshot_brings_a_large_index_back_without_a_fetch(harbour: Harbour) -> None:
     repo = harbour.repo("a", code="def anchor(): pass\n")
-    await harbour.wish("a")
+    await harbour.spec("a")
     folder = harbour.folder / "snapshots"
     settings = {**SLOW, "snapshot_dir": str(folder), "snapshot_min_bytes": 1}
     node = harbour.start(**settings)
@@ -255,12 +255,12 @@ async def test_a_snapshot_brings_a_large_index_back_without_a_fetch(harbour: Har
 
 async def test_a_registry_that_is_away_does_not_keep_a_node_from_serving(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
-    await harbour.wish("a")
+    await harbour.spec("a")
 
     async def away(name: str, **noted: object) -> None:
         raise Unavailable("the registry is away")
 
-    harbour.catalog.note_indexed = away  # type: ignore[method-assign]
+    harbour.catalog.record_indexed = away  # type: ignore[method-assign]
     node = harbour.start(**SLOW)
     assert await node.warm(lease("a")) > 0
     assert await harbour.found("anchor") == ["a"]
@@ -299,7 +299,7 @@ class Spans:
 
 async def test_a_trace_shows_where_the_time_went(harbour: Harbour) -> None:
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     spans = Spans()
     with spans.span("warm"):
         await harbour.start(tracer=spans, **SLOW).warm(lease("a"))
@@ -335,7 +335,7 @@ async def test_what_is_offered_is_never_more_than_the_process_may_take(harbour: 
 
 async def test_a_node_that_stops_answers_everybody_who_waits(harbour: Harbour) -> None:
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW)
     harbour.origins.open.clear()
     warming = asyncio.ensure_future(node.warm(lease("a")))
@@ -355,7 +355,7 @@ async def test_a_node_that_stops_answers_everybody_who_waits(harbour: Harbour) -
 async def test_a_fleet_of_one_serves_its_catalog_and_lets_go_of_what_is_taken_out(harbour: Harbour) -> None:
     for name in "abc":
         harbour.repo(name)
-        await harbour.wish(name)
+        await harbour.spec(name)
     node = harbour.start(in_fleet=True, **SLOW)
     await until(lambda: all(harbour.ownership["n1"].holds(Unit(name)) for name in "abc"))
     await until(lambda: all(harbour.is_ready(name) for name in "abc"))
@@ -368,7 +368,7 @@ async def test_a_fleet_of_one_serves_its_catalog_and_lets_go_of_what_is_taken_ou
 async def test_a_node_that_drains_hands_its_indexes_to_its_successor(harbour: Harbour) -> None:
     for name in "ab":
         harbour.repo(name)
-        await harbour.wish(name)
+        await harbour.spec(name)
     harbour.start("n1", in_fleet=True, **SLOW)
     await until(lambda: all(harbour.is_ready(name) for name in "ab"))
     harbour.start("n2", in_fleet=True, **SLOW)
@@ -382,7 +382,7 @@ async def test_a_node_that_drains_hands_its_indexes_to_its_successor(harbour: Ha
 
 async def test_a_replica_indexes_before_it_is_needed_and_takes_over(harbour: Harbour) -> None:
     harbour.repo("a")
-    await harbour.wish("a", replicas=1)
+    await harbour.spec("a", replicas=1)
     harbour.start("n1", in_fleet=True, **SLOW)
     harbour.start("n2", in_fleet=True, **SLOW)
     await until(lambda: harbour.is_ready("a", "n1") and harbour.is_ready("a", "n2"))
@@ -399,11 +399,11 @@ async def test_a_replica_indexes_before_it_is_needed_and_takes_over(harbour: Har
 async def test_an_evicted_repository_is_open_to_other_nodes(harbour: Harbour) -> None:
     harbour.repo("a")
     harbour.repo("b")
-    await harbour.wish("a")
+    await harbour.spec("a")
     size = await harbour.start("probe", **SLOW).warm(lease("a"))
     harbour.start("n1", in_fleet=True, **SLOW, budget_bytes=int(1.8 * size))
     await until(lambda: harbour.is_ready("a", "n1"))
-    await harbour.wish("b")
+    await harbour.spec("b")
     await until(lambda: harbour.value(m.EVICTIONS, "n1"))
     await until(lambda: len(harbour.nodes["n1"].statuses()) == 1)
     harbour.start("n2", in_fleet=True, **SLOW)

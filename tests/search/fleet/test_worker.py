@@ -9,8 +9,8 @@ import pytest
 from argosy.base.errors import Invalid, Unavailable
 from argosy.search.backends.memory import File, MemorySource
 from argosy.search.documents import Content, Entry
-from argosy.search.fleet.making import worker
-from argosy.search.fleet.making.worker import CHUNKS_MAX, Workshop
+from argosy.search.fleet import build_executor
+from argosy.search.fleet.build_executor import CHUNKS_MAX, BuildExecutor
 from argosy.search.index.build import build
 from argosy.search.index.checking import Damage
 from argosy.search.index.index import Index
@@ -24,8 +24,8 @@ TEXT = b"some text of a ship's log, over and over\n"
 
 
 @pytest.fixture
-async def workshop() -> AsyncIterator[Workshop]:
-    workshop = Workshop(SearchSettings(with_symbols=False))
+async def workshop() -> AsyncIterator[BuildExecutor]:
+    workshop = BuildExecutor(SearchSettings(with_symbols=False))
     yield workshop
     workshop.close()
 
@@ -60,7 +60,7 @@ class Huge(MemorySource):
             self.is_closed = True
 
 
-async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(workshop: Workshop) -> None:
+async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(workshop: BuildExecutor) -> None:
     source, told = Huge(), list[float]()
     building = asyncio.ensure_future(workshop.build(source, None, told.append))
     await until(lambda: told)
@@ -71,7 +71,7 @@ async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(workshop:
     assert 0.0 < told[-1] < 1.0
 
 
-async def test_a_build_tells_how_far_it_is(workshop: Workshop) -> None:
+async def test_a_build_tells_how_far_it_is(workshop: BuildExecutor) -> None:
     told: list[float] = []
     made = await workshop.build(MemorySource(Repository("a"), files(60)), None, told.append)
     assert made.repository.name == "a"
@@ -99,7 +99,7 @@ class Sender:
             self.is_over = True
 
 
-async def test_an_index_arrives_whole_however_it_is_cut(workshop: Workshop, index: Index) -> None:
+async def test_an_index_arrives_whole_however_it_is_cut(workshop: BuildExecutor, index: Index) -> None:
     whole = b"".join(dump(index))
     for size in (len(whole), 1 << 20, 10_007):
         chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
@@ -108,7 +108,7 @@ async def test_an_index_arrives_whole_however_it_is_cut(workshop: Workshop, inde
         assert await workshop.verify(arrived) == []
 
 
-async def test_a_stream_that_breaks_is_told_by_what_broke_it(workshop: Workshop, index: Index) -> None:
+async def test_a_stream_that_breaks_is_told_by_what_broke_it(workshop: BuildExecutor, index: Index) -> None:
     chunks = list(dump(index))
     with pytest.raises(Unavailable, match="n2 is gone"):
         await workshop.receive(Sender(chunks[:-1], Unavailable("n2 is gone")).stream())
@@ -116,7 +116,7 @@ async def test_a_stream_that_breaks_is_told_by_what_broke_it(workshop: Workshop,
         await workshop.receive(Sender(chunks[:-1]).stream())
 
 
-async def test_what_is_no_index_is_refused_without_reading_on(workshop: Workshop) -> None:
+async def test_what_is_no_index_is_refused_without_reading_on(workshop: BuildExecutor) -> None:
     sender = Sender([b"x" * (1 << 20)] * 1000)
     with pytest.raises(Invalid, match="not an index"):
         await workshop.receive(sender.stream())
@@ -124,7 +124,7 @@ async def test_what_is_no_index_is_refused_without_reading_on(workshop: Workshop
     await until(lambda: sender.is_over)
 
 
-async def test_a_fast_sender_is_held_back(workshop: Workshop, index: Index) -> None:
+async def test_a_fast_sender_is_held_back(workshop: BuildExecutor, index: Index) -> None:
     """The threads are all busy, so nothing is unpacked; no more than a few chunks wait meanwhile."""
     gate = threading.Event()
     busy = [asyncio.ensure_future(workshop.run(gate.wait)) for _ in range(workshop._pool._max_workers)]
@@ -141,9 +141,9 @@ async def test_a_fast_sender_is_held_back(workshop: Workshop, index: Index) -> N
 
 
 async def test_a_sender_that_falls_silent_is_given_up(
-    workshop: Workshop, index: Index, monkeypatch: pytest.MonkeyPatch
+    workshop: BuildExecutor, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "STALL_S", 0.05)
+    monkeypatch.setattr(build_executor, "STALL_S", 0.05)
 
     async def silent() -> AsyncIterator[bytes]:
         yield next(dump(index))
@@ -153,7 +153,7 @@ async def test_a_sender_that_falls_silent_is_given_up(
         await workshop.receive(silent())
 
 
-async def test_an_arrival_that_is_given_up_ends(workshop: Workshop, index: Index) -> None:
+async def test_an_arrival_that_is_given_up_ends(workshop: BuildExecutor, index: Index) -> None:
     held = asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
@@ -169,7 +169,7 @@ async def test_an_arrival_that_is_given_up_ends(workshop: Workshop, index: Index
     assert await workshop.run(lambda: "the thread is free") == "the thread is free"
 
 
-async def test_damage_is_named_by_its_place(workshop: Workshop) -> None:
+async def test_damage_is_named_by_its_place(workshop: BuildExecutor) -> None:
     made = build(MemorySource(Repository("a"), files(1)), Policy())
     data = made.parts[0].segment.names.data
     data.flags.writeable = True

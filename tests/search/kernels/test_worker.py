@@ -37,7 +37,7 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
         """
         import sys
         from argosy.search import kernels
-        from argosy.search.backends.opening import open_source
+        from argosy.search.backends.factory import open_source
         from argosy.search.index.build import build
         from argosy.search.kernels import compiling
         from argosy.search.model import Form, Options

@@ -23,18 +23,18 @@ from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.ui import Site
 from argosy.gateway.ui.holders import Holder, Holders
 from argosy.gateway.ui.links import folder_url
-from argosy.gateway.v1.catalog_service import CatalogDesk
+from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.http import v1_routes
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.ports import Indexer
 from argosy.ipni.publish.labels import label_of
-from argosy.ownership.node_service import Onlooker
+from argosy.ownership.node_service import FleetWatcher
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry import catalog as catalog_rows
-from argosy.search.fleet.client import FarNodes
 from argosy.search.fleet.ports import Node, Nodes
+from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.settings import FetchSettings
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.settings import ThrottleSettings
@@ -88,14 +88,14 @@ async def gateway(process: Process) -> None:
     """Makes the process a gateway."""
     loaded, this = process.loaded, process.this
     catalog = await with_catalog(process)
-    onlooker = Onlooker(process.store)
-    process.tasks.append(onlooker.run())
-    remote = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)
+    watcher = FleetWatcher(process.store)
+    process.tasks.append(watcher.run())
+    remote = RemoteNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(remote.close)
-    local = {} if process.desk is None else {process.node_address: process.desk}
+    local = {} if process.local_node is None else {process.node_address: process.local_node}
     gateway = Gateway(
         NodeDirectory(local, remote),
-        onlooker.view,
+        watcher.view,
         catalog,
         loaded.get(GatewaySettings),
         ownership=loaded.get(OwnershipSettings),
@@ -114,13 +114,13 @@ async def gateway(process: Process) -> None:
     async def told(name: str) -> None:
         await registry.run(catalog_rows.note_pushed(name))
 
-    desk = CatalogDesk(registry, told=told, allow_local=loaded.get(FetchSettings).allow_local)
+    catalog_service = CatalogService(registry, told=told, allow_local=loaded.get(FetchSettings).allow_local)
     process.routes += v1_routes(
-        gateway, desk, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
+        gateway, catalog_service, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
     )
     process.routes += zoekt_routes(
         gateway,
-        names=lambda: catalog.wishes,
+        names=lambda: catalog.specs,
         search_page=site.search_page,
         print_page=site.print_page,
         admission=admission,
@@ -142,7 +142,7 @@ def _add_finds(process: Process) -> Holders | None:
         return None
     process.routes += find_routes(process.indexer, metrics=process.metrics)
     catalog = process.catalog
-    return IndexedHolders(process.indexer, lambda name: catalog is not None and name in catalog.wishes)
+    return IndexedHolders(process.indexer, lambda name: catalog is not None and name in catalog.specs)
 
 
 def find_routes(indexer: Indexer, *, metrics: Metrics) -> list[BaseRoute]:

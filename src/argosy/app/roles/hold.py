@@ -10,7 +10,7 @@ from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 
 
-class WishList:
+class StaticCatalog:
     """A catalog written down in the settings."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -35,7 +35,7 @@ async def hold(process: Process) -> None:
     settings = process.loaded.get(OwnershipSettings)
     node = OwnershipNode(
         process.store,
-        WishList(settings.units),
+        StaticCatalog(settings.units),
         BareHolding(),
         CgroupMemory(limit_bytes=process.this.memory_limit_bytes),
         node_id=process.this.id or "",

@@ -15,9 +15,9 @@ from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.search import kernels
 from argosy.search.backends.remote import RemoteFetcher
-from argosy.search.fleet.client import FarNodes
-from argosy.search.fleet.desk import Desk
 from argosy.search.fleet.http import node_routes
+from argosy.search.fleet.local_node import LocalNode
+from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.fleet.service import SearchNode
 from argosy.search.ports import Advertiser
 from argosy.search.service import Shelf
@@ -43,7 +43,7 @@ async def search(process: Process) -> None:
     process.display.set_step("starting")
     shelf = Shelf()
     process.closing.callback(shelf.close)
-    others = FarNodes(fleet_token=this.fleet_token, tracer=process.tracer)
+    others = RemoteNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(others.close)
     library = SearchNode(
         catalog,
@@ -73,7 +73,7 @@ async def search(process: Process) -> None:
     )
     library.join(node, claimed_after_s=node.waited_s)
     catalog.observers.append(node.catalog_changed)
-    desk = Desk(
+    local_node = LocalNode(
         shelf,
         library,
         node_id=this.id or "",
@@ -86,12 +86,12 @@ async def search(process: Process) -> None:
         settings=loaded.get(SearchSettings),
         tracer=process.tracer,
     )
-    library.before_drop = desk.quiesce
+    library.before_drop = local_node.quiesce
     process.node = node
-    process.desk = desk
+    process.local_node = local_node
     process.tasks.append(library.run())
     process.ready.append(node.is_ready)
-    process.routes += node_routes(desk, fleet_token=this.fleet_token, tracer=process.tracer)
+    process.routes += node_routes(local_node, fleet_token=this.fleet_token, tracer=process.tracer)
     process.routes += ownership_routes(node, admin_token=this.admin_token)
 
 

@@ -15,8 +15,8 @@ from itertools import cycle, islice
 import msgspec
 
 from argosy.bench.fleet.posting import Address, Connections, request
-from argosy.search.fleet.model import Asked
-from argosy.search.fleet.packing import CONTENT_TYPE, SEARCH_PATH, pack, unpack
+from argosy.search.fleet.codec import CONTENT_TYPE, SEARCH_PATH, pack, unpack
+from argosy.search.fleet.model import SearchRequest
 from argosy.search.model import Answer, Options
 
 ANSWER_S_MAX = 30.0
@@ -70,7 +70,9 @@ def to_door(address: str, query: str, repositories: Sequence[str] | None = None)
 
 def to_node(address: str, query: str, repositories: Iterable[str]) -> Question:
     """The same question as the front door puts it."""
-    return Question(f"http://{address}{SEARCH_PATH}", pack(Asked(query, tuple(repositories), Options())), CONTENT_TYPE)
+    return Question(
+        f"http://{address}{SEARCH_PATH}", pack(SearchRequest(query, tuple(repositories), Options())), CONTENT_TYPE
+    )
 
 
 @asynccontextmanager

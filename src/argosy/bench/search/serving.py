@@ -17,7 +17,7 @@ from argosy.search.query import parse
 
 FIRST_ANSWER = """
 import sys
-from argosy.search.backends.opening import open_source
+from argosy.search.backends.factory import open_source
 from argosy.search.index.build import build
 from argosy.search.model import Options
 from argosy.search.query import parse

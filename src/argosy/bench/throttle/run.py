@@ -12,7 +12,7 @@ from argosy.bench.harness import REPEATS, REPEATS_QUICK, Bench, Figure
 from argosy.bench.throttle import decisions, fairness, together
 from argosy.sim.throttle_eval import NONE, Setup
 from argosy.sim.throttle_load import SCENARIOS
-from argosy.sim.throttle_original import published
+from argosy.sim.throttle_reference import published
 from argosy.throttle import ThrottleSettings
 
 INSTANCES = 16

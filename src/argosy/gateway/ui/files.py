@@ -11,7 +11,7 @@ from argosy.gateway.ui.highlight import Span, lines_of, marked, text_of
 from argosy.gateway.ui.links import file_url, folder_url, raw_url
 from argosy.gateway.ui.number_format import count_text, size_text
 from argosy.gateway.ui.syntax_colors import COLOURED_CHARACTERS_MAX, coloured
-from argosy.search.fleet.model import FileText, Folder, OutlineEntry
+from argosy.search.fleet.model import FileText, FolderListing, OutlineEntry
 from argosy.search.model import Repository
 
 SHOWN_BYTES_MAX = 2 << 20  # a browser gets slow above; the rest is in the raw file
@@ -88,7 +88,7 @@ def file_view(file: FileText, branch: str, spans: Sequence[Span] = (), *, versio
     )
 
 
-def folder_view(folder: Folder, branch: str) -> FolderView:
+def folder_view(folder: FolderListing, branch: str) -> FolderView:
     name, base = folder.repository.name, f"{folder.path}/" if folder.path else ""
 
     def url(entry: str) -> str:

@@ -41,7 +41,7 @@ from argosy.gateway.ui.results import (
     next_step,
     options_of,
 )
-from argosy.search.fleet.model import FileAsked, FileText, FolderAsked, Listing
+from argosy.search.fleet.model import FileRequest, FileText, FolderRequest, ListResult
 from argosy.search.model import Answer
 from argosy.search.query import Parsed, QuerySyntaxError, parse
 
@@ -179,7 +179,7 @@ class Site:
             visit.saw(answer)
         return await asyncio.to_thread(self._results, answer, parsed, query, files, context)
 
-    def _listed(self, listing: Listing, query: str) -> Response:
+    def _listed(self, listing: ListResult, query: str) -> Response:
         entries = sorted(listing.entries, key=lambda entry: entry.repository.name)
         return self._page(
             "listing.html",
@@ -211,7 +211,7 @@ class Site:
         if place.is_folder:
             return await self._folder(place, branch)
         try:
-            file = await self._door.file(FileAsked(place.repository, place.path, branch))
+            file = await self._door.file(FileRequest(place.repository, place.path, branch))
         except NotFound as error:
             return await self._maybe_folder(place, branch, error)
         spans, note = await self._marks(file, branch, asked.get("q", ""))
@@ -221,7 +221,7 @@ class Site:
     async def _maybe_folder(self, place: Place, branch: str, error: NotFound) -> Response:
         """Somebody may have left out the slash at the end."""
         try:
-            folder = await self._door.folder(FolderAsked(place.repository, place.path, branch))
+            folder = await self._door.folder(FolderRequest(place.repository, place.path, branch))
         except NotFound:
             raise error from None
         if not folder.names:
@@ -241,7 +241,7 @@ class Site:
 
     async def _folder(self, place: Place, branch: str) -> Response:
         try:
-            folder = await self._door.folder(FolderAsked(place.repository, place.path, branch))
+            folder = await self._door.folder(FolderRequest(place.repository, place.path, branch))
         except NotFound as error:
             return await self._maybe_inside(place, branch, error)
         if place.path and not folder.names:

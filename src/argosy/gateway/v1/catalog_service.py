@@ -19,7 +19,7 @@ Told = Callable[[str], Awaitable[None]]
 log = logs.get("api")
 
 
-class CatalogDesk:
+class CatalogService:
     """`told` is called with the name of a repository that has new commits, so that its holders look at once."""
 
     def __init__(self, registry: RegistryStore, *, told: Told, allow_local: bool) -> None:

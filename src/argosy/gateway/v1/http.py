@@ -26,7 +26,7 @@ from argosy.gateway.ports import Admission, FrontDoor
 from argosy.gateway.repo_filter import shown
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1 import responses
-from argosy.gateway.v1.catalog_service import CatalogDesk
+from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.openapi import document
 from argosy.gateway.v1.operations import EVENTS, NDJSON, OPERATIONS
 from argosy.gateway.v1.requests import (
@@ -42,7 +42,7 @@ from argosy.gateway.v1.requests import (
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.gateway.v1.stream import events
 from argosy.gateway.v1.webhook import is_signed
-from argosy.search.fleet.model import FileAsked, FolderAsked
+from argosy.search.fleet.model import FileRequest, FolderRequest
 from argosy.search.query import Parsed, QuerySyntaxError, parse, show
 
 BODY_BYTES_MAX = 1 << 20
@@ -54,7 +54,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def v1_routes(
     gateway: FrontDoor,
-    desk: CatalogDesk,
+    desk: CatalogService,
     *,
     admin_token: str | None,
     settings: ApiSettings | None = None,
@@ -159,7 +159,7 @@ class _Reading:
 
     async def file(self, request: Request) -> Response:
         asked = from_parameters(request.query_params.multi_items(), FileWanted)
-        found = await self._gateway.file(FileAsked(request.path_params["name"], asked.path, asked.branch))
+        found = await self._gateway.file(FileRequest(request.path_params["name"], asked.path, asked.branch))
         tag = xxhash.xxh3_64_hexdigest(found.content + f"{found.version} {found.skipped} {asked.raw}".encode())
         headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
         if headers["etag"] in request.headers.get("if-none-match", ""):
@@ -174,7 +174,7 @@ class _Reading:
 
     async def folder(self, request: Request) -> Response:
         asked = from_parameters(request.query_params.multi_items(), FolderWanted)
-        found = await self._gateway.folder(FolderAsked(request.path_params["name"], asked.path, asked.branch))
+        found = await self._gateway.folder(FolderRequest(request.path_params["name"], asked.path, asked.branch))
         return json_response(responses.folder_reply(found))
 
     async def fleet(self, _: Request) -> Response:
@@ -187,7 +187,7 @@ class _Reading:
 class _Changing:
     """Operations that need the admin token; each method is named as the operation is declared."""
 
-    def __init__(self, desk: CatalogDesk, admin_token: str | None, webhook_secret: str | None) -> None:
+    def __init__(self, desk: CatalogService, admin_token: str | None, webhook_secret: str | None) -> None:
         self._desk = desk
         self._admin_token = admin_token
         self._webhook_secret = webhook_secret

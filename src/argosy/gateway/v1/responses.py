@@ -12,7 +12,7 @@ from argosy.gateway.zoekt.go_json import decoded, text
 from argosy.gateway.zoekt.templates import file_url
 from argosy.registry.rows import Repository as CatalogRow
 from argosy.search.catalog.addresses import repository_id
-from argosy.search.fleet.model import FileText, Folder, Phase, RepoStatus
+from argosy.search.fleet.model import FileText, FolderListing, Phase, RepoStatus
 from argosy.search.model import (
     Answer,
     Chunk,
@@ -190,7 +190,7 @@ def _content(content: bytes) -> tuple[str, v1.Encoding]:
         return base64.b64encode(content).decode(), "base64"
 
 
-def folder_reply(folder: Folder) -> v1.FolderReply:
+def folder_reply(folder: FolderListing) -> v1.FolderReply:
     names = [text(name) for name in folder.names]
     return v1.FolderReply(text(folder.repository.name), text(folder.path), names, folder.is_cut)
 

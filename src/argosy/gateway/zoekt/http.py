@@ -31,7 +31,7 @@ from argosy.gateway.zoekt.requests import (
 from argosy.gateway.zoekt.search_response import search_result
 from argosy.gateway.zoekt.wire import Failure, ListReply, SearchReply
 from argosy.search.catalog.addresses import repository_id
-from argosy.search.fleet.model import FileAsked
+from argosy.search.fleet.model import FileRequest
 from argosy.search.model import Form, Options
 from argosy.search.query import COUNT_ALL, Parsed, parse, show
 from argosy.search.query.tree import TRUE, Query
@@ -175,7 +175,7 @@ class _Pages:
             repository, path = asked.get("r", ""), asked.get("f", "")
             if not repository or not path:
                 raise Invalid("name a repository as r and a file as f")
-            found = await self._gateway.file(FileAsked(repository, path, asked.get("b", "")))
+            found = await self._gateway.file(FileRequest(repository, path, asked.get("b", "")))
             if found.skipped:
                 raise NotFound(f"the content of {path!r} is not indexed: {found.skipped}")
         except ArgosyError as error:

@@ -7,14 +7,14 @@ from argosy.gateway.zoekt import wire
 from argosy.gateway.zoekt.go_json import text, time_text
 from argosy.gateway.zoekt.search_response import missing
 from argosy.search.catalog.addresses import repository_id
-from argosy.search.fleet.model import Entry, Listing
+from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import Repository
 
 REPOS = 0
 REPOS_MAP = 2
 
 
-def repo_list(listing: Listing, *, field: int, version: str) -> wire.RepoList:
+def repo_list(listing: ListResult, *, field: int, version: str) -> wire.RepoList:
     """`field` is what the client asked for; `version` names this server."""
     entries = listing.entries
     return wire.RepoList(
@@ -33,7 +33,7 @@ def check_field(field: int) -> int:
     return field
 
 
-def total(entries: Iterable[Entry]) -> wire.RepoStats:
+def total(entries: Iterable[RepoListing]) -> wire.RepoStats:
     """Over all of them, of which the number is told."""
     found = list(entries)
     return wire.RepoStats(
@@ -48,7 +48,7 @@ def total(entries: Iterable[Entry]) -> wire.RepoStats:
     )
 
 
-def _entry(entry: Entry, version: str) -> wire.RepoListEntry:
+def _entry(entry: RepoListing, version: str) -> wire.RepoListEntry:
     repository = entry.repository
     number = _id(repository)
     metadata = wire.IndexMetadata(
@@ -60,7 +60,7 @@ def _entry(entry: Entry, version: str) -> wire.RepoListEntry:
     return wire.RepoListEntry(_repository(entry, number), metadata, _stats(entry))
 
 
-def _repository(entry: Entry, number: int) -> wire.Repository:
+def _repository(entry: RepoListing, number: int) -> wire.Repository:
     told = entry.repository
     return wire.Repository(
         id=number,
@@ -79,7 +79,7 @@ def _repository(entry: Entry, number: int) -> wire.Repository:
     )
 
 
-def _stats(entry: Entry) -> wire.RepoStats:
+def _stats(entry: RepoListing) -> wire.RepoStats:
     """Of one repository; how many there are is told of all of them only."""
     return wire.RepoStats(
         repos=0,
@@ -93,12 +93,12 @@ def _stats(entry: Entry) -> wire.RepoStats:
     )
 
 
-def _has_one_branch(entry: Entry) -> bool:
+def _has_one_branch(entry: RepoListing) -> bool:
     """Lines are counted per index, so which branch they are on is known only if there is but one."""
     return len(entry.repository.branches) <= 1
 
 
-def _minimal(entry: Entry) -> wire.MinimalRepoListEntry:
+def _minimal(entry: RepoListing) -> wire.MinimalRepoListEntry:
     return wire.MinimalRepoListEntry(entry.has_symbols, _branches(entry.repository), int(entry.indexed_at))
 
 

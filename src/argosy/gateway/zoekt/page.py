@@ -15,7 +15,7 @@ from argosy.gateway.zoekt.list_response import total
 from argosy.gateway.zoekt.requests import SECOND_NS
 from argosy.gateway.zoekt.search_response import missing, stats
 from argosy.gateway.zoekt.templates import evaluated, file_url
-from argosy.search.fleet.model import Entry, Listing
+from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import Answer, FileMatch, Line, Repository
 from argosy.search.query.tree import And, Boost, Kind, Not, Or, Query, Repo, Type
 
@@ -133,7 +133,7 @@ def result_page(answer: Answer, last: Last, shown: str) -> Page:
     return Page(result=told)
 
 
-def repos_page(listing: Listing, last: Last, order: str) -> Page:
+def repos_page(listing: ListResult, last: Last, order: str) -> Page:
     entries = _ordered(listing.entries, order)
     shown = entries[: last.num] if last.num else entries
     told = Repos(
@@ -146,7 +146,7 @@ def repos_page(listing: Listing, last: Last, order: str) -> Page:
     return Page(repos=told)
 
 
-_ORDERS: dict[str, Callable[[Entry], str | int | float]] = {
+_ORDERS: dict[str, Callable[[RepoListing], str | int | float]] = {
     "name": lambda entry: entry.repository.name,
     "size": lambda entry: entry.content_bytes,
     "ram": lambda entry: entry.memory_bytes,
@@ -154,14 +154,14 @@ _ORDERS: dict[str, Callable[[Entry], str | int | float]] = {
 }
 
 
-def _ordered(entries: tuple[Entry, ...], order: str) -> list[Entry]:
+def _ordered(entries: tuple[RepoListing, ...], order: str) -> list[RepoListing]:
     key = _ORDERS.get(order.removeprefix("rev") or "name")
     if key is None:
         raise Invalid(f"order may be {', '.join(_ORDERS)}, or one of them behind 'rev', not {order!r}")
     return sorted(entries, key=key, reverse=order.startswith("rev"))
 
 
-def _repo(entry: Entry) -> ListedRepo:
+def _repo(entry: RepoListing) -> ListedRepo:
     told = entry.repository
     branches = [
         Branch(each.name, each.version, evaluated(told.commit_url_template, {"Version": each.version}))

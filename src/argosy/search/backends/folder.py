@@ -12,7 +12,6 @@ from os.path import abspath
 
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Invalid
-from argosy.search.backends.folder_beneath import Beneath
 from argosy.search.backends.folder_files import (
     entry_of,
     folder_name,
@@ -23,6 +22,7 @@ from argosy.search.backends.folder_files import (
     read_files,
     unreadable,
 )
+from argosy.search.backends.openat import Beneath
 from argosy.search.documents import Content, Entry
 from argosy.search.ignoring import IGNORE_BYTES_MAX, IGNORE_FILES, GitIgnore, IgnoreFile
 from argosy.search.model import Branch, Repository

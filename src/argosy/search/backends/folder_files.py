@@ -16,7 +16,7 @@ from os.path import basename
 import xxhash
 
 from argosy.base.errors import Unavailable
-from argosy.search.backends.folder_beneath import Beneath
+from argosy.search.backends.openat import Beneath
 from argosy.search.documents import DOCUMENT_BYTES_MAX, Content, Entry, EntryKind, SkipReason
 
 SETTLED_S = 2.0  # the coarsest tick there is (FAT)

@@ -12,7 +12,7 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.search.backends.folder_files import unread
-from argosy.search.backends.git_facts import configured, described
+from argosy.search.backends.git_config import configured, described
 from argosy.search.backends.git_objects import ObjectPlace, commit_times_s, contents, object_store, sizes, tree
 from argosy.search.backends.git_program import Git
 from argosy.search.backends.git_refs import branches_of

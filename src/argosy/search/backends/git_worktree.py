@@ -13,7 +13,6 @@ import msgspec
 
 from argosy.base.clock import Clock, SystemClock
 from argosy.search.backends.folder import own_ignore_file
-from argosy.search.backends.folder_beneath import Beneath
 from argosy.search.backends.folder_files import (
     entry_of,
     foreign,
@@ -24,9 +23,10 @@ from argosy.search.backends.folder_files import (
     unreadable,
 )
 from argosy.search.backends.git import object_place
-from argosy.search.backends.git_facts import configured, described, on_disk
+from argosy.search.backends.git_config import configured, described, on_disk
 from argosy.search.backends.git_program import Git
 from argosy.search.backends.git_refs import current_branch
+from argosy.search.backends.openat import Beneath
 from argosy.search.documents import Content, Entry
 from argosy.search.ignoring import IgnoreFile
 from argosy.search.model import Branch, Repository

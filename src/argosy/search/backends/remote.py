@@ -18,6 +18,7 @@ from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import NotFound, Unavailable
 from argosy.base.networks import is_private
 from argosy.search.backends.git import GitSource
+from argosy.search.backends.git_errors import FetchFailed, Trouble, too_large, too_slow
 from argosy.search.backends.git_hosts import addresses, remote_of
 from argosy.search.backends.remote_credentials import Credentials
 from argosy.search.backends.remote_git import (
@@ -34,10 +35,9 @@ from argosy.search.backends.remote_local import local_source
 from argosy.search.backends.remote_mirrors import Mirror, Mirrors
 from argosy.search.backends.remote_refs import HEAD, Listed, Ref, checked, chosen, listed
 from argosy.search.backends.remote_route import Resolver, Routes, resolved
-from argosy.search.backends.remote_words import FetchFailed, Trouble, too_large, too_slow
 from argosy.search.catalog.addresses import Address, address_of, repository_id
 from argosy.search.documents import Content, Entry, SkipReason, Source
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Branch, Repository
 from argosy.search.settings import FetchSettings
 
@@ -104,46 +104,46 @@ class RemoteFetcher:
         self._mirrors = Mirrors(settings.folder, bytes_max=settings.folder_bytes_max, clock=clock)
         self._can_pin = False  # until it has been seen that this git can
 
-    async def heads(self, wish: Wish) -> tuple[Branch, ...]:
+    async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
         """Where the wished branches stand at the origin now; of a folder on this machine, what it holds."""
-        address = self._address(wish)
+        address = self._address(spec)
         if address.is_local:
-            source = await asyncio.to_thread(local_source, address.path, wish.branches)
+            source = await asyncio.to_thread(local_source, address.path, spec.branches)
             return source.repository.branches
-        return tuple(ref.branch for ref in await self._refs(address, wish.branches))
+        return tuple(ref.branch for ref in await self._refs(address, spec.branches))
 
-    def fetch(self, wish: Wish, progress: Progress = ignored) -> AbstractAsyncContextManager[Source]:
+    def fetch(self, spec: RepoSpec, progress: Progress = ignored) -> AbstractAsyncContextManager[Source]:
         """The repository as it is now, under its wished name."""
-        address = self._address(wish)
+        address = self._address(spec)
         if address.is_local:
-            return self._local(address, wish)
+            return self._local(address, spec)
         bring = self._mirrored if self._settings.mode == "mirror" else self._passing
-        return bring(address, wish, progress)
+        return bring(address, spec, progress)
 
-    def _address(self, wish: Wish) -> Address:
-        return address_of(wish.url, allow_local=self._settings.allow_local)
+    def _address(self, spec: RepoSpec) -> Address:
+        return address_of(spec.url, allow_local=self._settings.allow_local)
 
     @asynccontextmanager
-    async def _local(self, address: Address, wish: Wish) -> AsyncIterator[Source]:
-        source = await asyncio.to_thread(local_source, address.path, wish.branches)
-        named = msgspec.structs.replace(source.repository, name=wish.name, id=repository_id(wish.name))
+    async def _local(self, address: Address, spec: RepoSpec) -> AsyncIterator[Source]:
+        source = await asyncio.to_thread(local_source, address.path, spec.branches)
+        named = msgspec.structs.replace(source.repository, name=spec.name, id=repository_id(spec.name))
         yield Fetched(source, named)
 
     @asynccontextmanager
-    async def _passing(self, address: Address, wish: Wish, progress: Progress) -> AsyncIterator[Source]:
-        refs = await self._refs(address, wish.branches)
+    async def _passing(self, address: Address, spec: RepoSpec, progress: Progress) -> AsyncIterator[Source]:
+        refs = await self._refs(address, spec.branches)
         async with self._mirrors.passing() as (path, held):
             await self._made(address, refs, path, (held,), progress, "--depth=1")
-            yield await _source(address, wish, refs, path)
+            yield await _source(address, spec, refs, path)
 
     @asynccontextmanager
-    async def _mirrored(self, address: Address, wish: Wish, progress: Progress) -> AsyncIterator[Source]:
-        refs = await self._refs(address, wish.branches)
+    async def _mirrored(self, address: Address, spec: RepoSpec, progress: Progress) -> AsyncIterator[Source]:
+        refs = await self._refs(address, spec.branches)
         async with self._mirrors.open(address, wait_s=self._settings.timeout_s) as mirror:
             # What changes the mirror is never left to itself: it would go on when the lock is somebody else's.
             await to_the_end(asyncio.to_thread(mirror.tidy))
             try:
-                source = await self._current(address, wish, refs, mirror, progress)
+                source = await self._current(address, spec, refs, mirror, progress)
             except BaseException:
                 await to_the_end(asyncio.to_thread(mirror.tidy))
                 raise
@@ -154,11 +154,11 @@ class RemoteFetcher:
                 yield source
             finally:
                 if source.is_damaged:
-                    log.warning("mirror damaged", repository=wish.name)
+                    log.warning("mirror damaged", repository=spec.name)
                     mirror.mark_damaged()
 
     async def _current(
-        self, address: Address, wish: Wish, refs: Sequence[Ref], mirror: Mirror, progress: Progress
+        self, address: Address, spec: RepoSpec, refs: Sequence[Ref], mirror: Mirror, progress: Progress
     ) -> Fetched:
         """The mirror with the wished commits in it: fetched into if there is a sound one, else made."""
         if mirror.is_there:
@@ -172,14 +172,14 @@ class RemoteFetcher:
                 why = "it has grown too large"
             else:
                 try:
-                    return await _source(address, wish, refs, mirror.path)
+                    return await _source(address, spec, refs, mirror.path)
                 except (Unavailable, NotFound) as error:
                     why = str(error)
-            log.warning("mirror made anew", repository=wish.name, why=why)
+            log.warning("mirror made anew", repository=spec.name, why=why)
         await to_the_end(asyncio.to_thread(mirror.discard))
         await self._made(address, refs, mirror.new_path, mirror.held, progress)
         mirror.publish()
-        return await _source(address, wish, refs, mirror.path)
+        return await _source(address, spec, refs, mirror.path)
 
     async def _made(
         self, address: Address, refs: Sequence[Ref], path: str, held: tuple[int, ...], progress: Progress, *options: str
@@ -284,7 +284,7 @@ async def _here(address: Address, arguments: Sequence[str], bounds: Bounds = _ON
         raise Unavailable(f"git took longer than {limit} on the copy of {address.url}: check the disk") from None
 
 
-async def _source(address: Address, wish: Wish, refs: Sequence[Ref], path: str) -> Fetched:
+async def _source(address: Address, spec: RepoSpec, refs: Sequence[Ref], path: str) -> Fetched:
     """The fetched commits as a source that tells where they are from, not where they lie."""
     try:
         source = await asyncio.to_thread(GitSource, path, [_place(ref) for ref in refs])
@@ -298,8 +298,8 @@ async def _source(address: Address, wish: Wish, refs: Sequence[Ref], path: str) 
         raise Unavailable(f"the copy of {address.url} has lost its branches: it will be tried again")
     repository = msgspec.structs.replace(
         found,
-        name=wish.name,
-        id=repository_id(wish.name),
+        name=spec.name,
+        id=repository_id(spec.name),
         branches=tuple(Branch(ref.name, commit) for ref, commit in zip(refs, commits, strict=True)),
         url=remote.url,
         source=address.url,

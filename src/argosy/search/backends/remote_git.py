@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from argosy.base.errors import Invalid, Unavailable
-from argosy.search.backends.remote_words import failure
+from argosy.search.backends.git_errors import failure
 from argosy.search.catalog.addresses import Address
 
 OUTPUT_BYTES_MAX = 64 << 20  # a list of some 800,000 branches

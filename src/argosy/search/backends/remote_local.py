@@ -12,7 +12,7 @@ import msgspec
 import xxhash
 
 from argosy.base.errors import NotFound
-from argosy.search.backends.opening import open_source
+from argosy.search.backends.factory import open_source
 from argosy.search.documents import Content, Entry, Source
 from argosy.search.model import Branch, Repository
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class Agenda(Generic[K]):
+class TimerHeap(Generic[K]):
     """Times by key."""
 
     def __init__(self) -> None:

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 
 
 @dataclass(frozen=True)
-class Look:
+class CheckOrigin:
     """Ask the origin where the wished branches stand."""
 
     number: int
-    wish: Wish
+    spec: RepoSpec
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Restore:
     """Take the index from this machine's disk, if it is what the origin has now."""
 
     number: int
-    wish: Wish
+    spec: RepoSpec
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Receive:
     """Take the finished index from another node."""
 
     number: int
-    wish: Wish
+    spec: RepoSpec
     address: str
 
 
@@ -35,7 +35,7 @@ class Fetch:
     """Bring the repository here, and keep it readable until its index is made."""
 
     number: int
-    wish: Wish
+    spec: RepoSpec
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Check:
+class VerifyIndex:
     """Compare the index on the shelf with its checksums."""
 
     number: int
@@ -140,7 +140,7 @@ class NoteFailed:
 
 
 Effect = (
-    Look
+    CheckOrigin
     | Restore
     | Receive
     | Fetch
@@ -153,7 +153,7 @@ Effect = (
     | Admit
     | Refuse
     | Release
-    | Check
+    | VerifyIndex
     | Save
     | NoteIndexed
     | NoteFailed

@@ -7,12 +7,12 @@ up meanwhile is recognised. Every order is answered exactly once.
 from dataclasses import dataclass
 
 from argosy.ownership.model import Unit
-from argosy.search.fleet.model import Wish
+from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Branch
 
 
 @dataclass(frozen=True)
-class Figures:
+class IndexStats:
     """What a finished index weighs and holds."""
 
     memory_bytes: int
@@ -28,7 +28,7 @@ class UnitGained:
     """This node has the lease of a slot; `sibling` is the address of a node that has the finished index, if any."""
 
     unit: Unit
-    wish: Wish | None
+    spec: RepoSpec | None
     sibling: str | None = None
     claim_latency_s: float = 0.0
 
@@ -41,22 +41,22 @@ class UnitLost:
 
 
 @dataclass(frozen=True)
-class WishChanged:
+class SpecChanged:
     """The catalog now says this of a repository; None: it is wished for no more."""
 
     name: str
-    wish: Wish | None
+    spec: RepoSpec | None
 
 
 @dataclass(frozen=True)
-class PushHeard:
+class PushReceived:
     """Somebody said that a repository has new commits."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Looked:
+class OriginChecked:
     """Where the branches stand at the origin."""
 
     number: int
@@ -64,7 +64,7 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class LookFailed:
+class OriginCheckFailed:
     number: int
     reason: str
 
@@ -77,28 +77,28 @@ class Fetched:
 
 
 @dataclass(frozen=True)
-class Made:
+class IndexProvisioned:
     """An index is finished: built, received or restored. It waits to be put on the shelf or to be thrown away."""
 
     number: int
-    figures: Figures
+    figures: IndexStats
 
 
 @dataclass(frozen=True)
-class MakingFailed:
+class ProvisionFailed:
     number: int
     reason: str
 
 
 @dataclass(frozen=True)
-class MakingStopped:
+class ProvisionStopped:
     """What was given up has come to its end, and takes nobody's place any more."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Checked:
+class IndexVerified:
     """An index was compared with its checksums."""
 
     number: int
@@ -108,13 +108,13 @@ class Checked:
 Event = (
     UnitGained
     | UnitLost
-    | WishChanged
-    | PushHeard
-    | Looked
-    | LookFailed
+    | SpecChanged
+    | PushReceived
+    | OriginChecked
+    | OriginCheckFailed
     | Fetched
-    | Made
-    | MakingFailed
-    | MakingStopped
-    | Checked
+    | IndexProvisioned
+    | ProvisionFailed
+    | ProvisionStopped
+    | IndexVerified
 )

@@ -7,14 +7,14 @@ search it, and to make it again would cost more than to keep it.
 
 from collections.abc import Collection, Iterable
 
+from argosy.search.fleet.held_repo import HeldRepo, LoadedIndex
 from argosy.search.fleet.traffic import Traffic
-from argosy.search.fleet.volume import Kept, Volume
 from argosy.search.settings import SearchSettings
 
 YOUNG_S = 60.0
 
 
-class Memory:
+class MemoryBudget:
     """What all indexes of a node take, and when that is too much."""
 
     def __init__(self, settings: SearchSettings, budget_bytes: int) -> None:
@@ -24,7 +24,7 @@ class Memory:
         self._low_bytes = int(budget_bytes * settings.low_watermark)
         self._by = settings.evict_by
 
-    def keep(self, volume: Volume, kept: Kept, now: float) -> None:
+    def keep(self, volume: HeldRepo, kept: LoadedIndex, now: float) -> None:
         """In place of the index that was kept before."""
         if volume.kept is None:
             volume.ready_at = now
@@ -32,11 +32,11 @@ class Memory:
         volume.kept = kept
         self.held_bytes += volume.memory_bytes
 
-    def let_go(self, volume: Volume) -> None:
+    def let_go(self, volume: HeldRepo) -> None:
         self.held_bytes -= volume.memory_bytes
         volume.kept = volume.check = None
 
-    def excess(self, volumes: Collection[Volume], coming_bytes: int, traffic: Traffic, now: float) -> list[str]:
+    def excess(self, volumes: Collection[HeldRepo], coming_bytes: int, traffic: Traffic, now: float) -> list[str]:
         """The names of those to give up; `coming_bytes` is what is known to be needed soon."""
         load_bytes = self.held_bytes + coming_bytes
         if load_bytes <= self.high_bytes:
@@ -48,7 +48,7 @@ class Memory:
 
 
 def victims(
-    volumes: Iterable[Volume], traffic: Traffic, *, load_bytes: int, low_bytes: int, by: str, now: float
+    volumes: Iterable[HeldRepo], traffic: Traffic, *, load_bytes: int, low_bytes: int, by: str, now: float
 ) -> list[str]:
     """The names of those to give up, in order, so that `load_bytes` comes down to `low_bytes` as far as it can."""
     candidates = [each for each in volumes if each.kept is not None and not each.is_leaving and not is_pinned(each)]
@@ -63,20 +63,20 @@ def victims(
     return chosen
 
 
-def is_pinned(volume: Volume) -> bool:
-    return volume.wish is not None and volume.wish.is_pinned
+def is_pinned(volume: HeldRepo) -> bool:
+    return volume.spec is not None and volume.spec.is_pinned
 
 
-def _is_young(volume: Volume, now: float) -> bool:
+def _is_young(volume: HeldRepo, now: float) -> bool:
     return now - volume.ready_at < YOUNG_S
 
 
-def _unserved(volume: Volume, traffic: Traffic, now: float) -> float:
+def _unserved(volume: HeldRepo, traffic: Traffic, now: float) -> float:
     """The longest unserved first; what was never served counts from when it could be."""
     last_at = traffic.last_at(volume.name)
     return volume.ready_at if last_at is None else last_at
 
 
-def _dear(volume: Volume, traffic: Traffic, now: float) -> float:
+def _dear(volume: HeldRepo, traffic: Traffic, now: float) -> float:
     """The largest for its traffic first."""
     return -volume.memory_bytes / (1.0 + traffic.weight(volume.name, now))

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from argosy.search.fleet.events import Figures
+from argosy.search.fleet.events import IndexStats
 from argosy.search.index.accounting import memory_bytes
 from argosy.search.index.index import Index, Part
 
 
-def figures_of(index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> Figures:
+def figures_of(index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
     """Dead documents weigh, and are not counted."""
-    return Figures(
+    return IndexStats(
         memory_bytes=memory_bytes(index),
         branches=index.repository.branches,
         documents=sum(int(np.count_nonzero(part.branches)) for part in index.parts),

@@ -19,11 +19,11 @@ from starlette.types import Receive, Scope, Send
 
 from argosy.base.errors import Invalid, Unauthorized, Unavailable
 from argosy.base.tracing import NO_TRACER, Tracer
-from argosy.search.fleet import packing
+from argosy.search.fleet import codec
+from argosy.search.fleet.codec import pack, pack_answer, unpack
 from argosy.search.fleet.frames import wire
 from argosy.search.fleet.frames.service import FramesRoute
-from argosy.search.fleet.model import Asked, FileAsked, FolderAsked
-from argosy.search.fleet.packing import pack, pack_answer, unpack
+from argosy.search.fleet.model import FileRequest, FolderRequest, SearchRequest
 from argosy.search.fleet.ports import Node
 
 QUESTIONS_MAX = 1_000  # under way at a time; a front door bounds what it lets in long before
@@ -39,33 +39,33 @@ def node_routes(node: Node, *, fleet_token: str | None = None, tracer: Tracer = 
     questions in frames, which no middleware sees."""
 
     async def search(body: bytes) -> bytes:
-        return pack_answer(await node.search(unpack(body, Asked)))
+        return pack_answer(await node.search(unpack(body, SearchRequest)))
 
     async def listing(body: bytes) -> bytes:
-        return pack(await node.list(unpack(body, Asked)))
+        return pack(await node.list(unpack(body, SearchRequest)))
 
     async def file(body: bytes) -> bytes:
-        return pack(await node.file(unpack(body, FileAsked)))
+        return pack(await node.file(unpack(body, FileRequest)))
 
     async def folder(body: bytes) -> bytes:
-        return pack(await node.folder(unpack(body, FolderAsked)))
+        return pack(await node.folder(unpack(body, FolderRequest)))
 
     async def status(_: bytes) -> bytes:
         return pack(await node.status())
 
     questions, streams = _Door(fleet_token, QUESTIONS_MAX), _Door(fleet_token, STREAMS_MAX)
     posted = {
-        packing.SEARCH_PATH: search,
-        packing.LIST_PATH: listing,
-        packing.FILE_PATH: file,
-        packing.FOLDER_PATH: folder,
+        codec.SEARCH_PATH: search,
+        codec.LIST_PATH: listing,
+        codec.FILE_PATH: file,
+        codec.FOLDER_PATH: folder,
     }
     in_frames = {wire.SEARCH: search, wire.LIST: listing, wire.FILE: file, wire.FOLDER: folder, wire.STATUS: status}
     return [
         FramesRoute(in_frames, questions, tracer),
         *(Route(path, _Question(questions, handler), methods=["POST"]) for path, handler in posted.items()),
-        Route(packing.STATUS_PATH, _Question(questions, status), methods=["GET"]),
-        Route(packing.INDEX_PATH + "{name:path}", _IndexStream(streams, node), methods=["GET"]),
+        Route(codec.STATUS_PATH, _Question(questions, status), methods=["GET"]),
+        Route(codec.INDEX_PATH + "{name:path}", _IndexStream(streams, node), methods=["GET"]),
     ]
 
 
@@ -143,14 +143,14 @@ class _IndexStream:
         return True
 
 
-_TYPE = (b"content-type", packing.CONTENT_TYPE.encode())
+_TYPE = (b"content-type", codec.CONTENT_TYPE.encode())
 _STREAM_TYPE = (b"content-type", b"application/octet-stream")
 
 
 def _name(scope: Scope) -> str:
     """The repository's name. `scope["path"]` has lost what is no UTF-8."""
     raw: bytes = scope["raw_path"]
-    return unquote(raw.decode("ascii").partition(packing.INDEX_PATH)[2], errors="surrogateescape")
+    return unquote(raw.decode("ascii").partition(codec.INDEX_PATH)[2], errors="surrogateescape")
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:
@@ -171,8 +171,8 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
 
 
 def _check_size(size: int) -> None:
-    if size > packing.QUESTION_BYTES_MAX:
-        raise Invalid(f"a question may have {packing.QUESTION_BYTES_MAX} bytes, not {size}: ask in parts")
+    if size > codec.QUESTION_BYTES_MAX:
+        raise Invalid(f"a question may have {codec.QUESTION_BYTES_MAX} bytes, not {size}: ask in parts")
 
 
 async def _unless_gone(work: Coroutine[Any, Any, _T], receive: Receive) -> _T | None:

@@ -11,7 +11,7 @@ import msgspec
 from argosy.search.model import Branch, Missing, Options, Repository
 
 
-class Wish(msgspec.Struct, frozen=True):
+class RepoSpec(msgspec.Struct, frozen=True):
     """A repository that should be searchable, as the catalog has it. Times are milliseconds since 1970."""
 
     name: str
@@ -78,7 +78,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     repositories: tuple[RepoStatus, ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SearchRequest(msgspec.Struct, frozen=True):
     """A query about some repositories. The text is a query's printed form; every node parses it anew."""
 
     query: str
@@ -86,7 +86,7 @@ class Asked(msgspec.Struct, frozen=True):
     options: Options = Options()
 
 
-class Entry(msgspec.Struct, frozen=True):
+class RepoListing(msgspec.Struct, frozen=True):
     """One repository in a list, with what its index holds."""
 
     repository: Repository
@@ -99,14 +99,14 @@ class Entry(msgspec.Struct, frozen=True):
     languages: dict[str, int] = {}  # documents in each
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ListResult(msgspec.Struct, frozen=True):
     """The repositories that satisfy a query, and those nobody could look at."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[RepoListing, ...] = ()
     missing: tuple[Missing, ...] = ()
 
 
-class FileAsked(msgspec.Struct, frozen=True):
+class FileRequest(msgspec.Struct, frozen=True):
     repository: str
     path: str
     branch: str = ""  # "" is the first one
@@ -134,13 +134,13 @@ class FileText(msgspec.Struct, frozen=True):
     outline: tuple[OutlineEntry, ...] = ()
 
 
-class FolderAsked(msgspec.Struct, frozen=True):
+class FolderRequest(msgspec.Struct, frozen=True):
     repository: str
     path: str = ""  # "" is the top
     branch: str = ""
 
 
-class Folder(msgspec.Struct, frozen=True):
+class FolderListing(msgspec.Struct, frozen=True):
     """What lies in a folder; folders end with a slash and come first."""
 
     repository: Repository

@@ -6,14 +6,14 @@ from typing import Protocol
 
 from argosy.search.documents import Source
 from argosy.search.fleet.model import (
-    Asked,
-    FileAsked,
+    FileRequest,
     FileText,
-    Folder,
-    FolderAsked,
-    Listing,
+    FolderListing,
+    FolderRequest,
+    ListResult,
     NodeStatus,
-    Wish,
+    RepoSpec,
+    SearchRequest,
 )
 from argosy.search.model import Answer, Branch
 
@@ -22,11 +22,11 @@ class Fetcher(Protocol):
     """Brings repositories to this machine. What goes wrong is told by remedy: Unavailable will pass by itself,
     everything else needs somebody to act; messages carry no secret."""
 
-    async def heads(self, wish: Wish) -> tuple[Branch, ...]:
+    async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
         """Where the wished branches stand at the origin now, without fetching anything."""
         ...
 
-    def fetch(self, wish: Wish, progress: Callable[[float], None]) -> AbstractAsyncContextManager[Source]:
+    def fetch(self, spec: RepoSpec, progress: Callable[[float], None]) -> AbstractAsyncContextManager[Source]:
         """The repository, readable until the context ends. Cancelling ends the processes at work. `progress` is told
         the part that has arrived, 0 to 1, if anybody knows."""
         ...
@@ -35,19 +35,19 @@ class Fetcher(Protocol):
 class Node(Protocol):
     """What a node answers, asked in the same process or over HTTP."""
 
-    def search(self, asked: Asked) -> Awaitable[Answer]:
+    def search(self, asked: SearchRequest) -> Awaitable[Answer]:
         """The best matches in the named repositories; those that this node may not answer for are `missing`."""
         ...
 
-    async def list(self, asked: Asked) -> Listing:
+    async def list(self, asked: SearchRequest) -> ListResult:
         """Those of the named repositories that satisfy the query."""
         ...
 
-    async def file(self, asked: FileAsked) -> FileText:
+    async def file(self, asked: FileRequest) -> FileText:
         """NotOwner if this node may not answer for the repository, NotFound if there is no such file."""
         ...
 
-    async def folder(self, asked: FolderAsked) -> Folder: ...
+    async def folder(self, asked: FolderRequest) -> FolderListing: ...
 
     async def status(self) -> NodeStatus: ...
 

@@ -24,13 +24,13 @@ from argosy.ownership.ports import MemoryProbe
 from argosy.search.backends.snapshots import Snapshots
 from argosy.search.fleet import effects as do
 from argosy.search.fleet import events as saw
-from argosy.search.fleet.library import Library
-from argosy.search.fleet.making.service import Maker, reason_of
-from argosy.search.fleet.making.worker import Workshop
-from argosy.search.fleet.model import RepoStatus, Wish
+from argosy.search.fleet.build_executor import BuildExecutor
+from argosy.search.fleet.index_controller import IndexController
+from argosy.search.fleet.index_provisioner import IndexProvisioner, reason_of
+from argosy.search.fleet.model import RepoSpec, RepoStatus
 from argosy.search.fleet.ports import Fetcher, Nodes
 from argosy.search.fleet.statuses import status_of
-from argosy.search.fleet.teller import Teller
+from argosy.search.fleet.telemetry import SearchTelemetry
 from argosy.search.index.index import Index
 from argosy.search.ports import Advertiser
 from argosy.search.service import Shelf
@@ -45,15 +45,15 @@ _ANSWERING = (LeaseState.READY, LeaseState.DRAINING)
 
 
 class Catalog(Protocol):
-    """What a node reads from the catalog, and what it writes there; `CatalogClient` is one."""
+    """What a node reads from the catalog, and what it writes there; `CatalogWatcher` is one."""
 
     observers: list[Callable[[], None]]
 
     @property
-    def wishes(self) -> Mapping[str, Wish]: ...
+    def specs(self) -> Mapping[str, RepoSpec]: ...
 
-    async def note_indexed(self, name: str, *, commit: str, footprint_bytes: int) -> None: ...
-    async def note_failed(self, name: str, why: str) -> None: ...
+    async def record_indexed(self, name: str, *, commit: str, footprint_bytes: int) -> None: ...
+    async def record_failure(self, name: str, why: str) -> None: ...
 
 
 class Leases(Protocol):
@@ -86,7 +86,7 @@ class SearchNode:
         settings: SearchSettings | None = None,
         memory: MemoryProbe | None = None,
         nodes: Nodes | None = None,
-        workshop: Workshop | None = None,
+        workshop: BuildExecutor | None = None,
         advertiser: Advertiser | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
@@ -105,13 +105,13 @@ class SearchNode:
         self._memory = memory
         self._clock = clock or SystemClock()
         self._random = random or system_random()
-        self._library = Library(self._settings, _budget_bytes(self._settings, memory), self._random)
+        self._library = IndexController(self._settings, _budget_bytes(self._settings, memory), self._random)
         self._driver: Driver[saw.Event, do.Effect] = Driver(self._library, self._perform, clock=self._clock)
-        self._teller = Teller(metrics or Metrics(), node=node_id)
-        self._workshop = workshop or Workshop(self._settings)
+        self._teller = SearchTelemetry(metrics or Metrics(), node=node_id)
+        self._workshop = workshop or BuildExecutor(self._settings)
         snapshots = self._settings.snapshot_dir
         self._snapshots = Snapshots(snapshots, bytes_max=self._settings.snapshot_bytes_max) if snapshots else None
-        self._maker = Maker(
+        self._maker = IndexProvisioner(
             fetcher,
             nodes,
             shelf,
@@ -125,7 +125,7 @@ class SearchNode:
         self._saving = asyncio.Lock()  # one copy at a time: the disk is one
         self._leases: Leases | None = None
         self._claimed_after_s: Callable[[Unit], float] = _unknown
-        self._told: dict[str, Wish | None] = {}  # what the library was last told of each name
+        self._told: dict[str, RepoSpec | None] = {}  # what the library was last told of each name
         self._warming: dict[str, list[asyncio.Future[int]]] = {}
         self._dropping: dict[str, list[asyncio.Future[None]]] = {}
         self._is_closed = False
@@ -159,11 +159,11 @@ class SearchNode:
         self._refuse_if_closed()
         ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._warming.setdefault(name, []).append(ready)
-        wish = self._told[name] = self._catalog.wishes.get(name)
+        spec = self._told[name] = self._catalog.specs.get(name)
         claim_latency_s = self._claimed_after_s(unit)
         self._teller.claimed(name, claim_latency_s)
         self._maker.wanted_by[name] = self._tracer.inject()
-        self._driver.post(saw.UnitGained(unit, wish, self._sibling(lease), claim_latency_s))
+        self._driver.post(saw.UnitGained(unit, spec, self._sibling(lease), claim_latency_s))
         try:
             return await ready
         finally:
@@ -210,16 +210,16 @@ class SearchNode:
 
     def told(self, name: str) -> None:
         """A repository has new commits, somebody says: look now."""
-        self._driver.post(saw.PushHeard(name))
+        self._driver.post(saw.PushReceived(name))
 
-    def wish_of(self, name: str) -> Wish | None:
-        return self._catalog.wishes.get(name)
+    def spec(self, name: str) -> RepoSpec | None:
+        return self._catalog.specs.get(name)
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
     async def _perform(self, effect: do.Effect) -> Iterable[saw.Event]:
         match effect:
-            case do.Look():
+            case do.CheckOrigin():
                 return await self._maker.look(effect)
             case do.Fetch() | do.Receive() | do.Restore():
                 return await self._maker.make(effect)
@@ -247,8 +247,8 @@ class SearchNode:
                     ready.set_exception(Unavailable(reason))
             case do.Release(name, reason, is_eviction):
                 self._release(name, reason, is_eviction=is_eviction)
-            case do.Check(number, name):
-                return [saw.Checked(number, await self._is_sound(name))]
+            case do.VerifyIndex(number, name):
+                return [saw.IndexVerified(number, await self._is_sound(name))]
             case do.Save(name):
                 await self._save(name)
             case do.NoteIndexed() | do.NoteFailed():
@@ -318,11 +318,11 @@ class SearchNode:
         async def attempt() -> None:
             match effect:
                 case do.NoteIndexed(name, commit, footprint_bytes, but):
-                    await self._catalog.note_indexed(name, commit=commit, footprint_bytes=footprint_bytes)
+                    await self._catalog.record_indexed(name, commit=commit, footprint_bytes=footprint_bytes)
                     if but is not None:
-                        await self._catalog.note_failed(name, but)
+                        await self._catalog.record_failure(name, but)
                 case do.NoteFailed(name, reason):
-                    await self._catalog.note_failed(name, reason)
+                    await self._catalog.record_failure(name, reason)
 
         try:
             await retry(attempt, NOTE_BACKOFF, clock=self._clock, random=self._random)
@@ -332,12 +332,12 @@ class SearchNode:
     # -- small steps ------------------------------------------------------------------------------------------------
 
     def _catalog_changed(self) -> None:
-        wishes = self._catalog.wishes
+        specs = self._catalog.specs
         for name, known in list(self._told.items()):
-            wish = wishes.get(name)
-            if wish != known:
-                self._told[name] = wish
-                self._driver.post(saw.WishChanged(name, wish))
+            spec = specs.get(name)
+            if spec != known:
+                self._told[name] = spec
+                self._driver.post(saw.SpecChanged(name, spec))
 
     def _sibling(self, lease: Lease) -> str | None:
         """The address of a node that has this index ready: the primary's rather than a replica's."""

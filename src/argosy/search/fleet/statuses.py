@@ -1,8 +1,8 @@
 """What a node tells of each repository it works on, made from what its library knows."""
 
-from argosy.search.fleet.library import Library
+from argosy.search.fleet.held_repo import HeldRepo, Stage
+from argosy.search.fleet.index_controller import IndexController
 from argosy.search.fleet.model import Phase, RepoStatus
-from argosy.search.fleet.volume import Stage, Volume
 
 _PHASES = {
     Stage.WAITING: Phase.WAITING,
@@ -14,13 +14,13 @@ _PHASES = {
 }
 
 
-def phase_of(volume: Volume) -> Phase:
+def phase_of(volume: HeldRepo) -> Phase:
     if volume.kept is not None:
         return Phase.READY
     return Phase.FAILED if volume.making is None else _PHASES[volume.making.stage]
 
 
-def status_of(library: Library, volume: Volume, progress: float, wall_offset_s: float) -> RepoStatus:
+def status_of(library: IndexController, volume: HeldRepo, progress: float, wall_offset_s: float) -> RepoStatus:
     """`wall_offset_s` is what must be added to the machine's times to have them in seconds since 1970."""
     name, kept, making = volume.name, volume.kept, volume.making
     figures = None if kept is None else kept.figures
@@ -33,7 +33,7 @@ def status_of(library: Library, volume: Volume, progress: float, wall_offset_s: 
         reason=volume.reason,
         progress=1.0 if kept is not None and making is None else progress,
         is_refreshing=kept is not None and making is not None and making.stage is not Stage.WAITING,
-        is_pinned=volume.wish is not None and volume.wish.is_pinned,
+        is_pinned=volume.spec is not None and volume.spec.is_pinned,
         branches=() if figures is None else figures.branches,
         documents=0 if figures is None else figures.documents,
         content_bytes=0 if figures is None else figures.content_bytes,

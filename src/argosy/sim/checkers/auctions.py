@@ -7,7 +7,7 @@ done. So everything between two reports belongs to one call.
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.events import AuctionClosed, AuctionOpened, Fact, LeaseChanged, LeaseGone
 from argosy.ownership.model import BidOutcome, BidReceipt, CloseOutcome, Closing, Lease, Session, Unit
-from argosy.sim.checkers.findings import Findings
+from argosy.sim.checkers.violations import Findings
 from argosy.sim.network import Served
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from argosy.jobs import keys
 from argosy.jobs.model import JobStatus, RefreshLimit
 from argosy.jobs.shard.rows import decode_lease
-from argosy.sim.checkers.findings import Findings
+from argosy.sim.checkers.violations import Findings
 
 JobName = tuple[str, str]  # tenant and id
 Slot = tuple[str, str]  # tenant and key of a limit

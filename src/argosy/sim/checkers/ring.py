@@ -7,7 +7,7 @@ nobody else.
 from argosy.ownership.events import Fact, LeaseChanged, MemberChanged, MemberGone
 from argosy.ownership.model import Unit
 from argosy.ownership.ring import Ring
-from argosy.sim.checkers.findings import Findings
+from argosy.sim.checkers.violations import Findings
 
 RINGS_MAX = 1_000  # remembered at once; a world that changes faster than that tests nothing
 
@@ -35,7 +35,7 @@ class RingChecker:
             case LeaseChanged(lease) if self._holder.get(lease.unit) != (lease.node, lease.epoch):
                 self._holder[lease.unit] = (lease.node, lease.epoch)
                 if lease.node not in self._lawful(lease.unit):
-                    self._findings.add("OWN-5", f"{lease.unit} went to {lease.node}, which no recent ring wishes")
+                    self._findings.add("OWN-5", f"{lease.unit} went to {lease.node}, which no recent ring specs")
 
     def lost_data(self) -> None:
         """Everybody is gone at once, and comes back one by one."""

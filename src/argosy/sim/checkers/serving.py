@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from argosy.ownership.effects import ServingChange, ServingExtended, ServingStarted, ServingStopped
 from argosy.ownership.events import Fact, LeaseChanged, LeaseGone
 from argosy.ownership.model import PRIMARY, SUCCESSOR, Lease, Role, Session, Unit
-from argosy.sim.checkers.findings import Findings
+from argosy.sim.checkers.violations import Findings
 from argosy.sim.clocks import SimClock
 from argosy.sim.network import Served
 

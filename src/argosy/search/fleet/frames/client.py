@@ -38,7 +38,7 @@ class NotWelcome(Exception):
         self.status = status
 
 
-class Lines:
+class FrameConnections:
     """Connections by address and lane. Belongs to the event loop it is first used in."""
 
     def __init__(self, headers: Mapping[str, str], *, answer_bytes_max: int, connect_s: float) -> None:
@@ -46,8 +46,8 @@ class Lines:
         self._headers = headers
         self._answer_bytes_max = answer_bytes_max
         self._connect_s = connect_s
-        self._open: dict[tuple[Address, str], Line] = {}
-        self._opening: dict[tuple[Address, str], asyncio.Task[Line]] = {}
+        self._open: dict[tuple[Address, str], FrameConnection] = {}
+        self._opening: dict[tuple[Address, str], asyncio.Task[FrameConnection]] = {}
 
     async def ask(self, address: Address, lane: str, kind: int, body: bytes, trace: bytes, within_s: float) -> Frame:
         """TimeoutError if there is no answer in time, OSError if nobody is there, Closed if they went away."""
@@ -56,7 +56,7 @@ class Lines:
             line = await self._opened(address, lane)
         return await line.ask(kind, body, trace, within_s)
 
-    def idle(self, address: Address, lane: str) -> "Line | None":
+    def idle(self, address: Address, lane: str) -> "FrameConnection | None":
         """A connection that takes a question without being waited for, if there is one."""
         line = self._open.get((address, lane))
         return line if line is not None and line.has_room() else None
@@ -73,7 +73,7 @@ class Lines:
         for line in list(self._open.values()):
             line.close()
 
-    async def _opened(self, address: Address, lane: str) -> "Line":
+    async def _opened(self, address: Address, lane: str) -> "FrameConnection":
         """Whoever asks while the connection is being made waits for the same one."""
         key = address, lane
         opening = self._opening.get(key)
@@ -82,14 +82,14 @@ class Lines:
             opening.add_done_callback(lambda done: self._forget(key, done))
         return await asyncio.shield(opening)
 
-    def _forget(self, key: tuple[Address, str], opening: "asyncio.Task[Line]") -> None:
+    def _forget(self, key: tuple[Address, str], opening: "asyncio.Task[FrameConnection]") -> None:
         del self._opening[key]
         if not opening.cancelled():
             opening.exception()  # seen, also when nobody waits for it any more
 
-    async def _made(self, address: Address, lane: str) -> "Line":
+    async def _made(self, address: Address, lane: str) -> "FrameConnection":
         loop = asyncio.get_running_loop()
-        line = Line(loop, self._answer_bytes_max, lambda line: self._lost((address, lane), line))
+        line = FrameConnection(loop, self._answer_bytes_max, lambda line: self._lost((address, lane), line))
         try:
             async with asyncio.timeout(self._connect_s):
                 await loop.create_connection(lambda: line, *address)
@@ -103,7 +103,7 @@ class Lines:
         self._open[address, lane] = line
         return line
 
-    def _lost(self, key: tuple[Address, str], line: "Line") -> None:
+    def _lost(self, key: tuple[Address, str], line: "FrameConnection") -> None:
         if self._open.get(key) is line:
             del self._open[key]
 
@@ -121,7 +121,7 @@ class Reply(asyncio.Future[T]):
     call: int
     due_at: float  # by the loop's clock
     heard: int  # what had come on the connection when it was asked
-    line: "Line"
+    line: "FrameConnection"
 
     def take(self, frame: Frame) -> None:
         """The answer has come, and nobody has called it off."""
@@ -147,10 +147,12 @@ class _Said(Reply[Frame]):
         self.set_result(frame)
 
 
-class Line(asyncio.Protocol):
+class FrameConnection(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, answer_bytes_max: int, gone: Callable[["Line"], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, answer_bytes_max: int, gone: Callable[["FrameConnection"], None]
+    ) -> None:
         self._loop = loop
         self._gone = gone
         self._transport: asyncio.Transport | None = None

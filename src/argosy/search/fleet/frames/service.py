@@ -25,7 +25,7 @@ from argosy.base import logs
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.base.http import error_response
 from argosy.base.tracing import Tracer
-from argosy.search.fleet import packing
+from argosy.search.fleet import codec
 from argosy.search.fleet.frames import wire
 from argosy.search.fleet.frames.wire import Frame, Parser, framed, packed_refusal, unpacked_trace
 
@@ -152,7 +152,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
             return
         self._transport.write(wire.WELCOME)
-        self._greeting, self._parser = b"", Parser(packing.QUESTION_BYTES_MAX)
+        self._greeting, self._parser = b"", Parser(codec.QUESTION_BYTES_MAX)
         self._hear(self._parser, said.rest)
 
     def _hear(self, parser: Parser, data: bytes) -> None:
@@ -205,8 +205,8 @@ class _Connection(asyncio.Protocol):
                 body = await handler(frame.body)
         else:
             body = await handler(frame.body)
-        if len(body) > packing.ANSWER_BYTES_MAX:
-            raise Unavailable(f"the answer has {len(body)} bytes, more than {packing.ANSWER_BYTES_MAX}: ask for less")
+        if len(body) > codec.ANSWER_BYTES_MAX:
+            raise Unavailable(f"the answer has {len(body)} bytes, more than {codec.ANSWER_BYTES_MAX}: ask for less")
         return body
 
 

@@ -1,0 +1,101 @@
+"""What an index holds, in numbers: counted once for each version of it, because lines have to be looked for."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.search.fleet.model import RepoListing, RepoStatus
+from argosy.search.index.accounting import memory_bytes
+from argosy.search.index.index import Index, Part
+from argosy.search.index.segment import U8
+
+COUNTED_MAX = 10_000  # repositories whose numbers are remembered
+LOOK_BYTES = 1 << 20  # text looked at in one go: comparing makes as many bytes again
+
+_NEWLINE = ord("\n")
+_Version: TypeAlias = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The numbers of one version of a repository, documents that are on no branch left out."""
+
+    documents: int
+    content_bytes: int
+    memory_bytes: int  # what it takes, the dead included
+    lines: int  # newlines
+    has_symbols: bool
+    languages: dict[str, int]
+
+
+class Listings:
+    """Entries of a list, and the counts behind them. It keeps no index alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[_Version, Counts]] = {}
+
+    def entry(self, index: Index, status: RepoStatus | None) -> RepoListing:
+        counts = self._counts(index)
+        return RepoListing(
+            repository=index.repository,
+            documents=counts.documents,
+            content_bytes=counts.content_bytes,
+            memory_bytes=counts.memory_bytes,
+            lines=counts.lines,
+            indexed_at=status.indexed_at if status else 0.0,
+            has_symbols=counts.has_symbols,
+            languages=counts.languages,
+        )
+
+    def _counts(self, index: Index) -> Counts:
+        name, version = index.repository.name, _version(index)
+        known = self._known.get(name)
+        if known is None or known[0] != version:
+            if len(self._known) >= COUNTED_MAX:
+                self._known.clear()
+            known = self._known[name] = version, counts_of(index)
+        return known[1]
+
+
+def _version(index: Index) -> _Version:
+    """What differs between any two versions of a repository's index."""
+    sums = tuple((part.segment.checksums, part.checksum) for part in index.parts)
+    return index.repository.branches, index.recipe, sums
+
+
+def counts_of(index: Index) -> Counts:
+    languages: dict[str, int] = {}
+    for part in index.parts:
+        numbers = np.bincount(part.segment.table.languages[np.flatnonzero(part.branches)])
+        for number in np.flatnonzero(numbers).tolist():
+            language = part.segment.languages[number]
+            if language:
+                languages[language] = languages.get(language, 0) + int(numbers[number])
+    return Counts(
+        documents=sum(int(np.count_nonzero(part.branches)) for part in index.parts),
+        content_bytes=sum(int(_sizes(part)[np.flatnonzero(part.branches)].sum()) for part in index.parts),
+        memory_bytes=memory_bytes(index),
+        lines=sum(_lines(part) for part in index.parts),
+        has_symbols=any(len(part.segment.symbols.starts) for part in index.parts),
+        languages=languages,
+    )
+
+
+def _sizes(part: Part) -> npt.NDArray[np.int64]:
+    starts = part.segment.content.starts.astype(np.int64)
+    return starts[1:] - starts[:-1] - 1
+
+
+def _lines(part: Part) -> int:
+    """All that there are, less those of the dead, who are few or soon built anew."""
+    content = part.segment.content
+    dead = np.flatnonzero(part.branches == 0).tolist()
+    lost = sum(_newlines(content.data[int(content.starts[each]) : int(content.starts[each + 1])]) for each in dead)
+    return _newlines(content.data) - lost
+
+
+def _newlines(data: U8) -> int:
+    return sum(int(np.count_nonzero(data[at : at + LOOK_BYTES] == _NEWLINE)) for at in range(0, len(data), LOOK_BYTES))

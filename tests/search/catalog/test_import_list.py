@@ -1,0 +1,77 @@
+"""Lists of repositories as people write them: read whole, with everything wrong told at once."""
+
+import json
+
+import pytest
+
+from argosy.base.errors import Invalid
+from argosy.search.catalog.import_list import PROBLEMS_TOLD_MAX, REPOSITORIES_MAX, read_list
+from argosy.search.fleet.model import RepoSpec
+
+A, B = "https://example.org/o/a", "https://example.org/o/b"
+
+
+def test_one_address_a_line_with_branches_and_comments() -> None:
+    text = f"# ours\n{A}\n\n  {B} main release/1  # two branches\n"
+    first, second = read_list(text)
+    assert (first.name, first.url, first.branches) == ("example.org/o/a", A, ())
+    assert second.branches == ("main", "release/1")
+
+
+def test_a_json_array_of_objects() -> None:
+    rows = [{"url": A}, {"url": B, "name": "bee", "branches": ["main"], "is_pinned": True, "replicas": 2}]
+    assert read_list(json.dumps(rows)) == [
+        RepoSpec("example.org/o/a", A),
+        RepoSpec("bee", B, ("main",), is_pinned=True, replicas=2),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "\n# nothing\n", "[]"])
+def test_an_empty_list_is_no_error(text: str) -> None:
+    assert read_list(text) == []
+
+
+def test_all_that_is_wrong_is_told_at_once_with_its_place() -> None:
+    with pytest.raises(Invalid) as told:
+        read_list(f"-upload-pack=x\n{A}\next::sh -c x\n")
+    assert str(told.value).startswith("nothing was imported:")
+    assert "line 1" in str(told.value)
+    assert "line 3" in str(told.value)
+    assert "line 2" not in str(told.value)
+
+
+def test_many_problems_are_told_in_part() -> None:
+    with pytest.raises(Invalid, match="and 5 more"):
+        read_list("ext::x\n" * (PROBLEMS_TOLD_MAX + 5))
+
+
+def test_two_repositories_of_one_name_are_refused() -> None:
+    with pytest.raises(Invalid, match="two repositories are called"):
+        read_list(f"{A}\n{A}.git\n")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {},
+        {"url": 1},
+        {"url": A, "replicas": "two"},
+        {"url": A, "surprise": 1},
+        {"url": A, "branches": [1]},
+        "text",
+        None,
+    ],
+)
+def test_an_entry_of_another_shape_is_refused(row: object) -> None:
+    with pytest.raises(Invalid, match="entry 1"):
+        read_list(json.dumps([row]))
+
+
+def test_broken_json_is_told_as_such() -> None:
+    with pytest.raises(Invalid, match="no JSON array"):
+        read_list("[{")
+
+
+def test_a_list_has_an_end() -> None:
+    with pytest.raises(Invalid, match="split it"):
+        read_list(f"{A}\n" * (REPOSITORIES_MAX + 1))

@@ -1,0 +1,80 @@
+"""Messages arrive as they were sent, whatever is in their names, or are refused."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.base.errors import Invalid
+from argosy.search.fleet.codec import WALL_TIME_S_MAX, pack, pack_answer, unpack, wall_time_s
+from argosy.search.fleet.model import FileText, FolderListing, SearchRequest
+from argosy.search.model import Answer, FileMatch, Missing, Options, Reached, Repository, Shortfall, Stats
+
+ODD = "name \udcff"
+
+
+def test_an_answer_arrives_as_it_was() -> None:
+    answer = Answer(
+        (FileMatch("r", "a.py", score=1.5, content=b"\xff"),),
+        Stats(files=3),
+        (Reached.WALL_TIME,),
+        (Missing("q", Shortfall.WARMING, "indexing"),),
+        {"r": Repository("r", 3)},
+    )
+    assert unpack(pack(answer), Answer) == answer
+
+
+def test_names_that_are_no_unicode_arrive_as_they_were() -> None:
+    answer = Answer((FileMatch(ODD, f"{ODD}/ä", content=b"\xff\xfe"),), repositories={ODD: Repository(ODD)})
+    assert unpack(pack(answer), Answer) == answer
+    assert unpack(pack(SearchRequest("q", (ODD, "plain"))), SearchRequest) == SearchRequest("q", (ODD, "plain"))
+
+
+@given(path=st.binary(max_size=20), content=st.binary(max_size=20), names=st.lists(st.binary(max_size=8), max_size=4))
+def test_any_name_and_any_content_arrive(path: bytes, content: bytes, names: list[bytes]) -> None:
+    text = path.decode("utf-8", "surrogateescape")
+    told = tuple(name.decode("utf-8", "surrogateescape") for name in names)
+    file = FileText(Repository(text), text, content, branches=told)
+    assert unpack(pack(file), FileText) == file
+    folder = FolderListing(Repository("r"), text, told)
+    assert unpack(pack(folder), FolderListing) == folder
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "no msgpack"),
+        (b"\xc1", "no msgpack"),
+        (b"\x91" * 100_000, "no "),
+        (msgspec.msgpack.encode([1, 2]), "no SearchRequest"),
+        (msgspec.msgpack.encode({"query": 7, "repositories": []}), "no SearchRequest"),
+        (msgspec.msgpack.encode({"query": "x"}), "no SearchRequest"),
+        (msgspec.msgpack.encode({"query": msgspec.msgpack.Ext(9, b"x"), "repositories": []}), "extension of kind 9"),
+    ],
+)
+def test_something_else_is_refused(body: bytes, why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        unpack(body, SearchRequest)
+
+
+def test_an_answer_that_is_too_long_loses_its_last_files_and_says_so() -> None:
+    files = tuple(FileMatch("r", f"{i}", content=bytes(1000 + 100 * i)) for i in range(50))
+    answer = Answer(files, reached=(Reached.WALL_TIME,))
+    body = pack_answer(answer, bytes_max=30_000)
+    cut = unpack(body, Answer)
+    assert 10_000 < len(body) <= 30_000
+    assert cut.files == files[: len(cut.files)]
+    assert cut.reached == (Reached.FILES_SHOWN, Reached.WALL_TIME)
+    assert pack_answer(answer) == pack(answer)
+
+
+def test_an_answer_of_one_file_that_is_too_long_has_none() -> None:
+    cut = unpack(pack_answer(Answer((FileMatch("r", "a", content=bytes(1000)),)), bytes_max=900), Answer)
+    assert (cut.files, cut.reached) == ((), (Reached.FILES_SHOWN,))
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"), [(0.0, WALL_TIME_S_MAX), (-1.0, WALL_TIME_S_MAX), (2.5, 2.5), (1e9, WALL_TIME_S_MAX)]
+)
+def test_every_search_has_a_bound_in_time(asked: float, given: float) -> None:
+    assert wall_time_s(Options(wall_time_s=asked)) == given

@@ -1,0 +1,83 @@
+"""The numbers of an index are those of what is in it now."""
+
+import pytest
+
+from argosy.search.backends.memory import one_branch, several_branches
+from argosy.search.fleet import index_counts
+from argosy.search.fleet.index_counts import Counts, Listings, counts_of
+from argosy.search.fleet.model import Phase, RepoStatus
+from argosy.search.index.accounting import memory_bytes
+from argosy.search.index.build import build
+from argosy.search.index.index import Index
+from argosy.search.skipping import Policy
+
+FILES: dict[str | bytes, bytes] = {
+    "a.py": b"def f():\n    pass\n",
+    "b.py": b"x = 1",
+    "c.go": b"package c\n\n",
+    "d": b"\n\n\n",
+    "e.png": b"\0\n\n",
+}
+
+
+def test_what_an_index_holds_is_counted() -> None:
+    index = build(one_branch("r", FILES), Policy())
+    assert counts_of(index) == Counts(
+        documents=5,
+        content_bytes=18 + 5 + 11 + 3,
+        memory_bytes=memory_bytes(index),
+        lines=2 + 0 + 2 + 3,
+        has_symbols=True,
+        languages={"Python": 2, "Go": 1},
+    )
+
+
+def test_a_document_on_two_branches_counts_once() -> None:
+    index = build(several_branches("r", {"main": FILES, "dev": FILES}), Policy())
+    assert (counts_of(index).documents, counts_of(index).lines) == (5, 7)
+
+
+def test_the_dead_do_not_count() -> None:
+    stays: dict[str | bytes, bytes] = {f"{i}.py": b"x = %d\n" % (100 + i) for i in range(100)}
+    first = build(one_branch("r", {**stays, "gone.go": b"package c\n\n", "new.py": b"\n\n"}), Policy())
+    index = build(one_branch("r", {**stays, "new.py": b"y = 1\n"}), Policy(), previous=first)
+    assert len(index.parts) == 2, "the test is about an index that was renewed"
+    counts = counts_of(index)
+    assert (counts.documents, counts.content_bytes, counts.lines) == (101, 806, 101)
+    assert counts.languages == {"Python": 101}
+
+
+def test_lines_are_counted_across_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_counts, "LOOK_BYTES", 3)
+    assert counts_of(build(one_branch("r", FILES), Policy())).lines == 7
+
+
+def test_an_index_without_definitions_says_so() -> None:
+    index = build(one_branch("r", FILES), Policy(), with_symbols=False)
+    assert not counts_of(index).has_symbols
+    assert counts_of(build(one_branch("r", {}), Policy())).documents == 0
+
+
+def test_a_version_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[Index] = []
+
+    def counting(index: Index) -> Counts:
+        counted.append(index)
+        return counts_of(index)
+
+    monkeypatch.setattr(index_counts, "counts_of", counting)
+    listings = Listings()
+    first = build(one_branch("r", FILES), Policy())
+    second = build(one_branch("r", {"a.py": b"1\n"}), Policy(), previous=first)
+    assert [listings.entry(first, None).documents for _ in range(3)] == [5, 5, 5]
+    assert listings.entry(second, None).documents == 1
+    assert listings.entry(second, RepoStatus("r", Phase.READY, indexed_at=7.0)).indexed_at == 7.0
+    assert counted == [first, second]
+
+
+def test_the_numbers_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_counts, "COUNTED_MAX", 2)
+    listings = Listings()
+    for name in "abcde":
+        assert listings.entry(build(one_branch(name, FILES), Policy()), None).documents == 5
+    assert len(listings._known) <= 2

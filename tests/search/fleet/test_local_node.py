@@ -1,0 +1,303 @@
+"""The desk answers for what it holds before and after the work, and names the rest."""
+
+import asyncio
+from collections.abc import Callable, Collection
+
+import pytest
+from msgspec.structs import replace
+
+from argosy.base.errors import Invalid, NotFound, NotOwner, Unavailable
+from argosy.search.fleet.codec import WALL_TIME_S_MAX
+from argosy.search.fleet.local_node import QUIET_WITHIN_S, SEARCH_S_MIN
+from argosy.search.fleet.model import FileRequest, FolderRequest, Phase, RepoStatus
+from argosy.search.index.checking import verify
+from argosy.search.index.index import Index
+from argosy.search.index.wire import dump, load
+from argosy.search.model import Answer, Missing, Options, Reached, Shortfall
+from argosy.search.query.tree import Query
+from argosy.search.service import Shelf
+from argosy.search.settings import SearchSettings
+from tests.search.fleet.counter import CODE, NAMES, Between, Counter, asked, odd, small, without_time
+from tests.search.match.asking import tree_of
+from tests.search.test_service import SetClock
+
+
+@pytest.fixture(scope="module")
+def indexes() -> list[Index]:
+    return [small("alpha"), small("beta", rank=9), small("gamma", rank=5)]
+
+
+def disturbed(indexes: list[Index], then: Callable[[Counter], object], **more: object) -> Counter:
+    """A counter where something happens while a question is under way."""
+    return Counter(
+        *indexes,
+        wrapped=lambda counter: Between(counter.shelf, lambda: then(counter)),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+async def alone(indexes: list[Index], options: Options) -> Answer:
+    """What a shelf with these and no others says."""
+    shelf = Shelf(indexes, threads=1)
+    answer = await shelf.search(tree_of("needle"), options)
+    shelf.close()
+    return answer
+
+
+# -- search ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_search_is_the_shelfs_own_and_says_where_its_files_are_from(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    options = Options(files_max=25)
+    answer = await counter.desk.search(asked(options=options))
+    expected = await alone(indexes, options)
+    assert without_time(replace(answer, repositories={})) == without_time(expected)
+    assert answer.repositories == {name: counter.shelf.get(name).repository for name in ("beta", "gamma")}
+
+
+async def test_only_the_repositories_asked_for_are_searched(indexes: list[Index]) -> None:
+    answer = await Counter(*indexes).desk.search(asked("needle", "gamma", "gamma"))
+    assert {file.repository for file in answer.files} == {"gamma"}
+    assert (answer.stats.indexes_searched, answer.is_complete) == (1, True)
+
+
+async def test_a_repository_that_cannot_be_answered_for_is_missing_with_a_reason(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    counter.leases |= {"line", "fetch", "unknown", "bad"}
+    counter.keeper.tell(RepoStatus("line", Phase.WAITING))
+    counter.keeper.tell(RepoStatus("fetch", Phase.FETCHING, progress=0.42))
+    counter.keeper.tell(RepoStatus("bad", Phase.FAILED, reason="no such branch"))
+    answer = await counter.desk.search(asked("needle", "line", "elsewhere", "unknown", "fetch", "bad", "alpha"))
+    assert {file.repository for file in answer.files} == {"alpha"}
+    assert answer.missing == (
+        Missing("bad", Shortfall.FAILED, "no such branch"),
+        Missing("elsewhere", Shortfall.UNOWNED, "node n1 does not hold it"),
+        Missing("fetch", Shortfall.WARMING, "fetching, 42%"),
+        Missing("line", Shortfall.WARMING, "waiting"),
+        Missing("unknown", Shortfall.WARMING, "waiting"),
+    )
+
+
+async def test_what_is_on_the_shelf_without_a_lease_is_not_searched(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    counter.leases.clear()
+    answer = await counter.desk.search(asked())
+    assert (answer.files, answer.stats.indexes_searched) == ((), 0)
+    assert [(each.repository, each.why) for each in answer.missing] == [(name, Shortfall.UNOWNED) for name in NAMES]
+    assert counter.keeper.noted == []
+
+
+async def test_a_lease_lost_in_mid_search_takes_its_files_with_it(indexes: list[Index]) -> None:
+    """The best files were beta's: the answer is what it would have been had beta never been asked."""
+    counter = disturbed(indexes, lambda counter: counter.leases.discard("beta"))
+    options = Options(files_max=10)
+    answer = await counter.desk.search(asked(options=options))
+    assert [(each.repository, each.why) for each in answer.missing] == [("beta", Shortfall.UNOWNED)]
+    expected = await alone([indexes[0], indexes[2]], options)
+    assert without_time(replace(answer, missing=(), repositories={})) == without_time(expected)
+    assert set(answer.repositories) == {"gamma"}
+    assert counter.keeper.noted == ["gamma"]
+
+
+async def test_leases_lost_one_after_the_other_leave_an_empty_answer(indexes: list[Index]) -> None:
+    counter = disturbed(indexes, lambda counter: counter.leases.pop())
+    answer = await counter.desk.search(asked())
+    assert [each.repository for each in answer.missing] == list(NAMES)
+    assert without_time(replace(answer, missing=())) == Answer()
+
+
+async def test_an_index_dropped_in_mid_search_makes_its_repository_missing(indexes: list[Index]) -> None:
+    dropped: list[str] = []
+
+    def drop(counter: Counter) -> None:
+        if not dropped:
+            dropped.append("gamma")
+            counter.shelf.drop("gamma")
+            counter.keeper.tell(RepoStatus("gamma", Phase.INDEXING, progress=0.1))
+
+    answer = await disturbed(indexes, drop).desk.search(asked(options=Options(files_max=0)))
+    assert {file.repository for file in answer.files} == {"alpha", "beta"}
+    assert answer.missing == (Missing("gamma", Shortfall.WARMING, "indexing, 10%"),)
+
+
+async def test_an_index_replaced_in_mid_search_changes_nothing(indexes: list[Index]) -> None:
+    counter = disturbed(indexes, lambda counter: counter.shelf.put(small("gamma", files=1)))
+    answer = await counter.desk.search(asked("needle", "gamma"))
+    assert (answer.stats.files, answer.is_complete) == (20, True)
+
+
+async def test_a_search_begun_anew_has_only_the_time_that_is_left(indexes: list[Index]) -> None:
+    clock, shelves = SetClock(), list[Between]()
+
+    def lose(counter: Counter) -> None:
+        if len(counter.leases) > 1:
+            counter.leases.pop()
+            clock.now_s += 8.0
+
+    def wrapped(counter: Counter) -> Between:
+        shelves.append(Between(counter.shelf, lambda: lose(counter)))
+        return shelves[0]
+
+    await Counter(*indexes, wrapped=wrapped, clock=clock).desk.search(asked(options=Options(wall_time_s=10.0)))
+    assert [options.wall_time_s for options in shelves[0].asked] == [10.0, 2.0, SEARCH_S_MIN]
+
+
+async def test_files_and_time_are_bounded_whatever_is_asked(indexes: list[Index]) -> None:
+    shelves = list[Between]()
+
+    def wrapped(counter: Counter) -> Between:
+        shelves.append(Between(counter.shelf, lambda: None))
+        return shelves[0]
+
+    counter = Counter(*indexes, wrapped=wrapped, settings=SearchSettings(result_files_max=7))
+    for files_max in (0, 8, 1_000_000):
+        answer = await counter.desk.search(asked(options=Options(files_max=files_max, wall_time_s=0.0)))
+        assert (len(answer.files), answer.reached) == (7, (Reached.FILES_SHOWN,))
+    assert len((await counter.desk.search(asked(options=Options(files_max=3)))).files) == 3
+    assert shelves[0].asked[0].wall_time_s == WALL_TIME_S_MAX
+
+
+async def test_a_query_that_cannot_be_read_is_refused(indexes: list[Index]) -> None:
+    with pytest.raises(Invalid, match="missing \\)"):
+        await Counter(*indexes).desk.search(asked("(needle"))
+
+
+async def test_the_repositories_shown_are_noted(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    await counter.desk.search(asked("file:beta1 or file:gamma2"))
+    await counter.desk.search(asked("nowhere"))
+    assert sorted(counter.keeper.noted) == ["beta", "gamma"]
+
+
+# -- list -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_list_has_the_repositories_with_a_match_and_their_numbers(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    listing = await counter.desk.list(asked("needle -r:beta", *NAMES, "elsewhere"))
+    assert [entry.repository for entry in listing.entries] == [indexes[0].repository, indexes[2].repository]
+    first = listing.entries[0]
+    assert (first.documents, first.indexed_at, first.languages, first.has_symbols) == (20, 5.0, {"Python": 20}, True)
+    assert [(each.repository, each.why) for each in listing.missing] == [("elsewhere", Shortfall.UNOWNED)]
+
+
+async def test_a_lease_lost_in_mid_list_makes_its_repository_missing(indexes: list[Index]) -> None:
+    listing = await disturbed(indexes, lambda counter: counter.leases.discard("beta")).desk.list(asked('""'))
+    assert [entry.repository.name for entry in listing.entries] == ["alpha", "gamma"]
+    assert [(each.repository, each.why) for each in listing.missing] == [("beta", Shortfall.UNOWNED)]
+
+
+async def test_a_list_of_nothing_that_is_held_is_empty(indexes: list[Index]) -> None:
+    listing = await Counter(*indexes).desk.list(asked('""', "elsewhere"))
+    assert (listing.entries, len(listing.missing)) == ((), 1)
+
+
+# -- one repository -------------------------------------------------------------------------------------------------
+
+
+async def test_a_file_and_a_folder_are_shown_and_noted() -> None:
+    index = odd()
+    name, counter = index.repository.name, Counter(index)
+    assert (await counter.desk.file(FileRequest(name, "bad\udcff/name\udcfe.py"))).content == CODE
+    assert (await counter.desk.folder(FolderRequest(name, "lib"))).names == ("deep/", "logo.png")
+    assert counter.keeper.noted == [name, name]
+    with pytest.raises(NotFound, match=r"no 'nope' on branch"):
+        await counter.desk.file(FileRequest(name, "nope"))
+
+
+async def test_somebody_elses_repository_is_refused_with_a_hint(indexes: list[Index]) -> None:
+    desk = Counter(*indexes).desk
+    with pytest.raises(NotOwner, match="n1 does not hold 'elsewhere'") as refused:
+        await desk.file(FileRequest("elsewhere", "a"))
+    assert refused.value.hint == "n2:6070"
+    with pytest.raises(NotOwner) as refused:
+        await desk.folder(FolderRequest("nobody's"))
+    assert refused.value.hint is None
+    with pytest.raises(NotOwner):
+        await anext(desk.index("elsewhere"))
+
+
+async def test_a_repository_that_is_not_ready_is_unavailable_with_a_reason(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    counter.leases.add("new")
+    counter.keeper.tell(RepoStatus("new", Phase.RECEIVING, progress=0.5))
+    with pytest.raises(Unavailable, match=r"'new' cannot be looked at yet \(warming: receiving, 50%\)"):
+        await counter.desk.file(FileRequest("new", "a"))
+
+
+async def test_a_lease_lost_while_a_file_is_looked_up_is_told(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    question = asyncio.ensure_future(counter.desk.file(FileRequest("alpha", "src/alpha1.py")))
+    await asyncio.sleep(0)
+    counter.leases.discard("alpha")
+    with pytest.raises(NotOwner):
+        await question
+    assert counter.keeper.noted == []
+
+
+async def test_an_index_is_streamed_as_it_is(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    chunks = [chunk async for chunk in counter.desk.index("beta")]
+    assert b"".join(chunks) == b"".join(dump(indexes[1]))
+    assert verify(load(chunks)) == []
+
+
+# -- itself ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_status_is_that_of_the_node(indexes: list[Index]) -> None:
+    counter = Counter(*indexes, clock=SetClock())
+    status = await counter.desk.status()
+    assert (status.node, status.address, status.started_at, status.is_draining) == ("n1", "n1:6070", 0.0, False)
+    assert (status.budget_bytes, status.held_bytes, status.free_bytes) == (1000, 600, 300)
+    assert status.repositories == counter.keeper.statuses()
+
+
+async def test_dropping_waits_for_the_questions_under_way(indexes: list[Index]) -> None:
+    counter = Counter(*indexes)
+    stream = counter.desk.index("beta")
+    await anext(stream)
+    waiting = asyncio.ensure_future(counter.desk.quiesce("beta", within_s=60.0))
+    assert await counter.desk.quiesce("alpha")
+    assert not waiting.done()
+    async for _ in stream:
+        pass
+    assert await waiting
+
+
+async def test_dropping_does_not_wait_for_ever(indexes: list[Index]) -> None:
+    clock = SetClock()
+    counter = Counter(*indexes, clock=clock)
+    stream = counter.desk.index("beta")
+    await anext(stream)
+    assert not await counter.desk.quiesce("beta")
+    assert clock.now_s >= QUIET_WITHIN_S
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert await counter.desk.quiesce("beta")
+
+
+class Held(Between):
+    """A shelf that answers when it is let."""
+
+    def __init__(self, shelf: Shelf, gate: asyncio.Event) -> None:
+        super().__init__(shelf, lambda: None)
+        self._gate = gate
+
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+        await self._gate.wait()
+        return await super().search(query, options, only=only)
+
+
+async def test_a_search_is_counted_while_it_runs_and_no_longer(indexes: list[Index]) -> None:
+    gate = asyncio.Event()
+    desk = Counter(*indexes, wrapped=lambda counter: Held(counter.shelf, gate)).desk
+    searches = [asyncio.ensure_future(desk.search(asked("needle", "alpha"))) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not await desk.quiesce("alpha", within_s=0.0)
+    searches[0].cancel()
+    await asyncio.wait(searches[:1])
+    assert not await desk.quiesce("alpha", within_s=0.0)
+    gate.set()
+    await searches[1]
+    assert await desk.quiesce("alpha", within_s=0.0)

@@ -1,0 +1,260 @@
+"""Nodes at a distance: what goes wrong on the way is told as what it is, in frames and over HTTP."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import pytest
+import uvloop
+
+from argosy.base.errors import (
+    ArgosyError,
+    Conflict,
+    Fenced,
+    Gone,
+    Invalid,
+    NotFound,
+    NotOwner,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
+from argosy.search.fleet import codec, remote_node
+from argosy.search.fleet.codec import pack
+from argosy.search.fleet.model import FileRequest, SearchRequest
+from argosy.search.fleet.remote_node import RemoteNodes
+from argosy.search.index.index import Index
+from argosy.search.model import Answer, Options, Shortfall
+from tests.search.fleet.counter import HOST, NAMES, Counter, asked, open_door, small
+
+
+@pytest.fixture
+async def nodes() -> AsyncIterator[RemoteNodes]:
+    nodes = RemoteNodes()
+    yield nodes
+    await nodes.close()
+
+
+class Refusing:
+    """A node that answers every question with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def _refuse(self, *_: object) -> None:
+        raise self._error
+
+    search = list = file = folder = status = _refuse
+
+    async def index(self, repository: str) -> AsyncIterator[bytes]:
+        yield b"a beginning"
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Invalid("mend it"),
+        NotFound("no such file 'ä'"),
+        Conflict("look again"),
+        Gone("list again"),
+        NotOwner("ask there", hint="n2:6070"),
+        NotOwner("ask somebody"),
+        Throttled("slowly", retry_after_s=7.0),
+        Unavailable("store away"),
+    ],
+    ids=repr,
+)
+async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: RemoteNodes) -> None:
+    async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
+        ways = [nodes.at(address), nodes.at(f"http://{address}")]
+        for question in [each.search(asked()) for each in ways] + [each.file(FileRequest("r", "p")) for each in ways]:
+            with pytest.raises(type(error)) as told:
+                await question
+            assert (str(told.value), type(told.value)) == (str(error), type(error))
+            assert getattr(told.value, "hint", None) == getattr(error, "hint", None)
+            assert getattr(told.value, "retry_after_s", None) == getattr(error, "retry_after_s", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(Fenced("replaced"), "replaced"), (Unauthorized("who"), "another fleet token")], ids=repr
+)
+async def test_what_the_asker_cannot_mend_is_unavailable(error: ArgosyError, told: str, nodes: RemoteNodes) -> None:
+    async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
+        for way in (address, f"http://{address}"):
+            with pytest.raises(Unavailable, match=told):
+                await nodes.at(way).status()
+
+
+async def test_nobody_at_the_address_is_unavailable(nodes: RemoteNodes) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))  # and not listening
+        address = f"{HOST}:{taken.getsockname()[1]}"
+        for way in (address, f"http://{address}"):
+            with pytest.raises(Unavailable, match=f"the node at {way} cannot be asked"):
+                await nodes.at(way).status()
+        with pytest.raises(Unavailable, match="cannot be asked"):
+            await anext(nodes.at(address).index("r"))
+
+
+async def test_a_url_is_an_address_too(nodes: RemoteNodes) -> None:
+    async with open_door(Counter(small("alpha")).desk) as address:
+        assert (await nodes.at(f"http://{address}").status()).node == "n1"
+
+
+# -- servers that behave badly --------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def speaking(*scripts: bytes | None) -> AsyncIterator[str]:
+    """The URL of a server that says these things, one on each connection, after it has heard a question; None: it says
+    nothing."""
+    left = list(scripts)
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        script = left.pop(0)
+        await reader.readuntil(b"\r\n\r\n")
+        if script is None:
+            await reader.read()
+        else:
+            writer.write(script)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(speak, HOST, 0)
+    async with server:
+        yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
+    assert left == [], "every script was played"
+
+
+def told(body: bytes, status: str = "200 OK", *, length: int | None = None) -> bytes:
+    size = len(body) if length is None else length
+    return f"HTTP/1.1 {status}\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n".encode() + body
+
+
+async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: RemoteNodes) -> None:
+    async with speaking(b"", told(pack(Answer()))) as address:
+        assert await nodes.at(address).search(asked()) == Answer()
+    async with speaking(b"", b"") as address:
+        with pytest.raises(Unavailable, match="cannot be asked"):
+            await nodes.at(address).search(asked())
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (told(b"gibberish"), "is not understood, is its version ours"),
+        (told(pack({"node": 7})), "is not understood"),
+        (told(b"", length=50), "cannot be asked"),
+        (told(b"nginx says no", "502 Bad Gateway"), "answered 502: b'nginx says no'"),
+        (told(b'{"error": 3}', "500 Oops"), "answered 500"),
+        (told(b"", "302 Found"), "answered 302"),
+        (b"HTTP/1.1 two hundred\r\n\r\n", "cannot be asked"),
+        (told(bytes(70_000), "404 Not Found"), "more than 65536 bytes"),
+    ],
+)
+async def test_an_answer_that_is_none_is_unavailable(script: bytes, why: str, nodes: RemoteNodes) -> None:
+    async with speaking(script) as address:
+        with pytest.raises(Unavailable, match=why):
+            await nodes.at(address).status()
+
+
+async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
+    nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec, "ANSWER_BYTES_MAX", 1000)
+    async with speaking(told(bytes(1001), length=1 << 40)) as address:
+        with pytest.raises(Unavailable, match="more than 1000 bytes"):
+            await nodes.at(address).status()
+
+
+async def test_a_node_that_says_nothing_is_given_up(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_node, "MARGIN_S", 0.05)
+    monkeypatch.setattr(remote_node, "CALL_S", 0.05)
+    questions: list[Callable[[str], Awaitable[object]]] = [
+        lambda address: nodes.at(address).search(SearchRequest("q", (), Options(wall_time_s=0.01))),
+        lambda address: nodes.at(address).status(),
+    ]
+    for question in questions:
+        async with speaking(None) as address:
+            with pytest.raises(Unavailable, match=r"did not answer within 0.0[56] s"):
+                await question(address)
+
+
+async def test_a_stream_that_breaks_off_is_told(nodes: RemoteNodes) -> None:
+    """It is the server's way to say that it cannot go on: the status has long been sent."""
+    cut = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
+    async with speaking(cut) as address:
+        stream = nodes.at(address).index("r")
+        assert await anext(stream) == b"hello"
+        with pytest.raises(Unavailable, match="cannot be asked"):
+            await anext(stream)
+
+
+async def test_a_stream_that_brings_nothing_is_given_up(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_node, "_STREAM", remote_node.aiohttp.ClientTimeout(total=None, sock_read=0.05))
+    async with speaking(None) as address:
+        with pytest.raises(Unavailable, match="sent nothing for 30 s"):
+            await anext(nodes.at(address).index("r"))
+
+
+# -- many and long --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def indexes() -> list[Index]:
+    return [small(name) for name in NAMES]
+
+
+async def test_a_question_about_very_many_repositories_is_answered(indexes: list[Index], nodes: RemoteNodes) -> None:
+    names = tuple(f"somewhere.example/else/{i}" for i in range(40_000))
+    async with open_door(Counter(*indexes).desk) as address:
+        answer = await nodes.at(address).search(SearchRequest("needle", (*names, "alpha")))
+    assert len(answer.missing) == len(names)
+    assert {each.why for each in answer.missing} == {Shortfall.UNOWNED}
+    assert {file.repository for file in answer.files} == {"alpha"}
+
+
+async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
+    nodes = RemoteNodes()
+    async with open_door(Counter(*indexes).desk) as address:
+        await nodes.at(address).status()
+        await nodes.close()
+        with pytest.raises(Unavailable, match="closing"):
+            await nodes.at(address).status()
+    await nodes.close()
+
+
+# -- the loop ---------------------------------------------------------------------------------------------------
+
+
+def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Index]) -> None:
+    """Its transports are of another class than asyncio's."""
+
+    async def ask() -> Answer:
+        nodes = RemoteNodes()
+        async with open_door(Counter(*indexes).desk) as address:
+            answers = [await nodes.at(address).search(asked()) for _ in range(2)]
+        await nodes.close()
+        return answers[-1]
+
+    with ThreadPoolExecutor(1) as pool:  # a test has a loop of its own already
+        assert pool.submit(uvloop.run, ask()).result().files
+
+
+async def test_a_question_that_is_called_off_closes_its_connection(nodes: RemoteNodes) -> None:
+    async with speaking(None) as address:
+        call = asyncio.ensure_future(nodes.at(address).search(asked()))
+        done, _ = await asyncio.wait([call], timeout=0.1)
+        assert not done
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+    # The server has read to the end of the connection, or its script would still be playing.
+
+
+def test_a_fleet_token_is_one_line() -> None:
+    with pytest.raises(Invalid, match="one line"):
+        RemoteNodes(fleet_token="a\r\nx-evil: 1")
