@@ -1,55 +1,55 @@
 """How many queries are put to nodes at a time, learnt from what they take; and who waits for whom."""
 
-from argosy.gateway.adaptive_limiter import LEAST, WINDOW, Pace, Turns
+from argosy.gateway.adaptive_limiter import LEAST, WINDOW, AdaptiveLimiter, QueryQueue
 
 ALONE_S = 0.01
 CORES = 3
 
 
-def run(pace: Pace, windows: int, *, cores: int | None, alone_s: float = ALONE_S) -> None:
+def run(pace: AdaptiveLimiter, windows: int, *, cores: int | None, alone_s: float = ALONE_S) -> None:
     """Queries that come faster than they are answered; on so many cores those beyond them slow each other down."""
     for _ in range(windows * WINDOW):
         slower = 1.0 if cores is None else max(1.0, pace.limit / cores)
-        pace.ended(alone_s * slower, is_full=True)
+        pace.on_end(alone_s * slower, is_full=True)
 
 
 def test_where_nothing_grows_slower_more_and_more_are_let_in() -> None:
-    pace = Pace(256)
+    pace = AdaptiveLimiter(256)
     run(pace, 100, cores=None)
     assert pace.limit == 256
 
 
 def test_where_cores_are_few_so_are_those_under_way() -> None:
-    pace = Pace(256)
+    pace = AdaptiveLimiter(256)
     run(pace, 50, cores=CORES)
     assert LEAST <= pace.limit <= 4 * CORES
 
 
 def test_a_crowd_is_thinned_out_within_a_few_windows() -> None:
-    pace = Pace(256)
+    pace = AdaptiveLimiter(256)
     run(pace, 100, cores=None)
     run(pace, 10, cores=CORES)
     assert pace.limit <= 4 * CORES
 
 
 def test_queries_that_take_longer_by_themselves_are_no_crowd() -> None:
-    pace = Pace(256)
+    pace = AdaptiveLimiter(256)
     run(pace, 100, cores=None)
     run(pace, 60, cores=None, alone_s=20 * ALONE_S)
     assert pace.limit > 64
 
 
 def test_where_few_ask_nothing_is_learnt_from_their_number() -> None:
-    pace = Pace(256)
+    pace = AdaptiveLimiter(256)
     began = pace.limit
     for _ in range(50 * WINDOW):
-        pace.ended(ALONE_S, is_full=False)
+        pace.on_end(ALONE_S, is_full=False)
     assert pace.limit == began
 
 
 def test_the_bound_holds_however_low() -> None:
     for most in (1, 2, 5):
-        pace = Pace(most)
+        pace = AdaptiveLimiter(most)
         run(pace, 50, cores=None)
         assert pace.limit == most
         run(pace, 50, cores=1)
@@ -57,7 +57,7 @@ def test_the_bound_holds_however_low() -> None:
 
 
 def test_turns_are_had_in_the_order_of_coming() -> None:
-    turns: Turns[str] = Turns(Pace(2))
+    turns: QueryQueue[str] = QueryQueue(AdaptiveLimiter(2))
     for _ in range(2):
         assert turns.may_begin()
         turns.begin()
@@ -74,7 +74,7 @@ def test_turns_are_had_in_the_order_of_coming() -> None:
 
 
 def test_who_comes_while_others_wait_does_not_overtake_them() -> None:
-    turns: Turns[str] = Turns(Pace(1))
+    turns: QueryQueue[str] = QueryQueue(AdaptiveLimiter(1))
     turns.begin()
     turns.wait("a")
     turns.under_way = 0

@@ -6,20 +6,20 @@ import pytest
 
 from argosy.base.clock import seeded_random
 from argosy.base.errors import NotFound, Throttled
-from argosy.gateway.admission import FairAdmission, OpenDoor, admitted, client_of
+from argosy.gateway.admission import AlwaysAdmit, FairAdmission, admit_request, client_of
 from argosy.gateway.errors import Overloaded, Unserved
 from argosy.search.model import Answer, Missing, Reached, Shortfall
 from argosy.throttle import FairThrottle
 from argosy.throttle.presets import preset
 
 
-class Book:
+class BackendTracker:
     """Implements `Admission` and remembers."""
 
     def __init__(self) -> None:
         self.ended: list[bool] = []
 
-    def admit(self, client: str) -> "Book":
+    def admit(self, client: str) -> "BackendTracker":
         return self
 
     def done(self, *, is_exhausted: bool) -> None:
@@ -52,10 +52,10 @@ def test_a_client_whose_requests_exhaust_the_fleet_is_throttled_and_others_are_n
     ],
 )
 def test_an_answer_cut_by_time_is_a_sign_of_want(answer: Answer, is_exhausted: bool) -> None:
-    book = Book()
-    with admitted(book, "client") as visit:
-        visit.saw(answer)
-    assert book.ended == [is_exhausted]
+    tracker = BackendTracker()
+    with admit_request(tracker, "client") as visit:
+        visit.on_result(answer)
+    assert tracker.ended == [is_exhausted]
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_an_answer_cut_by_time_is_a_sign_of_want(answer: Answer, is_exhausted: b
     ],
 )
 def test_errors_are_told_apart_and_the_end_is_always_told(error: Exception, is_exhausted: bool) -> None:
-    book = Book()
-    with pytest.raises(type(error)), admitted(book, "client"):
+    tracker = BackendTracker()
+    with pytest.raises(type(error)), admit_request(tracker, "client"):
         raise error
-    assert book.ended == [is_exhausted]
+    assert tracker.ended == [is_exhausted]
 
 
 def test_an_open_door_admits_everybody() -> None:
-    with admitted(OpenDoor(), "anyone") as visit:
-        visit.saw(Answer())
+    with admit_request(AlwaysAdmit(), "anyone") as visit:
+        visit.on_result(Answer())
     assert not visit.is_exhausted
 
 

@@ -13,16 +13,16 @@ def breaker(failures_max: int = 3) -> Breaker:
 def opened(now: float = 0.0) -> Breaker:
     made = breaker()
     for _ in range(3):
-        made.failed(now)
+        made.on_failure(now)
     return made
 
 
 def test_failures_in_a_row_open_it() -> None:
     made = breaker()
-    made.failed(0.0)
-    made.failed(0.0)
+    made.on_failure(0.0)
+    made.on_failure(0.0)
     assert made.admits(0.0)
-    made.failed(0.0)
+    made.on_failure(0.0)
     assert made.state is BreakerState.OPEN
     assert not made.admits(0.4)
 
@@ -30,9 +30,9 @@ def test_failures_in_a_row_open_it() -> None:
 def test_a_success_in_between_begins_the_count_anew() -> None:
     made = breaker()
     for _ in range(5):
-        made.failed(0.0)
-        made.failed(0.0)
-        made.succeeded()
+        made.on_failure(0.0)
+        made.on_failure(0.0)
+        made.on_success()
     assert made.state is BreakerState.CLOSED
 
 
@@ -41,10 +41,10 @@ def test_a_single_question_finds_out_whether_the_node_is_back() -> None:
     at = made.retry_at
     assert 0.5 <= at <= 1.0
     assert made.admits(at)
-    made.began(at)
+    made.on_start(at)
     assert made.state is BreakerState.HALF_OPEN
     assert not made.admits(at)
-    made.succeeded()
+    made.on_success()
     assert made.admits(at)
 
 
@@ -52,8 +52,8 @@ def test_each_time_the_question_fails_the_wait_is_longer_up_to_a_ceiling() -> No
     made, waits = opened(), []
     for _ in range(6):
         at = made.retry_at
-        made.began(at)
-        made.failed(at)
+        made.on_start(at)
+        made.on_failure(at)
         waits.append(made.retry_at - at)
     assert [1 <= waits[0] <= 2, 2 <= waits[1] <= 4, 4 <= waits[2] <= 8] == [True] * 3
     assert all(4 <= wait <= 8 for wait in waits[3:])
@@ -61,37 +61,37 @@ def test_each_time_the_question_fails_the_wait_is_longer_up_to_a_ceiling() -> No
 
 def test_after_a_success_the_waits_begin_short_again() -> None:
     made = opened()
-    made.began(made.retry_at)
-    made.failed(made.retry_at)
-    made.succeeded()
+    made.on_start(made.retry_at)
+    made.on_failure(made.retry_at)
+    made.on_success()
     for _ in range(3):
-        made.failed(100.0)
+        made.on_failure(100.0)
     assert made.retry_at - 100.0 <= 1.0
 
 
 def test_failures_of_older_questions_do_not_lengthen_the_wait() -> None:
     made = opened()
     at = made.retry_at
-    made.failed(0.3)
-    made.failed(0.4)
+    made.on_failure(0.3)
+    made.on_failure(0.4)
     assert made.retry_at == at
 
 
 def test_a_probe_that_is_called_back_lets_the_next_one_go() -> None:
     made = opened()
     at = made.retry_at
-    made.began(at)
-    made.abandoned(at + 1)
+    made.on_start(at)
+    made.on_cancel(at + 1)
     assert made.state is BreakerState.OPEN
     assert made.admits(at + 1)
 
 
 def test_calling_back_an_ordinary_question_changes_nothing() -> None:
     made = breaker()
-    made.began(0.0)
-    made.abandoned(0.0)
+    made.on_start(0.0)
+    made.on_cancel(0.0)
     assert made.state is BreakerState.CLOSED
     late = opened()
     at = late.retry_at
-    late.abandoned(0.1)
+    late.on_cancel(0.1)
     assert late.retry_at == at

@@ -1,6 +1,6 @@
 """The fleet at one instant: every repository and every node, with what is known and what is not."""
 
-from argosy.gateway.fleet_status import addresses, overview
+from argosy.gateway.fleet_status import build_fleet_status, node_addresses
 from argosy.gateway.model import RepoState
 from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.events import AuctionOpened, Snapshot
@@ -26,15 +26,15 @@ def status(node: str, *repositories: RepoStatus) -> NodeStatus:
 
 
 def test_members_and_holders_are_asked() -> None:
-    assert addresses(view(lease("a", "n2"))) == ("n1:80", "n2:80", "n3:80")
+    assert node_addresses(view(lease("a", "n2"))) == ("n1:80", "n2:80", "n3:80")
 
 
 def test_seats_are_told_primary_first_and_successor_last() -> None:
     made = view(lease("a", "n3", SUCCESSOR), lease("a", "n2", 1), lease("a", "n1", state=LeaseState.DRAINING))
     told = {"n2:80": status("n2", RepoStatus("a", Phase.READY, documents=5))}
-    shown = overview(made, {"a": RepoSpec("a", "url")}, told, SIGNAL, now=0.0, wall=9.0)
+    shown = build_fleet_status(made, {"a": RepoSpec("a", "url")}, told, SIGNAL, now=0.0, wall=9.0)
     [repository] = shown.repositories
-    assert [(seat.node, seat.replica, seat.epoch, seat.state) for seat in repository.seats] == [
+    assert [(holder.node, holder.replica, holder.epoch, holder.state) for holder in repository.holders] == [
         ("n1", 0, 7, "draining"),
         ("n2", 1, 7, "ready"),
         ("n3", -1, 7, "ready"),
@@ -55,7 +55,7 @@ def test_what_is_not_ready_says_why() -> None:
     }
     failed = RepoStatus("c", Phase.FAILED, reason="out of disk")
     told = {"n1:80": status("n1", RepoStatus("b", Phase.FETCHING), failed)}
-    shown = overview(made, specs, told, SIGNAL, now=0.0, wall=0.0)
+    shown = build_fleet_status(made, specs, told, SIGNAL, now=0.0, wall=0.0)
     assert [(each.name, each.state, each.reason) for each in shown.repositories] == [
         ("a", RepoState.FAILED, "no such host"),
         ("b", RepoState.WARMING, "fetching"),
@@ -67,7 +67,7 @@ def test_what_is_not_ready_says_why() -> None:
 def test_what_answers_and_cannot_be_brought_up_to_date_says_why() -> None:
     made = view(lease("a", "n1"), lease("b", "n1"))
     told = {"n1:80": status("n1", RepoStatus("a", Phase.READY, reason="no such host"), RepoStatus("b", Phase.READY))}
-    shown = overview(made, {"a": RepoSpec("a", "url"), "b": RepoSpec("b", "url")}, told, SIGNAL, now=0.0, wall=0.0)
+    shown = build_fleet_status(made, {"a": RepoSpec("a", "url"), "b": RepoSpec("b", "url")}, told, SIGNAL, now=0.0, wall=0.0)
     assert [(each.state, each.reason) for each in shown.repositories] == [
         (RepoState.READY, "no such host"),
         (RepoState.READY, ""),
@@ -76,7 +76,7 @@ def test_what_answers_and_cannot_be_brought_up_to_date_says_why() -> None:
 
 def test_nodes_that_are_silent_left_alone_or_leaving_are_shown_as_such() -> None:
     told: dict[str, NodeStatus | str] = {"n1:80": status("n1"), "n2:80": "connection refused"}
-    shown = overview(view(lease("a", "n2")), {}, told, SIGNAL, left_alone=["n1:80"], now=0.0, wall=0.0)
+    shown = build_fleet_status(view(lease("a", "n2")), {}, told, SIGNAL, open_circuits=["n1:80"], now=0.0, wall=0.0)
     assert [(node.node, node.is_member, node.leases, node.problem) for node in shown.nodes] == [
         ("n1", True, 0, "kept failing, and is left alone for a moment"),
         ("n2", False, 1, "connection refused"),
@@ -88,5 +88,5 @@ def test_nodes_that_are_silent_left_alone_or_leaving_are_shown_as_such() -> None
 def test_auctions_are_shown_with_the_time_they_have_left() -> None:
     made = view()
     made.apply(AuctionOpened(Auction(Unit("a"), 4, 3, 10.0)), 100.0)
-    [auction] = overview(made, {}, {}, SIGNAL, now=104.0, wall=0.0).auctions
+    [auction] = build_fleet_status(made, {}, {}, SIGNAL, now=104.0, wall=0.0).auctions
     assert (auction.repository, auction.id, auction.max_bids, auction.closes_in_s) == ("a", 4, 3, 6.0)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from argosy.base.errors import Unavailable
-from argosy.gateway.merge import merged, merged_listing, ranked_part, summed
+from argosy.gateway.merge import merge_listings, merge_results, select_repositories, sum_stats
 from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Repository, Shortfall, Stats
 from tests.gateway.world import NAMES, comparable, oracle
@@ -27,13 +27,13 @@ def shown(found: Answer) -> list[str]:
 def test_higher_scores_come_first_then_ranks_then_names_then_the_index_decides() -> None:
     one = answer(file("b", "2", 9.0), file("b", "1", 9.0), file("b", "3", 1.0))
     two = answer(file("c", "1", 9.0, rank=5), file("a", "9", 9.0), file("a", "1", 8.0))
-    assert shown(merged([one, two], Options())) == ["c:1", "a:9", "b:2", "b:1", "a:1", "b:3"]
-    assert merged([two, one], Options()) == merged([one, two], Options())
+    assert shown(merge_results([one, two], Options())) == ["c:1", "a:9", "b:2", "b:1", "a:1", "b:3"]
+    assert merge_results([two, one], Options()) == merge_results([one, two], Options())
 
 
 def test_the_best_files_of_all_are_shown_and_the_bound_is_told() -> None:
     one, two = answer(file("a", "1", 3.0), file("a", "2", 2.0)), answer(file("b", "1", 2.5))
-    found = merged([one, two], Options(files_max=2))
+    found = merge_results([one, two], Options(files_max=2))
     assert shown(found) == ["a:1", "b:1"]
     assert found.reached == (Reached.FILES_SHOWN,)
     assert found.stats.files == 3
@@ -42,15 +42,15 @@ def test_the_best_files_of_all_are_shown_and_the_bound_is_told() -> None:
 def test_a_bound_that_one_node_met_and_the_whole_does_not_show_is_not_told() -> None:
     cut = Answer((FileMatch("a", "1", score=1.0, match_count=9),), Stats(files=1), (Reached.MATCHES_SHOWN,))
     better = answer(file("b", "1", 2.0))
-    assert merged([cut, better], Options(files_max=1, file_matches_max=2)).reached == (Reached.FILES_SHOWN,)
-    whole = merged([cut, better], Options(files_max=2, file_matches_max=2))
+    assert merge_results([cut, better], Options(files_max=1, file_matches_max=2)).reached == (Reached.FILES_SHOWN,)
+    whole = merge_results([cut, better], Options(files_max=2, file_matches_max=2))
     assert whole.reached == (Reached.MATCHES_SHOWN,)
 
 
 def test_sums_are_sums_and_the_time_is_the_longest() -> None:
     one = Stats(files=1, matches=2, content_bytes=3, indexes_searched=1, duration_s=0.5)
     two = Stats(files=10, matches=20, content_bytes=30, indexes_searched=4, duration_s=0.2, wait_s=0.1)
-    assert summed([one, two], excluded=3) == Stats(
+    assert sum_stats([one, two], excluded=3) == Stats(
         files=11,
         matches=22,
         content_bytes=33,
@@ -62,15 +62,15 @@ def test_sums_are_sums_and_the_time_is_the_longest() -> None:
 
 
 def test_nothing_merged_is_nothing() -> None:
-    assert merged([], Options()) == Answer()
-    assert merged([], Options(), excluded=2).stats == Stats(indexes_excluded=2)
+    assert merge_results([], Options()) == Answer()
+    assert merge_results([], Options(), excluded=2).stats == Stats(indexes_excluded=2)
 
 
 def test_what_is_missing_is_told_by_name_and_repositories_only_of_files_shown() -> None:
     known = {name: Repository(name) for name in "ab"}
     one = Answer((file("a", "1", 3.0), file("b", "1", 2.0)), Stats(files=2), repositories=known)
     missing = [Missing("z", Shortfall.WARMING), Missing("c", Shortfall.UNOWNED)]
-    found = merged([one], Options(files_max=1), missing=missing)
+    found = merge_results([one], Options(files_max=1), missing=missing)
     assert [each.repository for each in found.missing] == ["c", "z"]
     assert found.repositories == {"a": Repository("a")}
 
@@ -79,23 +79,23 @@ def test_only_files_that_are_shown_are_opened() -> None:
     broken = b"these are no chunks"
     best = oracle(NAMES[:1], "needle", Options(sealed=True, files_max=1)).files[0]
     least = FileMatch("z", "1", score=-1.0, match_count=1, sealed=broken)
-    [shown] = merged([answer(best), answer(least)], Options(files_max=1)).files
+    [shown] = merge_results([answer(best), answer(least)], Options(files_max=1)).files
     assert shown == oracle(NAMES[:1], "needle", Options(files_max=1)).files[0]
-    assert len(merged([answer(best), answer(least)], Options(matches_max=1)).files) == 1
+    assert len(merge_results([answer(best), answer(least)], Options(matches_max=1)).files) == 1
     with pytest.raises(Unavailable):
-        merged([answer(best), answer(least)], Options(files_max=2))
+        merge_results([answer(best), answer(least)], Options(files_max=2))
 
 
 def test_a_part_of_an_answer_is_open() -> None:
     sealed = oracle(NAMES[:2], "needle", Options(sealed=True))
-    part = ranked_part(sealed, NAMES[:1])
+    part = select_repositories(sealed, NAMES[:1])
     assert part.files == oracle(NAMES[:1], "needle").files
     assert all(file.sealed for file in sealed.files)
 
 
 def test_lists_are_merged_by_name() -> None:
     one, two = (ListResult(tuple(RepoListing(Repository(name)) for name in names)) for names in ("ac", "b"))
-    found = merged_listing([one, two], [Missing("z", Shortfall.FAILED), Missing("y", Shortfall.FAILED)])
+    found = merge_listings([one, two], [Missing("z", Shortfall.FAILED), Missing("y", Shortfall.FAILED)])
     assert [entry.repository.name for entry in found.entries] == ["a", "b", "c"]
     assert [each.repository for each in found.missing] == ["y", "z"]
 
@@ -117,11 +117,11 @@ def test_however_repositories_are_shared_out_the_whole_is_the_same(
     share: list[int], text: str, options: Options
 ) -> None:
     parts = [[name for name, node in zip(NAMES, share, strict=True) if node == i] for i in range(4)]
-    found = merged([oracle(part, text, options) for part in parts if part], options)
+    found = merge_results([oracle(part, text, options) for part in parts if part], options)
     assert comparable(found) == comparable(oracle(NAMES, text, options))
     # Some nodes may not know of seals, or have nothing that can be sealed.
     sealed = [structs.replace(options, sealed=bool(i % 2)) for i in range(4)]
-    mixed = merged([oracle(part, text, how) for part, how in zip(parts, sealed, strict=True) if part], options)
+    mixed = merge_results([oracle(part, text, how) for part, how in zip(parts, sealed, strict=True) if part], options)
     assert comparable(mixed) == comparable(found)
 
 
@@ -129,7 +129,7 @@ def test_however_repositories_are_shared_out_the_whole_is_the_same(
 def test_the_bound_on_matches_may_fall_within_a_file(form: Form) -> None:
     for matches_max in range(1, 25):
         options = Options(matches_max=matches_max, form=form)
-        found = merged([oracle(NAMES[:3], "needle", options), oracle(NAMES[3:], "needle", options)], options)
+        found = merge_results([oracle(NAMES[:3], "needle", options), oracle(NAMES[3:], "needle", options)], options)
         told = sum(len(c.ranges) for f in found.files for c in f.chunks)
         told += sum(len(line.fragments) for f in found.files for line in f.lines)
         assert told == matches_max

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.gateway.repo_filter import PATTERNS_KEPT_MAX, Names, spelled
+from argosy.gateway.repo_filter import PATTERNS_KEPT_MAX, RepoNameIndex, format_for_nodes
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.model import Branch as RepositoryBranch
 from argosy.search.model import Options, Repository
@@ -34,8 +34,8 @@ NAMES = ("acme/anvil", "acme/rocket", "beta/anvil")
 
 
 def kept(text: str) -> list[str]:
-    names = Names(NAMES)
-    return names.named(names.everything & ~names.ruled_out(parse(text).query))
+    names = RepoNameIndex(NAMES)
+    return names.names_of(names.everything & ~names.excluded_by(parse(text).query))
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def test_a_name_is_ruled_out_only_when_that_is_certain(text: str, names: tuple[s
 
 
 def test_names_are_numbered_and_named_again() -> None:
-    names = Names(reversed(NAMES))
-    assert names.named(names.numbered(["beta/anvil", "unknown", "acme/anvil"])) == ["acme/anvil", "beta/anvil"]
-    assert names.named(names.everything) == list(NAMES)
-    assert names.named(0) == Names(()).named(0) == []
+    names = RepoNameIndex(reversed(NAMES))
+    assert names.names_of(names.bitmap(["beta/anvil", "unknown", "acme/anvil"])) == ["acme/anvil", "beta/anvil"]
+    assert names.names_of(names.everything) == list(NAMES)
+    assert names.names_of(0) == RepoNameIndex(()).names_of(0) == []
 
 
 def test_patterns_are_remembered_up_to_a_bound() -> None:
-    names = Names(NAMES)
+    names = RepoNameIndex(NAMES)
     for i in range(2 * PATTERNS_KEPT_MAX):
-        assert names.ruled_out(Repo(f"anvil|{i}x")) == names.numbered(["acme/rocket"])
-    assert names.ruled_out(Repo("rocket")) == names.numbered(["acme/anvil", "beta/anvil"])
+        assert names.excluded_by(Repo(f"anvil|{i}x")) == names.bitmap(["acme/rocket"])
+    assert names.excluded_by(Repo("rocket")) == names.bitmap(["acme/anvil", "beta/anvil"])
 
 
 leaf_queries: st.SearchStrategy[Query] = st.sampled_from(
@@ -101,24 +101,24 @@ queries = st.recursive(
 
 @given(query=queries, is_archived=st.booleans())
 def test_what_is_ruled_out_is_ruled_out_by_the_node_as_well(query: Query, is_archived: bool) -> None:
-    names = Names(NAMES)
+    names = RepoNameIndex(NAMES)
     for name in NAMES:
         known = Repository(name, repository_id(name), (RepositoryBranch("main"),), flags={"archived": is_archived})
-        if names.ruled_out(query) & names.numbered([name]):
+        if names.excluded_by(query) & names.bitmap([name]):
             assert for_repository(query, known) == FALSE
 
 
 @pytest.mark.parametrize("text", ["needle", "r:acme (needle or -file:x) case:yes", "type:repo needle", ""])
 def test_a_query_is_read_again_as_the_same_query(text: str) -> None:
     query = parse(text).query
-    assert parse(spelled(query)).query == query
+    assert parse(format_for_nodes(query)).query == query
 
 
 def test_sets_that_routing_tells_are_not_spelled() -> None:
     needle = Substring("needle")
-    assert spelled(And((needle, RepoSet(frozenset({"a"}))))) == "needle"
-    assert spelled(And((RepoIds(frozenset({1})), needle))) == "needle"
-    assert parse(spelled(RepoSet(frozenset({"a"})))).query == TRUE
+    assert format_for_nodes(And((needle, RepoSet(frozenset({"a"}))))) == "needle"
+    assert format_for_nodes(And((RepoIds(frozenset({1})), needle))) == "needle"
+    assert parse(format_for_nodes(RepoSet(frozenset({"a"})))).query == TRUE
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_sets_that_routing_tells_are_not_spelled() -> None:
 )
 def test_what_has_no_text_is_refused(query: Query) -> None:
     with pytest.raises(Invalid, match="no text"):
-        spelled(query)
+        format_for_nodes(query)
 
 
 def test_options_and_queries_can_be_keys() -> None:
-    assert len({(spelled(parse("a").query), Options()), (spelled(parse("a").query), Options())}) == 1
+    assert len({(format_for_nodes(parse("a").query), Options()), (format_for_nodes(parse("a").query), Options())}) == 1

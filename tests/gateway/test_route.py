@@ -1,6 +1,6 @@
 """Routes: from leases and wishes to whom to ask for what."""
 
-from argosy.gateway.route import Group, Router, Routes
+from argosy.gateway.route import Router, RouteTable, TargetGroup
 from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, Snapshot
 from argosy.ownership.model import SUCCESSOR, Lease, LeaseState, Member, Unit
 from argosy.ownership.view import FleetView
@@ -14,19 +14,19 @@ def lease(name: str, address: str, replica: int = 0, state: LeaseState = LeaseSt
     return Lease(Unit(name, replica), f"node-{address}", address, "token", 1, state)
 
 
-def routes(*leases: Lease, names: str = "abc") -> Routes:
-    return Routes((1, 1), leases, {name: RepoSpec(name, "url") for name in names})
+def routes(*leases: Lease, names: str = "abc") -> RouteTable:
+    return RouteTable((1, 1), leases, {name: RepoSpec(name, "url") for name in names})
 
 
-def everything(made: Routes) -> tuple[Group, ...]:
-    return made.wanted(parse("needle").query).groups
+def everything(made: RouteTable) -> tuple[TargetGroup, ...]:
+    return made.targets(parse("needle").query).groups
 
 
 def test_repositories_with_the_same_holders_are_one_group() -> None:
     made = routes(
         lease("a", "x"), lease("a", "y", 1), lease("b", "y"), lease("b", "x", 1), lease("c", "x"), lease("d", "x")
     )
-    assert everything(made) == (Group(("x",), ("c",)), Group(("x", "y"), ("a", "b")))
+    assert everything(made) == (TargetGroup(("x",), ("c",)), TargetGroup(("x", "y"), ("a", "b")))
     assert made.addresses() == {"x", "y"}
 
 
@@ -36,7 +36,7 @@ def test_the_primary_comes_first() -> None:
 
 def test_what_is_not_in_the_catalog_has_no_route() -> None:
     made = routes(lease("a", "x"), lease("z", "x"), names="a")
-    assert everything(made) == (Group(("x",), ("a",)),)
+    assert everything(made) == (TargetGroup(("x",), ("a",)),)
     assert "z" not in made.holders
 
 
@@ -47,31 +47,31 @@ def test_those_who_drain_still_answer_and_those_who_warm_do_not() -> None:
         lease("b", "y", 1),
         lease("c", "x", state=LeaseState.WARMING),
     )
-    assert everything(made) == (Group(("x",), ("a",)), Group(("y",), ("b",)))
-    [missing] = made.wanted(parse("needle").query).missing
+    assert everything(made) == (TargetGroup(("x",), ("a",)), TargetGroup(("y",), ("b",)))
+    [missing] = made.targets(parse("needle").query).missing
     assert (missing.repository, missing.why, missing.detail) == ("c", Shortfall.WARMING, "node-x is making it ready")
 
 
 def test_a_successor_answers_only_when_it_has_taken_over() -> None:
     made = routes(lease("a", "y", SUCCESSOR), names="a")
-    [missing] = made.wanted_one("a").missing
+    [missing] = made.targets_of("a").missing
     assert missing.why is Shortfall.UNOWNED
 
 
 def test_a_repository_that_failed_says_why() -> None:
-    made = Routes((1, 1), [], {"a": RepoSpec("a", "url", failures=2, last_error="no such host")})
-    [missing] = made.wanted(parse("needle").query).missing
+    made = RouteTable((1, 1), [], {"a": RepoSpec("a", "url", failures=2, last_error="no such host")})
+    [missing] = made.targets(parse("needle").query).missing
     assert missing.detail == "no node holds it yet; the last try failed: no such host"
 
 
 def test_a_query_that_names_repositories_is_about_those_alone() -> None:
     made = routes(lease("a", "x"), lease("b", "x"))
-    wanted = made.wanted(parse("needle r:a|c").query)
-    assert wanted.groups == (Group(("x",), ("a",)),)
-    assert [each.repository for each in wanted.missing] == ["c"]
-    assert wanted.excluded == 1
-    restricted = made.wanted(parse("needle -r:a").query, only={"a", "b", "unknown"})
-    assert restricted.groups == (Group(("x",), ("b",)),)
+    targets = made.targets(parse("needle r:a|c").query)
+    assert targets.groups == (TargetGroup(("x",), ("a",)),)
+    assert [each.repository for each in targets.missing] == ["c"]
+    assert targets.excluded == 1
+    restricted = made.targets(parse("needle -r:a").query, only={"a", "b", "unknown"})
+    assert restricted.groups == (TargetGroup(("x",), ("b",)),)
     assert (restricted.missing, restricted.excluded) == ((), 1)
 
 
@@ -90,4 +90,4 @@ def test_routes_are_made_anew_only_when_leases_or_wishes_change() -> None:
     view.apply(LeaseGone(Unit("a"), 1), 0.0)
     assert router.routes().holders == {}
     catalog.put(RepoSpec("b", "url"))
-    assert [each.repository for each in router.routes().wanted(parse("x").query).missing] == ["a", "b"]
+    assert [each.repository for each in router.routes().targets(parse("x").query).missing] == ["a", "b"]

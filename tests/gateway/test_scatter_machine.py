@@ -11,13 +11,13 @@ from argosy.gateway.scatter_machine import (
     HOLDERS_TRIED_MAX,
     LOOK_AGAIN_S,
     OVERDUE_S,
-    Answered,
-    Ask,
-    Cancel,
+    CancelReason,
+    CancelRequest,
     Effect,
-    Failed,
-    Reason,
-    Scatter,
+    RequestFailed,
+    ResponseReceived,
+    ScatterMachine,
+    SendRequest,
 )
 from argosy.search.model import Missing, Shortfall
 
@@ -40,34 +40,34 @@ class Map:
         return self.hedges >= 0
 
 
-def machine(holders: Map, **first: str) -> Scatter:
+def machine(holders: Map, **first: str) -> ScatterMachine:
     """`first`: addresses with the names to ask for, one letter each."""
-    made = Scatter([(address, tuple(names)) for address, names in first.items()], holders, deadline=10.0)
+    made = ScatterMachine([(address, tuple(names)) for address, names in first.items()], holders, deadline=10.0)
     assert asked(made.handle(None, 0.0)) == list(first.items())
     return made
 
 
 def asked(effects: list[Effect]) -> list[tuple[str, str]]:
-    return [(each.question.address, "".join(each.question.names)) for each in effects if isinstance(each, Ask)]
+    return [(each.question.address, "".join(each.question.names)) for each in effects if isinstance(each, SendRequest)]
 
 
-def cancelled(effects: list[Effect]) -> list[tuple[int, Reason]]:
-    return [(each.question, each.reason) for each in effects if isinstance(each, Cancel)]
+def cancelled(effects: list[Effect]) -> list[tuple[int, CancelReason]]:
+    return [(each.question, each.reason) for each in effects if isinstance(each, CancelRequest)]
 
 
 def lacking(*names: str) -> tuple[Missing, ...]:
     return tuple(Missing(name, Shortfall.WARMING, "not yet") for name in names)
 
 
-def taken(made: Scatter) -> dict[int, str]:
+def taken(made: ScatterMachine) -> dict[int, str]:
     return {id: "".join(sorted(names)) for id, names in made.taken.items()}
 
 
 def test_it_is_over_when_everybody_has_answered() -> None:
     made = machine(Map({}), x="ab", y="c")
-    assert made.handle(Answered(0), 0.01) == []
+    assert made.handle(ResponseReceived(0), 0.01) == []
     assert not made.is_over
-    assert made.handle(Answered(1), 0.02) == []
+    assert made.handle(ResponseReceived(1), 0.02) == []
     assert made.is_over
     assert taken(made) == {0: "ab", 1: "c"}
     assert made.deadline() is None
@@ -79,17 +79,17 @@ def test_nothing_to_ask_is_over_at_once() -> None:
 
 def test_a_failure_is_put_to_other_holders() -> None:
     made = machine(Map({"a": "xy", "b": "xz", "c": "x"}), x="abc")
-    assert asked(made.handle(Failed(0, Shortfall.FAILED, "refused"), 0.0)) == [("y", "a"), ("z", "b")]
+    assert asked(made.handle(RequestFailed(0, Shortfall.FAILED, "refused"), 0.0)) == [("y", "a"), ("z", "b")]
     assert made.missing == {"c": Missing("c", Shortfall.FAILED, "refused")}
-    made.handle(Answered(1), 0.0)
-    made.handle(Answered(2), 0.0)
+    made.handle(ResponseReceived(1), 0.0)
+    made.handle(ResponseReceived(2), 0.0)
     assert made.is_over
     assert taken(made) == {1: "a", 2: "b"}
 
 
 def test_what_a_node_does_not_have_is_asked_for_elsewhere_or_listed_with_its_reason() -> None:
     made = machine(Map({"a": "xy", "b": "x"}), x="abc")
-    assert asked(made.handle(Answered(0, lacking("a", "b")), 0.0)) == [("y", "a")]
+    assert asked(made.handle(ResponseReceived(0, lacking("a", "b")), 0.0)) == [("y", "a")]
     assert made.missing == {"b": Missing("b", Shortfall.WARMING, "not yet")}
     assert taken(made) == {0: "c"}
 
@@ -98,15 +98,15 @@ def test_the_map_is_looked_at_anew_for_every_second_question() -> None:
     holders = Map({"a": "x"})
     made = machine(holders, x="a")
     holders.holders["a"] = "w"
-    assert asked(made.handle(Answered(0, lacking("a")), 0.0)) == [("w", "a")]
+    assert asked(made.handle(ResponseReceived(0, lacking("a")), 0.0)) == [("w", "a")]
 
 
 def test_a_holder_is_not_tried_twice_and_not_too_many_are_tried() -> None:
     made = machine(Map({"a": "vwxyz"}), v="a")
     tried = [0]
-    while effects := made.handle(Failed(tried[-1], Shortfall.FAILED, "refused"), 0.0):
+    while effects := made.handle(RequestFailed(tried[-1], Shortfall.FAILED, "refused"), 0.0):
         [effect] = effects
-        assert isinstance(effect, Ask)
+        assert isinstance(effect, SendRequest)
         tried.append(effect.question.id)
     assert len(tried) == HOLDERS_TRIED_MAX
     assert list(made.missing) == ["a"]
@@ -117,7 +117,7 @@ def test_a_late_question_is_put_to_others_and_the_first_answer_wins() -> None:
     assert made.deadline() == 0.1
     assert made.handle(None, 0.09) == []
     assert asked(made.handle(None, 0.1)) == [("y", "a")]
-    assert cancelled(made.handle(Answered(1), 0.15)) == [(0, Reason.OVERTAKEN)]
+    assert cancelled(made.handle(ResponseReceived(1), 0.15)) == [(0, CancelReason.OVERTAKEN)]
     assert made.is_over
     assert taken(made) == {1: "a"}
     assert made.hedges == 1
@@ -126,8 +126,8 @@ def test_a_late_question_is_put_to_others_and_the_first_answer_wins() -> None:
 def test_the_late_one_may_win_after_all() -> None:
     made = machine(Map({"a": "xy"}), x="a")
     made.handle(None, 0.1)
-    assert cancelled(made.handle(Answered(0), 0.11)) == [(1, Reason.OVERTAKEN)]
-    assert made.handle(Answered(1), 0.12) == []  # it was on its way already
+    assert cancelled(made.handle(ResponseReceived(0), 0.11)) == [(1, CancelReason.OVERTAKEN)]
+    assert made.handle(ResponseReceived(1), 0.12) == []  # it was on its way already
     assert taken(made) == {0: "a"}
 
 
@@ -140,28 +140,28 @@ def test_a_second_question_that_is_late_as_well_is_put_to_a_third_holder() -> No
 def test_only_what_others_have_is_asked_for_twice() -> None:
     made = machine(Map({"a": "xy", "b": "x"}), x="ab")
     assert asked(made.handle(None, 0.1)) == [("y", "a")]
-    assert made.handle(Answered(1), 0.2) == []
+    assert made.handle(ResponseReceived(1), 0.2) == []
     assert not made.is_over
 
 
 def test_an_answer_that_has_all_of_an_earlier_one_and_more_replaces_it() -> None:
     made = machine(Map({"a": "xy", "b": "xz"}), x="abc")
     made.handle(None, 0.1)
-    made.handle(Answered(1), 0.2)
+    made.handle(ResponseReceived(1), 0.2)
     assert taken(made) == {1: "a"}
-    assert cancelled(made.handle(Answered(0), 0.3)) == [(2, Reason.OVERTAKEN)]
+    assert cancelled(made.handle(ResponseReceived(0), 0.3)) == [(2, CancelReason.OVERTAKEN)]
     assert taken(made) == {0: "abc"}
 
 
 def test_an_answer_that_overlaps_is_not_taken_and_what_only_it_has_is_asked_for_again() -> None:
     made = machine(Map({"a": "xy", "b": "xy"}), x="abc")
     assert asked(made.handle(None, 0.1)) == [("y", "ab")]
-    assert made.handle(Answered(0, lacking("a")), 0.2) == []  # y is still asked for a
+    assert made.handle(ResponseReceived(0, lacking("a")), 0.2) == []  # y is still asked for a
     assert taken(made) == {0: "bc"}
-    [again] = made.handle(Answered(1), 0.3)
-    assert isinstance(again, Ask)
+    [again] = made.handle(ResponseReceived(1), 0.3)
+    assert isinstance(again, SendRequest)
     assert (again.question.address, again.question.names) == ("y", ("a",))
-    made.handle(Answered(again.question.id), 0.4)
+    made.handle(ResponseReceived(again.question.id), 0.4)
     assert taken(made) == {0: "bc", again.question.id: "a"}
     assert made.is_over
 
@@ -169,9 +169,9 @@ def test_an_answer_that_overlaps_is_not_taken_and_what_only_it_has_is_asked_for_
 def test_a_failure_of_one_of_two_questions_waits_for_the_other() -> None:
     made = machine(Map({"a": "xy"}), x="a")
     made.handle(None, 0.1)
-    assert made.handle(Failed(0, Shortfall.FAILED, "refused"), 0.2) == []
+    assert made.handle(RequestFailed(0, Shortfall.FAILED, "refused"), 0.2) == []
     assert not made.is_over
-    made.handle(Answered(1), 0.3)
+    made.handle(ResponseReceived(1), 0.3)
     assert taken(made) == {1: "a"}
     assert made.missing == {}
 
@@ -184,9 +184,9 @@ def test_without_savings_nobody_is_asked_twice_and_nothing_spins() -> None:
 
 def test_what_is_left_at_the_deadline_has_timed_out() -> None:
     made = machine(Map({}), x="ab", y="c")
-    made.handle(Answered(1), 0.01)
+    made.handle(ResponseReceived(1), 0.01)
     effects = made.handle(None, 10.0)
-    assert cancelled(effects) == [(0, Reason.TIMED_OUT)]
+    assert cancelled(effects) == [(0, CancelReason.TIMED_OUT)]
     assert {name: each.why for name, each in made.missing.items()} == dict.fromkeys("ab", Shortfall.TIMED_OUT)
     assert made.missing["a"].detail == "x did not answer in time"
     assert made.is_over
@@ -194,16 +194,16 @@ def test_what_is_left_at_the_deadline_has_timed_out() -> None:
 
 def test_an_answer_at_the_deadline_still_counts() -> None:
     made = machine(Map({}), x="a", y="b")
-    assert cancelled(made.handle(Answered(0), 10.0)) == [(1, Reason.TIMED_OUT)]
+    assert cancelled(made.handle(ResponseReceived(0), 10.0)) == [(1, CancelReason.TIMED_OUT)]
     assert taken(made) == {0: "a"}
     assert list(made.missing) == ["b"]
 
 
 def test_what_is_told_of_a_question_that_has_ended_is_ignored() -> None:
     made = machine(Map({}), x="a")
-    made.handle(Answered(0), 0.0)
-    assert made.handle(Failed(0, Shortfall.FAILED, "late"), 0.1) == []
-    assert made.handle(Answered(7), 0.1) == []
+    made.handle(ResponseReceived(0), 0.0)
+    assert made.handle(RequestFailed(0, Shortfall.FAILED, "late"), 0.1) == []
+    assert made.handle(ResponseReceived(7), 0.1) == []
     assert made.missing == {}
 
 
@@ -227,12 +227,12 @@ def test_every_repository_is_answered_for_once_or_missing(data: st.DataObject) -
             effects = made.handle(None, now)
         elif data.draw(st.booleans()):
             without = data.draw(st.sets(st.sampled_from(sorted(live.pop(id)))))
-            effects = made.handle(Answered(id, lacking(*without)), now)
+            effects = made.handle(ResponseReceived(id, lacking(*without)), now)
         else:
             live.pop(id)
-            effects = made.handle(Failed(id, Shortfall.FAILED, "refused"), now)
+            effects = made.handle(RequestFailed(id, Shortfall.FAILED, "refused"), now)
         for effect in effects:
-            if isinstance(effect, Ask):
+            if isinstance(effect, SendRequest):
                 live[effect.question.id] = set(effect.question.names)
             else:
                 del live[effect.question]
@@ -250,9 +250,9 @@ def test_a_late_question_is_put_to_whoever_takes_its_repositories_over() -> None
     assert at == 0.1 + LOOK_AGAIN_S
     assert asked(made.handle(None, at)) == [("y", "a")]
     holders.holders |= {"b": "z"}
-    made.handle(Answered(1), at)
+    made.handle(ResponseReceived(1), at)
     assert asked(made.handle(None, at + LOOK_AGAIN_S)) == [("z", "b")]
-    made.handle(Answered(2), at + LOOK_AGAIN_S)
+    made.handle(ResponseReceived(2), at + LOOK_AGAIN_S)
     assert made.is_over
     assert made.missing == {}
     assert taken(made) == {1: "a", 2: "b"}
@@ -265,13 +265,13 @@ def unowned(*names: str) -> tuple[Missing, ...]:
 def test_what_has_just_changed_hands_is_asked_of_whoever_has_it_now() -> None:
     holders = Map({"a": "x", "b": "x"})
     made = machine(holders, x="ab")
-    assert made.handle(Answered(0, unowned("b")), 0.05) == []
+    assert made.handle(ResponseReceived(0, unowned("b")), 0.05) == []
     assert not made.is_over, "the news is on its way"
     assert made.deadline() == 0.05 + HANDOVER_LOOK_S
     assert asked(made.handle(None, 0.06)) == []
     holders.holders |= {"b": "y"}
     assert asked(made.handle(None, 0.07)) == [("y", "b")]
-    made.handle(Answered(1), 0.08)
+    made.handle(ResponseReceived(1), 0.08)
     assert made.is_over
     assert made.missing == {}
     assert taken(made) == {0: "a", 1: "b"}
@@ -279,7 +279,7 @@ def test_what_has_just_changed_hands_is_asked_of_whoever_has_it_now() -> None:
 
 def test_news_that_do_not_come_are_not_waited_for_long() -> None:
     made = machine(Map({}), x="ab")
-    made.handle(Answered(0, unowned("b")), 0.0)
+    made.handle(ResponseReceived(0, unowned("b")), 0.0)
     now = 0.0
     while not made.is_over:
         at = made.deadline()
@@ -292,7 +292,7 @@ def test_news_that_do_not_come_are_not_waited_for_long() -> None:
 
 def test_the_deadline_ends_the_wait_for_news_too() -> None:
     made = machine(Map({}), x="ab")
-    made.handle(Answered(0, unowned("b")), 9.9)
+    made.handle(ResponseReceived(0, unowned("b")), 9.9)
     made.handle(None, 10.0)
     assert made.is_over
     assert made.missing == {"b": unowned("b")[0]}
@@ -309,6 +309,6 @@ def test_a_silent_node_is_replaced_however_much_was_asked_twice() -> None:
         assert at > now
         now = at
     assert asked(made.handle(None, now)) == [("y", "a")]
-    assert made.handle(Answered(1), now) == [Cancel(0, Reason.OVERTAKEN)]
+    assert made.handle(ResponseReceived(1), now) == [CancelRequest(0, CancelReason.OVERTAKEN)]
     assert made.is_over
     assert made.missing == {}

@@ -7,11 +7,11 @@ import pytest
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.gateway.load_balancer import Chooser
-from argosy.gateway.scatter_machine import Question, Scatter
-from argosy.gateway.scatter_runner import Scattering
+from argosy.gateway.load_balancer import LoadBalancer
+from argosy.gateway.scatter_machine import NodeRequest, ScatterMachine
+from argosy.gateway.scatter_runner import ScatterRunner
 from argosy.gateway.settings import GatewaySettings
-from argosy.gateway.telemetry import Teller
+from argosy.gateway.telemetry import GatewayTelemetry
 from argosy.search.model import Missing, Shortfall
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import SimLoop
@@ -48,22 +48,22 @@ class Asking:
         self._takes_s = takes_s
         self._errors = errors or {}
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: NodeRequest) -> str:
         self.asked.append((question.address, self.clock.now()))
         await self.clock.sleep(self._takes_s[question.address])
         if (error := self._errors.get(question.address)) is not None:
             raise error
         return question.address
 
-    def scattering(self, first: Mapping[str, tuple[str, ...]], others: Collection[str] = ()) -> Scattering[str]:
+    def scattering(self, first: Mapping[str, tuple[str, ...]], others: Collection[str] = ()) -> ScatterRunner[str]:
         deadline = self.clock.now() + DEADLINE_S
-        return Scattering(
-            Scatter(first.items(), Others(others), deadline=deadline),
+        return ScatterRunner(
+            ScatterMachine(first.items(), Others(others), deadline=deadline),
             (),
             self.ask,
             lambda _: (),
-            chooser=Chooser(GatewaySettings(), seeded_random(1)),
-            teller=Teller(Metrics()),
+            balancer=LoadBalancer(GatewaySettings(), seeded_random(1)),
+            telemetry=GatewayTelemetry(Metrics()),
             clock=self.clock,
         )
 
@@ -74,7 +74,7 @@ def test_the_whole_is_waited_for_and_each_step_can_be() -> None:
     async def main(loop: SimLoop) -> tuple[list[str], float, list[list[str]]]:
         asking = Asking(loop, {"a": 0.1, "b": 0.3, "c": 0.2})
         async with asking.scattering(first) as work:
-            await work.settled()
+            await work.wait_done()
             whole, took_s = work.answers(), asking.clock.now()
         async with asking.scattering(first) as work:
             steps = [work.answers() for _ in range(3) if await work.step()]
@@ -93,7 +93,7 @@ def test_a_question_that_is_wrong_ends_the_query_at_once(is_by_steps: bool) -> N
         asking = Asking(loop, {"a": 0.1, "b": 3.0}, {"a": Invalid("no such query")})
         async with asking.scattering({"a": ("x",), "b": ("y",)}) as work:
             with pytest.raises(Invalid, match="no such query"):
-                await (work.step() if is_by_steps else work.settled())
+                await (work.step() if is_by_steps else work.wait_done())
         return asking.clock.now()
 
     assert in_virtual_time(main) == pytest.approx(0.1)
@@ -103,7 +103,7 @@ def test_who_is_late_is_asked_for_elsewhere_also_after_others_have_answered() ->
     async def main(loop: SimLoop) -> tuple[list[str], list[tuple[str, float]]]:
         asking = Asking(loop, {"a": 0.1, "slow": 60.0, "spare": 0.2})
         async with asking.scattering({"a": ("x",), "slow": ("y",)}, others=["spare"]) as work:
-            await work.settled()
+            await work.wait_done()
             return work.answers(), asking.asked
 
     answers, asked = in_virtual_time(main)
@@ -115,7 +115,7 @@ def test_what_nobody_answers_for_is_missing_at_the_deadline() -> None:
     async def main(loop: SimLoop) -> tuple[list[str], list[Missing], float]:
         asking = Asking(loop, {"a": 0.1, "refuses": 0.1, "slow": 60.0}, {"refuses": Unavailable("connection refused")})
         async with asking.scattering({"a": ("x",), "refuses": ("y",), "slow": ("z",)}) as work:
-            await work.settled()
+            await work.wait_done()
             return work.answers(), work.missing(), asking.clock.now()
 
     answers, missing, ended_at = in_virtual_time(main)

@@ -552,18 +552,18 @@ def test_the_answer_is_the_oracles_for_all_that_is_not_missing_and_only_what_can
             world.at(node).delay_s = layout["delays"][node]
         for node, name in layout["lost"]:
             world.at(node).indexes.pop(name, None)
-        wanted = _wanted(text)
+        targets = _wanted(text)
         to_be_had = {
             name
-            for name in wanted
+            for name in targets
             for node in layout["holders"][name]
             if layout["states"][node] == "up" and (node, name) not in layout["lost"]
         }
         answer, told = await _asked(world, text, options, streams)
         missing = {each.repository for each in told}
-        assert missing == wanted - to_be_had
+        assert missing == targets - to_be_had
         if answer is None:
-            assert missing == wanted
+            assert missing == targets
         else:
             assert comparable(answer) == comparable(oracle(set(NAMES) - missing, text, options))
 

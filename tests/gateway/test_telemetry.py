@@ -3,33 +3,33 @@
 from argosy.base.metrics import Metrics
 from argosy.gateway import metrics as m
 from argosy.gateway.breaker import BreakerState
-from argosy.gateway.telemetry import Teller
+from argosy.gateway.telemetry import GatewayTelemetry
 from argosy.search.model import Missing, Shortfall
 
 
 def test_questions_and_breakers_are_counted_by_address() -> None:
     metrics = Metrics()
-    teller = Teller(metrics)
-    teller.question("n1", "answered", 0.1, state=BreakerState.CLOSED)
-    teller.question("n1", "failed", state=BreakerState.OPEN)
-    teller.question("n1", "failed", state=BreakerState.HALF_OPEN)
+    telemetry = GatewayTelemetry(metrics)
+    telemetry.record_node_request("n1", "answered", 0.1, state=BreakerState.CLOSED)
+    telemetry.record_node_request("n1", "failed", state=BreakerState.OPEN)
+    telemetry.record_node_request("n1", "failed", state=BreakerState.HALF_OPEN)
     assert metrics.value(m.QUESTIONS, address="n1", outcome="failed") == 2
     assert metrics.value(m.NODE_SECONDS, address="n1") == 1
     assert metrics.value(m.BREAKER_OPEN, address="n1") == 1
-    teller.question("n1", "answered", 0.1, state=BreakerState.CLOSED)
+    telemetry.record_node_request("n1", "answered", 0.1, state=BreakerState.CLOSED)
     assert metrics.value(m.BREAKER_OPEN, address="n1") == 0
 
 
 def test_a_node_that_is_gone_has_no_figures_any_more() -> None:
     metrics = Metrics()
-    teller = Teller(metrics)
-    teller.question("n1", "failed", 0.1, state=BreakerState.OPEN)
-    teller.question("n2", "failed", 0.1, state=BreakerState.OPEN)
-    teller.forgotten(["n1"])
+    telemetry = GatewayTelemetry(metrics)
+    telemetry.record_node_request("n1", "failed", 0.1, state=BreakerState.OPEN)
+    telemetry.record_node_request("n2", "failed", 0.1, state=BreakerState.OPEN)
+    telemetry.remove_nodes(["n1"])
     shown = metrics.exposition().decode()
     assert 'address="n2"' in shown
     assert 'address="n1"' not in shown
-    teller.question("n1", "failed", 0.1, state=BreakerState.OPEN)
+    telemetry.record_node_request("n1", "failed", 0.1, state=BreakerState.OPEN)
     assert metrics.value(m.QUESTIONS, address="n1", outcome="failed") == 1, "back again, it is counted anew"
     assert metrics.value(m.NODE_SECONDS, address="n1") == 1
 
@@ -37,7 +37,7 @@ def test_a_node_that_is_gone_has_no_figures_any_more() -> None:
 def test_missing_repositories_are_counted_by_reason() -> None:
     metrics = Metrics()
     missing = [Missing("a", Shortfall.WARMING), Missing("b", Shortfall.WARMING), Missing("c", Shortfall.UNOWNED)]
-    Teller(metrics).query("partial", missing, 0.1)
+    GatewayTelemetry(metrics).record_query("partial", missing, 0.1)
     assert metrics.value(m.MISSING, reason="warming") == 2
     assert metrics.value(m.MISSING, reason="unowned") == 1
     assert metrics.value(m.QUERIES, outcome="partial") == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.gateway.trimming import trimmed
+from argosy.gateway.trimming import trim_file
 from argosy.search.model import FileMatch, Form, Options
 from tests.search.match.asking import ask, built, only_file
 
@@ -29,5 +29,5 @@ def test_the_first_matches_are_told_as_if_there_were_no_more(query: str, form: F
     whole = told(query, form, 0, context_lines)
     assert whole.match_count > 0
     for matches in range(1, whole.match_count + 1):
-        found = trimmed(whole, matches, of=whole.match_count, context_lines=context_lines)
+        found = trim_file(whole, matches, of=whole.match_count, context_lines=context_lines)
         assert shape(found) == shape(told(query, form, matches, context_lines)), matches

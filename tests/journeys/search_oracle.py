@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from argosy.gateway.v1 import responses
-from argosy.gateway.v1.requests import SearchAsked, options_of
+from argosy.gateway.v1.requests import SearchParams, options_of
 from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.index.build import build
@@ -108,7 +108,7 @@ def question(query: str) -> dict[str, Any]:
 
 
 def options(query: str) -> Options:
-    asked = msgspec.convert(question(query), SearchAsked)
+    asked = msgspec.convert(question(query), SearchParams)
     return options_of(asked, parse(query))
 
 

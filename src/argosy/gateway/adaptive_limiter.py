@@ -21,14 +21,14 @@ SLOWDOWN = 0.6  # the most that is taken away at once
 LEARNING = 0.3  # weight of the newest mean in what a query takes by itself
 
 
-class Pace:
+class AdaptiveLimiter:
     """The number that may be under way, learnt from what they take."""
 
     def __init__(self, most: int) -> None:
         self._most = float(most)
         self._least = float(min(LEAST, most))
         self._limit = min(2.0 * LEAST, self._most)
-        self._calm_s: float | None = None  # the mean of queries that nobody else slows down
+        self._baseline_s: float | None = None  # the mean of queries that nobody else slows down
         self._sum_s = 0.0
         self._seen = 0
         self._was_full = False
@@ -37,32 +37,32 @@ class Pace:
     def limit(self) -> int:
         return int(self._limit)
 
-    def ended(self, took_s: float, *, is_full: bool) -> None:
+    def on_end(self, took_s: float, *, is_full: bool) -> None:
         """A query has been answered; `is_full`: others waited for their turn, or as many as may be were under way."""
         self._sum_s += took_s
         self._seen += 1
         self._was_full |= is_full
         if self._seen == WINDOW:
-            self._judge(self._sum_s / WINDOW)
+            self._adjust(self._sum_s / WINDOW)
             self._sum_s, self._seen, self._was_full = 0.0, 0, False
 
-    def _judge(self, mean_s: float) -> None:
-        if self._calm_s is None:
-            self._calm_s = mean_s
+    def _adjust(self, mean_s: float) -> None:
+        if self._baseline_s is None:
+            self._baseline_s = mean_s
         elif self._limit <= self._least:
-            self._calm_s += LEARNING * (mean_s - self._calm_s)
-        self._calm_s = min(self._calm_s, mean_s)
-        if mean_s > TOLERANCE * self._calm_s:
-            self._limit *= max(SLOWDOWN, TOLERANCE * self._calm_s / mean_s)
+            self._baseline_s += LEARNING * (mean_s - self._baseline_s)
+        self._baseline_s = min(self._baseline_s, mean_s)
+        if mean_s > TOLERANCE * self._baseline_s:
+            self._limit *= max(SLOWDOWN, TOLERANCE * self._baseline_s / mean_s)
         elif self._was_full:  # else nobody knows whether more would be slower
             self._limit += sqrt(self._limit) / 2
         self._limit = max(self._least, min(self._limit, self._most))
 
 
-class Turns(Generic[T]):
+class QueryQueue(Generic[T]):
     """Who is under way and who waits, first come first served. `T` is whatever its user wakes."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: AdaptiveLimiter) -> None:
         self._pace = pace
         self._waiting: deque[T] = deque()
         self.under_way = 0
@@ -89,6 +89,6 @@ class Turns(Generic[T]):
         """One has been answered; those whose turn it is now."""
         is_full = bool(self._waiting) or self.under_way >= self._pace.limit
         self.under_way -= 1
-        self._pace.ended(took_s, is_full=is_full)
+        self._pace.on_end(took_s, is_full=is_full)
         free = self._pace.limit - self.under_way
         return [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]

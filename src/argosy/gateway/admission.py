@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 from argosy.base.errors import Throttled
 from argosy.gateway.errors import Overloaded, Unserved
-from argosy.gateway.ports import Admission, Pass
+from argosy.gateway.ports import Admission, AdmissionTicket
 from argosy.search.model import Answer, Missing, Reached, Shortfall
 from argosy.throttle.middleware.extractors import Extractor, as_text, by_address, by_api_key, first_of, shorten_id
 from argosy.throttle.middleware.requests import AsgiRequest
@@ -36,17 +36,17 @@ class FairAdmission:
     def __init__(self, throttle: Throttle) -> None:
         self._throttle = throttle
 
-    def admit(self, client: str) -> Pass:
+    def admit(self, client: str) -> AdmissionTicket:
         decision = self._throttle.register(client)
         if decision.throttled:
             wait_s = self._throttle.retry_after_s(decision)
             raise Throttled(
                 f"capacity is short and this client takes much of it: come back in {wait_s:.0f} s", retry_after_s=wait_s
             )
-        return _Admitted(self._throttle, client)
+        return _FairTicket(self._throttle, client)
 
 
-class _Admitted:
+class _FairTicket:
     def __init__(self, throttle: Throttle, client: str) -> None:
         self._throttle = throttle
         self._client = client
@@ -55,29 +55,29 @@ class _Admitted:
         self._throttle.report(self._client, Outcome.FAILURE if is_exhausted else Outcome.SUCCESS)
 
 
-class OpenDoor:
+class AlwaysAdmit:
     """Implements `Admission` where everybody may come in."""
 
-    def admit(self, client: str) -> Pass:
-        return _NOTHING
+    def admit(self, client: str) -> AdmissionTicket:
+        return _NO_TICKET
 
 
-class _Nothing:
+class _NoTicket:
     def done(self, *, is_exhausted: bool) -> None:
         pass
 
 
-_NOTHING = _Nothing()
+_NO_TICKET = _NoTicket()
 
 
-class Visit:
+class AdmittedRequest:
     """An admitted request under way; whoever serves it says what came of it."""
 
-    def __init__(self, ticket: Pass) -> None:
+    def __init__(self, ticket: AdmissionTicket) -> None:
         self.is_exhausted = False
         self._ticket = ticket
 
-    def saw(self, answer: Answer) -> None:
+    def on_result(self, answer: Answer) -> None:
         self.is_exhausted |= is_exhausted(answer)
 
     def __enter__(self) -> Self:
@@ -94,9 +94,9 @@ class Visit:
         self._ticket.done(is_exhausted=self.is_exhausted)
 
 
-def admitted(admission: Admission, client: str) -> Visit:
+def admit_request(admission: Admission, client: str) -> AdmittedRequest:
     """Lets a request in and tells how it ended, whatever happens in between."""
-    return Visit(admission.admit(client))
+    return AdmittedRequest(admission.admit(client))
 
 
 def is_exhausted(answer: Answer) -> bool:

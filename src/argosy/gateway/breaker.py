@@ -36,15 +36,15 @@ class Breaker:
             return now >= self.retry_at
         return self.state is BreakerState.CLOSED
 
-    def began(self, now: float) -> None:
+    def on_start(self, now: float) -> None:
         if self.state is BreakerState.OPEN and now >= self.retry_at:
             self.state = BreakerState.HALF_OPEN
 
-    def succeeded(self) -> None:
+    def on_success(self) -> None:
         self.state = BreakerState.CLOSED
         self._failures = self._openings = 0
 
-    def failed(self, now: float) -> None:
+    def on_failure(self, now: float) -> None:
         self._failures += 1
         if self.state is BreakerState.HALF_OPEN or (
             self.state is BreakerState.CLOSED and self._failures >= self._failures_max
@@ -57,7 +57,7 @@ class Breaker:
         self.state = BreakerState.OPEN
         self.retry_at = now + self._backoff.delay(self._openings, self._random)
 
-    def abandoned(self, now: float) -> None:
+    def on_cancel(self, now: float) -> None:
         """The question was called back before it was answered: if it was the probe, the next one may go."""
         if self.state is BreakerState.HALF_OPEN:
             self.state, self.retry_at = BreakerState.OPEN, now

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from argosy.gateway.model import AuctionView, FleetStatus, NodeView, RepoState, RepoView, Seat
+from argosy.gateway.model import AuctionView, FleetStatus, NodeView, RepoState, RepoView, SlotHolder
 from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.model import Lease, LeaseState
 from argosy.ownership.view import FleetView
@@ -19,20 +19,20 @@ _STATES = {
 _BEST_FIRST = (RepoState.READY, RepoState.DRAINING, RepoState.WARMING)
 
 
-def addresses(view: FleetView) -> tuple[str, ...]:
+def node_addresses(view: FleetView) -> tuple[str, ...]:
     """Everybody there is to ask: members, and holders that are members no more."""
     members = (member.address for member in view.members.values())
     holders = (lease.address for lease in view.leases.values())
     return tuple(sorted({*members, *holders}))
 
 
-def overview(
+def build_fleet_status(
     view: FleetView,
     specs: Mapping[str, RepoSpec],
     told: Told,
     signal: ScaleSignal,
     *,
-    left_alone: Collection[str] = (),
+    open_circuits: Collection[str] = (),
     now: float,
     wall: float,
 ) -> FleetStatus:
@@ -46,7 +46,7 @@ def overview(
     }
     return FleetStatus(
         at=wall,
-        nodes=_nodes(view, told, left_alone),
+        nodes=_nodes(view, told, open_circuits),
         repositories=tuple(_repository(specs[name], held.get(name, []), known) for name in sorted(specs)),
         auctions=_auctions(view, now),
         desired_nodes=signal.desired_nodes,
@@ -64,14 +64,14 @@ def _by_name(leases: Iterable[Lease]) -> dict[str, list[Lease]]:
     return found
 
 
-def _nodes(view: FleetView, told: Told, left_alone: Collection[str]) -> tuple[NodeView, ...]:
+def _nodes(view: FleetView, told: Told, open_circuits: Collection[str]) -> tuple[NodeView, ...]:
     counts = Counter((lease.node, lease.address) for lease in view.leases.values())
     members = {(member.node, member.address) for member in view.members.values()}
     found = []
     for node, address in sorted({*counts, *members}):
         said = told.get(address, "was not asked")
         status, problem = (None, said) if isinstance(said, str) else (said, "")
-        if not problem and address in left_alone:
+        if not problem and address in open_circuits:
             problem = "kept failing, and is left alone for a moment"
         is_member = (node, address) in members
         found.append(NodeView(node, address, is_member, counts[node, address], status, problem))
@@ -79,10 +79,12 @@ def _nodes(view: FleetView, told: Told, left_alone: Collection[str]) -> tuple[No
 
 
 def _repository(spec: RepoSpec, held: list[Lease], known: Mapping[tuple[str, str], RepoStatus]) -> RepoView:
-    seats = tuple(Seat(lease.node, lease.address, lease.unit.replica, lease.epoch, lease.state.value) for lease in held)
+    holders = tuple(
+        SlotHolder(lease.node, lease.address, lease.unit.replica, lease.epoch, lease.state.value) for lease in held
+    )
     state, best = _state(spec, held)
     status = known.get((best.address, spec.name)) if best is not None else None
-    return RepoView(spec.name, state, spec, seats, status, _reason(state, spec, status))
+    return RepoView(spec.name, state, spec, holders, status, _reason(state, spec, status))
 
 
 def _state(spec: RepoSpec, held: list[Lease]) -> tuple[RepoState, Lease | None]:

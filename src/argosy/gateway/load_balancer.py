@@ -24,7 +24,7 @@ STALLED_QUESTIONS = 8  # with fewer under way a node may just be busy with a har
 HEDGES_SAVED_MAX = 10.0  # second questions that may be asked in a burst
 
 
-class Record:
+class NodeStats:
     """What is known of one address."""
 
     def __init__(self, breaker: Breaker) -> None:
@@ -37,20 +37,20 @@ class Record:
         self._late_s = LATE_UNKNOWN_S
         self._until_review = LATENCIES_MIN
 
-    def began(self, now: float) -> None:
+    def on_start(self, now: float) -> None:
         if self.in_flight == 0:
             self._heard_at = now
         self.in_flight += 1
-        self.breaker.began(now)
+        self.breaker.on_start(now)
 
-    def measured(self, took_s: float, now: float) -> None:
+    def observe_latency(self, took_s: float, now: float) -> None:
         known = self.average_s(now)
         self._average_s = took_s if known == 0.0 else known + NEWEST_WEIGHT * (took_s - known)
         self._average_at = now
 
-    def answered(self, took_s: float, now: float) -> None:
+    def on_response(self, took_s: float, now: float) -> None:
         self._heard_at = now
-        self.measured(took_s, now)
+        self.observe_latency(took_s, now)
         self._latencies.append(took_s)
         self._until_review -= 1
         if self._until_review <= 0:
@@ -75,13 +75,13 @@ class Record:
         return self._late_s
 
 
-class Chooser:
+class LoadBalancer:
     """Chooses by what it is told of every question: `began`, then exactly one of the five ways to end."""
 
     def __init__(self, settings: GatewaySettings, random: Random) -> None:
         self._settings = settings
         self._random = random
-        self._records: dict[str, Record] = {}
+        self._stats_by_node: dict[str, NodeStats] = {}
         self._hedges = HEDGES_SAVED_MAX
 
     # -- choosing ---------------------------------------------------------------------------------------------------
@@ -95,22 +95,22 @@ class Chooser:
             open_ones = [open_ones[first], open_ones[second + (second >= first)]]
         if len(open_ones) < 2:
             return open_ones[0] if open_ones else None
-        one, other = (self._record(address).load(now) for address in open_ones)
+        one, other = (self._stats(address).load(now) for address in open_ones)
         if one == other:
             return self._random.choice(open_ones)
         return open_ones[0] if one < other else open_ones[1]
 
     def admits(self, address: str, now: float) -> bool:
-        record = self._records.get(address)
-        if record is None:
+        stats = self._stats_by_node.get(address)
+        if stats is None:
             return True
-        if record.breaker.state is BreakerState.CLOSED and record.is_stalled(self._settings.stall_s, now):
-            record.breaker.trip(now)
-        return record.breaker.admits(now)
+        if stats.breaker.state is BreakerState.CLOSED and stats.is_stalled(self._settings.stall_s, now):
+            stats.breaker.trip(now)
+        return stats.breaker.admits(now)
 
     def hedge_after_s(self, address: str) -> float:
         """How long an answer may take before another holder is asked, too."""
-        return max(self._settings.hedge_min_s, self._record(address).late_s)
+        return max(self._settings.hedge_min_s, self._stats(address).late_s)
 
     def may_hedge(self) -> bool:
         """Takes one second question from what has been saved up, if there is one."""
@@ -121,57 +121,57 @@ class Chooser:
 
     # -- what became of questions -----------------------------------------------------------------------------------
 
-    def began(self, address: str, now: float) -> None:
+    def on_start(self, address: str, now: float) -> None:
         self._hedges = min(HEDGES_SAVED_MAX, self._hedges + self._settings.hedge_share)
-        self._record(address).began(now)
+        self._stats(address).on_start(now)
 
-    def answered(self, address: str, took_s: float, now: float) -> None:
-        record = self._ended(address)
-        record.answered(took_s, now)
-        record.breaker.succeeded()
+    def on_response(self, address: str, took_s: float, now: float) -> None:
+        stats = self._finish(address)
+        stats.on_response(took_s, now)
+        stats.breaker.on_success()
 
-    def refused(self, address: str, now: float) -> None:
+    def on_refusal(self, address: str, now: float) -> None:
         """It lives and would not answer: that is no reason to leave it alone."""
-        self._ended(address).breaker.succeeded()
+        self._finish(address).breaker.on_success()
 
-    def failed(self, address: str, now: float) -> None:
-        self._ended(address).breaker.failed(now)
+    def on_failure(self, address: str, now: float) -> None:
+        self._finish(address).breaker.on_failure(now)
 
-    def overtaken(self, address: str, took_s: float, now: float) -> None:
+    def on_overtaken(self, address: str, took_s: float, now: float) -> None:
         """Another holder was quicker: how long this one had is less than it would have taken."""
-        record = self._ended(address)
-        record.measured(took_s, now)
-        record.breaker.abandoned(now)
+        stats = self._finish(address)
+        stats.observe_latency(took_s, now)
+        stats.breaker.on_cancel(now)
 
-    def abandoned(self, address: str, now: float) -> None:
+    def on_cancel(self, address: str, now: float) -> None:
         """Nobody waits for the answer any more, through no fault of the node."""
-        self._ended(address).breaker.abandoned(now)
+        self._finish(address).breaker.on_cancel(now)
 
     # -- what is known ----------------------------------------------------------------------------------------------
 
     def breaker(self, address: str) -> Breaker:
-        return self._record(address).breaker
+        return self._stats(address).breaker
 
     def states(self) -> dict[str, BreakerState]:
-        return {address: record.breaker.state for address, record in self._records.items()}
+        return {address: stats.breaker.state for address, stats in self._stats_by_node.items()}
 
-    def keep(self, addresses: Collection[str]) -> list[str]:
+    def retain_only(self, addresses: Collection[str]) -> list[str]:
         """Forgets all other nodes but those with questions under way; returns those forgotten."""
-        gone = [each for each, record in self._records.items() if each not in addresses and not record.in_flight]
+        gone = [each for each, stats in self._stats_by_node.items() if each not in addresses and not stats.in_flight]
         for address in gone:
-            del self._records[address]
+            del self._stats_by_node[address]
         return gone
 
-    def _ended(self, address: str) -> Record:
-        record = self._record(address)
-        record.in_flight -= 1
-        assert record.in_flight >= 0, address
-        return record
+    def _finish(self, address: str) -> NodeStats:
+        stats = self._stats(address)
+        stats.in_flight -= 1
+        assert stats.in_flight >= 0, address
+        return stats
 
-    def _record(self, address: str) -> Record:
-        record = self._records.get(address)
-        if record is None:
+    def _stats(self, address: str) -> NodeStats:
+        stats = self._stats_by_node.get(address)
+        if stats is None:
             settings = self._settings
             backoff = Backoff(settings.breaker_first_s, settings.breaker_ceiling_s)
-            record = self._records[address] = Record(Breaker(settings.breaker_failures, backoff, self._random))
-        return record
+            stats = self._stats_by_node[address] = NodeStats(Breaker(settings.breaker_failures, backoff, self._random))
+        return stats

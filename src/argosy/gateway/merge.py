@@ -11,23 +11,23 @@ from operator import attrgetter
 
 from msgspec import structs
 
-from argosy.gateway.trimming import trimmed
+from argosy.gateway.trimming import trim_file
 from argosy.search.fleet.model import ListResult
 from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Stats
 from argosy.search.sealing import opened
 
 
-def merged(
+def merge_results(
     answers: Sequence[Answer], options: Options, *, missing: Iterable[Missing] = (), excluded: int = 0
 ) -> Answer:
     """`excluded`: repositories that were not asked for because the query rules them out."""
-    stats = summed([answer.stats for answer in answers], excluded=excluded)
+    stats = sum_stats([answer.stats for answer in answers], excluded=excluded)
     reached = {each for answer in answers for each in answer.reached} - {Reached.MATCHES_SHOWN}
     files: tuple[FileMatch, ...] = ()
     if options.form is not Form.COUNT:
         if 0 < options.files_max < stats.files:
             reached.add(Reached.FILES_SHOWN)
-        files = _shown(_ranked(answers, options.files_max), stats.files, options, reached)
+        files = _apply_match_limits(_rank(answers, options.files_max), stats.files, options, reached)
     repositories = {name: known for answer in answers for name, known in answer.repositories.items()}
     shown = {file.repository for file in files}
     return Answer(
@@ -39,19 +39,19 @@ def merged(
     )
 
 
-def ranked_part(answer: Answer, names: Collection[str]) -> Answer:
+def select_repositories(answer: Answer, names: Collection[str]) -> Answer:
     """What an answer says of these repositories alone, to look at; what it cost is told for all of them."""
     files = tuple(opened(file) for file in answer.files if file.repository in names)
     repositories = {name: known for name, known in answer.repositories.items() if name in names}
     return structs.replace(answer, files=files, repositories=repositories)
 
 
-def merged_listing(listings: Iterable[ListResult], missing: Iterable[Missing]) -> ListResult:
+def merge_listings(listings: Iterable[ListResult], missing: Iterable[Missing]) -> ListResult:
     entries = sorted((e for listing in listings for e in listing.entries), key=lambda entry: entry.repository.name)
     return ListResult(tuple(entries), tuple(sorted(missing, key=lambda each: each.repository)))
 
 
-def summed(parts: Sequence[Stats], *, excluded: int = 0) -> Stats:
+def sum_stats(parts: Sequence[Stats], *, excluded: int = 0) -> Stats:
     """Nodes work at the same time, so their durations do not add up."""
     if len(parts) == 1 and not excluded:
         return parts[0]
@@ -70,7 +70,7 @@ _SUMS = tuple(name for name in Stats.__struct_fields__ if name not in ("duration
 _summands = attrgetter(*_SUMS)
 
 
-def _ranked(answers: Sequence[Answer], files_max: int) -> list[FileMatch]:
+def _rank(answers: Sequence[Answer], files_max: int) -> list[FileMatch]:
     files = [file for answer in answers for file in answer.files]
     if len(answers) > 1:
         # The sort is stable, and the files of one repository come from one answer: their order is kept.
@@ -78,7 +78,9 @@ def _ranked(answers: Sequence[Answer], files_max: int) -> list[FileMatch]:
     return files[:files_max] if files_max else files
 
 
-def _shown(files: list[FileMatch], found: int, options: Options, reached: set[Reached]) -> tuple[FileMatch, ...]:
+def _apply_match_limits(
+    files: list[FileMatch], found: int, options: Options, reached: set[Reached]
+) -> tuple[FileMatch, ...]:
     """The files with as many of their matches as may be shown; `found` files matched in all."""
     if not options.matches_max:
         if options.file_matches_max and any(file.match_count > options.file_matches_max for file in files):
@@ -92,7 +94,7 @@ def _shown(files: list[FileMatch], found: int, options: Options, reached: set[Re
         of_file = min(file.match_count, options.file_matches_max or file.match_count)
         shown = opened(file)
         if of_file > left:
-            shown = trimmed(shown, left, of=of_file, context_lines=options.context_lines)
+            shown = trim_file(shown, left, of=of_file, context_lines=options.context_lines)
         kept.append(shown)
         if min(of_file, left) < file.match_count:
             reached.add(Reached.MATCHES_SHOWN)

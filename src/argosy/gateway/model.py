@@ -17,7 +17,7 @@ class RepoState(Enum):
     FAILED = "failed"  # nobody holds it, and the last try failed
 
 
-class Seat(msgspec.Struct, frozen=True):
+class SlotHolder(msgspec.Struct, frozen=True):
     """One node's lease of one slot of a repository."""
 
     node: str
@@ -33,7 +33,7 @@ class RepoView(msgspec.Struct, frozen=True):
     name: str
     state: RepoState
     wish: RepoSpec
-    seats: tuple[Seat, ...] = ()  # the primary first
+    holders: tuple[SlotHolder, ...] = ()  # the primary first
     status: RepoStatus | None = None  # of the best seat, if its node answered
     reason: str = ""  # why it is not ready, or not up to date
 

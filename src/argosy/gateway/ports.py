@@ -9,7 +9,7 @@ from argosy.search.model import Answer, Options, Repository
 from argosy.search.query.tree import Query
 
 
-class Pass(Protocol):
+class AdmissionTicket(Protocol):
     """One admitted request; its end is told, so that whoever admits learns how much there is to share out."""
 
     def done(self, *, is_exhausted: bool) -> None:
@@ -20,12 +20,12 @@ class Pass(Protocol):
 class Admission(Protocol):
     """Decides locally and at once: no request waits for a shared store (THR-2)."""
 
-    def admit(self, client: str) -> Pass:
+    def admit(self, client: str) -> AdmissionTicket:
         """Throttled if this client has to wait."""
         ...
 
 
-class FrontDoor(Protocol):
+class SearchGateway(Protocol):
     """Answers for the whole fleet; an answer that is not complete says so (GW-1)."""
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:

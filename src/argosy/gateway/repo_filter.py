@@ -31,31 +31,31 @@ from argosy.search.regex import Pattern
 PATTERNS_KEPT_MAX = 256  # what they match is known until the catalog changes
 
 
-class Names:
+class RepoNameIndex:
     """The names of a catalog, numbered: a set of them is an integer whose i-th bit stands for the i-th name, so that a
     query is asked of all of them at once."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(sorted(names))
         self.everything = (1 << len(self.names)) - 1
-        self._places = {name: i for i, name in enumerate(self.names)}
+        self._bit_of = {name: i for i, name in enumerate(self.names)}
         self._matches: dict[str, int] = {}
 
-    def numbered(self, names: Iterable[str]) -> int:
+    def bitmap(self, names: Iterable[str]) -> int:
         """The set of those among them that there are."""
         found = 0
         for name in names:
-            if (place := self._places.get(name)) is not None:
+            if (place := self._bit_of.get(name)) is not None:
                 found |= 1 << place
         return found
 
-    def named(self, numbers: int) -> list[str]:
+    def names_of(self, numbers: int) -> list[str]:
         if numbers == self.everything:
             return list(self.names)
         bits = reversed(f"{numbers:0{len(self.names)}b}")
         return [name for name, bit in zip(self.names, bits, strict=False) if bit == "1"]
 
-    def ruled_out(self, query: Query) -> int:
+    def excluded_by(self, query: Query) -> int:
         """The repositories of which no file can satisfy the query."""
         return self._verdict(query)[1]
 
@@ -63,13 +63,13 @@ class Names:
         """The names that say that every file satisfies the query, and those that say that none does."""
         match query:
             case Repo(pattern):
-                return self._decided(self._matching(pattern))
+                return self._decide(self._matching(pattern))
             case RepoSet(names):
-                return self._decided(self.numbered(names))
+                return self._decide(self.bitmap(names))
             case RepoIds(ids):
-                return self._decided(self.numbered(name for name in self.names if repository_id(name) in ids))
+                return self._decide(self.bitmap(name for name in self.names if repository_id(name) in ids))
             case Const(value):
-                return self._decided(self.everything if value else 0)
+                return self._decide(self.everything if value else 0)
             case And(children):
                 return self._all(map(self._verdict, children))
             case Or(children):
@@ -85,7 +85,7 @@ class Names:
             case _:
                 return 0, 0
 
-    def _decided(self, yes: int) -> tuple[int, int]:
+    def _decide(self, yes: int) -> tuple[int, int]:
         return yes, self.everything & ~yes
 
     def _all(self, verdicts: Iterable[tuple[int, int]]) -> tuple[int, int]:
@@ -102,11 +102,11 @@ class Names:
             matching = (name for name in self.names if compiled.matches(name.encode(errors="surrogateescape")))
             if len(self._matches) >= PATTERNS_KEPT_MAX:
                 self._matches.clear()
-            found = self._matches[pattern] = self.numbered(matching)
+            found = self._matches[pattern] = self.bitmap(matching)
         return found
 
 
-def spelled(query: Query) -> str:
+def format_for_nodes(query: Query) -> str:
     """The query as text that a node reads as the same query, asked only of repositories that it does not rule out.
 
     A set of names or numbers that all must be in is told by routing already. What else only programs can ask for has no
@@ -121,11 +121,11 @@ def spelled(query: Query) -> str:
             raise Invalid(f"{show(leaf)} has no text that nodes could be asked: name the repositories beside the query")
     if any(isinstance(part, Boost) for part in parts(query)):
         raise Invalid("a boosted query has no text that nodes could be asked: ask without the boost")
-    return shown(query)
+    return format_query(query)
 
 
 # A query is written out twice on its way, for whoever asked and at once again for the nodes.
-shown = lru_cache(maxsize=1)(show)
+format_query = lru_cache(maxsize=1)(show)
 
 
 def parts(query: Query) -> Iterator[Query]:

@@ -9,19 +9,19 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from argosy.gateway.repo_filter import Names
+from argosy.gateway.repo_filter import RepoNameIndex
 from argosy.ownership.model import PRIMARY, Lease, LeaseState
 from argosy.ownership.view import FleetView
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Missing, Shortfall
 from argosy.search.query.tree import Query
 
-NARROWED_KEPT_MAX = 128  # selections of repositories that are remembered until something changes
+SELECTIONS_MAX = 128  # selections of repositories that are remembered until something changes
 
 Version = tuple[int, int]  # of the leases and of the catalog
 
 
-class Wishes(Protocol):
+class CatalogView(Protocol):
     """The catalog as it was last told."""
 
     @property
@@ -32,7 +32,7 @@ class Wishes(Protocol):
 
 
 @dataclass(frozen=True)
-class Group:
+class TargetGroup:
     """Repositories that the same nodes can answer for."""
 
     addresses: tuple[str, ...]
@@ -40,21 +40,21 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class QueryTargets:
     """What one query is about."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[TargetGroup, ...]
     missing: tuple[Missing, ...]  # nobody can be asked for these
     excluded: int = 0  # the query rules these out by their names
 
 
-class Routes:
+class RouteTable:
     """The way to every repository of the catalog at one version."""
 
     def __init__(self, version: Version, leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> None:
         self.version = version
         self.holders: dict[str, tuple[str, ...]] = {}  # of those that can be asked for: the primary's address first
-        self._names = Names(specs)
+        self._names = RepoNameIndex(specs)
         self._missing: dict[str, Missing] = {}
         by_name = _by_name(leases, specs)
         for name in self._names.names:
@@ -62,9 +62,9 @@ class Routes:
             if addresses := tuple(dict.fromkeys(lease.address for lease in held if lease.state in ANSWERING)):
                 self.holders[name] = addresses
             else:
-                self._missing[name] = _shortfall(specs[name], held)
-        self._everything = Wanted(_grouped(self.holders.items()), tuple(self._missing.values()))
-        self._narrowed: dict[int, Wanted] = {self._names.everything: self._everything}
+                self._missing[name] = _missing_reason(specs[name], held)
+        self._everything = QueryTargets(_group_by_holders(self.holders.items()), tuple(self._missing.values()))
+        self._selections: dict[int, QueryTargets] = {self._names.everything: self._everything}
 
     @property
     def missing(self) -> tuple[Missing, ...]:
@@ -73,42 +73,42 @@ class Routes:
     def addresses(self) -> set[str]:
         return {address for group in self._everything.groups for address in group.addresses}
 
-    def wanted(self, query: Query, only: Collection[str] | None = None) -> Wanted:
+    def targets(self, query: Query, only: Collection[str] | None = None) -> QueryTargets:
         """What the query is about: all repositories of the catalog, less those that it rules out by name."""
-        asked = self._names.everything if only is None else self._names.numbered(only)
-        kept = asked & ~self._names.ruled_out(query)
-        wanted = self._narrowed.get(kept)
-        if wanted is None:
-            if len(self._narrowed) >= NARROWED_KEPT_MAX:
-                self._narrowed.clear()
-            wanted = self._narrowed[kept] = self._of(self._names.named(kept))
-        return wanted if asked == kept else replace(wanted, excluded=(asked & ~kept).bit_count())
+        asked = self._names.everything if only is None else self._names.bitmap(only)
+        kept = asked & ~self._names.excluded_by(query)
+        targets = self._selections.get(kept)
+        if targets is None:
+            if len(self._selections) >= SELECTIONS_MAX:
+                self._selections.clear()
+            targets = self._selections[kept] = self._select(self._names.names_of(kept))
+        return targets if asked == kept else replace(targets, excluded=(asked & ~kept).bit_count())
 
-    def _of(self, names: list[str]) -> Wanted:
-        groups = _grouped((name, self.holders[name]) for name in names if name in self.holders)
-        return Wanted(groups, tuple(self._missing[name] for name in names if name in self._missing))
+    def _select(self, names: list[str]) -> QueryTargets:
+        groups = _group_by_holders((name, self.holders[name]) for name in names if name in self.holders)
+        return QueryTargets(groups, tuple(self._missing[name] for name in names if name in self._missing))
 
-    def wanted_one(self, name: str) -> Wanted:
+    def targets_of(self, name: str) -> QueryTargets:
         if name in self.holders:
-            return Wanted((Group(self.holders[name], (name,)),), ())
-        return Wanted((), (self._missing[name],))
+            return QueryTargets((TargetGroup(self.holders[name], (name,)),), ())
+        return QueryTargets((), (self._missing[name],))
 
 
 class Router:
     """Keeps the routes of the newest version."""
 
-    def __init__(self, view: FleetView, catalog: Wishes) -> None:
+    def __init__(self, view: FleetView, catalog: CatalogView) -> None:
         self._view = view
         self._catalog = catalog
-        self._routes: Routes | None = None
+        self._routes: RouteTable | None = None
 
     def version(self) -> Version:
         return self._view.leases_version, self._catalog.version
 
-    def routes(self) -> Routes:
+    def routes(self) -> RouteTable:
         version = self.version()
         if self._routes is None or self._routes.version != version:
-            self._routes = Routes(version, self._view.leases.values(), self._catalog.specs)
+            self._routes = RouteTable(version, self._view.leases.values(), self._catalog.specs)
         return self._routes
 
 
@@ -126,15 +126,15 @@ def _by_name(leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> dict[str
     return found
 
 
-def _shortfall(spec: RepoSpec, held: list[Lease]) -> Missing:
+def _missing_reason(spec: RepoSpec, held: list[Lease]) -> Missing:
     trouble = f"; the last try failed: {spec.last_error}" if spec.last_error else ""
     if held:
         return Missing(spec.name, Shortfall.WARMING, f"{held[0].node} is making it ready{trouble}")
     return Missing(spec.name, Shortfall.UNOWNED, f"no node holds it yet{trouble}")
 
 
-def _grouped(holders: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Group, ...]:
+def _group_by_holders(holders: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[TargetGroup, ...]:
     by_addresses: dict[tuple[str, ...], list[str]] = {}
     for name, addresses in holders:
         by_addresses.setdefault(tuple(sorted(addresses)), []).append(name)
-    return tuple(Group(addresses, tuple(names)) for addresses, names in sorted(by_addresses.items()))
+    return tuple(TargetGroup(addresses, tuple(names)) for addresses, names in sorted(by_addresses.items()))

@@ -28,7 +28,7 @@ HANDOVER_S = 1.0  # news of a lease that changed hands takes milliseconds; no qu
 HANDOVER_LOOK_S = 0.01
 
 
-class Holders(Protocol):
+class ReplicaPicker(Protocol):
     """Who else may be asked, as is known at this moment."""
 
     def another(self, name: str, tried: Collection[str], now: float) -> str | None:
@@ -42,7 +42,7 @@ class Holders(Protocol):
         ...
 
 
-class Question(msgspec.Struct, frozen=True):
+class NodeRequest(msgspec.Struct, frozen=True):
     id: int
     address: str
     names: tuple[str, ...]
@@ -51,12 +51,12 @@ class Question(msgspec.Struct, frozen=True):
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-class Answered(msgspec.Struct, frozen=True):
+class ResponseReceived(msgspec.Struct, frozen=True):
     question: int
     missing: tuple[Missing, ...] = ()  # what the node could not answer for
 
 
-class Failed(msgspec.Struct, frozen=True):
+class RequestFailed(msgspec.Struct, frozen=True):
     """No answer will come."""
 
     question: int
@@ -64,35 +64,37 @@ class Failed(msgspec.Struct, frozen=True):
     detail: str
 
 
-Event = Answered | Failed
+Event = ResponseReceived | RequestFailed
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
 
 
-class Reason(Enum):
+class CancelReason(Enum):
     """Why nobody waits for an answer any more."""
 
     OVERTAKEN = "overtaken"
     TIMED_OUT = "timed out"
 
 
-class Ask(msgspec.Struct, frozen=True):
-    question: Question
+class SendRequest(msgspec.Struct, frozen=True):
+    question: NodeRequest
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class CancelRequest(msgspec.Struct, frozen=True):
     question: int
-    reason: Reason
+    reason: CancelReason
 
 
-Effect = Ask | Cancel
+Effect = SendRequest | CancelRequest
 
 
-class Scatter:
+class ScatterMachine:
     """The machine of one query."""
 
-    def __init__(self, first: Iterable[tuple[str, tuple[str, ...]]], holders: Holders, *, deadline: float) -> None:
+    def __init__(
+        self, first: Iterable[tuple[str, tuple[str, ...]]], holders: ReplicaPicker, *, deadline: float
+    ) -> None:
         """`first`: the addresses to ask, each with the repositories to ask for; no repository is named twice."""
         self.taken: dict[int, frozenset[str]] = {}  # questions whose answers count, and what they answer for
         self.missing: dict[str, Missing] = {}
@@ -101,7 +103,7 @@ class Scatter:
         self._holders = holders
         self._deadline = deadline
         self._open = {name for _, names in self._first for name in names}
-        self._live: dict[int, Question] = {}
+        self._live: dict[int, NodeRequest] = {}
         self._hedge_at: dict[int, float] = {}
         self._asked_at: dict[int, float] = {}
         self._tried: dict[str, list[str]] = {}  # only of repositories that were asked for more than once
@@ -122,12 +124,12 @@ class Scatter:
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         effects: list[Effect] = []
         match event:
-            case Answered(id, missing) if id in self._live:
+            case ResponseReceived(id, missing) if id in self._live:
                 question = self._end(id)
                 lacking = {each.repository: each for each in missing}
                 effects += self._take(question, lacking.keys(), now)
                 effects += self._retry(question, lacking, now)
-            case Failed(id, why, detail) if id in self._live:
+            case RequestFailed(id, why, detail) if id in self._live:
                 question = self._end(id)
                 effects += self._retry(question, {each: Missing(each, why, detail) for each in question.names}, now)
             case None:
@@ -144,15 +146,15 @@ class Scatter:
         first, self._first = self._first, ()
         return [self._ask(address, names, now) for address, names in first]
 
-    def _ask(self, address: str, names: Iterable[str], now: float) -> Ask:
-        question = Question(self._next_id, address, tuple(names))
+    def _ask(self, address: str, names: Iterable[str], now: float) -> SendRequest:
+        question = NodeRequest(self._next_id, address, tuple(names))
         self._next_id += 1
         self._live[question.id] = question
         self._asked_at[question.id] = now
         self._hedge_at[question.id] = now + self._holders.hedge_after_s(address)
-        return Ask(question)
+        return SendRequest(question)
 
-    def _elsewhere(self, question: Question, names: Iterable[str], now: float) -> dict[str, list[str]]:
+    def _elsewhere(self, question: NodeRequest, names: Iterable[str], now: float) -> dict[str, list[str]]:
         """The repositories that others can be asked for, by the address to ask."""
         found: dict[str, list[str]] = {}
         for name in names:
@@ -177,7 +179,7 @@ class Scatter:
                 self._hedge_at[question.id] = now + LOOK_AGAIN_S
         return effects
 
-    def _retry(self, question: Question, lacking: dict[str, Missing], now: float) -> list[Effect]:
+    def _retry(self, question: NodeRequest, lacking: dict[str, Missing], now: float) -> list[Effect]:
         """Asks others for what is lacking; what nobody else is or can be asked for is missing."""
         if not lacking:
             return []
@@ -214,14 +216,14 @@ class Scatter:
         self._open.discard(missing.repository)
         self._changing.pop(missing.repository, None)
 
-    def _ask_also(self, address: str, names: list[str], now: float) -> Ask:
+    def _ask_also(self, address: str, names: list[str], now: float) -> SendRequest:
         for name in names:
             self._tried[name].append(address)
         return self._ask(address, names, now)
 
     # -- taking -----------------------------------------------------------------------------------------------------
 
-    def _take(self, question: Question, lacking: Collection[str], now: float) -> list[Effect]:
+    def _take(self, question: NodeRequest, lacking: Collection[str], now: float) -> list[Effect]:
         has = frozenset(question.names).difference(lacking)
         fresh = has & self._open
         if not fresh:
@@ -245,7 +247,7 @@ class Scatter:
         idle = [id for id, question in self._live.items() if self._open.isdisjoint(question.names)]
         for id in idle:
             self._end(id)
-        return [Cancel(id, Reason.OVERTAKEN) for id in idle]
+        return [CancelRequest(id, CancelReason.OVERTAKEN) for id in idle]
 
     def _stop(self) -> list[Effect]:
         for missing, _ in list(self._changing.values()):
@@ -256,9 +258,9 @@ class Scatter:
         assert self._open <= self.missing.keys()  # GW-1
         self._open.clear()
         live, self._live, self._hedge_at, self._asked_at = self._live, {}, {}, {}
-        return [Cancel(id, Reason.TIMED_OUT) for id in live]
+        return [CancelRequest(id, CancelReason.TIMED_OUT) for id in live]
 
-    def _end(self, id: int) -> Question:
+    def _end(self, id: int) -> NodeRequest:
         self._hedge_at.pop(id, None)
         del self._asked_at[id]
         return self._live.pop(id)

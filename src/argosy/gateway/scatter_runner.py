@@ -14,9 +14,19 @@ from typing import Generic, Self, TypeVar
 from argosy.base.clock import Clock
 from argosy.base.errors import NotOwner, Throttled, Unavailable
 from argosy.gateway.errors import Unserved
-from argosy.gateway.load_balancer import Chooser
-from argosy.gateway.scatter_machine import Answered, Ask, Cancel, Effect, Event, Failed, Question, Reason, Scatter
-from argosy.gateway.telemetry import Teller
+from argosy.gateway.load_balancer import LoadBalancer
+from argosy.gateway.scatter_machine import (
+    CancelReason,
+    CancelRequest,
+    Effect,
+    Event,
+    NodeRequest,
+    RequestFailed,
+    ResponseReceived,
+    ScatterMachine,
+    SendRequest,
+)
+from argosy.gateway.telemetry import GatewayTelemetry
 from argosy.search.model import Missing, Shortfall
 
 T = TypeVar("T")
@@ -25,18 +35,18 @@ BLAMED_AFTER_S = 1.0  # who is given less time than that and does not answer nee
 WAIT_S_MIN = 1e-6  # keeps a clock that runs a little differently from the loop's from turning on the spot
 
 
-class Scattering(Generic[T]):
+class ScatterRunner(Generic[T]):
     """`async with`, then `settled`, or `step` until it says that nothing is left to wait for."""
 
     def __init__(
         self,
-        machine: Scatter,
-        unasked: Iterable[Missing],
-        ask: Callable[[Question], Awaitable[T]],
-        lacking: Callable[[T], tuple[Missing, ...]],
+        machine: ScatterMachine,
+        unroutable: Iterable[Missing],
+        ask: Callable[[NodeRequest], Awaitable[T]],
+        missing_in: Callable[[T], tuple[Missing, ...]],
         *,
-        chooser: Chooser,
-        teller: Teller,
+        balancer: LoadBalancer,
+        telemetry: GatewayTelemetry,
         clock: Clock,
     ) -> None:
         """`unasked`: nobody can be asked for these. `lacking` tells what a node could not answer for.
@@ -44,15 +54,15 @@ class Scattering(Generic[T]):
         What `ask` returns is waited for in a task of its own, unless it is a future already: that saves one.
         """
         self.machine = machine
-        self._unasked = tuple(unasked)
+        self._unroutable = tuple(unroutable)
         self._ask = ask
-        self._lacking = lacking
-        self._chooser = chooser
-        self._teller = teller
+        self._missing_in = missing_in
+        self._balancer = balancer
+        self._telemetry = telemetry
         self._clock = clock
         self._answers: dict[int, T] = {}
-        self._under_way: dict[int, tuple[Question, asyncio.Future[T], float]] = {}
-        self._called_back: list[asyncio.Future[T]] = []
+        self._under_way: dict[int, tuple[NodeRequest, asyncio.Future[T], float]] = {}
+        self._cancelled: list[asyncio.Future[T]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._due = inf  # when the timer goes off, by our clock
@@ -72,14 +82,14 @@ class Scattering(Generic[T]):
             self._timer.cancel()
         for question, answer, _ in self._under_way.values():
             answer.cancel()
-            self._called_back.append(answer)
-            self._chooser.abandoned(question.address, self._clock.now())
+            self._cancelled.append(answer)
+            self._balancer.on_cancel(question.address, self._clock.now())
         self._under_way.clear()
-        self._teller.hedged(self.machine.hedges)
-        if self._called_back:
-            await asyncio.gather(*self._called_back, return_exceptions=True)
+        self._telemetry.record_hedges(self.machine.hedges)
+        if self._cancelled:
+            await asyncio.gather(*self._cancelled, return_exceptions=True)
 
-    async def settled(self) -> None:
+    async def wait_done(self) -> None:
         """Waits until there is nothing left to wait for."""
         while not self.machine.is_over:
             await self._wait()
@@ -109,7 +119,7 @@ class Scattering(Generic[T]):
 
     def missing(self) -> list[Missing]:
         """What the answers say nothing about; Unserved if that is all there was to say."""
-        found = [*self._unasked, *self.machine.missing.values()]
+        found = [*self._unroutable, *self.machine.missing.values()]
         if found and not self.machine.taken:
             raise Unserved(sorted(found, key=lambda each: each.repository))
         return found
@@ -129,16 +139,16 @@ class Scattering(Generic[T]):
     def _feed(self, event: Event | None) -> None:
         """Tells the machine, and does what it says."""
         now = self._clock.now()
-        self._order(self.machine.handle(event, now), now)
+        self._perform(self.machine.handle(event, now), now)
         deadline = self.machine.deadline()
         # A timer that goes off too soon only looks again: to set it anew for every answer would cost more.
         if deadline is not None and deadline < self._due:
             if self._timer is not None:
                 self._timer.cancel()
             self._due = deadline
-            self._timer = self._loop.call_later(max(WAIT_S_MIN, deadline - now), self._happened, None)
+            self._timer = self._loop.call_later(max(WAIT_S_MIN, deadline - now), self._on_event, None)
 
-    def _happened(self, id: int | None) -> None:
+    def _on_event(self, id: int | None) -> None:
         """A question has ended; None: the machine asked to be told of the time."""
         if id is None:
             self._timer, self._due = None, inf
@@ -153,30 +163,30 @@ class Scattering(Generic[T]):
         if is_due and self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
-    def _order(self, effects: list[Effect], now: float) -> None:
+    def _perform(self, effects: list[Effect], now: float) -> None:
         for effect in effects:
             match effect:
-                case Ask(question):
+                case SendRequest(question):
                     self._begin(question, now)
-                case Cancel(id, reason):
+                case CancelRequest(id, reason):
                     self._cancel(id, reason, now)
 
-    def _begin(self, question: Question, now: float) -> None:
-        self._chooser.began(question.address, now)
+    def _begin(self, question: NodeRequest, now: float) -> None:
+        self._balancer.on_start(question.address, now)
         asked = self._ask(question)
         answer = asked if isinstance(asked, asyncio.Future) else asyncio.ensure_future(asked)
         self._under_way[question.id] = question, answer, now
-        answer.add_done_callback(lambda _: self._happened(question.id))
+        answer.add_done_callback(lambda _: self._on_event(question.id))
 
-    def _cancel(self, id: int, reason: Reason, now: float) -> None:
+    def _cancel(self, id: int, reason: CancelReason, now: float) -> None:
         question, answer, began = self._under_way.pop(id)
-        if reason is Reason.TIMED_OUT and now - began >= BLAMED_AFTER_S:
-            self._chooser.failed(question.address, now)
+        if reason is CancelReason.TIMED_OUT and now - began >= BLAMED_AFTER_S:
+            self._balancer.on_failure(question.address, now)
         else:
-            self._chooser.overtaken(question.address, now - began, now)
-        self._tell(question.address, reason.value)
+            self._balancer.on_overtaken(question.address, now - began, now)
+        self._record(question.address, reason.value)
         answer.cancel()
-        self._called_back.append(answer)
+        self._cancelled.append(answer)
 
     def _event(self, id: int) -> Event:
         """What a finished question means."""
@@ -184,26 +194,26 @@ class Scattering(Generic[T]):
         now = self._clock.now()
         error = answer.exception() if not answer.cancelled() else Unavailable("the question was called off")
         if error is None:
-            self._chooser.answered(question.address, now - began, now)
-            self._tell(question.address, "answered", now - began)
+            self._balancer.on_response(question.address, now - began, now)
+            self._record(question.address, "answered", now - began)
             found = self._answers[id] = answer.result()
-            return Answered(id, self._lacking(found))
+            return ResponseReceived(id, self._missing_in(found))
         if isinstance(error, Unavailable | OSError):
-            self._chooser.failed(question.address, now)
-            self._tell(question.address, "failed")
-            return Failed(id, Shortfall.FAILED, _told(question.address, error))
-        self._chooser.refused(question.address, now)
-        self._tell(question.address, "refused")
+            self._balancer.on_failure(question.address, now)
+            self._record(question.address, "failed")
+            return RequestFailed(id, Shortfall.FAILED, _error_text(question.address, error))
+        self._balancer.on_refusal(question.address, now)
+        self._record(question.address, "refused")
         if isinstance(error, NotOwner):
-            return Failed(id, Shortfall.UNOWNED, str(error))
+            return RequestFailed(id, Shortfall.UNOWNED, str(error))
         if isinstance(error, Throttled):
-            return Failed(id, Shortfall.FAILED, _told(question.address, error))
-        raise error  # the question itself is wrong, or the program is
+            return RequestFailed(id, Shortfall.FAILED, _error_text(question.address, error))
+        raise error  # the record_node_request itself is wrong, or the program is
 
-    def _tell(self, address: str, outcome: str, took_s: float | None = None) -> None:
-        self._teller.question(address, outcome, took_s, state=self._chooser.breaker(address).state)
+    def _record(self, address: str, outcome: str, took_s: float | None = None) -> None:
+        self._telemetry.record_node_request(address, outcome, took_s, state=self._balancer.breaker(address).state)
 
 
-def _told(address: str, error: BaseException) -> str:
+def _error_text(address: str, error: BaseException) -> str:
     text = str(error) or type(error).__name__
     return text if address in text else f"{address}: {text}"

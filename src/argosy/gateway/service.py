@@ -23,15 +23,15 @@ from argosy.gateway.breaker import BreakerState
 from argosy.gateway.cache import SearchCache
 from argosy.gateway.dispatcher import Call, Dispatcher
 from argosy.gateway.errors import Overloaded, Unserved
-from argosy.gateway.fleet_status import addresses, overview
-from argosy.gateway.load_balancer import Chooser
-from argosy.gateway.merge import merged, merged_listing, ranked_part
+from argosy.gateway.fleet_status import build_fleet_status, node_addresses
+from argosy.gateway.load_balancer import LoadBalancer
+from argosy.gateway.merge import merge_listings, merge_results, select_repositories
 from argosy.gateway.model import FleetStatus
-from argosy.gateway.repo_filter import spelled
-from argosy.gateway.route import Router, Routes, Wanted, Wishes
-from argosy.gateway.scatter_runner import Scattering
+from argosy.gateway.repo_filter import format_for_nodes
+from argosy.gateway.route import CatalogView, QueryTargets, Router, RouteTable
+from argosy.gateway.scatter_runner import ScatterRunner
 from argosy.gateway.settings import GatewaySettings
-from argosy.gateway.telemetry import Teller
+from argosy.gateway.telemetry import GatewayTelemetry
 from argosy.ownership.autoscale import Autoscaler, ScaleSignal
 from argosy.ownership.events import CatalogRead
 from argosy.ownership.model import UnitSpec
@@ -62,7 +62,7 @@ class _Search(NamedTuple):
     query: Query
     options: Options
     only: frozenset[str] | None
-    routes: Routes
+    routes: RouteTable
 
     @property
     def key(self) -> tuple[str, Options, frozenset[str] | None]:
@@ -76,7 +76,7 @@ class Gateway:
         self,
         nodes: Nodes,
         view: FleetView,
-        catalog: Wishes,
+        catalog: CatalogView,
         settings: GatewaySettings | None = None,
         *,
         ownership: OwnershipSettings | None = None,
@@ -91,11 +91,11 @@ class Gateway:
         self._catalog = catalog
         self._clock = clock or SystemClock()
         self._tracer = tracer
-        self._teller = Teller(metrics or Metrics())
-        self._chooser = Chooser(settings, random or system_random())
+        self._telemetry = GatewayTelemetry(metrics or Metrics())
+        self._balancer = LoadBalancer(settings, random or system_random())
         self._router = Router(view, catalog)
         self._known_version = (0, 0)
-        self._dispatcher = Dispatcher(nodes, self._router, self._chooser, settings, self._teller, self._clock)
+        self._dispatcher = Dispatcher(nodes, self._router, self._balancer, settings, self._telemetry, self._clock)
         self._cache = SearchCache(
             entries_max=settings.cache_entries, bytes_max=settings.cache_bytes, ttl_s=settings.cache_ttl_s
         )
@@ -118,50 +118,50 @@ class Gateway:
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
         """The best matches in the repositories of the catalog, or in those named in `only`."""
-        with self._counted() as ending:
-            search = self._opened(query, options, only)
-            answer = self._kept(search)
+        with self._track_query() as ending:
+            search = self._begin_search(query, options, only)
+            answer = self._cached(search)
             if answer is None:
                 key = (search.key, search.routes.version)
-                self._teller.source("shared" if key in self._searches else "nodes")
-                answer = await self._searches.run(key, lambda: self._gathered(search))
-            ending.saw(answer)
+                self._telemetry.record_source("shared" if key in self._searches else "nodes")
+                answer = await self._searches.run(key, lambda: self._scatter_gather(search))
+            ending.on_result(answer)
             return answer
 
     async def stream(
         self, query: Query, options: Options, *, only: Collection[str] | None = None
     ) -> AsyncIterator[Answer]:
         """What nodes answer as they answer, each repository once; the last one is the whole answer."""
-        with self._counted() as ending:
-            search = self._opened(query, options, only)
-            answer = self._kept(search)
+        with self._track_query() as ending:
+            search = self._begin_search(query, options, only)
+            answer = self._cached(search)
             if answer is None:
-                self._teller.source("nodes")
+                self._telemetry.record_source("nodes")
                 told: set[str] = set()
-                wanted = self._wanted(search)
-                async with self._dispatcher.scattered(
-                    wanted, _searching(search), _not_searched, wall_s=options.wall_time_s
+                targets = self._targets(search)
+                async with self._dispatcher.scatter(
+                    targets, _search_call(search), _missing_of, wall_s=options.wall_time_s
                 ) as work:
                     while await work.step():
                         if not work.machine.is_over:
                             for part, names in work.fresh(told):
-                                yield structs.replace(ranked_part(part, names), missing=())
-                    answer = self._finished(search, work, wanted.excluded)
-            ending.saw(answer)
+                                yield structs.replace(select_repositories(part, names), missing=())
+                    answer = self._merge(search, work, targets.excluded)
+            ending.on_result(answer)
             yield answer
 
     async def list(self, query: Query, *, only: Collection[str] | None = None) -> ListResult:
         """The repositories that satisfy the query, and those nobody could look at."""
-        search = self._opened(query, Options(), only)
+        search = self._begin_search(query, Options(), only)
 
         async def ask(node: Node, names: tuple[str, ...], left_s: float) -> ListResult:
             return await node.list(SearchRequest(search.text, names, Options(wall_time_s=left_s)))
 
-        async with self._dispatcher.scattered(self._wanted(search), ask, lambda listing: listing.missing) as work:
-            await work.settled()
+        async with self._dispatcher.scatter(self._targets(search), ask, lambda listing: listing.missing) as work:
+            await work.wait_done()
             missing = work.missing()
             specs = self._catalog.specs
-            found = merged_listing(work.answers(), (each for each in missing if each.repository in specs))
+            found = merge_listings(work.answers(), (each for each in missing if each.repository in specs))
         return structs.replace(found, entries=tuple(e for e in found.entries if e.repository.name in specs))
 
     async def repositories(self, query: Query) -> tuple[Repository, ...]:
@@ -183,70 +183,70 @@ class Gateway:
         self._check_ready()
         if name not in self._catalog.specs:
             raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
-        wanted = self._current_routes().wanted_one(name)
-        async with self._dispatcher.scattered(wanted, call, lambda _: ()) as work:
-            await work.settled()
+        targets = self._current_routes().targets_of(name)
+        async with self._dispatcher.scatter(targets, call, lambda _: ()) as work:
+            await work.wait_done()
             work.missing()
             [answer] = work.answers()
             return answer
 
-    def _opened(self, query: Query, options: Options, only: Collection[str] | None) -> _Search:
+    def _begin_search(self, query: Query, options: Options, only: Collection[str] | None) -> _Search:
         self._check_ready()
         routes = self._current_routes()
-        return _Search(spelled(query), query, options, None if only is None else frozenset(only), routes)
+        return _Search(format_for_nodes(query), query, options, None if only is None else frozenset(only), routes)
 
-    def _kept(self, search: _Search) -> Answer | None:
+    def _cached(self, search: _Search) -> Answer | None:
         answer = self._cache.get(search.key, search.routes.version, self._clock.now())
         if answer is not None:
-            self._teller.source("cache")
+            self._telemetry.record_source("cache")
         return answer
 
-    def _wanted(self, search: _Search) -> Wanted:
+    def _targets(self, search: _Search) -> QueryTargets:
         with self._tracer.span("gateway route") as span:
-            wanted = search.routes.wanted(search.query, search.only)
-            span.set("groups", len(wanted.groups))
-            span.set("missing", len(wanted.missing))
-            return wanted
+            targets = search.routes.targets(search.query, search.only)
+            span.set("groups", len(targets.groups))
+            span.set("missing", len(targets.missing))
+            return targets
 
-    async def _gathered(self, search: _Search) -> Answer:
+    async def _scatter_gather(self, search: _Search) -> Answer:
         """An answer that counts matches in what was taken out of the catalog meanwhile is asked for anew."""
         with self._tracer.span("gateway search"):
-            wanted = self._wanted(search)
+            targets = self._targets(search)
             for _ in range(GATHERINGS_MAX - 1):
-                answer = await self._gathered_once(search, wanted)
-                if not self._has_vanished(search, wanted):
+                answer = await self._scatter_gather_once(search, targets)
+                if not self._has_removed_target(search, targets):
                     return answer
                 search = search._replace(routes=self._current_routes())
-                wanted = self._wanted(search)
-            return await self._gathered_once(search, wanted)
+                targets = self._targets(search)
+            return await self._scatter_gather_once(search, targets)
 
-    async def _gathered_once(self, search: _Search, wanted: Wanted) -> Answer:
+    async def _scatter_gather_once(self, search: _Search, targets: QueryTargets) -> Answer:
         with self._tracer.span("gateway scatter"):
-            async with self._dispatcher.scattered(
-                wanted, _searching(search), _not_searched, wall_s=search.options.wall_time_s
+            async with self._dispatcher.scatter(
+                targets, _search_call(search), _missing_of, wall_s=search.options.wall_time_s
             ) as work:
-                await work.settled()
-                return self._finished(search, work, wanted.excluded)
+                await work.wait_done()
+                return self._merge(search, work, targets.excluded)
 
-    def _has_vanished(self, search: _Search, wanted: Wanted) -> bool:
+    def _has_removed_target(self, search: _Search, targets: QueryTargets) -> bool:
         """Whether something that was asked for is no longer wished for."""
         if self._catalog.version == search.routes.version[1]:
             return False
         specs = self._catalog.specs
-        return any(name not in specs for group in wanted.groups for name in group.names)
+        return any(name not in specs for group in targets.groups for name in group.names)
 
-    def _finished(self, search: _Search, work: Scattering[Answer], excluded: int) -> Answer:
+    def _merge(self, search: _Search, work: ScatterRunner[Answer], excluded: int) -> Answer:
         with self._tracer.span("gateway merge"):
             missing, answers = work.missing(), work.answers()
             if self._catalog.version != search.routes.version[1]:
                 # Repositories that were taken out of the catalog meanwhile vanish at once.
                 specs = self._catalog.specs
                 missing = [each for each in missing if each.repository in specs]
-                answers = [ranked_part(answer, specs) for answer in answers]
-            answer = merged(answers, search.options, missing=missing, excluded=excluded)
+                answers = [select_repositories(answer, specs) for answer in answers]
+            answer = merge_results(answers, search.options, missing=missing, excluded=excluded)
         if self._router.version() == search.routes.version:
             self._cache.put(search.key, search.routes.version, answer, self._clock.now())
-            self._teller.kept(self._cache.held_bytes)
+            self._telemetry.record_cache_bytes(self._cache.held_bytes)
         return answer
 
     # -- the fleet --------------------------------------------------------------------------------------------------
@@ -259,11 +259,11 @@ class Gateway:
         self._check_ready()
         if not is_fresh and self._status is not None and self._clock.now() < self._status_until:
             return self._status
-        return await self._statuses.run("status", self._asked_status)
+        return await self._statuses.run("status", self._refresh_status)
 
     def breakers(self) -> dict[str, BreakerState]:
         """Where the breaker of each address stands."""
-        return self._chooser.states()
+        return self._balancer.states()
 
     def scale(self) -> ScaleSignal:
         """How many nodes the fleet should have, as this front door sees it."""
@@ -276,23 +276,23 @@ class Gateway:
             self._view.apply(CatalogRead(tuple(units)), now)
         return self._autoscaler.signal(self._view, now)
 
-    async def _asked_status(self) -> FleetStatus:
-        asked = addresses(self._view)
-        told = dict(zip(asked, await asyncio.gather(*map(self._told, asked)), strict=True))
+    async def _refresh_status(self) -> FleetStatus:
+        asked = node_addresses(self._view)
+        told = dict(zip(asked, await asyncio.gather(*map(self._fetch_status, asked)), strict=True))
         now = self._clock.now()
-        self._status = overview(
+        self._status = build_fleet_status(
             self._view,
             self._catalog.specs,
             told,
             self.scale(),
-            left_alone=[each for each, state in self.breakers().items() if state is not BreakerState.CLOSED],
+            open_circuits=[each for each, state in self.breakers().items() if state is not BreakerState.CLOSED],
             now=now,
             wall=self._clock.wall(),
         )
         self._status_until = now + self.settings.status_s
         return self._status
 
-    async def _told(self, address: str) -> NodeStatus | str:
+    async def _fetch_status(self, address: str) -> NodeStatus | str:
         try:
             async with asyncio.timeout(self.settings.status_timeout_s):
                 return await self._nodes.at(address).status()
@@ -308,32 +308,32 @@ class Gateway:
             what = "who holds what" if not self._view.is_current else "the catalog"
             raise Unavailable(f"this front door has only just started and does not know {what} yet: try again shortly")
 
-    def _current_routes(self) -> Routes:
+    def _current_routes(self) -> RouteTable:
         routes = self._router.routes()
         if routes.version != self._known_version:
             self._known_version = routes.version
-            self._teller.forgotten(self._chooser.keep(addresses(self._view)))
+            self._telemetry.remove_nodes(self._balancer.retain_only(node_addresses(self._view)))
         return routes
 
-    def _counted(self) -> "_Ending":
-        return _Ending(self._teller, self._clock)
+    def _track_query(self) -> "_QueryTracker":
+        return _QueryTracker(self._telemetry, self._clock)
 
 
-class _Ending:
+class _QueryTracker:
     """How a query ended, told when it has; until something else is known, its caller left."""
 
-    def __init__(self, teller: Teller, clock: Clock) -> None:
-        self._teller = teller
+    def __init__(self, telemetry: GatewayTelemetry, clock: Clock) -> None:
+        self._telemetry = telemetry
         self._clock = clock
         self._began = clock.now()
         self._outcome = "cancelled"
         self._missing: tuple[Missing, ...] = ()
 
-    def saw(self, answer: Answer) -> None:
+    def on_result(self, answer: Answer) -> None:
         self._missing = answer.missing
         self._outcome = "partial" if answer.missing else "complete"
 
-    def __enter__(self) -> "_Ending":
+    def __enter__(self) -> "_QueryTracker":
         return self
 
     def __exit__(
@@ -346,10 +346,10 @@ class _Ending:
                 self._outcome = "overloaded"
             case ArgosyError():
                 self._outcome = "refused"
-        self._teller.query(self._outcome, self._missing, self._clock.now() - self._began)
+        self._telemetry.record_query(self._outcome, self._missing, self._clock.now() - self._began)
 
 
-def _searching(search: _Search) -> Call[Answer]:
+def _search_call(search: _Search) -> Call[Answer]:
     def ask(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[Answer]:
         options = structs.replace(search.options, wall_time_s=left_s, sealed=True)
         return node.search(SearchRequest(search.text, names, options))
@@ -357,5 +357,5 @@ def _searching(search: _Search) -> Call[Answer]:
     return ask
 
 
-def _not_searched(answer: Answer) -> tuple[Missing, ...]:
+def _missing_of(answer: Answer) -> tuple[Missing, ...]:
     return answer.missing

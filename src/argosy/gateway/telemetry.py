@@ -14,7 +14,7 @@ from argosy.gateway.breaker import BreakerState
 from argosy.search.model import Missing
 
 
-class Teller:
+class GatewayTelemetry:
     """Speaks for one front door."""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -36,7 +36,7 @@ class Teller:
         """Takes how many queries are under way."""
         return self._metrics.setter(m.IN_FLIGHT)
 
-    def query(self, outcome: str, missing: Collection[Missing], took_s: float) -> None:
+    def record_query(self, outcome: str, missing: Collection[Missing], took_s: float) -> None:
         count = self._queries.get(outcome)
         if count is None:
             count = self._queries[outcome] = self._metrics.adder(m.QUERIES, outcome=outcome)
@@ -46,22 +46,24 @@ class Teller:
             for why, lacking in Counter([each.why for each in missing]).items():
                 self._metrics.inc(m.MISSING, by=lacking, reason=why.value)
 
-    def source(self, source: str) -> None:
+    def record_source(self, source: str) -> None:
         count = self._sources.get(source)
         if count is None:
             count = self._sources[source] = self._metrics.adder(m.CACHE, source=source)
         count(1.0)
 
-    def kept(self, held_bytes: int) -> None:
+    def record_cache_bytes(self, held_bytes: int) -> None:
         if held_bytes != self._kept_bytes:
             self._kept_bytes = held_bytes
             self._metrics.set(m.CACHE_BYTES, held_bytes)
 
-    def hedged(self, count: int) -> None:
+    def record_hedges(self, count: int) -> None:
         if count:
             self._metrics.inc(m.HEDGES, by=count)
 
-    def question(self, address: str, outcome: str, took_s: float | None = None, *, state: BreakerState) -> None:
+    def record_node_request(
+        self, address: str, outcome: str, took_s: float | None = None, *, state: BreakerState
+    ) -> None:
         """A question has ended, and this is where the node's breaker stands now."""
         count = self._questions.get((address, outcome))
         if count is None:
@@ -82,7 +84,7 @@ class Teller:
             else:
                 self.log.info("node asked again", address=address)
 
-    def forgotten(self, addresses: Iterable[str]) -> None:
+    def remove_nodes(self, addresses: Iterable[str]) -> None:
         """Nodes that are gone have no series any more."""
         for address in addresses:
             self._open.discard(address)

@@ -5,7 +5,7 @@ from msgspec import structs
 from argosy.search.model import Chunk, FileMatch, Line, Range
 
 
-def trimmed(file: FileMatch, matches: int, *, of: int, context_lines: int) -> FileMatch:
+def trim_file(file: FileMatch, matches: int, *, of: int, context_lines: int) -> FileMatch:
     """The file with its first so many matches, at least one, of those that its node may have shown."""
     # Only if there are more fragments than matches are some matches told in pieces.
     has_pieces = sum(len(line.fragments) for line in file.lines) > of
@@ -21,12 +21,12 @@ def _chunks(chunks: tuple[Chunk, ...], left: int, context_lines: int) -> tuple[C
     for chunk in chunks:
         if left <= 0:
             break
-        kept.append(chunk if len(chunk.ranges) <= left else _shortened(chunk, left, context_lines))
+        kept.append(chunk if len(chunk.ranges) <= left else _trim_chunk(chunk, left, context_lines))
         left -= len(chunk.ranges)
     return tuple(kept)
 
 
-def _shortened(chunk: Chunk, matches: int, context_lines: int) -> Chunk:
+def _trim_chunk(chunk: Chunk, matches: int, context_lines: int) -> Chunk:
     """The chunk up to the lines of its last match. Which of the matches left is the best is not known: if the best one
     is gone, the first stands for it."""
     ranges = chunk.ranges[:matches]

@@ -127,7 +127,7 @@ def lowered(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass
-class Answered:
+class ResponseReceived:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -151,11 +151,11 @@ class Door:
     def names(self) -> list[str]:
         return [Backend.at(url).name for url in self.urls]
 
-    async def get(self, path: str, accept: str = "application/json", **params: str) -> Answered:
+    async def get(self, path: str, accept: str = "application/json", **params: str) -> ResponseReceived:
         async with self.web.get(self.url + path, headers={"accept": accept}, params=params) as answer:
-            return Answered(answer.status, lowered(answer.headers), await answer.read())
+            return ResponseReceived(answer.status, lowered(answer.headers), await answer.read())
 
-    async def find(self, multihash: bytes, accept: str = "application/json") -> Answered:
+    async def find(self, multihash: bytes, accept: str = "application/json") -> ResponseReceived:
         return await self.get(f"/multihash/{base58(multihash)}", accept)
 
 

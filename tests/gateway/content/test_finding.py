@@ -8,13 +8,13 @@ from argosy.ipni.formats import cid, metadata, multihash
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer, ProviderResult
 from argosy.ipni.web import results
-from tests.gateway.content.double import LINES, Answered, IndexerDouble, SetClock, door_over, nowhere, until
+from tests.gateway.content.double import LINES, IndexerDouble, ResponseReceived, SetClock, door_over, nowhere, until
 from tests.ipni.web.making import CONTENT, A, B, C, result
 
 OTHER = multihash.of(b"something else")
 
 
-def told(answer: Answered) -> set[tuple[str, bytes]]:
+def told(answer: ResponseReceived) -> set[tuple[str, bytes]]:
     assert answer.status == 200, answer.body
     [(found, its)] = results.decode_json(answer.body)
     assert found == CONTENT

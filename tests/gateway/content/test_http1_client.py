@@ -6,7 +6,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from argosy.gateway.content.http1_client import HELD_BYTES_MAX, Broken, Client, Closed, Place, TooLong
+from argosy.gateway.content.http1_client import (
+    HELD_BYTES_MAX,
+    ConnectionClosed,
+    Http1Client,
+    MalformedResponse,
+    Place,
+    ResponseTooLong,
+)
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nX-Some: Thing\r\n\r\nok"
@@ -35,10 +42,10 @@ class Server(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def talking(says: Callable[[], bytes | None]) -> AsyncIterator[tuple[Client, Place, list[Server]]]:
+async def talking(says: Callable[[], bytes | None]) -> AsyncIterator[tuple[Http1Client, Place, list[Server]]]:
     made: list[Server] = []
     server = await asyncio.get_running_loop().create_server(lambda: Server(says, made), "127.0.0.1", 0)
-    client = Client(connect_s=5.0)
+    client = Http1Client(connect_s=5.0)
     try:
         yield client, ("127.0.0.1", server.sockets[0].getsockname()[1], False), made
     finally:
@@ -65,7 +72,7 @@ async def test_a_question_that_fell_into_a_closing_connection_is_asked_once_more
                 assert await reply.whole(10) == b"ok"
         assert len(made) == 2
     async with talking(lambda: None) as (client, place, made):
-        with pytest.raises(Closed):
+        with pytest.raises(ConnectionClosed):
             await client.ask(place, REQUEST)
         assert len(made) == 1, "a new connection that closes at once says enough"
 
@@ -80,7 +87,7 @@ async def test_a_question_that_fell_into_a_closing_connection_is_asked_once_more
 )
 async def test_what_is_no_answer_is_broken(said: bytes) -> None:
     async with talking(lambda: said) as (client, place, _):
-        with pytest.raises(Broken):
+        with pytest.raises(MalformedResponse):
             await client.ask(place, REQUEST)
         assert client.idle(place) == 0
 
@@ -90,7 +97,7 @@ async def test_an_answer_that_ends_in_its_middle_is_broken() -> None:
         with await client.ask(place, REQUEST) as reply:
             assert await reply.part() == b"half"
             made[0].transport.close()
-            with pytest.raises(Broken):
+            with pytest.raises(MalformedResponse):
                 await reply.part()
 
 
@@ -105,7 +112,7 @@ async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
 
 async def test_more_than_was_asked_for_is_not_read() -> None:
     async with talking(lambda: OK) as (client, place, _):
-        with pytest.raises(TooLong), await client.ask(place, REQUEST) as reply:
+        with pytest.raises(ResponseTooLong), await client.ask(place, REQUEST) as reply:
             await reply.whole(1)
 
 
@@ -138,6 +145,6 @@ async def test_a_reader_that_does_not_keep_up_makes_the_other_side_wait() -> Non
 async def test_nobody_there_is_an_error_of_the_system() -> None:
     async with talking(lambda: OK) as (_, place, _made):
         pass
-    client = Client(connect_s=5.0)
+    client = Http1Client(connect_s=5.0)
     with pytest.raises(ConnectionRefusedError):
         await client.ask(place, REQUEST)

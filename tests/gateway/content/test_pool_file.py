@@ -9,8 +9,8 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
 from argosy.gateway.content import metrics as m
-from argosy.gateway.content.backends.pool_file import BackendsFollowed, read_backends
-from argosy.gateway.content.model import Backend, Lack, Outcome, told
+from argosy.gateway.content.backends.pool_file import PoolFileWatcher, read_backends
+from argosy.gateway.content.model import Backend, BackendOutcome, MissingBackend, told
 from argosy.gateway.content.service import ContentGateway
 from argosy.gateway.content.settings import ContentSettings
 
@@ -76,7 +76,7 @@ async def test_a_changed_file_is_followed_and_a_wrong_one_changes_nothing(tmp_pa
     metrics, clock = Metrics(), Clock()
     gateway = ContentGateway(metrics=metrics)
     settings = ContentSettings(pool_file=str(path))
-    running = asyncio.ensure_future(BackendsFollowed(gateway, settings, clock).run())
+    running = asyncio.ensure_future(PoolFileWatcher(gateway, settings, clock).run())
     try:
         for text, wanted in ((pool(1, 2), 2), ('{"IndexerPool": [', 2), (pool(1, 2, 3), 3), (None, 3), (pool(2), 1)):
             assert await clock.slept.get() == settings.watch_s
@@ -109,7 +109,7 @@ async def test_a_wrong_list_stops_the_start(tmp_path: Path) -> None:
 
 async def test_other_settings_may_be_reloaded() -> None:
     gateway = ContentGateway()
-    followed = BackendsFollowed(gateway, ContentSettings(backends=("a:1",)), Clock())
+    followed = PoolFileWatcher(gateway, ContentSettings(backends=("a:1",)), Clock())
     followed.reload(ContentSettings(backends=("b:1", "a:1")))
     assert names(gateway) == ["b:1", "a:1"]
     with pytest.raises(Invalid):
@@ -120,11 +120,11 @@ async def test_other_settings_may_be_reloaded() -> None:
 def test_an_indexer_is_named_without_its_password() -> None:
     backend = Backend.at("https://user:secret@[2001:db8::1]/base/")
     assert (backend.name, backend.place) == ("[2001:db8::1]:443/base", ("2001:db8::1", 443, True))
-    assert "secret" not in told([Lack(backend.name, Outcome.LATE)])
+    assert "secret" not in told([MissingBackend(backend.name, BackendOutcome.LATE)])
 
 
 def test_a_header_names_a_few_and_counts_the_rest() -> None:
-    text = told([Lack(f"h{number}:1", Outcome.FAILED) for number in range(20)])
+    text = told([MissingBackend(f"h{number}:1", BackendOutcome.FAILED) for number in range(20)])
     assert text.startswith("h0:1=failed; h1:1=failed; ")
     assert text.endswith("; and 4 more")
 

@@ -10,7 +10,7 @@ from argosy.search.query.fields import Field
 
 def test_every_field_is_explained() -> None:
     assert set(MEANINGS) == set(Field)
-    assert {name for row in rows() for name in row.spelled} >= {"file:", "f:", "meta.NAME:", "lang:"}
+    assert {name for row in rows() for name in row.syntax} >= {"file:", "f:", "meta.NAME:", "lang:"}
 
 
 @pytest.mark.parametrize("text", [*EXAMPLES, *(row.example for row in (*WORDS, *rows()))])

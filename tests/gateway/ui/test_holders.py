@@ -8,7 +8,7 @@ import pytest
 
 from argosy.base.errors import Unavailable
 from argosy.gateway.ui import Site
-from argosy.gateway.ui.holders import OTHERS_MAX, Holder, others_view
+from argosy.gateway.ui.holders import OTHERS_MAX, FileHolder, others_view
 from tests.gateway.ui.stage import CRANE, HARBOUR, fleet_of, web_of
 
 PAGE = f"/r/{HARBOUR}/-/cmd/crane/crane.go"
@@ -17,12 +17,12 @@ PAGE = f"/r/{HARBOUR}/-/cmd/crane/crane.go"
 class Known:
     """Implements `Holders` for one content."""
 
-    def __init__(self, *holders: Holder, failure: Exception | None = None, is_silent: bool = False) -> None:
+    def __init__(self, *holders: FileHolder, failure: Exception | None = None, is_silent: bool = False) -> None:
         self.found = holders
         self.failure = failure
         self.is_silent = is_silent
 
-    async def holders(self, digest: bytes) -> Sequence[Holder]:
+    async def holders(self, digest: bytes) -> Sequence[FileHolder]:
         assert digest == sha256(CRANE).digest()
         if self.failure is not None:
             raise self.failure
@@ -43,14 +43,14 @@ async def page(holders: Known | None) -> str:
 
 
 async def test_others_with_the_same_file_are_named_and_linked() -> None:
-    copy = Holder("copy", "0123456789abcdef", "/r/copy")
-    text = await page(Known(Holder(HARBOUR, "c0ffee"), copy, copy, Holder("12D3Koo")))
+    copy = FileHolder("copy", "0123456789abcdef", "/r/copy")
+    text = await page(Known(FileHolder(HARBOUR, "c0ffee"), copy, copy, FileHolder("12D3Koo")))
     note = text.partition("exactly this file is also in ")[2].partition("</p>")[0]
     assert note == '12D3Koo, <a href="/r/copy">copy@0123456789</a>'
 
 
 async def test_names_of_strangers_are_only_text() -> None:
-    text = await page(Known(Holder("<script>alert(1)</script>\u202e")))
+    text = await page(Known(FileHolder("<script>alert(1)</script>\u202e")))
     assert "<script>alert(1)" not in text
     assert "\u202e" not in text
     assert "&lt;script&gt;" in text
@@ -58,7 +58,13 @@ async def test_names_of_strangers_are_only_text() -> None:
 
 @pytest.mark.parametrize(
     "holders",
-    [None, Known(), Known(Holder(HARBOUR)), Known(failure=Unavailable("no indexer answers")), Known(is_silent=True)],
+    [
+        None,
+        Known(),
+        Known(FileHolder(HARBOUR)),
+        Known(failure=Unavailable("no indexer answers")),
+        Known(is_silent=True),
+    ],
     ids=["no index", "nobody", "only this one", "index away", "index silent"],
 )
 async def test_a_page_is_shown_without_them_if_there_are_none_or_nobody_says(holders: Known | None) -> None:
@@ -68,5 +74,5 @@ async def test_a_page_is_shown_without_them_if_there_are_none_or_nobody_says(hol
 
 
 def test_many_are_counted_and_each_is_named_once() -> None:
-    view = others_view([Holder(f"copy{number:03}", url="/r/x") for number in (*range(50), *range(50))], "this")
+    view = others_view([FileHolder(f"copy{number:03}", url="/r/x") for number in (*range(50), *range(50))], "this")
     assert (len(view.shown), view.more) == (OTHERS_MAX, 50 - OTHERS_MAX)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from argosy.base.errors import Invalid
 from argosy.gateway.ui.links import (
     PARAMETERS_MAX,
-    Place,
+    PageTarget,
     file_url,
     folder_url,
     parameters_of,
@@ -26,14 +26,14 @@ names = st.lists(segments, min_size=1, max_size=4).map(lambda each: b"/".join(ea
 @given(names, names)
 def test_a_file_is_found_by_its_address(repository: str, path: str) -> None:
     split = urlsplit(file_url(repository, path, branch="b", query="q"))
-    assert place_of(split.path.encode()) == Place(repository, path, is_folder=False)
+    assert place_of(split.path.encode()) == PageTarget(repository, path, is_folder=False)
     assert parameters_of(split.query.encode()) == {"b": "b", "q": "q"}
 
 
 @given(names, names)
 def test_a_folder_is_found_by_its_address(repository: str, path: str) -> None:
-    assert place_of(urlsplit(folder_url(repository, path)).path.encode()) == Place(repository, path)
-    assert place_of(folder_url(repository).encode()) == Place(repository)
+    assert place_of(urlsplit(folder_url(repository, path)).path.encode()) == PageTarget(repository, path)
+    assert place_of(folder_url(repository).encode()) == PageTarget(repository)
 
 
 @given(names, names)
@@ -44,7 +44,7 @@ def test_parameters_survive_whatever_they_hold(repository: str, path: str) -> No
 
 def test_a_name_that_looks_like_an_address_of_ours_is_a_name() -> None:
     for name in ("a/-/b", "-", "a/-", "-/-/a"):
-        assert place_of(file_url(name, "c/-/d").encode()) == Place(name, "c/-/d", is_folder=False)
+        assert place_of(file_url(name, "c/-/d").encode()) == PageTarget(name, "c/-/d", is_folder=False)
 
 
 def test_a_search_says_only_what_differs_from_the_usual() -> None:

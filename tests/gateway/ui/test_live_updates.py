@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.gateway.ui.live_updates import REPEAT_LOOKS, Live
+from argosy.gateway.ui.live_updates import REPEAT_LOOKS, LiveUpdates
 from argosy.sim.loop import SimLoop, run
 
 
@@ -23,7 +23,7 @@ class Fleet:
 def test_all_listeners_share_one_look_and_hear_every_change() -> None:
     async def scene(loop: SimLoop) -> None:
         fleet = Fleet()
-        live = Live(fleet.look, every_s=1.0)
+        live = LiveUpdates(fleet.look, every_s=1.0)
         async with aclosing(live.listen()) as first, aclosing(live.listen()) as second:
             assert await anext(first) == await anext(second) == b"one"
             fleet.text = b"two"
@@ -37,7 +37,7 @@ def test_all_listeners_share_one_look_and_hear_every_change() -> None:
 def test_nobody_looks_when_nobody_listens_and_a_newcomer_hears_nothing_stale() -> None:
     async def scene(loop: SimLoop) -> None:
         fleet = Fleet()
-        live = Live(fleet.look, every_s=1.0)
+        live = LiveUpdates(fleet.look, every_s=1.0)
         async with aclosing(live.listen()) as listener:
             await anext(listener)
         looks = fleet.looks
@@ -54,7 +54,7 @@ def test_nobody_looks_when_nobody_listens_and_a_newcomer_hears_nothing_stale() -
 
 def test_silence_is_broken_now_and_then_so_that_a_dead_connection_is_noticed() -> None:
     async def scene(loop: SimLoop) -> float:
-        live = Live(Fleet().look, every_s=1.0)
+        live = LiveUpdates(Fleet().look, every_s=1.0)
         async with aclosing(live.listen()) as listener:
             await anext(listener)
             began = loop.time()
@@ -66,7 +66,7 @@ def test_silence_is_broken_now_and_then_so_that_a_dead_connection_is_noticed() -
 
 def test_only_so_many_may_listen() -> None:
     async def scene(loop: SimLoop) -> None:
-        live = Live(Fleet().look, listeners_max=1)
+        live = LiveUpdates(Fleet().look, listeners_max=1)
         async with aclosing(live.listen()) as listener:
             await anext(listener)
             with pytest.raises(Unavailable, match="1 pages are live already"):
@@ -79,7 +79,7 @@ def test_only_so_many_may_listen() -> None:
 
 def test_closing_ends_those_who_listen_and_lets_nobody_in() -> None:
     async def scene(loop: SimLoop) -> None:
-        live = Live(Fleet().look)
+        live = LiveUpdates(Fleet().look)
         async with aclosing(live.listen()) as listener:
             await anext(listener)
             waiting = asyncio.ensure_future(anext(listener, None))

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from argosy.base.errors import Throttled
-from argosy.gateway.ports import Pass
+from argosy.gateway.ports import AdmissionTicket
 from argosy.gateway.ui import Site
 from argosy.gateway.ui.links import file_url, folder_url
 from tests.gateway.ui.stage import COMMIT, HARBOUR, HOSTILE_NAME, WILD, fleet_of, served, visiting, web_of
@@ -273,7 +273,7 @@ async def test_files_beside_the_pages_are_kept_by_browsers_under_their_own_addre
 class Closed:
     """Admits nobody."""
 
-    def admit(self, client: str) -> Pass:
+    def admit(self, client: str) -> AdmissionTicket:
         raise Throttled("capacity is short: come back in 7 s", retry_after_s=7.0)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.gateway.model import FleetStatus, RepoState, RepoView, Seat
+from argosy.gateway.model import FleetStatus, RepoState, RepoView, SlotHolder
 from argosy.gateway.ui.repos import ROWS_MAX, SORTS, table
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.model import Branch
@@ -47,7 +47,11 @@ def test_a_row_tells_what_is_known() -> None:
     status = RepoStatus(
         "r", Phase.INDEXING, progress=0.25, branches=(Branch("main", "f" * 40),), memory_bytes=2048, documents=1200
     )
-    seats = (Seat("n1", "a", 0, 3, "warming"), Seat("n2", "b", 1, 1, "ready"), Seat("n3", "c", -1, 1, "warming"))
+    seats = (
+        SlotHolder("n1", "a", 0, 3, "warming"),
+        SlotHolder("n2", "b", 1, 1, "ready"),
+        SlotHolder("n3", "c", -1, 1, "warming"),
+    )
     spec = RepoSpec("r", "https://user:hidden@host.example/r", is_pinned=True, last_indexed_at=int((NOW - 60) * 1000))
     [row] = table(FleetStatus(NOW, repositories=(RepoView("r", RepoState.WARMING, spec, seats, status),))).rows
     assert (row.phase, row.progress, row.memory, row.documents) == ("indexing", 0.25, "2.0 KiB", "1,200")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.gateway.ui.treemap import Box, treemap
+from argosy.gateway.ui.treemap import TreemapBox, treemap
 
-BOX = Box(0.0, 0.0, 440.0, 130.0)
+BOX = TreemapBox(0.0, 0.0, 440.0, 130.0)
 
 
 @given(st.lists(st.floats(1.0, 1e6), min_size=1, max_size=40))
@@ -32,7 +32,7 @@ def test_no_two_overlap(weights: list[float]) -> None:
 
 
 def test_equal_weights_are_nearly_square() -> None:
-    boxes = treemap([1.0] * 12, Box(0, 0, 400, 300))
+    boxes = treemap([1.0] * 12, TreemapBox(0, 0, 400, 300))
     assert max(max(box.width / box.height, box.height / box.width) for box in boxes) < 1.5
 
 

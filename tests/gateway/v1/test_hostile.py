@@ -9,11 +9,11 @@ import pytest
 
 from argosy.gateway.v1.requests import (
     FILES_MAX,
-    FileWanted,
-    FolderWanted,
-    RepositoriesAsked,
-    RepositoryWish,
-    SearchAsked,
+    AddRepositoryRequest,
+    FileParams,
+    FolderParams,
+    RepositoriesParams,
+    SearchParams,
     options_of,
 )
 from argosy.search.query import parse
@@ -23,7 +23,7 @@ from tests.gateway.zoekt.stage import HELLO
 WRONG: list[Any] = [None, -1, 1.5, 2**64, True, "text", "", [], {}, [None], "\0", "\ud800", 1e308]
 
 
-@pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(SearchAsked)])
+@pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(SearchParams)])
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/search/stream"])
 async def test_any_value_of_any_field_has_an_answer(client: httpx.AsyncClient, path: str, field: str) -> None:
     for value in WRONG:
@@ -33,26 +33,26 @@ async def test_any_value_of_any_field_has_an_answer(client: httpx.AsyncClient, p
             assert reply.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("wanted", [SearchAsked, RepositoriesAsked, FileWanted, FolderWanted])
+@pytest.mark.parametrize("wanted", [SearchParams, RepositoriesParams, FileParams, FolderParams])
 async def test_any_value_of_any_parameter_has_an_answer(
     client: httpx.AsyncClient, wanted: type[msgspec.Struct]
 ) -> None:
     where = {
-        SearchAsked: "/v1/search",
-        RepositoriesAsked: "/v1/repositories",
-        FileWanted: f"/v1/repositories/{HELLO}/file",
-        FolderWanted: f"/v1/repositories/{HELLO}/folder",
+        SearchParams: "/v1/search",
+        RepositoriesParams: "/v1/repositories",
+        FileParams: f"/v1/repositories/{HELLO}/file",
+        FolderParams: f"/v1/repositories/{HELLO}/folder",
     }[wanted]
     for field in msgspec.structs.fields(wanted):
         for value in ("", "x", "-1", "9" * 400, "1e9", "NaN", "inf", "\0", "true", "[]", "%", "a" * 5000):
-            base = {"q": "needle"} if wanted is SearchAsked else {"path": "greet.go"} if wanted is FileWanted else {}
+            base = {"q": "needle"} if wanted is SearchParams else {"path": "greet.go"} if wanted is FileParams else {}
             reply = await client.get(where, params={**base, field.name: value})
             assert reply.status_code in (200, 400, 404), (field.name, value, reply.text)
             if reply.status_code != 200:
                 assert 0 < len(reply.json()["error"]["message"]) < 12_000
 
 
-@pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(RepositoryWish)])
+@pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(AddRepositoryRequest)])
 async def test_any_wish_has_an_answer(client: httpx.AsyncClient, field: str) -> None:
     for value in WRONG:
         body = json.dumps({"url": "https://host/o/r", field: value})
@@ -87,7 +87,7 @@ async def test_any_name_has_an_answer(client: httpx.AsyncClient, name: str) -> N
 
 @pytest.mark.parametrize(("query", "files"), [("needle", 0), ("needle count:all", 50), ("needle count:1000000", 50)])
 def test_nobody_is_shown_more_files_than_the_bound(query: str, files: int) -> None:
-    assert options_of(SearchAsked(q=query, files=files), parse(query)).files_max == FILES_MAX
+    assert options_of(SearchParams(q=query, files=files), parse(query)).files_max == FILES_MAX
 
 
 async def test_a_word_that_is_none_of_a_few_is_told_which_there_are(client: httpx.AsyncClient) -> None:

@@ -94,7 +94,7 @@ async def test_what_is_answered_is_what_is_described(client: httpx.AsyncClient, 
     reply = await client.request(declared.method, path, **asked)
     assert reply.status_code == declared.status, reply.text
     content = operation(declared)["responses"][str(declared.status)].get("content", {})
-    if declared.reply is None and declared.events is not None:
+    if declared.response is None and declared.events is not None:
         told = [msgspec.json.decode(line) for line in reply.content.splitlines()]
         assert told[-1]["event"] == "end"
         assert [schema_errors(content[NDJSON]["schema"], event) for event in told] == [[]] * len(told)

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from argosy.base.errors import Throttled
-from argosy.gateway.ports import Pass
+from argosy.gateway.ports import AdmissionTicket
 from argosy.gateway.zoekt.http import zoekt_routes
 from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
 
@@ -126,7 +126,7 @@ async def test_people_get_the_pages_that_are_given() -> None:
 
 async def test_whoever_has_to_wait_is_told_how_long() -> None:
     class Shut:
-        def admit(self, client: str) -> Pass:
+        def admit(self, client: str) -> AdmissionTicket:
             raise Throttled("come back later", retry_after_s=2.5)
 
     fleet = Fleet({"n1:1": [hello()]})

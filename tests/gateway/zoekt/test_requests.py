@@ -8,9 +8,9 @@ from argosy.gateway.zoekt.requests import (
     INDEX_MATCH_LIMIT,
     WALL_TIME_S,
     WALL_TIME_S_MAX,
-    ListAsked,
-    SearchAsked,
     SearchOpts,
+    ZoektListRequest,
+    ZoektSearchRequest,
     bounded,
     needs_estimate,
     options_of,
@@ -21,19 +21,19 @@ from argosy.search.model import Form, Options
 
 def test_keys_match_whatever_their_case_and_unknown_ones_are_ignored() -> None:
     body = b'{"q":"x","oPTS":{"chunkmatches":true,"NUMCONTEXTLINES":3,"UseDocumentRanks":true,"Weight":0.5},"x":[{}]}'
-    asked = read(body, SearchAsked)
+    asked = read(body, ZoektSearchRequest)
     assert asked.q == "x"
     assert (asked.opts.chunk_matches, asked.opts.num_context_lines) == (True, 3)
 
 
 def test_null_is_the_same_as_absent() -> None:
-    assert read(b'{"Q":null,"RepoIDs":null,"Opts":{"Whole":null}}', SearchAsked) == SearchAsked()
-    assert read(b'{"Opts":null}', ListAsked) == ListAsked()
+    assert read(b'{"Q":null,"RepoIDs":null,"Opts":{"Whole":null}}', ZoektSearchRequest) == ZoektSearchRequest()
+    assert read(b'{"Opts":null}', ZoektListRequest) == ZoektListRequest()
 
 
 def test_an_empty_list_of_repositories_is_not_the_same_as_none() -> None:
-    assert read(b'{"Q":"x","RepoIDs":[]}', SearchAsked).repo_ids == []
-    assert read(b'{"Q":"x"}', SearchAsked).repo_ids is None
+    assert read(b'{"Q":"x","RepoIDs":[]}', ZoektSearchRequest).repo_ids == []
+    assert read(b'{"Q":"x"}', ZoektSearchRequest).repo_ids is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_empty_list_of_repositories_is_not_the_same_as_none() -> None:
 )
 def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(Invalid, match="body"):
-        read(body, SearchAsked)
+        read(body, ZoektSearchRequest)
 
 
 def test_the_bounds_of_a_request_that_names_none() -> None:

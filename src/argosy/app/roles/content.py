@@ -9,7 +9,7 @@ from argosy.app.roles.keyspace import open_query_frontend
 from argosy.base import logs
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Invalid
-from argosy.gateway.content.backends.pool_file import BackendsFollowed
+from argosy.gateway.content.backends.pool_file import PoolFileWatcher
 from argosy.gateway.content.http import content_app
 from argosy.gateway.content.service import ContentGateway
 from argosy.gateway.content.settings import ContentSettings
@@ -40,7 +40,7 @@ def open_content_gateway(process: Process) -> ContentGateway | None:
         return None
     door = ContentGateway(settings=settings, metrics=process.metrics, tracer=process.tracer)
     process.closing.push_async_callback(door.close)
-    followed = BackendsFollowed(door, settings, SystemClock())
+    followed = PoolFileWatcher(door, settings, SystemClock())
     if settings.pool_file is not None:
         process.tasks.append(followed.run())
         loop = asyncio.get_running_loop()

@@ -16,12 +16,12 @@ from argosy.app.process import Process, with_catalog
 from argosy.base.clock import SystemClock
 from argosy.base.http import json_response
 from argosy.base.metrics import Metrics
-from argosy.gateway.admission import FairAdmission, OpenDoor
+from argosy.gateway.admission import AlwaysAdmit, FairAdmission
 from argosy.gateway.ports import Admission
 from argosy.gateway.service import Gateway
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.ui import Site
-from argosy.gateway.ui.holders import Holder, Holders
+from argosy.gateway.ui.holders import FileHolder, HolderLookup
 from argosy.gateway.ui.links import folder_url
 from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.http import v1_routes
@@ -67,19 +67,19 @@ class NodeDirectory:
 
 
 class IndexedHolders:
-    """`Holders` of the pages, from the indexer of this process; repositories in the catalog link to their page here."""
+    """Implements `HolderLookup` on this process's indexer; repositories in the catalog link to their page here."""
 
     def __init__(self, indexer: Indexer, is_known: Callable[[str], bool]) -> None:
         self._indexer = indexer
         self._is_known = is_known
 
-    async def holders(self, digest: bytes) -> Sequence[Holder]:
+    async def holders(self, digest: bytes) -> Sequence[FileHolder]:
         [found] = await self._indexer.find([wrap(SHA2_256, digest)])
         labels = [(label_of(result.metadata), result.provider.id) for result in found]
         return [
-            Holder(provider)
+            FileHolder(provider)
             if label is None
-            else Holder(label.name, label.version, folder_url(label.name) if self._is_known(label.name) else "")
+            else FileHolder(label.name, label.version, folder_url(label.name) if self._is_known(label.name) else "")
             for label, provider in labels
         ]
 
@@ -130,7 +130,7 @@ async def gateway(process: Process) -> None:
     process.status = partial(gateway.status, is_fresh=True)
 
 
-def _add_finds(process: Process) -> Holders | None:
+def _add_finds(process: Process) -> HolderLookup | None:
     """Adds the find routes, over the indexers of the settings or else over the indexer of this process."""
     from argosy.app.roles.content import open_content_gateway
     from argosy.gateway.content.http import content_routes
@@ -163,7 +163,7 @@ def _scale_route(gateway: Gateway) -> Route:
 async def _admission(process: Process) -> Admission:
     """Fair among clients; with a shared store, over all gateways."""
     if not process.loaded.get(GatewaySettings).with_admission:
-        return OpenDoor()
+        return AlwaysAdmit()
     settings = process.loaded.get(ThrottleSettings)
     throttle = FairThrottle(settings.config())
     if settings.store is not None:

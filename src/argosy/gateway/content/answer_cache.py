@@ -4,18 +4,18 @@ from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias
 
 from argosy.base.cache import Cache
-from argosy.gateway.content.model import Answer
+from argosy.gateway.content.model import MergedAnswer
 from argosy.ipni.model import Provider, ProviderResult
 
 RECORD_BYTES = 600  # of the objects around a record's texts, about
 SET_BYTES = 300
 
 # Which type of answer is stored under which type of key is up to the caller.
-AnswerCache: TypeAlias = Cache[Hashable, Answer[Any]]
+AnswerCache: TypeAlias = Cache[Hashable, MergedAnswer[Any]]
 
 
 def store_answer(
-    cache: AnswerCache, key: Hashable, answer: Answer[Any], *, size_bytes: int, ttl_s: float, now: float
+    cache: AnswerCache, key: Hashable, answer: MergedAnswer[Any], *, size_bytes: int, ttl_s: float, now: float
 ) -> None:
     """An incomplete answer is not cached: the next one may be complete."""
     if not answer.missing and ttl_s > 0:

@@ -6,38 +6,38 @@ from typing import TypeVar
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid
-from argosy.gateway.content.backend_requests import Question
-from argosy.gateway.content.backend_tracker import Book
-from argosy.gateway.content.http1_client import Client, Reply, TooLong
-from argosy.gateway.content.model import Backend, Outcome
-from argosy.gateway.content.reply_parser import Reading
-from argosy.gateway.content.telemetry import Teller
+from argosy.gateway.content.backend_requests import BackendRequest
+from argosy.gateway.content.backend_tracker import BackendTracker
+from argosy.gateway.content.http1_client import Http1Client, Http1Response, ResponseTooLong
+from argosy.gateway.content.model import Backend, BackendOutcome
+from argosy.gateway.content.reply_parser import ParsedReply
+from argosy.gateway.content.telemetry import ContentTelemetry
 
 T = TypeVar("T")
 
-ERROR_BYTES_MAX = 64 * 1024  # what is read of a refusal, to keep its connection
+ERROR_BYTES_MAX = 64 * 1024  # what is read of a refusal, to retain_only its connection
 
-Read = Callable[[Reply], Awaitable[Reading[T]]]
-Told = tuple[Outcome, Reading[T] | None]
+Read = Callable[[Http1Response], Awaitable[ParsedReply[T]]]
+Told = tuple[BackendOutcome, ParsedReply[T] | None]
 
 
-class Asker:
+class BackendClient:
     """Asks, and tells the book how long it took; that a question began and ended is told to it by whoever orders it."""
 
-    def __init__(self, client: Client, book: Book, teller: Teller, clock: Clock) -> None:
+    def __init__(self, client: Http1Client, tracker: BackendTracker, telemetry: ContentTelemetry, clock: Clock) -> None:
         self._client = client
-        self._book = book
-        self._teller = teller
+        self._tracker = tracker
+        self._telemetry = telemetry
         self._clock = clock
 
     async def ask(
         self,
         backend: Backend,
-        question: Question,
+        question: BackendRequest,
         read: Read[T],
         *,
         within_s: float,
-        begun: Callable[[Reply], None] | None = None,
+        begun: Callable[[Http1Response], None] | None = None,
     ) -> Told[T]:
         """`begun` is called for a reply that is going to arrive piece by piece, when its head is there."""
         started = self._clock.now()
@@ -51,28 +51,28 @@ class Asker:
                         begun(reply)
                     reading = await read(reply)
         except TimeoutError:
-            return Outcome.TIMED_OUT, None
-        except (Invalid, TooLong):
-            self._teller.malformed(backend.name, 1)
-            return Outcome.MALFORMED, None
+            return BackendOutcome.TIMED_OUT, None
+        except (Invalid, ResponseTooLong):
+            self._telemetry.record_malformed(backend.name, 1)
+            return BackendOutcome.MALFORMED, None
         except (OSError, UnicodeError):  # the latter for a host that has no name in DNS's alphabet
-            return Outcome.FAILED, None
+            return BackendOutcome.FAILED, None
         if begun is None:
             self._measure(backend.name, started)
-        self._teller.malformed(backend.name, reading.malformed)
+        self._telemetry.record_malformed(backend.name, reading.malformed)
         return reading.outcome(reply), reading
 
-    async def _refused(self, name: str, reply: Reply, started: float) -> Outcome:
+    async def _refused(self, name: str, reply: Http1Response, started: float) -> BackendOutcome:
         try:
             await reply.whole(ERROR_BYTES_MAX)
-        except TooLong:
+        except ResponseTooLong:
             pass  # its connection is closed, and its status says enough
         if reply.status >= 500:
-            return Outcome.ERROR
+            return BackendOutcome.ERROR
         self._measure(name, started)
-        return Outcome.NOTHING if reply.status == 404 else Outcome.REFUSED
+        return BackendOutcome.NOTHING if reply.status == 404 else BackendOutcome.REFUSED
 
     def _measure(self, name: str, started: float) -> None:
         now = self._clock.now()
-        self._book.answered(name, now - started, now)
-        self._teller.answered(name, now - started)
+        self._tracker.on_response(name, now - started, now)
+        self._telemetry.record_response(name, now - started)

@@ -13,7 +13,7 @@ from argosy.ipni.web.lookup_params import ResponseFormat
 
 
 @dataclass(frozen=True)
-class Question:
+class BackendRequest:
     """One request, the same for every indexer; `form` is what is asked for, which need not be what comes."""
 
     path: str
@@ -34,25 +34,25 @@ class Question:
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
 
-def find(multihashes: Sequence[bytes], form: ResponseFormat, headers: Mapping[str, str]) -> Question:
+def find(multihashes: Sequence[bytes], form: ResponseFormat, headers: Mapping[str, str]) -> BackendRequest:
     """One is asked for by its name, several in a batch. The codec of a CID is no indexer's concern."""
     if len(multihashes) == 1:
-        return Question(f"/multihash/{base58(multihashes[0])}", form, headers=headers)
+        return BackendRequest(f"/multihash/{base58(multihashes[0])}", form, headers=headers)
     body = msgspec.json.encode({"Multihashes": [b64encode(each).decode() for each in multihashes]})
-    return Question("/multihash", ResponseFormat.JSON, body, headers)
+    return BackendRequest("/multihash", ResponseFormat.JSON, body, headers)
 
 
-def find_encrypted(second_hash: bytes, headers: Mapping[str, str]) -> Question:
-    return Question(f"/encrypted/multihash/{base58(second_hash)}", headers=headers)
+def find_encrypted(second_hash: bytes, headers: Mapping[str, str]) -> BackendRequest:
+    return BackendRequest(f"/encrypted/multihash/{base58(second_hash)}", headers=headers)
 
 
-def metadata(value_key_hash: bytes, headers: Mapping[str, str]) -> Question:
-    return Question(f"/metadata/{base58(value_key_hash)}", headers=headers)
+def metadata(value_key_hash: bytes, headers: Mapping[str, str]) -> BackendRequest:
+    return BackendRequest(f"/metadata/{base58(value_key_hash)}", headers=headers)
 
 
-def providers(headers: Mapping[str, str]) -> Question:
-    return Question("/providers", headers=headers)
+def providers(headers: Mapping[str, str]) -> BackendRequest:
+    return BackendRequest("/providers", headers=headers)
 
 
-def provider(id: str, headers: Mapping[str, str]) -> Question:
-    return Question(f"/providers/{quote(id, safe='')}", headers=headers)
+def provider(id: str, headers: Mapping[str, str]) -> BackendRequest:
+    return BackendRequest(f"/providers/{quote(id, safe='')}", headers=headers)

@@ -10,75 +10,75 @@ from collections.abc import Collection
 from argosy.base.clock import Random
 from argosy.base.retry import Backoff
 from argosy.gateway.breaker import Breaker, BreakerState
-from argosy.gateway.content.model import Outcome
+from argosy.gateway.content.model import BackendOutcome
 from argosy.gateway.content.settings import ContentSettings
-from argosy.gateway.load_balancer import Record
+from argosy.gateway.load_balancer import NodeStats
 
 LATE_FACTOR = 4.0
 
 
-class Book:
+class BackendTracker:
     """One entry per indexer, by name. Every `began` is followed by exactly one `ended` or `abandoned`."""
 
     def __init__(self, settings: ContentSettings, random: Random) -> None:
         self._settings = settings
         self._random = random
-        self._records: dict[str, Record] = {}
+        self._stats_by_node: dict[str, NodeStats] = {}
 
-    def refusal(self, name: str, now: float) -> Outcome | None:
+    def refusal(self, name: str, now: float) -> BackendOutcome | None:
         """Why this indexer is not asked just now; None if it is."""
-        record = self._record(name)
-        breaker = record.breaker
-        if breaker.state is BreakerState.CLOSED and record.is_stalled(self._settings.stall_s, now):
+        stats = self._stats(name)
+        breaker = stats.breaker
+        if breaker.state is BreakerState.CLOSED and stats.is_stalled(self._settings.stall_s, now):
             breaker.trip(now)
         if not breaker.admits(now):
-            return Outcome.LEFT_ALONE
-        return Outcome.BUSY if record.in_flight >= self._settings.questions_max else None
+            return BackendOutcome.CIRCUIT_OPEN
+        return BackendOutcome.BUSY if stats.in_flight >= self._settings.questions_max else None
 
     def patience_s(self, name: str) -> float:
-        usual_s = LATE_FACTOR * self._record(name).late_s
+        usual_s = LATE_FACTOR * self._stats(name).late_s
         return min(max(usual_s, self._settings.patience_min_s), self._settings.patience_max_s)
 
-    def began(self, name: str, now: float) -> None:
-        self._record(name).began(now)
+    def on_start(self, name: str, now: float) -> None:
+        self._stats(name).on_start(now)
 
-    def answered(self, name: str, took_s: float, now: float) -> None:
+    def on_response(self, name: str, took_s: float, now: float) -> None:
         """It has answered, or begun to; how it ends is told by `ended`."""
-        record = self._record(name)
-        record.answered(took_s, now)
-        record.breaker.succeeded()
+        stats = self._stats(name)
+        stats.on_response(took_s, now)
+        stats.breaker.on_success()
 
-    def ended(self, name: str, outcome: Outcome, now: float) -> None:
-        breaker = self._closed(name).breaker
-        if outcome in (Outcome.FAILED, Outcome.ERROR, Outcome.TIMED_OUT):
-            breaker.failed(now)
+    def on_end(self, name: str, outcome: BackendOutcome, now: float) -> None:
+        breaker = self._finish(name).breaker
+        if outcome in (BackendOutcome.FAILED, BackendOutcome.ERROR, BackendOutcome.TIMED_OUT):
+            breaker.on_failure(now)
         else:
-            breaker.succeeded()
+            breaker.on_success()
 
-    def abandoned(self, name: str, now: float) -> None:
+    def on_cancel(self, name: str, now: float) -> None:
         """Nobody waits for the answer any more, through no fault of the indexer."""
-        self._closed(name).breaker.abandoned(now)
+        self._finish(name).breaker.on_cancel(now)
 
     def state(self, name: str) -> BreakerState:
-        return self._record(name).breaker.state
+        return self._stats(name).breaker.state
 
-    def keep(self, names: Collection[str]) -> list[str]:
+    def retain_only(self, names: Collection[str]) -> list[str]:
         """Forgets all others but those with questions under way; returns those forgotten."""
-        gone = [name for name, record in self._records.items() if name not in names and not record.in_flight]
+        gone = [name for name, stats in self._stats_by_node.items() if name not in names and not stats.in_flight]
         for name in gone:
-            del self._records[name]
+            del self._stats_by_node[name]
         return gone
 
-    def _closed(self, name: str) -> Record:
-        record = self._record(name)
-        record.in_flight -= 1
-        assert record.in_flight >= 0, name
-        return record
+    def _finish(self, name: str) -> NodeStats:
+        stats = self._stats(name)
+        stats.in_flight -= 1
+        assert stats.in_flight >= 0, name
+        return stats
 
-    def _record(self, name: str) -> Record:
-        record = self._records.get(name)
-        if record is None:
+    def _stats(self, name: str) -> NodeStats:
+        stats = self._stats_by_node.get(name)
+        if stats is None:
             settings = self._settings
             backoff = Backoff(settings.breaker_first_s, settings.breaker_ceiling_s)
-            record = self._records[name] = Record(Breaker(settings.breaker_failures, backoff, self._random))
-        return record
+            stats = self._stats_by_node[name] = NodeStats(Breaker(settings.breaker_failures, backoff, self._random))
+        return stats

@@ -9,38 +9,44 @@ from typing import Any, TypeVar
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
 from argosy.gateway.content import reply_parser
-from argosy.gateway.content.backend_client import Asker, Read
-from argosy.gateway.content.backend_requests import Question
-from argosy.gateway.content.backend_tracker import Book
-from argosy.gateway.content.find_stream import Stream
-from argosy.gateway.content.gather_machine import Gather
-from argosy.gateway.content.gather_runner import Gathering, IsFound
-from argosy.gateway.content.http1_client import Client, Reply
-from argosy.gateway.content.model import Backend, Lack, Outcome
-from argosy.gateway.content.reply_parser import Reading
+from argosy.gateway.content.backend_client import BackendClient, Read
+from argosy.gateway.content.backend_requests import BackendRequest
+from argosy.gateway.content.backend_tracker import BackendTracker
+from argosy.gateway.content.find_stream import FindStream
+from argosy.gateway.content.gather_machine import GatherMachine
+from argosy.gateway.content.gather_runner import GatherRunner, IsFound
+from argosy.gateway.content.http1_client import Http1Client, Http1Response
+from argosy.gateway.content.model import Backend, BackendOutcome, MissingBackend
+from argosy.gateway.content.reply_parser import ParsedReply
 from argosy.gateway.content.settings import ContentSettings
-from argosy.gateway.content.telemetry import Teller
+from argosy.gateway.content.telemetry import ContentTelemetry
 from argosy.gateway.errors import Overloaded
 
 T = TypeVar("T")
 
 BUSY_RETRY_S = 1.0
 
-Gathered = tuple[list[Reading[T]], tuple[Lack, ...]]
+Gathered = tuple[list[ParsedReply[T]], tuple[MissingBackend, ...]]
 
 
-class Dispatcher:
+class ContentDispatcher:
     """One front door's way to its indexers. `close` it."""
 
     def __init__(
-        self, settings: ContentSettings, client: Client, teller: Teller, *, clock: Clock, random: Random
+        self,
+        settings: ContentSettings,
+        client: Http1Client,
+        telemetry: ContentTelemetry,
+        *,
+        clock: Clock,
+        random: Random,
     ) -> None:
         self._settings = settings
         self._client = client
-        self._teller = teller
+        self._telemetry = telemetry
         self._clock = clock
-        self._book = Book(settings, random)
-        self._asker = Asker(client, self._book, teller, clock)
+        self._tracker = BackendTracker(settings, random)
+        self._backend_client = BackendClient(client, self._tracker, telemetry, clock)
         self._lingering: set[asyncio.Task[Any]] = set()
         self._in_flight = 0
         self._names: set[str] = set()
@@ -48,7 +54,7 @@ class Dispatcher:
     async def gathered(
         self,
         backends: Sequence[Backend],
-        question: Question,
+        question: BackendRequest,
         read: Read[T],
         *,
         is_one_enough: bool = False,
@@ -60,10 +66,10 @@ class Dispatcher:
         """
         within_s = self._settings.find_s
         with self._slot():
-            gathering: Gathering[T]
+            gathering: GatherRunner[T]
             gathering, asked = self._opened(backends, within_s=within_s, is_one_enough=is_one_enough, is_found=is_found)
             for backend in asked:
-                gathering.start(backend.name, self._asker.ask(backend, question, read, within_s=within_s))
+                gathering.start(backend.name, self._backend_client.ask(backend, question, read, within_s=within_s))
             try:
                 await gathering.wait(gathering.machine.is_over)
             except BaseException:
@@ -76,24 +82,24 @@ class Dispatcher:
         return [told[each.name] for each in backends if each.name in told], gathering.machine.missing(self._clock.now())
 
     @contextmanager
-    def streamed(self, backends: Sequence[Backend], question: Question, multihash: bytes) -> Iterator[Stream]:
+    def streamed(self, backends: Sequence[Backend], question: BackendRequest, multihash: bytes) -> Iterator[FindStream]:
         """The stream has to be closed by whoever takes it."""
         within_s = self._settings.stream_s
         with self._slot():
-            gathering: Gathering[None]
+            gathering: GatherRunner[None]
             gathering, asked = self._opened(backends, within_s=within_s)
-            stream = Stream(gathering, self._clock)
+            stream = FindStream(gathering, self._clock)
             for backend in asked:
                 name = backend.name
                 read = partial(reply_parser.read_stream, asked=multihash, give=partial(gathering.give, name))
-                begun: Callable[[Reply], None] = partial(stream.begun, name)
-                gathering.start(name, self._asker.ask(backend, question, read, within_s=within_s, begun=begun))
+                begun: Callable[[Http1Response], None] = partial(stream.begun, name)
+                gathering.start(name, self._backend_client.ask(backend, question, read, within_s=within_s, begun=begun))
             yield stream
 
-    def keep(self, backends: Sequence[Backend]) -> None:
+    def retain_only(self, backends: Sequence[Backend]) -> None:
         """Forgets what is known of all others, as soon as no question to them is under way."""
         self._names = {each.name for each in backends}
-        self._teller.forgotten(self._book.keep(self._names))
+        self._telemetry.remove_backends(self._tracker.retain_only(self._names))
 
     async def close(self) -> None:
         """Ends what still waits for late indexers."""
@@ -110,35 +116,35 @@ class Dispatcher:
         within_s: float,
         is_one_enough: bool = False,
         is_found: IsFound[Any] | None = None,
-    ) -> tuple[Gathering[Any], list[Backend]]:
+    ) -> tuple[GatherRunner[Any], list[Backend]]:
         """The book takes note at once of who is asked, so that a breaker lets a single probe pass."""
         if not backends:
             raise Unavailable("no indexers are known to ask: set content.backends or content.pool_file")
         now = self._clock.now()
-        indexers: dict[str, float | Outcome] = {}
+        indexers: dict[str, float | BackendOutcome] = {}
         asked: list[Backend] = []
         for backend in backends:
             name = backend.name
-            why = self._book.refusal(name, now)
+            why = self._tracker.refusal(name, now)
             if why is None:
-                self._book.began(name, now)
+                self._tracker.on_start(name, now)
                 asked.append(backend)
-                indexers[name] = self._book.patience_s(name)
+                indexers[name] = self._tracker.patience_s(name)
             else:
                 indexers[name] = why
-                self._teller.kept_out(name, why, self._book.state(name))
-        machine = Gather(indexers, now=now, deadline_s=within_s, is_one_enough=is_one_enough)
-        return Gathering(machine, self._clock, self._settled, is_found), asked
+                self._telemetry.record_skip(name, why, self._tracker.state(name))
+        machine = GatherMachine(indexers, now=now, deadline_s=within_s, is_one_enough=is_one_enough)
+        return GatherRunner(machine, self._clock, self._settled, is_found), asked
 
-    def _settled(self, name: str, outcome: Outcome | None, records: int) -> None:
+    def _settled(self, name: str, outcome: BackendOutcome | None, records: int) -> None:
         now = self._clock.now()
         if outcome is None:
-            self._book.abandoned(name, now)
+            self._tracker.on_cancel(name, now)
         else:
-            self._book.ended(name, outcome, now)
-            self._teller.ended(name, outcome, self._book.state(name), records=records)
+            self._tracker.on_end(name, outcome, now)
+            self._telemetry.record_outcome(name, outcome, self._tracker.state(name), records=records)
         if name not in self._names:
-            self._teller.forgotten(self._book.keep(self._names))
+            self._telemetry.remove_backends(self._tracker.retain_only(self._names))
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
@@ -148,9 +154,9 @@ class Dispatcher:
                 retry_after_s=BUSY_RETRY_S,
             )
         self._in_flight += 1
-        self._teller.in_flight(self._in_flight)
+        self._telemetry.set_in_flight(self._in_flight)
         try:
             yield
         finally:
             self._in_flight -= 1
-            self._teller.in_flight(self._in_flight)
+            self._telemetry.set_in_flight(self._in_flight)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.redact import redact
-from argosy.gateway.content.model import Answer, Lack, Unanswered
+from argosy.gateway.content.model import InconclusiveFind, MergedAnswer, MissingBackend
 from argosy.gateway.content.response_headers import headers_of
 from argosy.ipni.model import ProviderResult
 from argosy.ipni.web import results
@@ -55,7 +55,7 @@ _NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (
 PATHS = tuple(start for start, _, _ in _NAMES)
 
 
-class FindFastPath:
+class RoutedFindFastPath:
     """Answers finds itself, and hands everything else to `rest`."""
 
     def __init__(self, gateway: "ContentGateway", rest: "ASGIApp") -> None:
@@ -87,7 +87,7 @@ class FindFastPath:
             if is_second_hash(multihash):
                 keys = await self._gateway.find_encrypted(multihash)
                 if keys.found or is_encrypted:
-                    await _tell_encrypted(send, form, multihash, keys)
+                    await _send_encrypted(send, form, multihash, keys)
                     return
             if form is ResponseFormat.LINES:
                 await tell_stream(send, self._gateway, multihash, _lines, LINES, surface="find")
@@ -102,7 +102,7 @@ class FindFastPath:
             headers = {**_JSON, **headers_of(answer.missing, answer.total)}
             await reply(send, 200, headers, results.encode_json(answer.found))
         else:
-            await _tell_nothing(send, answer.missing)
+            await _send_nothing(send, answer.missing)
 
 
 async def tell_stream(
@@ -120,7 +120,7 @@ async def tell_stream(
     try:
         async with gateway.stream(multihash, surface) as stream:
             if not await stream.begin():
-                await _tell_nothing(send, stream.missing, {**_TEXT, **headers}, nothing)
+                await _send_nothing(send, stream.missing, {**_TEXT, **headers}, nothing)
                 return
             told = {**headers, **headers_of(stream.missing, stream.total)}
             await send({"type": "http.response.start", "status": 200, "headers": _raw(told)})
@@ -132,14 +132,16 @@ async def tell_stream(
         if not has_begun:
             await tell_error(send, error)
         else:
-            gateway.teller.cut_off(error)
+            gateway.telemetry.record_cut_off(error)
         return
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _tell_encrypted(send: "Send", form: ResponseFormat, multihash: bytes, keys: Answer[list[bytes]]) -> None:
+async def _send_encrypted(
+    send: "Send", form: ResponseFormat, multihash: bytes, keys: MergedAnswer[list[bytes]]
+) -> None:
     if not keys.found:
-        await _tell_nothing(send, keys.missing)
+        await _send_nothing(send, keys.missing)
         return
     told = headers_of(keys.missing, keys.total)
     if form is ResponseFormat.JSON:
@@ -149,18 +151,18 @@ async def _tell_encrypted(send: "Send", form: ResponseFormat, multihash: bytes, 
         await reply(send, 200, {**LINES, **told}, lines)
 
 
-async def _tell_nothing(
-    send: "Send", missing: Sequence[Lack], headers: Headers = _TEXT, body: bytes = NOTHING.encode()
+async def _send_nothing(
+    send: "Send", missing: Sequence[MissingBackend], headers: Headers = _TEXT, body: bytes = NOTHING.encode()
 ) -> None:
     if missing:
-        await tell_error(send, Unanswered(missing))
+        await tell_error(send, InconclusiveFind(missing))
     else:
         await reply(send, 404, {**headers, **headers_of((), is_found=False)}, body)
 
 
 async def tell_error(send: "Send", error: ArgosyError) -> None:
     headers = {**_TEXT, "cache-control": "no-store"}
-    if isinstance(error, Unanswered):
+    if isinstance(error, InconclusiveFind):
         headers |= headers_of(error.missing)
     if isinstance(error, Unavailable):
         headers["retry-after"] = f"{max(1.0, getattr(error, 'retry_after_s', RETRY_AFTER_S)):.0f}"

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Unavailable
-from argosy.gateway.content.gather_runner import Gathering
-from argosy.gateway.content.http1_client import Reply
-from argosy.gateway.content.model import Lack, Outcome, told
+from argosy.gateway.content.gather_runner import GatherRunner
+from argosy.gateway.content.http1_client import Http1Response
+from argosy.gateway.content.model import BackendOutcome, MissingBackend, told
 from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.model import ProviderResult
 from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER
@@ -19,18 +19,18 @@ from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER
 RECORDS_MAX = 2 * RESULTS_MAX  # of one stream: what is remembered so as not to tell it twice
 KEPT_MAX = 1000  # of a stream that goes into the cache
 
-_BROKEN = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.ERROR)
+_BROKEN = (BackendOutcome.FAILED, BackendOutcome.TIMED_OUT, BackendOutcome.ERROR)
 
 
-class CutOff(Unavailable):
+class StreamCutOff(Unavailable):
     """The stream cannot be completed as it was begun."""
 
 
-class Stream:
+class FindStream:
     """`begin`, look at `missing` and `total`, then take the `parts`."""
 
-    def __init__(self, gathering: Gathering[None], clock: Clock) -> None:
-        self.missing: tuple[Lack, ...] = ()
+    def __init__(self, gathering: GatherRunner[None], clock: Clock) -> None:
+        self.missing: tuple[MissingBackend, ...] = ()
         self.total: int | None = None
         self.kept: dict[str, list[ProviderResult]] | None = {}  # by indexer; None once there is too much of it
         self.is_whole = False  # once the last part was taken and nothing is missing
@@ -39,10 +39,10 @@ class Stream:
         self._seen: set[tuple[str, bytes, bytes]] = set()
         self._count = 0
 
-    def begun(self, name: str, reply: Reply) -> None:
+    def begun(self, name: str, reply: Http1Response) -> None:
         """The head of an indexer's reply has arrived."""
         if INCOMPLETE_HEADER in reply.headers:
-            self.missing = (*self.missing, Lack(name, Outcome.INCOMPLETE))
+            self.missing = (*self.missing, MissingBackend(name, BackendOutcome.INCOMPLETE))
         if TRUNCATED_HEADER in reply.headers:
             self.total = max(self.total or 0, _number(reply.headers[TRUNCATED_HEADER]))
         self._gathering.begun(name)
@@ -83,7 +83,7 @@ class Stream:
                     self._seen.add(key)
                     fresh.append(result)
         if len(self._seen) > RECORDS_MAX:
-            raise CutOff(f"a stream has at most {RECORDS_MAX} records: ask the indexers themselves for more")
+            raise StreamCutOff(f"a stream has at most {RECORDS_MAX} records: ask the indexers themselves for more")
         return fresh
 
     def _keep(self, name: str, part: list[ProviderResult]) -> None:
@@ -98,14 +98,14 @@ class Stream:
         promised = {lack.backend for lack in self.missing}
         broken = [lack for lack in missing if lack.why in _BROKEN and lack.backend not in promised]
         if broken:
-            raise CutOff(f"indexers broke off while their answers were passed on ({told(broken)}): ask again")
+            raise StreamCutOff(f"indexers broke off while their answers were passed on ({told(broken)}): ask again")
         self.is_whole = not missing and not self.missing
 
 
-class KeptStream:
+class CachedStream:
     """The same, of what is known already, and all of it."""
 
-    missing: tuple[Lack, ...] = ()
+    missing: tuple[MissingBackend, ...] = ()
     total: int | None = None
 
     def __init__(self, results: Sequence[ProviderResult]) -> None:

@@ -7,15 +7,15 @@ What is not waited for is missing in the answer (GW-1).
 
 from collections.abc import Mapping
 
-from argosy.gateway.content.model import Lack, Outcome
+from argosy.gateway.content.model import BackendOutcome, MissingBackend
 
 
-class Gather:
+class GatherMachine:
     """One find. Tell it `began`, `found` and `ended` as they happen; ask `is_ready` and `is_over`."""
 
     def __init__(
         self,
-        indexers: Mapping[str, float | Outcome],
+        indexers: Mapping[str, float | BackendOutcome],
         *,
         now: float,
         deadline_s: float,
@@ -26,19 +26,19 @@ class Gather:
         self._is_one_enough = is_one_enough
         self._ends_at = now + deadline_s
         self._names = tuple(indexers)
-        self._late_at = {name: now + each for name, each in indexers.items() if not isinstance(each, Outcome)}
+        self._late_at = {name: now + each for name, each in indexers.items() if not isinstance(each, BackendOutcome)}
         self._waiting = dict.fromkeys(self._late_at, False)  # by name: whether it has begun
-        self._outcomes = {name: each for name, each in indexers.items() if isinstance(each, Outcome)}
+        self._outcomes = {name: each for name, each in indexers.items() if isinstance(each, BackendOutcome)}
 
-    def began(self, name: str) -> None:
+    def on_start(self, name: str) -> None:
         """Its answer arrives piece by piece from now on."""
         if name in self._waiting:
             self._waiting[name] = True
 
-    def found(self) -> None:
+    def on_found(self) -> None:
         self.has_found = True
 
-    def ended(self, name: str, outcome: Outcome) -> None:
+    def on_end(self, name: str, outcome: BackendOutcome) -> None:
         if name in self._waiting:
             del self._waiting[name]
             self._outcomes[name] = outcome
@@ -59,19 +59,19 @@ class Gather:
         silent = [self._late_at[name] for name, has_begun in self._waiting.items() if not has_begun]
         return min(self._ends_at, max(silent)) if self.has_found and silent else self._ends_at
 
-    def missing(self, now: float) -> tuple[Lack, ...]:
+    def missing(self, now: float) -> tuple[MissingBackend, ...]:
         """Whoever is not in the answer as it is now, but those who stream still."""
         if self._is_one_enough and self.has_found:
             return ()
         whys = [(name, self._why_missing(name, now)) for name in self._names]
-        return tuple(Lack(name, why) for name, why in whys if why is not None)
+        return tuple(MissingBackend(name, why) for name, why in whys if why is not None)
 
-    def _why_missing(self, name: str, now: float) -> Outcome | None:
+    def _why_missing(self, name: str, now: float) -> BackendOutcome | None:
         if name not in self._waiting:
             return None if self._outcomes[name].is_whole else self._outcomes[name]
         if now >= self._ends_at:
-            return Outcome.TIMED_OUT
-        return None if self._waiting[name] else Outcome.LATE
+            return BackendOutcome.TIMED_OUT
+        return None if self._waiting[name] else BackendOutcome.LATE
 
     def _are_late(self, now: float) -> bool:
         return all(now >= self._late_at[name] for name, has_begun in self._waiting.items() if not has_begun)

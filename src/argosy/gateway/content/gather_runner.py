@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from argosy.base.clock import Clock
 from argosy.gateway.content.backend_client import Told
-from argosy.gateway.content.gather_machine import Gather
-from argosy.gateway.content.model import Outcome
-from argosy.gateway.content.reply_parser import Reading
+from argosy.gateway.content.gather_machine import GatherMachine
+from argosy.gateway.content.model import BackendOutcome
+from argosy.gateway.content.reply_parser import ParsedReply
 from argosy.ipni.model import ProviderResult
 
 T = TypeVar("T")
@@ -18,19 +18,21 @@ T = TypeVar("T")
 PARTS_MAX = 64  # pieces of streams that wait to be taken; indexers wait meanwhile
 WAIT_S_MIN = 1e-6  # keeps a clock that runs a little differently from the loop's from turning on the spot
 
-Settled = Callable[[str, Outcome | None, int], None]  # who, how, how many records; None: called back
-IsFound: TypeAlias = Callable[[Iterable[Reading[T]]], bool]
+Settled = Callable[[str, BackendOutcome | None, int], None]  # who, how, how many records; None: called back
+IsFound: TypeAlias = Callable[[Iterable[ParsedReply[T]]], bool]
 
 
-class Gathering(Generic[T]):
+class GatherRunner(Generic[T]):
     """`start` the questions, then `wait` for what is enough. Whoever stops waiting calls `cancel`, or takes `tasks`.
 
     `is_found` says of all that was read whether it answers everything that was asked: until then nobody is late.
     """
 
-    def __init__(self, machine: Gather, clock: Clock, settled: Settled, is_found: "IsFound[T] | None" = None) -> None:
+    def __init__(
+        self, machine: GatherMachine, clock: Clock, settled: Settled, is_found: "IsFound[T] | None" = None
+    ) -> None:
         self.machine = machine
-        self.readings: dict[str, Reading[T]] = {}
+        self.readings: dict[str, ParsedReply[T]] = {}
         self.tasks: set[asyncio.Task[Told[T]]] = set()
         self._clock = clock
         self._settled = settled
@@ -55,7 +57,7 @@ class Gathering(Generic[T]):
 
     def begun(self, name: str) -> None:
         """Its reply arrives piece by piece from now on."""
-        self.machine.began(name)
+        self.machine.on_start(name)
         self._wake()
 
     async def give(self, name: str, part: list[ProviderResult]) -> None:
@@ -64,7 +66,7 @@ class Gathering(Generic[T]):
             self._room.clear()
             await self._room.wait()
         self.parts.append((name, part))
-        self.machine.found()
+        self.machine.on_found()
         self._wake()
 
     def taken(self) -> list[tuple[str, list[ProviderResult]]]:
@@ -90,11 +92,11 @@ class Gathering(Generic[T]):
         else:
             outcome, reading = task.result()
             self._settled(name, outcome, 0 if reading is None else reading.records)
-            self.machine.ended(name, outcome)
+            self.machine.on_end(name, outcome)
             if reading is not None:
                 self.readings[name] = reading
                 if reading.records and (self._is_found is None or self._is_found(self.readings.values())):
-                    self.machine.found()
+                    self.machine.on_found()
         self._wake()
 
     async def _news(self, within_s: float) -> None:

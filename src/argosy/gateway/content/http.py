@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import json_response, read_body
-from argosy.gateway.content.find_fast_path import LINES, PATHS, FindFastPath, tell_error, tell_stream
-from argosy.gateway.content.model import Answer, Lack, Unanswered
+from argosy.gateway.content.find_fast_path import LINES, PATHS, RoutedFindFastPath, tell_error, tell_stream
+from argosy.gateway.content.model import InconclusiveFind, MergedAnswer, MissingBackend
 from argosy.gateway.content.response_headers import headers_of
 from argosy.gateway.content.service import ContentGateway
 from argosy.ipni.formats import multihash
@@ -39,17 +39,17 @@ _ROUTING = {**_CORS, "x-content-type-options": "nosniff", "vary": "Accept"}
 def content_app(gateway: ContentGateway) -> ASGIApp:
     rest = Starlette(routes=_other_routes(gateway))
     rest.router.redirect_slashes = False
-    return FindFastPath(gateway, rest)
+    return RoutedFindFastPath(gateway, rest)
 
 
 def content_routes(gateway: ContentGateway) -> list[BaseRoute]:
     rest = _other_routes(gateway)
-    hot = FindFastPath(gateway, PlainTextResponse("Not Found", 404))
+    hot = RoutedFindFastPath(gateway, PlainTextResponse("Not Found", 404))
     return [*(Route(start + "{name:path}", hot) for start in PATHS), *rest]
 
 
 def _other_routes(gateway: ContentGateway) -> list[BaseRoute]:
-    door = _Door(gateway)
+    door = _ContentApi(gateway)
     return [
         _route("/health", _CORS, GET=door.health),
         _route("/multihash", _BATCH, POST=door.batch),
@@ -66,7 +66,7 @@ def _route(path: str, headers: dict[str, str], **handlers: Handler) -> Route:
     return Route(path, Verbs(handlers, headers=headers))
 
 
-class _Door:
+class _ContentApi:
     def __init__(self, gateway: ContentGateway) -> None:
         self._gateway = gateway
         self._listed: tuple[list[Provider], bytes] | None = None  # the list that was told last
@@ -141,7 +141,7 @@ class _Door:
     async def routing_encrypted(self, request: Request) -> Response:
         form = form_of(_accept(request))
         asked = second_hash(multihash_of_cid(request.path_params["cid"]))
-        answer: Answer[list[bytes]] = await self._gateway.find_encrypted(asked, "routing")
+        answer: MergedAnswer[list[bytes]] = await self._gateway.find_encrypted(asked, "routing")
         if not answer.found:
             return _nothing(answer.missing)
         headers = headers_of(answer.missing, answer.total)
@@ -182,9 +182,9 @@ class _Told(Response):
         await tell_error(send, self._error)
 
 
-def _nothing(missing: Sequence[Lack], text: str = NOTHING) -> Response:
+def _nothing(missing: Sequence[MissingBackend], text: str = NOTHING) -> Response:
     if missing:
-        return _Told(Unanswered(missing))
+        return _Told(InconclusiveFind(missing))
     return PlainTextResponse(text, 404, headers_of((), is_found=False))
 
 

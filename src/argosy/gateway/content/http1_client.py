@@ -20,19 +20,19 @@ HEAD_BYTES_MAX = 32 * 1024
 Place = tuple[str, int, bool]  # host, port, and whether TLS is spoken there
 
 
-class Closed(OSError):
+class ConnectionClosed(OSError):
     """The connection ended before anything was answered: nothing is known of the question."""
 
 
-class Broken(OSError):
+class MalformedResponse(OSError):
     """What came back is no answer, or ended in its middle."""
 
 
-class TooLong(Exception):
+class ResponseTooLong(Exception):
     """The answer has more bytes than were asked for."""
 
 
-class Client:
+class Http1Client:
     """Connections by place. Belongs to the event loop it is first used in; `close` it."""
 
     def __init__(self, *, connect_s: float) -> None:
@@ -41,7 +41,7 @@ class Client:
         self._tls: ssl.SSLContext | None = None
         self._is_closed = False
 
-    async def ask(self, place: Place, request: bytes) -> "Reply":
+    async def ask(self, place: Place, request: bytes) -> "Http1Response":
         """The reply, when its head has arrived; OSError if nobody is there. Use it as a context.
 
         Questions here only read: one that fell into a connection that was just being closed is asked once more.
@@ -50,7 +50,7 @@ class Client:
         if connection is not None:
             try:
                 return await self._asked(place, connection, request)
-            except Closed:
+            except ConnectionClosed:
                 pass
         return await self._asked(place, await self._opened(place), request)
 
@@ -73,9 +73,9 @@ class Client:
             connection.idle_since = connection.loop.time()
             idle.append(connection)
 
-    async def _asked(self, place: Place, connection: "_Connection", request: bytes) -> "Reply":
+    async def _asked(self, place: Place, connection: "_Connection", request: bytes) -> "Http1Response":
         await connection.send(request)
-        return Reply(self, place, connection)
+        return Http1Response(self, place, connection)
 
     def _taken(self, place: Place) -> "_Connection | None":
         """The one that was used last, if it is fresh enough."""
@@ -99,10 +99,10 @@ class Client:
         return connection
 
 
-class Reply:
+class Http1Response:
     """An answer whose head is known. Leaving the context gives its connection back, or closes it."""
 
-    def __init__(self, client: Client, place: Place, connection: "_Connection") -> None:
+    def __init__(self, client: Http1Client, place: Place, connection: "_Connection") -> None:
         self.status = connection.status
         self.headers = connection.headers
         self._client = client
@@ -128,7 +128,7 @@ class Reply:
         while part := await self._connection.part():
             size += len(part)
             if size > bytes_max:
-                raise TooLong(f"an answer of more than {bytes_max} bytes")
+                raise ResponseTooLong(f"an answer of more than {bytes_max} bytes")
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -161,7 +161,7 @@ class _Connection(asyncio.Protocol):
     async def send(self, request: bytes) -> None:
         """Returns when the head of the answer is there."""
         if self._transport is None or self._transport.is_closing():
-            raise Closed("the connection was closed")
+            raise ConnectionClosed("the connection was closed")
         self.status, self.headers, self.is_complete, self._error = 0, {}, False, None
         self._parts.clear()
         self._held = self._head_bytes = 0
@@ -206,12 +206,12 @@ class _Connection(asyncio.Protocol):
         if not self.status:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES_MAX + HELD_BYTES_MAX:
-                self._fail(Broken("the head of the answer does not end"))
+                self._fail(MalformedResponse("the head of the answer does not end"))
                 return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(Broken(f"this is no answer: {error}"))
+            self._fail(MalformedResponse(f"this is no answer: {error}"))
 
     def eof_received(self) -> None:
         """An answer that says neither its length nor that it is chunked ends with its connection."""
@@ -222,7 +222,11 @@ class _Connection(asyncio.Protocol):
         self._transport = None
         if not self.is_complete:
             is_begun = bool(self.status or self._head_bytes)
-            self._fail(Broken("the answer ended in its middle") if is_begun else Closed("the connection was closed"))
+            self._fail(
+                MalformedResponse("the answer ended in its middle")
+                if is_begun
+                else ConnectionClosed("the connection was closed")
+            )
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")

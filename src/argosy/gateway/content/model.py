@@ -16,7 +16,7 @@ RETRY_AFTER_S = 2.0  # advice when indexers failed: their breakers open and clos
 NAMED_MAX = 16  # indexers that an error names
 
 
-class Outcome(Enum):
+class BackendOutcome(Enum):
     """How a question to one indexer ended."""
 
     FOUND = "found"
@@ -28,13 +28,13 @@ class Outcome(Enum):
     ERROR = "error"  # a status of 500 or more
     TIMED_OUT = "timed out"
     LATE = "late"  # others had found something; it was not waited for any longer
-    LEFT_ALONE = "left alone"  # its breaker is open
+    CIRCUIT_OPEN = "left alone"  # its breaker is open
     BUSY = "busy"  # too many questions to it are under way
 
     @property
     def is_whole(self) -> bool:
         """Whether all that the indexer has is in the answer."""
-        return self in (Outcome.FOUND, Outcome.NOTHING)
+        return self in (BackendOutcome.FOUND, BackendOutcome.NOTHING)
 
 
 @dataclass(frozen=True)
@@ -67,34 +67,34 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Lack:
+class MissingBackend:
     """An indexer whose part is not in an answer, or not all of it."""
 
     backend: str
-    why: Outcome
+    why: BackendOutcome
 
 
 @dataclass(frozen=True)
-class Answer(Generic[T]):
+class MergedAnswer(Generic[T]):
     """What indexers answered together. `total` is how many results there were, if not all of them are told."""
 
     found: T
-    missing: tuple[Lack, ...] = ()
+    missing: tuple[MissingBackend, ...] = ()
     total: int | None = None
 
 
-class Unanswered(Unavailable):
+class InconclusiveFind(Unavailable):
     """Nothing was found and not everybody could be asked: whether there is something, nobody knows."""
 
     status = 504
 
-    def __init__(self, missing: Sequence[Lack]) -> None:
+    def __init__(self, missing: Sequence[MissingBackend]) -> None:
         super().__init__(f"nothing was found, but not every indexer answered ({told(missing)}): ask again later")
         self.missing = tuple(missing)
         self.retry_after_s = RETRY_AFTER_S
 
 
-def told(missing: Sequence[Lack]) -> str:
+def told(missing: Sequence[MissingBackend]) -> str:
     """`10.0.0.1:3000=timed out; 10.0.0.2:3000=busy`."""
     named = [f"{each.backend}={each.why.value}" for each in missing[:NAMED_MAX]]
     return "; ".join(named + ([f"and {len(missing) - NAMED_MAX} more"] if len(missing) > NAMED_MAX else []))

@@ -13,14 +13,14 @@ import msgspec
 from argosy.base.errors import Invalid
 from argosy.gateway.content.lines import Lines
 from argosy.gateway.content.merge import only, usable
-from argosy.gateway.content.model import Outcome
+from argosy.gateway.content.model import BackendOutcome
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json, results
 from argosy.ipni.web.lookup_params import ResponseFormat
 from argosy.ipni.web.measured_finds import TRUNCATED_HEADER
 
 if TYPE_CHECKING:
-    from argosy.gateway.content.http1_client import Reply
+    from argosy.gateway.content.http1_client import Http1Response
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ Give = Callable[[list[ProviderResult]], Awaitable[None]]
 
 
 @dataclass
-class Reading(Generic[T]):
+class ParsedReply(Generic[T]):
     """What was understood of a reply; `total` is how many results the indexer has, if it told not all of them."""
 
     value: T
@@ -42,15 +42,15 @@ class Reading(Generic[T]):
     malformed: int = 0
     total: int = 0
 
-    def outcome(self, reply: "Reply") -> Outcome:
+    def outcome(self, reply: "Http1Response") -> BackendOutcome:
         if self.malformed:
-            return Outcome.MALFORMED
+            return BackendOutcome.MALFORMED
         if INCOMPLETE_HEADER in reply.headers:
-            return Outcome.INCOMPLETE
-        return Outcome.FOUND if self.records else Outcome.NOTHING
+            return BackendOutcome.INCOMPLETE
+        return BackendOutcome.FOUND if self.records else BackendOutcome.NOTHING
 
 
-async def read_found(reply: "Reply", asked: Sequence[bytes]) -> Reading[ByMultihash]:
+async def read_found(reply: "Http1Response", asked: Sequence[bytes]) -> ParsedReply[ByMultihash]:
     """The results of a find, by multihash."""
     body = await reply.whole(ANSWER_BYTES_MAX)
     if _form(reply) is ResponseFormat.JSON:
@@ -59,17 +59,17 @@ async def read_found(reply: "Reply", asked: Sequence[bytes]) -> Reading[ByMultih
         raise Invalid("lines do not say which multihash they belong to")
     lines = Lines()
     good, malformed = _of_lines([*lines.feed(body), *lines.end()])
-    return Reading({asked[0]: good} if good else {}, len(good), malformed + lines.overlong, _total(reply))
+    return ParsedReply({asked[0]: good} if good else {}, len(good), malformed + lines.overlong, _total(reply))
 
 
-async def read_stream(reply: "Reply", asked: bytes, give: Give) -> Reading[None]:
+async def read_stream(reply: "Http1Response", asked: bytes, give: Give) -> ParsedReply[None]:
     """Hands on what arrives as it arrives."""
     if _form(reply) is ResponseFormat.JSON:
         whole = _of_document(reply, await reply.whole(ANSWER_BYTES_MAX), [asked])
         if whole.records:
             await give(whole.value[asked])
-        return Reading(None, whole.records, whole.malformed)
-    lines, reading = Lines(), Reading(None, 0)
+        return ParsedReply(None, whole.records, whole.malformed)
+    lines, reading = Lines(), ParsedReply(None, 0)
     while part := await reply.part():
         await _hand_on(lines.feed(part), reading, give)
     await _hand_on(lines.end(), reading, give)
@@ -77,45 +77,45 @@ async def read_stream(reply: "Reply", asked: bytes, give: Give) -> Reading[None]
     return reading
 
 
-async def read_keys(reply: "Reply", second_hash: bytes) -> Reading[list[bytes]]:
+async def read_keys(reply: "Http1Response", second_hash: bytes) -> ParsedReply[list[bytes]]:
     """Encrypted value keys."""
     body = await reply.whole(ANSWER_BYTES_MAX)
     if _form(reply) is ResponseFormat.LINES:
         lines = Lines()
         keys = [results.decode_encrypted_line(line) for line in (*lines.feed(body), *lines.end())]
-        return Reading(keys, len(keys), lines.overlong, _total(reply))
+        return ParsedReply(keys, len(keys), lines.overlong, _total(reply))
     document = results.decode_encrypted_json(body)
     keys = [key for multihash, its in document if multihash == second_hash for key in its]
-    return Reading(keys, len(keys), sum(multihash != second_hash for multihash, _ in document), _total(reply))
+    return ParsedReply(keys, len(keys), sum(multihash != second_hash for multihash, _ in document), _total(reply))
 
 
 class _Metadata(msgspec.Struct):
     metadata: bytes = msgspec.field(name="EncryptedMetadata", default=b"")
 
 
-async def read_metadata(reply: "Reply") -> Reading[bytes]:
+async def read_metadata(reply: "Http1Response") -> ParsedReply[bytes]:
     body = await reply.whole(SMALL_BYTES_MAX)
     try:
         found = msgspec.json.decode(body, type=_Metadata).metadata
     except (msgspec.DecodeError, UnicodeDecodeError) as why:
         raise Invalid(f"this is not the JSON of encrypted metadata: {why}") from None
-    return Reading(found, 1 if found else 0)
+    return ParsedReply(found, 1 if found else 0)
 
 
-async def read_provider(reply: "Reply", id: str) -> Reading[list[Provider]]:
+async def read_provider(reply: "Http1Response", id: str) -> ParsedReply[list[Provider]]:
     found = providers_json.decode_provider(await reply.whole(SMALL_BYTES_MAX))
-    return Reading([found], 1) if found.id == id else Reading([], 0, malformed=1)
+    return ParsedReply([found], 1) if found.id == id else ParsedReply([], 0, malformed=1)
 
 
 async def read_providers(
-    reply: "Reply", decode: Callable[[bytes], Awaitable[list[Provider]]]
-) -> Reading[list[Provider]]:
+    reply: "Http1Response", decode: Callable[[bytes], Awaitable[list[Provider]]]
+) -> ParsedReply[list[Provider]]:
     """Thousands of them: `decode` does it where it holds nobody up."""
     found = await decode(await reply.whole(PROVIDERS_BYTES_MAX))
-    return Reading(found, len(found))
+    return ParsedReply(found, len(found))
 
 
-async def _hand_on(lines: Iterable[bytes], reading: Reading[None], give: Give) -> None:
+async def _hand_on(lines: Iterable[bytes], reading: ParsedReply[None], give: Give) -> None:
     good, malformed = _of_lines(lines)
     reading.records += len(good)
     reading.malformed += malformed
@@ -123,12 +123,12 @@ async def _hand_on(lines: Iterable[bytes], reading: Reading[None], give: Give) -
         await give(good)
 
 
-def _of_document(reply: "Reply", body: bytes, asked: Sequence[bytes]) -> Reading[ByMultihash]:
+def _of_document(reply: "Http1Response", body: bytes, asked: Sequence[bytes]) -> ParsedReply[ByMultihash]:
     document = results.decode_json(body)
     wanted = set(asked)
     kept = only(document, wanted)
     strange = sum(multihash not in wanted for multihash, _ in document)
-    return Reading(kept, sum(map(len, kept.values())), strange, _total(reply))
+    return ParsedReply(kept, sum(map(len, kept.values())), strange, _total(reply))
 
 
 def _of_lines(lines: Iterable[bytes]) -> tuple[list[ProviderResult], int]:
@@ -143,7 +143,7 @@ def _of_lines(lines: Iterable[bytes]) -> tuple[list[ProviderResult], int]:
     return usable(good), malformed
 
 
-def _form(reply: "Reply") -> ResponseFormat:
+def _form(reply: "Http1Response") -> ResponseFormat:
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         return ResponseFormat(kind)
@@ -151,6 +151,6 @@ def _form(reply: "Reply") -> ResponseFormat:
         raise Invalid(f"an indexer does not answer in {kind[:80]!r}") from None
 
 
-def _total(reply: "Reply") -> int:
+def _total(reply: "Http1Response") -> int:
     text = reply.headers.get(TRUNCATED_HEADER, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0

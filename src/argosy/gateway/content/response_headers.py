@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from argosy.gateway.content.model import Lack, told
+from argosy.gateway.content.model import MissingBackend, told
 from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.web.find.fast_path import HIT_CACHE, MISS_CACHE
 from argosy.ipni.web.measured_finds import TRUNCATED_HEADER
@@ -11,7 +11,7 @@ MISSING_HEADER = "x-argosy-missing"
 EXPOSED = f"{INCOMPLETE_HEADER}, {MISSING_HEADER}, {TRUNCATED_HEADER}"
 
 
-def headers_of(missing: Sequence[Lack], total: int | None = None, *, is_found: bool = True) -> dict[str, str]:
+def headers_of(missing: Sequence[MissingBackend], total: int | None = None, *, is_found: bool = True) -> dict[str, str]:
     """An answer that is not complete says so (GW-1), and nobody keeps it."""
     told_of: dict[str, str] = {}
     if missing:

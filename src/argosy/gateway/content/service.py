@@ -25,13 +25,13 @@ from argosy.gateway.content.answer_cache import (
     results_bytes,
     store_answer,
 )
-from argosy.gateway.content.dispatcher import Dispatcher
-from argosy.gateway.content.find_stream import KeptStream, Stream
-from argosy.gateway.content.http1_client import Client
-from argosy.gateway.content.model import Answer, Backend, Lack
-from argosy.gateway.content.reply_parser import Reading
+from argosy.gateway.content.dispatcher import ContentDispatcher
+from argosy.gateway.content.find_stream import CachedStream, FindStream
+from argosy.gateway.content.http1_client import Http1Client
+from argosy.gateway.content.model import Backend, MergedAnswer, MissingBackend
+from argosy.gateway.content.reply_parser import ParsedReply
 from argosy.gateway.content.settings import ContentSettings
-from argosy.gateway.content.telemetry import Teller
+from argosy.gateway.content.telemetry import ContentTelemetry
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json
 from argosy.ipni.web.lookup_params import ResponseFormat
@@ -51,20 +51,20 @@ class ContentGateway:
         *,
         clock: Clock | None = None,
         random: Random | None = None,
-        client: Client | None = None,
+        client: Http1Client | None = None,
         metrics: Metrics | None = None,
         tracer: Tracer = NO_TRACER,
     ) -> None:
         self.settings = settings = settings or ContentSettings()
         self.backends: tuple[Backend, ...] = ()
         self.plain: tuple[Backend, ...] = ()  # those that are asked for more than second hashes
-        self.teller = Teller(metrics or Metrics())
+        self.telemetry = ContentTelemetry(metrics or Metrics())
         self._clock = clock or SystemClock()
         self._tracer = tracer
-        self._dispatcher = Dispatcher(
+        self._dispatcher = ContentDispatcher(
             settings,
-            client or Client(connect_s=settings.connect_s),
-            self.teller,
+            client or Http1Client(connect_s=settings.connect_s),
+            self.telemetry,
             clock=self._clock,
             random=random or system_random(),
         )
@@ -82,15 +82,15 @@ class ContentGateway:
             self.backends = wanted
             self.plain = tuple(each for each in wanted if not each.is_for_second_hashes)
             self._cache.clear()
-            self._dispatcher.keep(wanted)
-            self.teller.backends(wanted)
+            self._dispatcher.retain_only(wanted)
+            self.telemetry.record_backends(wanted)
 
     async def close(self) -> None:
         await self._dispatcher.close()
 
     # -- what is asked ------------------------------------------------------------------------------------------------
 
-    async def find(self, multihashes: Sequence[bytes], surface: str = "find") -> Answer[list[Found]]:
+    async def find(self, multihashes: Sequence[bytes], surface: str = "find") -> MergedAnswer[list[Found]]:
         """Who has each of them, in the order asked; those that nobody has are there without results."""
         started = self._clock.now()
         found: dict[bytes, Sequence[ProviderResult]] = {}
@@ -98,27 +98,27 @@ class ContentGateway:
             if (kept := self._cache.get(("find", each), started)) is not None:
                 found[each] = kept.found
         rest = tuple(dict.fromkeys(each for each in multihashes if each not in found))
-        missing: tuple[Lack, ...] = ()
+        missing: tuple[MissingBackend, ...] = ()
         total = None
         if rest:
-            answer: Answer[list[Found]] = await self._shared(("find", rest), lambda: self._found(rest))
+            answer: MergedAnswer[list[Found]] = await self._shared(("find", rest), lambda: self._found(rest))
             found |= dict(answer.found)
             missing, total = answer.missing, answer.total
         else:
-            self.teller.source("cache")
+            self.telemetry.record_source("cache")
         self._tell(surface, started, missing, is_found=any(found.values()))
-        return Answer([(each, found[each]) for each in dict.fromkeys(multihashes)], missing, total)
+        return MergedAnswer([(each, found[each]) for each in dict.fromkeys(multihashes)], missing, total)
 
     @asynccontextmanager
-    async def stream(self, multihash: bytes, surface: str = "find") -> AsyncIterator[Stream | KeptStream]:
+    async def stream(self, multihash: bytes, surface: str = "find") -> AsyncIterator[FindStream | CachedStream]:
         """Who has it, told as it is heard."""
         started = self._clock.now()
         if (kept := self._cache.get(("find", multihash), started)) is not None:
-            self.teller.source("cache")
+            self.telemetry.record_source("cache")
             self._tell(surface, started, (), is_found=bool(kept.found))
-            yield KeptStream(kept.found)
+            yield CachedStream(kept.found)
             return
-        self.teller.source("backends")
+        self.telemetry.record_source("backends")
         question = backend_requests.find([multihash], ResponseFormat.LINES, self._tracer.inject())
         with self._dispatcher.streamed(self.plain, question, multihash) as stream:
             try:
@@ -128,62 +128,62 @@ class ContentGateway:
         self._tell(surface, started, stream.missing, is_found=stream.has_found)
         if stream.is_whole and stream.total is None and stream.kept is not None:
             parts = [stream.kept[each.name] for each in self.backends if each.name in stream.kept]
-            self._keep_found(multihash, Answer(merge.merged(parts), stream.missing))
+            self._keep_found(multihash, MergedAnswer(merge.merged(parts), stream.missing))
 
-    async def find_encrypted(self, second_hash: bytes, surface: str = "encrypted") -> Answer[list[bytes]]:
+    async def find_encrypted(self, second_hash: bytes, surface: str = "encrypted") -> MergedAnswer[list[bytes]]:
         """The encrypted value keys under a second hash."""
 
-        async def gathered() -> Answer[list[bytes]]:
+        async def gathered() -> MergedAnswer[list[bytes]]:
             question = backend_requests.find_encrypted(second_hash, self._tracer.inject())
             read = partial(reply_parser.read_keys, second_hash=second_hash)
             readings, missing = await self._dispatcher.gathered(self.backends, question, read)
             keys = merge.merged_keys(each.value for each in readings)
-            return Answer(keys[:RESULTS_MAX], missing, _total(readings, len(keys)))
+            return MergedAnswer(keys[:RESULTS_MAX], missing, _total(readings, len(keys)))
 
         return await self._kept_or(("encrypted", second_hash), surface, gathered, keys_bytes)
 
-    async def metadata(self, value_key_hash: bytes, surface: str = "metadata") -> Answer[bytes]:
+    async def metadata(self, value_key_hash: bytes, surface: str = "metadata") -> MergedAnswer[bytes]:
         """Encrypted metadata, the first that is told; empty if nobody has it."""
 
-        async def gathered() -> Answer[bytes]:
+        async def gathered() -> MergedAnswer[bytes]:
             question = backend_requests.metadata(value_key_hash, self._tracer.inject())
             readings, missing = await self._dispatcher.gathered(
                 self.backends, question, reply_parser.read_metadata, is_one_enough=True
             )
-            return Answer(next((each.value for each in readings if each.value), b""), missing)
+            return MergedAnswer(next((each.value for each in readings if each.value), b""), missing)
 
         return await self._kept_or(("metadata", value_key_hash), surface, gathered, len)
 
-    async def providers(self, surface: str = "providers") -> Answer[list[Provider]]:
+    async def providers(self, surface: str = "providers") -> MergedAnswer[list[Provider]]:
         """All that any indexer knows, each as the one that is furthest with it knows it."""
 
-        async def gathered() -> Answer[list[Provider]]:
+        async def gathered() -> MergedAnswer[list[Provider]]:
             question = backend_requests.providers(self._tracer.inject())
             read = partial(reply_parser.read_providers, decode=_decoded_aside)
             readings, missing = await self._dispatcher.gathered(self.plain, question, read)
-            return Answer(merge.merged_providers(each.value for each in readings), missing)
+            return MergedAnswer(merge.merged_providers(each.value for each in readings), missing)
 
         hit_s = self.settings.providers_s
         return await self._kept_or(("providers",), surface, gathered, providers_bytes, hit_s=hit_s)
 
-    async def provider(self, id: str, surface: str = "provider") -> Answer[Provider | None]:
+    async def provider(self, id: str, surface: str = "provider") -> MergedAnswer[Provider | None]:
         """None if no indexer knows it."""
 
-        async def gathered() -> Answer[Provider | None]:
+        async def gathered() -> MergedAnswer[Provider | None]:
             question = backend_requests.provider(id, self._tracer.inject())
             read = partial(reply_parser.read_provider, id=id)
             readings, missing = await self._dispatcher.gathered(self.plain, question, read)
-            return Answer(merge.newest(each for part in readings for each in part.value), missing)
+            return MergedAnswer(merge.newest(each for part in readings for each in part.value), missing)
 
         return await self._kept_or(("provider", id), surface, gathered, lambda found: providers_bytes([found]))
 
     # -- around it ----------------------------------------------------------------------------------------------------
 
-    async def _found(self, multihashes: tuple[bytes, ...]) -> Answer[list[Found]]:
+    async def _found(self, multihashes: tuple[bytes, ...]) -> MergedAnswer[list[Found]]:
         question = backend_requests.find(multihashes, ResponseFormat.JSON, self._tracer.inject())
         read = partial(reply_parser.read_found, asked=multihashes)
 
-        def is_found(readings: Iterable[Reading[reply_parser.ByMultihash]]) -> bool:
+        def is_found(readings: Iterable[ParsedReply[reply_parser.ByMultihash]]) -> bool:
             known = {each for part in readings for each, results in part.value.items() if results}
             return known.issuperset(multihashes)
 
@@ -198,49 +198,51 @@ class ContentGateway:
         total = _total(readings, count)
         if total is None:
             for multihash, results in found:
-                self._keep_found(multihash, Answer(results, missing))
-        return Answer(found, missing, total)
+                self._keep_found(multihash, MergedAnswer(results, missing))
+        return MergedAnswer(found, missing, total)
 
     async def _kept_or(
         self,
         key: tuple[object, ...],
         surface: str,
-        gather: Callable[[], Coroutine[Any, Any, Answer[T]]],
+        gather: Callable[[], Coroutine[Any, Any, MergedAnswer[T]]],
         weigh: Callable[[Any], int],
         *,
         hit_s: float | None = None,
-    ) -> Answer[T]:
+    ) -> MergedAnswer[T]:
         started = self._clock.now()
 
-        async def made() -> Answer[T]:
+        async def made() -> MergedAnswer[T]:
             answer = await gather()
             ttl_s = (self.settings.hit_s if hit_s is None else hit_s) if answer.found else self.settings.miss_s
             size_bytes = weigh(answer.found) if answer.found else 0
             store_answer(self._cache, key, answer, size_bytes=size_bytes, ttl_s=ttl_s, now=self._clock.now())
             return answer
 
-        answer: Answer[T] | None = self._cache.get(key, started)
+        answer: MergedAnswer[T] | None = self._cache.get(key, started)
         if answer is None:
             answer = await self._shared(key, made)
         else:
-            self.teller.source("cache")
+            self.telemetry.record_source("cache")
         self._tell(surface, started, answer.missing, is_found=bool(answer.found))
         return answer
 
-    def _keep_found(self, multihash: bytes, answer: Answer[Sequence[ProviderResult]]) -> None:
+    def _keep_found(self, multihash: bytes, answer: MergedAnswer[Sequence[ProviderResult]]) -> None:
         ttl_s = self.settings.hit_s if answer.found else self.settings.miss_s
         size_bytes = results_bytes(answer.found)
         now = self._clock.now()
         store_answer(self._cache, ("find", multihash), answer, size_bytes=size_bytes, ttl_s=ttl_s, now=now)
 
-    async def _shared(self, key: tuple[object, ...], start: Callable[[], Coroutine[Any, Any, Answer[T]]]) -> Answer[T]:
-        self.teller.source("shared" if key in self._sharing else "backends")
-        answer: Answer[T] = await self._sharing.run(key, start)
+    async def _shared(
+        self, key: tuple[object, ...], start: Callable[[], Coroutine[Any, Any, MergedAnswer[T]]]
+    ) -> MergedAnswer[T]:
+        self.telemetry.record_source("shared" if key in self._sharing else "backends")
+        answer: MergedAnswer[T] = await self._sharing.run(key, start)
         return answer
 
-    def _tell(self, surface: str, started: float, missing: Sequence[Lack], *, is_found: bool) -> None:
+    def _tell(self, surface: str, started: float, missing: Sequence[MissingBackend], *, is_found: bool) -> None:
         found = "yes" if is_found else ("unknown" if missing else "no")
-        self.teller.find(surface, found, self._clock.now() - started, is_incomplete=bool(missing))
+        self.telemetry.record_find(surface, found, self._clock.now() - started, is_incomplete=bool(missing))
 
 
 async def _decoded_aside(body: bytes) -> list[Provider]:
@@ -248,7 +250,7 @@ async def _decoded_aside(body: bytes) -> list[Provider]:
     return await asyncio.to_thread(providers_json.decode_providers, body)
 
 
-def _total(readings: Sequence[Reading[Any]], count: int) -> int | None:
+def _total(readings: Sequence[ParsedReply[Any]], count: int) -> int | None:
     """How many results there are, if the answer cannot have them all."""
     most = max((each.total for each in readings), default=0)
     return max(most, count) if most or count > RESULTS_MAX else None

@@ -7,12 +7,12 @@ from argosy.base.errors import ArgosyError
 from argosy.base.metrics import Metrics
 from argosy.gateway.breaker import BreakerState
 from argosy.gateway.content import metrics as m
-from argosy.gateway.content.model import Backend, Outcome
+from argosy.gateway.content.model import Backend, BackendOutcome
 
 _LEVELS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
 
 
-class Teller:
+class ContentTelemetry:
     """Speaks for one front door."""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -21,49 +21,49 @@ class Teller:
         self._states: dict[str, BreakerState] = {}
         self._outcomes: set[tuple[str, str]] = set()
 
-    def find(self, surface: str, found: str, took_s: float, *, is_incomplete: bool) -> None:
+    def record_find(self, surface: str, found: str, took_s: float, *, is_incomplete: bool) -> None:
         self._metrics.observe(m.FIND_SECONDS, took_s, surface=surface, found=found)
         if is_incomplete:
             self._metrics.inc(m.INCOMPLETE)
 
-    def source(self, source: str) -> None:
+    def record_source(self, source: str) -> None:
         self._metrics.inc(m.SOURCES, source=source)
 
-    def in_flight(self, finds: int) -> None:
+    def set_in_flight(self, finds: int) -> None:
         self._metrics.set(m.FINDS_IN_FLIGHT, finds)
 
-    def backends(self, backends: Iterable[Backend]) -> None:
+    def record_backends(self, backends: Iterable[Backend]) -> None:
         names = [each.name for each in backends]
         self._metrics.set(m.BACKENDS, len(names))
         self.log.info("indexers to ask", count=len(names), backends=names)
 
-    def kept_out(self, name: str, outcome: Outcome, state: BreakerState) -> None:
+    def record_skip(self, name: str, outcome: BackendOutcome, state: BreakerState) -> None:
         """A question that was not even put."""
         self._count(name, outcome)
         self._breaker(name, state, outcome)
 
-    def answered(self, name: str, took_s: float) -> None:
+    def record_response(self, name: str, took_s: float) -> None:
         self._metrics.observe(m.BACKEND_SECONDS, took_s, backend=name)
 
-    def ended(self, name: str, outcome: Outcome, state: BreakerState, *, records: int = 0) -> None:
+    def record_outcome(self, name: str, outcome: BackendOutcome, state: BreakerState, *, records: int = 0) -> None:
         self._count(name, outcome)
         if records:
             self._metrics.inc(m.RECORDS, by=records, backend=name)
         self._breaker(name, state, outcome)
 
-    def malformed(self, name: str, lines: int) -> None:
+    def record_malformed(self, name: str, lines: int) -> None:
         if lines:
             self._metrics.inc(m.MALFORMED, by=lines, backend=name)
 
-    def cut_off(self, why: ArgosyError) -> None:
+    def record_cut_off(self, why: ArgosyError) -> None:
         """A stream that had begun could not be completed."""
         self._metrics.inc(m.INCOMPLETE)
         self.log.warning("stream cut off", why=str(why))
 
-    def reload_refused(self, why: ArgosyError) -> None:
+    def record_reload_failure(self, why: ArgosyError) -> None:
         self.log.error("indexers not reloaded", why=str(why))
 
-    def forgotten(self, names: Iterable[str]) -> None:
+    def remove_backends(self, names: Iterable[str]) -> None:
         """Indexers that are gone have no series any more."""
         for name in names:
             self._states.pop(name, None)
@@ -73,11 +73,11 @@ class Teller:
                 self._outcomes.discard(each)
                 self._metrics.remove(m.QUESTIONS, backend=name, outcome=each[1])
 
-    def _count(self, name: str, outcome: Outcome) -> None:
+    def _count(self, name: str, outcome: BackendOutcome) -> None:
         self._outcomes.add((name, outcome.value))
         self._metrics.inc(m.QUESTIONS, backend=name, outcome=outcome.value)
 
-    def _breaker(self, name: str, state: BreakerState, after: Outcome) -> None:
+    def _breaker(self, name: str, state: BreakerState, after: BackendOutcome) -> None:
         former = self._states.get(name)
         if state is former:
             return

@@ -44,7 +44,7 @@ class BranchView:
 
 
 @dataclass(frozen=True, slots=True)
-class FileView:
+class FilePageView:
     crumbs: tuple[Crumb, ...]
     lines: tuple[Markup, ...]
     outline: tuple[OutlineView, ...]
@@ -67,12 +67,12 @@ class FolderView:
     is_cut: bool
 
 
-def file_view(file: FileText, branch: str, spans: Sequence[Span] = (), *, version: str = "") -> FileView:
+def file_view(file: FileText, branch: str, spans: Sequence[Span] = (), *, version: str = "") -> FilePageView:
     """`spans` are the matches to mark; `version` is the commit a link was about, if it named one."""
     repository = file.repository
     text = _shown(file.content)
     at = _version(repository, branch) or file.version
-    return FileView(
+    return FilePageView(
         crumbs=crumbs(repository.name, file.path, branch),
         lines=tuple(lines_of(coloured(text, file.language), spans)),
         outline=outline_view(file.outline),

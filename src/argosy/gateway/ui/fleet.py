@@ -8,11 +8,11 @@ from argosy.gateway.model import FleetStatus, NodeView, RepoState
 from argosy.gateway.ui.links import folder_url
 from argosy.gateway.ui.number_format import count_text, duration_text, size_text
 from argosy.gateway.ui.repos import role, state_counts
-from argosy.gateway.ui.treemap import Box, treemap
+from argosy.gateway.ui.treemap import TreemapBox, treemap
 from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus
 
 TILES_MAX = 400  # drawn for one node, the largest first; the rest is counted
-BOX = Box(0.0, 0.0, 440.0, 130.0)
+BOX = TreemapBox(0.0, 0.0, 440.0, 130.0)
 AUCTIONS_MAX = 100
 WAITING_MAX = 50
 SMALLEST_SHARE = 1 / 150  # of a node's picture: less could be neither seen nor clicked
@@ -20,8 +20,8 @@ LETTER_WIDTH, LETTER_HEIGHT = 6.4, 14.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    box: Box
+class NodeTile:
+    box: TreemapBox
     name: str
     label: str  # what of the name fits
     detail: str
@@ -42,7 +42,7 @@ class NodeCard:
     up: str  # how long it has been
     version: str
     problem: str
-    tiles: tuple[Tile, ...]
+    tiles: tuple[NodeTile, ...]
     untold: int  # repositories without a tile
 
 
@@ -127,7 +127,7 @@ def _share(told: NodeStatus) -> float:
     return min(100.0, 100.0 * told.held_bytes / told.budget_bytes) if told.budget_bytes > 0 else 0.0
 
 
-def _tiles(repositories: Iterable[RepoStatus]) -> tuple[Tile, ...]:
+def _tiles(repositories: Iterable[RepoStatus]) -> tuple[NodeTile, ...]:
     """The largest in a picture, each by its memory, though none so small that it cannot be seen."""
     largest = sorted(repositories, key=lambda each: (-each.memory_bytes, each.name))[:TILES_MAX]
     if not largest:
@@ -137,10 +137,10 @@ def _tiles(repositories: Iterable[RepoStatus]) -> tuple[Tile, ...]:
     return tuple(_tile(each, box) for each, box in zip(largest, boxes, strict=True))
 
 
-def _tile(repository: RepoStatus, box: Box) -> Tile:
+def _tile(repository: RepoStatus, box: TreemapBox) -> NodeTile:
     size, files = size_text(repository.memory_bytes), count_text(repository.documents, "file")
-    return Tile(
-        box=Box(*(round(side, 2) for side in box)),
+    return NodeTile(
+        box=TreemapBox(*(round(side, 2) for side in box)),
         name=repository.name,
         label=_label(repository.name, box),
         detail=f"{_word(repository)}{role(repository.replica)}, {size}, {files}",
@@ -165,7 +165,7 @@ def _colour(repository: RepoStatus) -> str:
             return "warming"
 
 
-def _label(name: str, box: Box) -> str:
+def _label(name: str, box: TreemapBox) -> str:
     """The end of the name that fits, which says more than its beginning."""
     if box.height < LETTER_HEIGHT + 4:
         return ""

@@ -6,21 +6,21 @@ from argosy.search.query.fields import Field
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    spelled: tuple[str, ...]
+class HelpExample:
+    syntax: tuple[str, ...]
     meaning: str
     example: str
 
 
 # What a search does with plain words.
 WORDS = (
-    Row(("word",), "in the content of a file, or else in its name; a regular expression (RE2)", r"err.*nil"),
-    Row(('"two words"',), "with blanks inside quotes", '"func main"'),
-    Row(("one two",), "both, anywhere in the file", "lease expired"),
-    Row(("one or two",), "either; words side by side bind more tightly", "mutex or semaphore"),
-    Row(("-word",), "not", "lease -test"),
-    Row(("( … )",), "a group", "(read or write) -cache"),
-    Row(("Upper",), "a capital letter makes a word case-sensitive; see case:", "Lease"),
+    HelpExample(("word",), "in the content of a file, or else in its name; a regular expression (RE2)", r"err.*nil"),
+    HelpExample(('"two words"',), "with blanks inside quotes", '"func main"'),
+    HelpExample(("one two",), "both, anywhere in the file", "lease expired"),
+    HelpExample(("one or two",), "either; words side by side bind more tightly", "mutex or semaphore"),
+    HelpExample(("-word",), "not", "lease -test"),
+    HelpExample(("( … )",), "a group", "(read or write) -cache"),
+    HelpExample(("Upper",), "a capital letter makes a word case-sensitive; see case:", "Lease"),
 )
 MEANINGS = {
     Field.CONTENT: ("only in the content", "content:lease"),
@@ -43,8 +43,8 @@ MEANINGS = {
 EXAMPLES = ("sym:main", r"lang:python class\s+\w+Error", "file:README", "repo:. type:repo")
 
 
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[HelpExample, ...]:
     return tuple(
-        Row(tuple(f"{name}{field.label[len(field.names[0]) :]}" for name in field.names), meaning, example)
+        HelpExample(tuple(f"{name}{field.label[len(field.names[0]) :]}" for name in field.names), meaning, example)
         for field, (meaning, example) in MEANINGS.items()
     )

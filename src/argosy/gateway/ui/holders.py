@@ -13,7 +13,7 @@ VERSION_CHARS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class FileHolder:
     """Somebody who has the content: a repository, or whatever its publisher calls it. `url`: its page here, if any."""
 
     name: str
@@ -21,8 +21,8 @@ class Holder:
     url: str = ""
 
 
-class Holders(Protocol):
-    async def holders(self, digest: bytes) -> Sequence[Holder]:
+class HolderLookup(Protocol):
+    async def holders(self, digest: bytes) -> Sequence[FileHolder]:
         """Those who hold what has this sha2-256."""
         ...
 
@@ -39,12 +39,12 @@ class OthersView:
     more: int = 0
 
 
-def others_view(holders: Iterable[Holder], repository: str) -> OthersView:
+def others_view(holders: Iterable[FileHolder], repository: str) -> OthersView:
     """All but the repository on the page, each once however many nodes hold it."""
     others = sorted({(_name(each), each.url) for each in holders if each.name != repository})
     shown = tuple(OtherView(marked(name, []), url) for name, url in others[:OTHERS_MAX])
     return OthersView(shown, len(others) - len(shown))
 
 
-def _name(holder: Holder) -> str:
+def _name(holder: FileHolder) -> str:
     return f"{holder.name}@{holder.version[:VERSION_CHARS]}" if holder.version else holder.name

@@ -17,18 +17,18 @@ from starlette.routing import Route
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Throttled, Unavailable
 from argosy.base.http import retry_after
 from argosy.base.redact import redact
-from argosy.gateway.admission import OpenDoor, admitted, client_of
+from argosy.gateway.admission import AlwaysAdmit, admit_request, client_of
 from argosy.gateway.errors import Unserved
-from argosy.gateway.ports import Admission, FrontDoor
+from argosy.gateway.ports import Admission, SearchGateway
 from argosy.gateway.ui import help as language
 from argosy.gateway.ui.facets import facets
 from argosy.gateway.ui.file_highlights import marks_asked, marks_found
 from argosy.gateway.ui.files import file_view, folder_view
 from argosy.gateway.ui.fleet import fleet_page
 from argosy.gateway.ui.highlight import Span
-from argosy.gateway.ui.holders import Holders, OthersView, others_view
-from argosy.gateway.ui.links import Place, file_url, folder_url, parameters_of, place_of
-from argosy.gateway.ui.live_updates import Live
+from argosy.gateway.ui.holders import HolderLookup, OthersView, others_view
+from argosy.gateway.ui.links import PageTarget, file_url, folder_url, parameters_of, place_of
+from argosy.gateway.ui.live_updates import LiveUpdates
 from argosy.gateway.ui.notices import missing_notices, notices
 from argosy.gateway.ui.pages import HEADERS, Pages
 from argosy.gateway.ui.query_kind import asks_for_repositories
@@ -71,7 +71,7 @@ class _Anything(Convertor[str]):
 register_url_convertor("anything", _Anything())
 
 
-def ui_routes(door: FrontDoor, *, admission: Admission | None = None) -> list[Route]:
+def ui_routes(door: SearchGateway, *, admission: Admission | None = None) -> list[Route]:
     """All pages of a server that has no other use for `/search` and `/print`."""
     return Site(door, admission=admission).routes()
 
@@ -93,13 +93,15 @@ class Site:
     `search_page` and `print_page` are for a server that also speaks to programs at these paths.
     """
 
-    def __init__(self, door: FrontDoor, *, admission: Admission | None = None, holders: Holders | None = None) -> None:
+    def __init__(
+        self, door: SearchGateway, *, admission: Admission | None = None, holders: HolderLookup | None = None
+    ) -> None:
         self._door = door
         self._holders = holders
-        self._admission = admission or OpenDoor()
+        self._admission = admission or AlwaysAdmit()
         self._assets = _Assets()
         self._pages = Pages(self._assets.url)
-        self._live = Live(self._fleet_news)
+        self._live = LiveUpdates(self._fleet_news)
         self.search_page = self._shown(self._search)
         self.print_page = self._shown(self._print)
 
@@ -169,14 +171,14 @@ class Site:
             message, pointed = redact(str(error)), error.pointed()
             return self._page("search_error.html", error.status, query=query, error=message, pointed=pointed)
         if asks_for_repositories(parsed.query):
-            with admitted(self._admission, client_of(request.scope)):
+            with admit_request(self._admission, client_of(request.scope)):
                 listing = await self._door.list(parsed.query)
             return self._listed(listing, query)
         if parsed.count is not None:
             files = min(parsed.count or FILES_MAX, FILES_MAX)
-        with admitted(self._admission, client_of(request.scope)) as visit:
+        with admit_request(self._admission, client_of(request.scope)) as visit:
             answer = await self._door.search(parsed.query, options_of(files, context))
-            visit.saw(answer)
+            visit.on_result(answer)
         return await asyncio.to_thread(self._results, answer, parsed, query, files, context)
 
     def _listed(self, listing: ListResult, query: str) -> Response:
@@ -218,7 +220,7 @@ class Site:
         others = await self._others(file)
         return await asyncio.to_thread(self._file, file, branch, asked, spans, note, others)
 
-    async def _maybe_folder(self, place: Place, branch: str, error: NotFound) -> Response:
+    async def _maybe_folder(self, place: PageTarget, branch: str, error: NotFound) -> Response:
         """Somebody may have left out the slash at the end."""
         try:
             folder = await self._door.folder(FolderRequest(place.repository, place.path, branch))
@@ -228,7 +230,7 @@ class Site:
             raise error
         return RedirectResponse(folder_url(place.repository, place.path, branch=branch), 302, HEADERS)
 
-    async def _maybe_inside(self, place: Place, branch: str, error: NotFound) -> Response:
+    async def _maybe_inside(self, place: PageTarget, branch: str, error: NotFound) -> Response:
         """Somebody may have left out what stands between a repository's name and a path in it."""
         if place.path:
             raise error
@@ -239,7 +241,7 @@ class Site:
         name = max(around, key=len)
         return RedirectResponse(file_url(name, place.repository[len(name) + 1 :], branch=branch), 302, HEADERS)
 
-    async def _folder(self, place: Place, branch: str) -> Response:
+    async def _folder(self, place: PageTarget, branch: str) -> Response:
         try:
             folder = await self._door.folder(FolderRequest(place.repository, place.path, branch))
         except NotFound as error:

@@ -19,7 +19,7 @@ _HYPHEN = re.compile(r"(?:^|(?<=/))-(?=/|$)")  # a step of a name that could be 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageTarget:
     """What an address under /r/ names; `path` is without slashes at its ends."""
 
     repository: str
@@ -27,14 +27,14 @@ class Place:
     is_folder: bool = True
 
 
-def place_of(raw_path: bytes) -> Place:
+def place_of(raw_path: bytes) -> PageTarget:
     """What an address as the browser sent it names."""
     text = raw_path.decode("ascii", "surrogateescape").removeprefix(TREE)
     name, inside, path = text.partition(INSIDE)
     repository, path = _unescaped(name).strip("/"), _unescaped(path)
     if not repository:
         raise Invalid("the address names no repository: choose one under /repos")
-    return Place(repository, path.strip("/"), not inside or not path or path.endswith("/"))
+    return PageTarget(repository, path.strip("/"), not inside or not path or path.endswith("/"))
 
 
 def parameters_of(query_string: bytes) -> dict[str, str]:

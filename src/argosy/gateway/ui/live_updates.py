@@ -14,7 +14,7 @@ LISTENERS_MAX = 100
 REPEAT_LOOKS = 15  # told again after so many looks without a change, so that a dead connection is noticed
 
 
-class Live:
+class LiveUpdates:
     """`look` makes the text to tell; what it raises ends the listeners, who may come back."""
 
     def __init__(

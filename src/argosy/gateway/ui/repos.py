@@ -18,7 +18,7 @@ _WORST_FIRST = (RepoState.FAILED, RepoState.UNOWNED, RepoState.WARMING, RepoStat
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RepoRow:
     name: str
     url: str
     state: str
@@ -35,8 +35,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    rows: tuple[Row, ...]
+class RepoTable:
+    rows: tuple[RepoRow, ...]
     found: int  # before the bound on rows
     total: int
     states: tuple[tuple[str, int], ...]
@@ -66,13 +66,13 @@ SORTS: dict[str, Callable[[RepoView], Any]] = {
     "memory": _memory,
     "documents": lambda view: view.status.documents if view.status else 0,
     "indexed": _indexed_at,
-    "holders": lambda view: len(view.seats),
+    "holders": lambda view: len(view.holders),
 }
 
 
 def table(
     status: FleetStatus, *, sort: str = "name", is_descending: bool = False, words: str = "", state: str = ""
-) -> Table:
+) -> RepoTable:
     """`words` must all be in a repository's name; `state` is one of RepoState's, or empty."""
     if sort not in SORTS:
         raise Invalid(f"repositories cannot be sorted by {sort!r}: choose one of {', '.join(SORTS)}")
@@ -81,7 +81,7 @@ def table(
     chosen = [view for view in named if not state or view.state.value == state]
     chosen.sort(key=lambda view: view.name)
     chosen.sort(key=SORTS[sort], reverse=is_descending)
-    return Table(
+    return RepoTable(
         rows=tuple(_row(view, status.at) for view in chosen[:ROWS_MAX]),
         found=len(chosen),
         total=len(status.repositories),
@@ -95,10 +95,10 @@ def _has(name: str, words: str) -> bool:
     return all(word in name.lower() for word in words.lower().split())
 
 
-def _row(view: RepoView, now: float) -> Row:
+def _row(view: RepoView, now: float) -> RepoRow:
     status, memory = view.status, _memory(view)
     is_busy = status is not None and view.state is RepoState.WARMING
-    return Row(
+    return RepoRow(
         name=view.name,
         url=folder_url(view.name),
         state=view.state.value,
@@ -117,7 +117,7 @@ def _row(view: RepoView, now: float) -> Row:
 
 def holders(view: RepoView) -> tuple[str, ...]:
     """Who holds it, the primary first; a replica or successor says so."""
-    return tuple(f"{seat.node}{role(seat.replica)}" for seat in view.seats)
+    return tuple(f"{seat.node}{role(seat.replica)}" for seat in view.holders)
 
 
 def role(replica: int) -> str:

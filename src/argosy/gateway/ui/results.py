@@ -40,7 +40,7 @@ class ChunkView:
 
 
 @dataclass(frozen=True, slots=True)
-class FileView:
+class FileMatchView:
     repository: str
     repository_url: str
     path: Markup
@@ -72,7 +72,7 @@ def next_step(answer: Answer, files: int) -> int:
     return next((step for step in FILES_STEPS if step > files), 0)
 
 
-def file_views(answer: Answer, query: str) -> Iterator[FileView]:
+def file_views(answer: Answer, query: str) -> Iterator[FileMatchView]:
     """The files in the order of the answer; `query` is what was typed, so that a file's page can mark it, too."""
     left = COLOURED_BYTES_MAX
     for file in answer.files:
@@ -87,13 +87,13 @@ def _branch(answer: Answer, file: FileMatch) -> str:
     return "" if not file.branches or first in file.branches else file.branches[0]
 
 
-def _file_view(file: FileMatch, query: str, branch: str, *, is_coloured: bool) -> FileView:
+def _file_view(file: FileMatch, query: str, branch: str, *, is_coloured: bool) -> FileMatchView:
     url = file_url(file.repository, file.path, branch=branch, query=query)
     chunks = [
         _chunk_view(chunk, url, file.language if is_coloured else "") for chunk in file.chunks if not chunk.is_file_name
     ]
     shown = sum(len(chunk.ranges) for chunk in file.chunks)
-    return FileView(
+    return FileMatchView(
         repository=file.repository,
         repository_url=folder_url(file.repository),
         path=_name(file),

@@ -8,27 +8,27 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Box(NamedTuple):
+class TreemapBox(NamedTuple):
     x: float
     y: float
     width: float
     height: float
 
 
-def treemap(weights: Sequence[float], box: Box) -> list[Box]:
+def treemap(weights: Sequence[float], box: TreemapBox) -> list[TreemapBox]:
     """One rectangle for each weight, in the same order; areas are in proportion. Weights are above zero."""
     assert all(weight > 0 for weight in weights), weights
     total = sum(weights)
     order = sorted(range(len(weights)), key=lambda number: -weights[number])
     areas = [weights[number] * box.width * box.height / total for number in order] if total else []
-    placed: list[Box] = []
+    placed: list[TreemapBox] = []
     left, at = box, 0
     while at < len(areas):
         count = _strip(areas, at, min(left.width, left.height))
         strip, left = _laid(areas[at : at + count], left)
         placed += strip
         at += count
-    found: list[Box] = [box] * len(weights)
+    found: list[TreemapBox] = [box] * len(weights)
     for number, place in zip(order, placed, strict=True):
         found[number] = place
     return found
@@ -53,19 +53,19 @@ def _worst(largest: float, smallest: float, total: float, side: float) -> float:
     return max(side * side * largest / (total * total), total * total / (side * side * smallest))
 
 
-def _laid(areas: Sequence[float], box: Box) -> tuple[list[Box], Box]:
+def _laid(areas: Sequence[float], box: TreemapBox) -> tuple[list[TreemapBox], TreemapBox]:
     """The strip at the box's shorter side, and what is left of the box."""
     total, placed = sum(areas), []
     if box.width >= box.height:
         depth, y = total / box.height if box.height else 0.0, box.y
         for area in areas:
             length = area / depth if depth else 0.0
-            placed.append(Box(box.x, y, depth, length))
+            placed.append(TreemapBox(box.x, y, depth, length))
             y += length
-        return placed, Box(box.x + depth, box.y, max(0.0, box.width - depth), box.height)
+        return placed, TreemapBox(box.x + depth, box.y, max(0.0, box.width - depth), box.height)
     depth, x = total / box.width, box.x
     for area in areas:
         length = area / depth if depth else 0.0
-        placed.append(Box(x, box.y, length, depth))
+        placed.append(TreemapBox(x, box.y, length, depth))
         x += length
-    return placed, Box(box.x, box.y + depth, box.width, max(0.0, box.height - depth))
+    return placed, TreemapBox(box.x, box.y + depth, box.width, max(0.0, box.height - depth))

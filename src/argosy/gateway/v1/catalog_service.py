@@ -7,7 +7,7 @@ import msgspec
 from argosy.base import logs
 from argosy.base.errors import Invalid, NotFound
 from argosy.gateway.v1 import model as v1
-from argosy.gateway.v1.requests import RepositoryWish
+from argosy.gateway.v1.requests import AddRepositoryRequest
 from argosy.gateway.v1.responses import catalog_entry
 from argosy.gateway.v1.webhook import name_of, pushed_names
 from argosy.registry import catalog
@@ -27,7 +27,7 @@ class CatalogService:
         self._told = told
         self._allow_local = allow_local
 
-    async def add(self, wish: RepositoryWish) -> v1.CatalogEntry:
+    async def add(self, wish: AddRepositoryRequest) -> v1.CatalogEntry:
         address = address_of(wish.url, allow_local=self._allow_local)
         adding = catalog.add(
             wish.name or address.name,
@@ -52,7 +52,7 @@ class CatalogService:
     async def reindex(self, name: str) -> v1.CatalogEntry:
         return catalog_entry(await self._registry.run(catalog.ask_reindex(name)))
 
-    async def pushed(self, body: bytes) -> v1.WebhookReply:
+    async def pushed(self, body: bytes) -> v1.WebhookResponse:
         """Tells the holders of the repository that an event is about, if it is one of ours."""
         try:
             names = pushed_names(msgspec.json.decode(body))
@@ -66,4 +66,4 @@ class CatalogService:
         found = [row.repo_id for row in rows if name_of(row.url) in names]
         for name in found:
             await self._told(name)
-        return v1.WebhookReply(found)
+        return v1.WebhookResponse(found)

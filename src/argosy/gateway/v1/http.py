@@ -20,21 +20,21 @@ from argosy import __version__
 from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotFound, Unauthorized
 from argosy.base.http import check_admin, error_response, json_response, read_body
 from argosy.base.redact import redact
-from argosy.gateway.admission import OpenDoor, admitted, client_of
+from argosy.gateway.admission import AlwaysAdmit, admit_request, client_of
 from argosy.gateway.model import RepoState
-from argosy.gateway.ports import Admission, FrontDoor
-from argosy.gateway.repo_filter import shown
+from argosy.gateway.ports import Admission, SearchGateway
+from argosy.gateway.repo_filter import format_query
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1 import responses
 from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.openapi import document
 from argosy.gateway.v1.operations import EVENTS, NDJSON, OPERATIONS
 from argosy.gateway.v1.requests import (
-    FileWanted,
-    FolderWanted,
-    RepositoriesAsked,
-    RepositoryWish,
-    SearchAsked,
+    AddRepositoryRequest,
+    FileParams,
+    FolderParams,
+    RepositoriesParams,
+    SearchParams,
     from_body,
     from_parameters,
     options_of,
@@ -53,7 +53,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def v1_routes(
-    gateway: FrontDoor,
+    gateway: SearchGateway,
     desk: CatalogService,
     *,
     admin_token: str | None,
@@ -62,7 +62,7 @@ def v1_routes(
 ) -> list[Route]:
     """All declared operations; without an `admission` everybody may search."""
     settings = settings or ApiSettings()
-    reading = _Reading(gateway, admission or OpenDoor())
+    reading = _Reading(gateway, admission or AlwaysAdmit())
     changing = _Changing(desk, admin_token, settings.webhook_secret)
     return [
         Route(
@@ -95,47 +95,47 @@ def _cors(settings: ApiSettings) -> list[Middleware]:
 class _Reading:
     """Operations that change nothing; each method is named as the operation is declared."""
 
-    def __init__(self, gateway: FrontDoor, admission: Admission) -> None:
+    def __init__(self, gateway: SearchGateway, admission: Admission) -> None:
         self._gateway = gateway
         self._admission = admission
 
     async def search(self, request: Request) -> Response:
-        asked = from_parameters(request.query_params.multi_items(), SearchAsked)
+        asked = from_parameters(request.query_params.multi_items(), SearchParams)
         media = _wanted_stream(request)
         return await (self._streamed(request, asked, media) if media else self._searched(request, asked))
 
     async def search_by_body(self, request: Request) -> Response:
-        asked = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchAsked)
+        asked = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchParams)
         return await self._searched(request, asked)
 
     async def stream(self, request: Request) -> Response:
-        asked = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchAsked)
+        asked = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchParams)
         return await self._streamed(request, asked, _wanted_stream(request) or NDJSON)
 
-    async def _searched(self, request: Request, asked: SearchAsked) -> Response:
+    async def _searched(self, request: Request, asked: SearchParams) -> Response:
         parsed, only = _question(asked)
-        understood = shown(parsed.query)
-        with admitted(self._admission, client_of(request.scope)) as visit:
+        understood = format_query(parsed.query)
+        with admit_request(self._admission, client_of(request.scope)) as visit:
             answer = await self._gateway.search(parsed.query, options_of(asked, parsed), only=only)
-            visit.saw(answer)
+            visit.on_result(answer)
         return json_response(responses.search_reply(answer, understood))
 
-    async def _streamed(self, request: Request, asked: SearchAsked, media: str) -> Response:
+    async def _streamed(self, request: Request, asked: SearchParams, media: str) -> Response:
         told = self._told(request, asked)
         first = await anext(told)  # what goes wrong before anything was found still has a status of its own
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(_lines(first, told, media), 200, headers, media)
 
-    async def _told(self, request: Request, asked: SearchAsked) -> AsyncGenerator[v1.StreamEvent, None]:
+    async def _told(self, request: Request, asked: SearchParams) -> AsyncGenerator[v1.StreamEvent, None]:
         parsed, only = _question(asked)
-        with admitted(self._admission, client_of(request.scope)) as visit:
+        with admit_request(self._admission, client_of(request.scope)) as visit:
             parts = self._gateway.stream(parsed.query, options_of(asked, parsed), only=only)
-            async with aclosing(events(parts, show(parsed.query), visit.saw)) as told:
+            async with aclosing(events(parts, show(parsed.query), visit.on_result)) as told:
                 async for event in told:
                     yield event
 
     async def repositories(self, request: Request) -> Response:
-        asked = from_parameters(request.query_params.multi_items(), RepositoriesAsked)
+        asked = from_parameters(request.query_params.multi_items(), RepositoriesParams)
         states = [state.value for state in RepoState]
         if asked.state and asked.state not in states:
             raise Invalid(f"state may be {', '.join(states)}, not {asked.state!r}")
@@ -145,9 +145,11 @@ class _Reading:
             for view in sorted(status.repositories, key=lambda view: view.name)
             if asked.name in view.name and view.name > asked.after and asked.state in ("", view.state.value)
         ]
-        shown = found[: asked.limit]
-        following = shown[-1].name if len(found) > len(shown) else ""
-        return json_response(v1.RepositoriesReply([responses.repository_view(each) for each in shown], following))
+        format_query = found[: asked.limit]
+        following = format_query[-1].name if len(found) > len(format_query) else ""
+        return json_response(
+            v1.RepositoriesResponse([responses.repository_view(each) for each in format_query], following)
+        )
 
     async def repository(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -158,7 +160,7 @@ class _Reading:
         raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
 
     async def file(self, request: Request) -> Response:
-        asked = from_parameters(request.query_params.multi_items(), FileWanted)
+        asked = from_parameters(request.query_params.multi_items(), FileParams)
         found = await self._gateway.file(FileRequest(request.path_params["name"], asked.path, asked.branch))
         tag = xxhash.xxh3_64_hexdigest(found.content + f"{found.version} {found.skipped} {asked.raw}".encode())
         headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
@@ -173,7 +175,7 @@ class _Reading:
         return Response(found.content, 200, headers, "text/plain; charset=utf-8")
 
     async def folder(self, request: Request) -> Response:
-        asked = from_parameters(request.query_params.multi_items(), FolderWanted)
+        asked = from_parameters(request.query_params.multi_items(), FolderParams)
         found = await self._gateway.folder(FolderRequest(request.path_params["name"], asked.path, asked.branch))
         return json_response(responses.folder_reply(found))
 
@@ -194,7 +196,7 @@ class _Changing:
 
     async def add(self, request: Request) -> Response:
         check_admin(request, self._admin_token)
-        wish = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), RepositoryWish)
+        wish = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), AddRepositoryRequest)
         return json_response(await self._desk.add(wish), 201)
 
     async def remove(self, request: Request) -> Response:
@@ -250,7 +252,7 @@ class _Operation:
         await response(scope, receive, send)
 
 
-def _question(asked: SearchAsked) -> tuple[Parsed, Collection[str] | None]:
+def _question(asked: SearchParams) -> tuple[Parsed, Collection[str] | None]:
     only = None if asked.repositories is None else frozenset(asked.repositories)
     return parse(asked.q, pattern_type=asked.patterns), only
 

@@ -88,7 +88,7 @@ class MissingRepository(msgspec.Struct, frozen=True):
     detail: str
 
 
-class SearchReply(msgspec.Struct, frozen=True):
+class SearchResponse(msgspec.Struct, frozen=True):
     """`complete` is false if a bound was met (`reached`) or a repository could not be looked at (`missing`)."""
 
     query: str
@@ -187,7 +187,7 @@ class RepositoryView(msgspec.Struct, frozen=True):
     failures: int
 
 
-class RepositoriesReply(msgspec.Struct, frozen=True):
+class RepositoriesResponse(msgspec.Struct, frozen=True):
     """`next` is the name to ask for more after, or empty."""
 
     repositories: list[RepositoryView]
@@ -203,7 +203,7 @@ class OutlineItem(msgspec.Struct, frozen=True):
     parent: int
 
 
-class FileReply(msgspec.Struct, frozen=True):
+class FileResponse(msgspec.Struct, frozen=True):
     repository: str
     path: str
     branches: list[str]
@@ -216,7 +216,7 @@ class FileReply(msgspec.Struct, frozen=True):
     outline: list[OutlineItem]
 
 
-class FolderReply(msgspec.Struct, frozen=True):
+class FolderResponse(msgspec.Struct, frozen=True):
     """Folders end with a slash and come first; `cut`: there are more names than are told."""
 
     repository: str
@@ -237,7 +237,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
     note: str = ""  # what whoever asked should know
 
 
-class WebhookReply(msgspec.Struct, frozen=True):
+class WebhookResponse(msgspec.Struct, frozen=True):
     """The repositories whose holders were told to look for new commits."""
 
     told: list[str]

@@ -49,7 +49,7 @@ def document(version: str) -> dict[str, Any]:
 
 
 def _types() -> list[Any]:
-    found = [each for one in OPERATIONS for each in (one.parameters, one.body, one.reply, one.events)]
+    found = [each for one in OPERATIONS for each in (one.parameters, one.body, one.response, one.events)]
     unique = {_key(each): each for each in [*found, Failure] if each is not None}
     return list(unique.values())
 
@@ -99,8 +99,8 @@ def _query_parameters(
 
 def _reply(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
-    if operation.reply is not None:
-        content["application/json"] = {"schema": schemas[_key(operation.reply)]}
+    if operation.response is not None:
+        content["application/json"] = {"schema": schemas[_key(operation.response)]}
     if operation.events is not None:
         content |= {each: {"schema": schemas[_key(operation.events)]} for each in (NDJSON, EVENTS)}
     if operation.id == "openapi":

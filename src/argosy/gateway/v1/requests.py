@@ -25,7 +25,7 @@ _Matches = Annotated[int, msgspec.Meta(ge=0, le=MATCHES_MAX)]
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
-class SearchAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SearchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A search. Zero means no bound, except for `context`, and for `files`, of which there are 10,000 at most."""
 
     q: Annotated[str, msgspec.Meta(min_length=1, description="the query; see the page on the query language")]
@@ -52,7 +52,7 @@ class SearchAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-class RepositoriesAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RepositoriesParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A page of the list of repositories, ordered by name."""
 
     name: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="part of the name")] = ""
@@ -61,7 +61,7 @@ class RepositoriesAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     limit: Annotated[int, msgspec.Meta(ge=1, le=REPOSITORIES_MAX)] = 1_000
 
 
-class FileWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of a repository; `raw` gives its bytes and nothing else."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=PATH_CHARS_MAX)]
@@ -69,14 +69,14 @@ class FileWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     raw: bool = False
 
 
-class FolderWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FolderParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A folder of a repository; without a path the top."""
 
     path: _Path = ""
     branch: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="the first one if not said")] = ""
 
 
-class RepositoryWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AddRepositoryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A repository that should be searchable."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
@@ -127,7 +127,7 @@ def _told(error: Exception, wanted: type[msgspec.Struct]) -> str:
     return told
 
 
-def options_of(asked: SearchAsked, parsed: Parsed) -> Options:
+def options_of(asked: SearchParams, parsed: Parsed) -> Options:
     """`count:` in the query outranks the parameter: it is what a person typed last."""
     is_all = parsed.count == COUNT_ALL
     return Options(

@@ -26,9 +26,9 @@ from argosy.search.model import (
 _NOTHING_TOLD = RepoStatus(name="", phase=Phase.WAITING)
 
 
-def search_reply(answer: Answer, query: str) -> v1.SearchReply:
+def search_reply(answer: Answer, query: str) -> v1.SearchResponse:
     """`query` is how the question was understood."""
-    return v1.SearchReply(
+    return v1.SearchResponse(
         query=query,
         complete=answer.is_complete,
         files=found_files(answer),
@@ -139,7 +139,7 @@ def repository_view(view: RepoView) -> v1.RepositoryView:
         pinned=view.wish.is_pinned,
         replicas=view.wish.replicas,
         branches=list(status.branches),
-        holders=[v1.Holder(seat.node, seat.address, seat.replica, seat.epoch, seat.state) for seat in view.seats],
+        holders=[v1.Holder(seat.node, seat.address, seat.replica, seat.epoch, seat.state) for seat in view.holders],
         phase=status.phase.value if view.status else "",
         progress=status.progress,
         refreshing=status.is_refreshing,
@@ -167,9 +167,9 @@ def _redacted(view: RepoView) -> RepoView:
     return structs.replace(view, wish=wish, reason=redact(view.reason))
 
 
-def file_reply(file: FileText) -> v1.FileReply:
+def file_reply(file: FileText) -> v1.FileResponse:
     content, encoding = _content(file.content)
-    return v1.FileReply(
+    return v1.FileResponse(
         repository=text(file.repository.name),
         path=text(file.path),
         branches=list(file.branches),
@@ -190,9 +190,9 @@ def _content(content: bytes) -> tuple[str, v1.Encoding]:
         return base64.b64encode(content).decode(), "base64"
 
 
-def folder_reply(folder: FolderListing) -> v1.FolderReply:
+def folder_reply(folder: FolderListing) -> v1.FolderResponse:
     names = [text(name) for name in folder.names]
-    return v1.FolderReply(text(folder.repository.name), text(folder.path), names, folder.is_cut)
+    return v1.FolderResponse(text(folder.repository.name), text(folder.path), names, folder.is_cut)
 
 
 def catalog_entry(row: CatalogRow, note: str = "") -> v1.CatalogEntry:

@@ -15,21 +15,21 @@ from argosy import __version__
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Throttled, Unavailable
 from argosy.base.http import RETRY_AFTER_S, read_body, retry_after
 from argosy.base.redact import redact
-from argosy.gateway.admission import OpenDoor, Visit, admitted, client_of
-from argosy.gateway.ports import Admission, FrontDoor
+from argosy.gateway.admission import AdmittedRequest, AlwaysAdmit, admit_request, client_of
+from argosy.gateway.ports import Admission, SearchGateway
 from argosy.gateway.zoekt import page
 from argosy.gateway.zoekt.go_json import encode
 from argosy.gateway.zoekt.list_response import check_field, repo_list
 from argosy.gateway.zoekt.requests import (
-    ListAsked,
-    SearchAsked,
+    ZoektListRequest,
+    ZoektSearchRequest,
     bounded,
     needs_estimate,
     options_of,
     read,
 )
 from argosy.gateway.zoekt.search_response import search_result
-from argosy.gateway.zoekt.wire import Failure, ListReply, SearchReply
+from argosy.gateway.zoekt.wire import Failure, ZoektListReply, ZoektSearchReply
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import FileRequest
 from argosy.search.model import Form, Options
@@ -45,7 +45,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def zoekt_routes(
-    gateway: FrontDoor,
+    gateway: SearchGateway,
     *,
     names: Callable[[], Iterable[str]],
     search_page: Endpoint | None = None,
@@ -56,8 +56,8 @@ def zoekt_routes(
     """`names` tells all repositories of the catalog: clients restrict a search by numbers made from names. The pages
     are what people see at the paths that programs ask for JSON and raw files. Without an `admission` everybody may
     search. `is_ready` speaks for a process that is more than a front door."""
-    api = _Api(gateway, admission or OpenDoor(), names)
-    pages = _Pages(gateway, admission or OpenDoor(), search_page, print_page, is_ready or gateway.is_ready)
+    api = _Api(gateway, admission or AlwaysAdmit(), names)
+    pages = _Pages(gateway, admission or AlwaysAdmit(), search_page, print_page, is_ready or gateway.is_ready)
     return [
         Route("/api/search", api.search, methods=_ALL_METHODS),
         Route("/api/list", api.list, methods=_ALL_METHODS),
@@ -75,7 +75,7 @@ _ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 class _Api:
     """The JSON API: everything in one object, bytes in base64."""
 
-    def __init__(self, gateway: FrontDoor, admission: Admission, names: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, gateway: SearchGateway, admission: Admission, names: Callable[[], Iterable[str]]) -> None:
         self._gateway = gateway
         self._admission = admission
         self._names = names
@@ -87,26 +87,26 @@ class _Api:
         return await _answered(request, self._listed)
 
     async def _searched(self, body: bytes, client: str) -> bytes:
-        asked = read(body, SearchAsked)
+        asked = read(body, ZoektSearchRequest)
         if not asked.q:
             raise Invalid('missing query: put one into "Q"')
         parsed = parse(asked.q)
         only = self._named(asked.repo_ids)
         options = options_of(asked.opts)
-        with admitted(self._admission, client) as visit:
+        with admit_request(self._admission, client) as visit:
             if needs_estimate(asked.opts):
                 options = await _with_bounds(self._gateway, parsed.query, options, only)
             answer = await self._gateway.search(parsed.query, _counted(options, parsed), only=only)
-            visit.saw(answer)
-        return encode(SearchReply(search_result(answer, parsed.query, is_estimate=options.estimate_only)))
+            visit.on_result(answer)
+        return encode(ZoektSearchReply(search_result(answer, parsed.query, is_estimate=options.estimate_only)))
 
     async def _listed(self, body: bytes, client: str) -> bytes:
-        asked = read(body, ListAsked) if body.strip() else ListAsked()
+        asked = read(body, ZoektListRequest) if body.strip() else ZoektListRequest()
         field = check_field(asked.opts.field)
         query = parse(asked.q).query if asked.q else TRUE
-        with admitted(self._admission, client):
+        with admit_request(self._admission, client):
             listing = await self._gateway.list(query)
-        return encode(ListReply(repo_list(listing, field=field, version=VERSION)))
+        return encode(ZoektListReply(repo_list(listing, field=field, version=VERSION)))
 
     def _named(self, ids: Collection[int] | None) -> Collection[str] | None:
         """The repositories with these numbers, whose names nobody sent."""
@@ -121,7 +121,7 @@ class _Pages:
 
     def __init__(
         self,
-        gateway: FrontDoor,
+        gateway: SearchGateway,
         admission: Admission,
         search_page: Endpoint | None,
         print_page: Endpoint | None,
@@ -137,12 +137,12 @@ class _Pages:
         if request.query_params.get("format") != "json":
             return await _shown(self._search_page, request, "add format=json")
         try:
-            with admitted(self._admission, client_of(request.scope)) as visit:
+            with admit_request(self._admission, client_of(request.scope)) as visit:
                 return _json(encode(await self._page(request, visit)))
         except ArgosyError as error:
             return _teapot(error)
 
-    async def _page(self, request: Request, visit: Visit) -> page.Page:
+    async def _page(self, request: Request, visit: AdmittedRequest) -> page.Page:
         asked = request.query_params
         text = asked.get("q", "")
         if not text:
@@ -164,7 +164,7 @@ class _Pages:
         )
         options = await _with_bounds(self._gateway, parsed.query, options, None)
         answer = await self._gateway.search(parsed.query, _counted(options, parsed))
-        visit.saw(answer)
+        visit.on_result(answer)
         return page.result_page(answer, last, show(parsed.query))
 
     async def print(self, request: Request) -> Response:
@@ -213,7 +213,7 @@ async def _answered(request: Request, answer: Callable[[bytes, str], Awaitable[b
         return _failure(error)
 
 
-async def _with_bounds(gateway: FrontDoor, query: Query, options: Options, only: Collection[str] | None) -> Options:
+async def _with_bounds(gateway: SearchGateway, query: Query, options: Options, only: Collection[str] | None) -> Options:
     """Zoekt counts all documents of the repositories that the query leaves; here only those that the index leaves, too,
     since a search that has few of them to look at is as cheap in a large fleet as in a small one."""
     estimate = structs.replace(options, estimate_only=True)

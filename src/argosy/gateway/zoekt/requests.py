@@ -45,7 +45,7 @@ class SearchOpts(msgspec.Struct, frozen=True, rename=lambda name: name.replace("
     debug_score: bool = False
 
 
-class SearchAsked(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_", "")):
+class ZoektSearchRequest(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_", "")):
     q: str = ""
     repo_ids: Annotated[list[_RepoId], msgspec.Meta(max_length=REPO_IDS_MAX)] | None = None
     opts: SearchOpts = SearchOpts()
@@ -55,7 +55,7 @@ class ListOpts(msgspec.Struct, frozen=True):
     field: _Number = 0
 
 
-class ListAsked(msgspec.Struct, frozen=True):
+class ZoektListRequest(msgspec.Struct, frozen=True):
     q: str = ""
     opts: ListOpts = ListOpts()
 

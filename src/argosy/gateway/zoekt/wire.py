@@ -121,7 +121,7 @@ class SearchResult(Stats, frozen=True, rename="pascal", kw_only=True):
     missing: list[Missing]
 
 
-class SearchReply(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektSearchReply(msgspec.Struct, frozen=True, rename="pascal"):
     result: SearchResult
 
 
@@ -193,7 +193,7 @@ class RepoList(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     missing: list[Missing]
 
 
-class ListReply(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektListReply(msgspec.Struct, frozen=True, rename="pascal"):
     list: RepoList
 
 

@@ -28,7 +28,7 @@ def read_backends(settings: ContentSettings) -> list[Backend]:
     return [*(Backend.at(url) for url in urls), *second]
 
 
-class BackendsFollowed:
+class PoolFileWatcher:
     """Keeps a gateway's list as the file has it. `run` until cancelled; `look` or `reload` on SIGHUP."""
 
     def __init__(self, gateway: ContentGateway, settings: ContentSettings, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class BackendsFollowed:
             try:
                 self.reload()
             except ArgosyError as why:
-                self._gateway.teller.reload_refused(why)
+                self._gateway.telemetry.record_reload_failure(why)
 
     def reload(self, settings: ContentSettings | None = None) -> None:
         """Reads it again, changed or not, or what other settings say; Invalid if it is wrong, and nothing changes."""
