@@ -67,7 +67,8 @@ def test_what_is_not_ready_says_why() -> None:
 def test_what_answers_and_cannot_be_brought_up_to_date_says_why() -> None:
     made = view(lease("a", "n1"), lease("b", "n1"))
     told = {"n1:80": status("n1", RepoStatus("a", Phase.READY, reason="no such host"), RepoStatus("b", Phase.READY))}
-    shown = build_fleet_status(made, {"a": RepoSpec("a", "url"), "b": RepoSpec("b", "url")}, told, SIGNAL, now=0.0, wall=0.0)
+    specs = {"a": RepoSpec("a", "url"), "b": RepoSpec("b", "url")}
+    shown = build_fleet_status(made, specs, told, SIGNAL, now=0.0, wall=0.0)
     assert [(each.state, each.reason) for each in shown.repositories] == [
         (RepoState.READY, "no such host"),
         (RepoState.READY, ""),
