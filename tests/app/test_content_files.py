@@ -24,10 +24,10 @@ from argosy.ipni.publish.service import Publisher
 from argosy.ipni.sync.settings import SyncSettings
 from argosy.ipni.web.settings import IndexerHttpSettings
 from argosy.search.backends.memory import one_branch
-from argosy.search.digests import holding_of
+from argosy.search.content_digests import holding_of
 from argosy.search.index.build import build
 from argosy.search.settings import SearchSettings
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 from tests.ipni.publish.chains import KEY
 
 CONTENT = b"<script>alert(1)</script>\n"

@@ -23,11 +23,11 @@ from argosy.ipni.publish.labels import Label, label_of
 from argosy.ipni.publish.ports import ChainLink, ChainStore
 from argosy.ipni.publish.service import Publisher
 from argosy.search.backends.memory import one_branch
-from argosy.search.digests import Found
+from argosy.search.content_digests import Found
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Branch
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 from tests.ipni.publish.chains import KEY, chain, found, reading
 
 PATIENCE_S = 30.0

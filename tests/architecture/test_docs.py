@@ -13,7 +13,7 @@ from argosy.base import settings
 from argosy.cli.root import command_tree
 from argosy.ownership.backends import etcd_keys, redis_keys
 from argosy.registry.backends import redis_keys as registry_keys
-from argosy.search.model import Shortfall
+from argosy.search.model import MissingReason
 from argosy.throttle.backends import redis_keys as throttle_keys
 from argosy.throttle.limits.backends import redis_keys as limit_keys
 from tests.architecture.tree import ROOT, location, tracked_files
@@ -64,7 +64,7 @@ def test_every_setting_a_page_names_exists(path: Path) -> None:
 def test_the_reasons_on_the_fleets_page_are_those_of_an_answer() -> None:
     page = (ROOT / "docs" / "fleet.md").read_text()
     table = page.partition("| why | what it means |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"^\| `([a-z ]+)` \|", table, re.MULTILINE)) == {each.value for each in Shortfall}
+    assert set(re.findall(r"^\| `([a-z ]+)` \|", table, re.MULTILINE)) == {each.value for each in MissingReason}
 
 
 def test_every_command_is_documented() -> None:

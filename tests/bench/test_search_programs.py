@@ -20,7 +20,7 @@ from argosy.bench.search.programs import Spent, run
 from argosy.bench.search.zoekt import Zoekt
 from argosy.search.backends.folder import FolderSource
 from argosy.search.index.build import build
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 from tests.bench.search_tree import FILES, write_tree
 
 

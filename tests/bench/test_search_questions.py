@@ -13,7 +13,7 @@ from argosy.search.backends.folder import FolderSource
 from argosy.search.index.build import build
 from argosy.search.query import parse
 from argosy.search.query.tree import And, Regexp, Scope, Substring
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 from tests.bench.search_tree import write_tree
 
 PLACED = Ask("filter", ("kmalloc",), place=Place(folder="fs/ext4", suffix=".c"))

@@ -133,7 +133,7 @@ def test_names_for_other_programs_are_exact(library: Path) -> None:
 def test_json_is_the_whole_answer(library: Path) -> None:
     told = json.loads(run("--json", "class Shelf").stdout)
     assert told["query"] == "class Shelf"
-    assert (told["is_complete"], told["reached"]) == (True, [])
+    assert (told["is_complete"], told["limits_hit"]) == (True, [])
     assert told["stats"]["files"] == len(told["files"]) == 1
     assert told["indexed"]["files"] == 4
     (file,) = told["files"]
@@ -147,7 +147,7 @@ def test_json_is_the_whole_answer(library: Path) -> None:
 def test_jsonl_is_a_line_for_each_file_and_one_of_figures(library: Path) -> None:
     told = [json.loads(line) for line in lines("--jsonl", "shelf", "--max-files", "3")]
     assert [each["type"] for each in told] == ["file", "file", "file", "stats"]
-    assert told[-1]["reached"] == ["files_max"]
+    assert told[-1]["limits_hit"] == ["files_max"]
     assert [json.loads(line)["type"] for line in lines("--jsonl", "type:repo shelf")] == ["repository"]
 
 

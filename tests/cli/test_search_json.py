@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.cli.search_json import answer_fields, document, file_fields, plain
-from argosy.search.model import Answer, Chunk, FileMatch, Location, Reached
+from argosy.search.model import Chunk, FileMatch, LimitHit, Location, SearchResult
 
 
 def exact(fields: dict[str, Any], name: str) -> bytes:
@@ -49,10 +49,10 @@ def test_one_line_unless_it_is_indented() -> None:
 
 
 def test_every_bound_that_was_met_is_told() -> None:
-    told = answer_fields(Answer(reached=(Reached.FILES_SHOWN, Reached.WALL_TIME)))
-    assert told["reached"] == ["files_max", "wall_time_s"]
+    told = answer_fields(SearchResult(limits_hit=(LimitHit.FILES_SHOWN, LimitHit.WALL_TIME)))
+    assert told["limits_hit"] == ["files_max", "wall_time_s"]
     assert told["is_complete"] is False
-    assert answer_fields(Answer())["is_complete"] is True
+    assert answer_fields(SearchResult())["is_complete"] is True
 
 
 def test_undecodable_text_in_a_list_does_not_break_the_whole() -> None:

@@ -52,10 +52,10 @@ def test_every_line_is_shown_once_in_order_and_gaps_are_where_lines_are_left_out
 
 
 def test_under_a_heading_stand_numbers_lines_and_what_is_defined() -> None:
-    symbol = SymbolInfo("put", "method", "Shelf", "class")
+    symbol = SymbolInfo("put", "method", "IndexSet", "class")
     found = FileMatch("r", "shelf.py", lines=(line(7, b"    def put(self):\r", (8, 11), symbol=symbol),))
     assert with_headings(found, name_of, PLAIN, has_context=False) == (
-        "here/shelf.py\n7:    def put(self):  ‹method of Shelf›\n"
+        "here/shelf.py\n7:    def put(self):  ‹method of IndexSet›\n"
     )
 
 

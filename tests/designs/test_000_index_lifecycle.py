@@ -17,7 +17,7 @@ from argosy.ownership.model import Unit
 from argosy.search.fleet import effects as do
 from argosy.search.fleet import events as saw
 from argosy.search.fleet.model import Phase, SearchRequest
-from argosy.search.model import Shortfall
+from argosy.search.model import MissingReason
 from argosy.search.settings import SearchSettings
 from argosy.sim.fleet import run_fleet
 from argosy.sim.report import FleetPlan, FleetReport
@@ -142,7 +142,7 @@ async def test_a_query_during_the_first_index_is_told_that_it_is_warming(harbour
     harbour.start("n1", in_fleet=True, **SLOW)
     await until(lambda: harbour.origins.fetches)
     answer = await harbour.desks["n1"].search(SearchRequest("name", ("a",)))
-    assert [(each.repository, each.why) for each in answer.missing] == [("a", Shortfall.WARMING)]
+    assert [(each.repository, each.why) for each in answer.missing] == [("a", MissingReason.WARMING)]
     assert harbour.status("a").phase is Phase.FETCHING
     harbour.origins.open.set()
     await until(lambda: harbour.is_ready("a"))

@@ -8,7 +8,7 @@ from argosy.base.clock import seeded_random
 from argosy.base.errors import NotFound, Throttled
 from argosy.gateway.admission import AlwaysAdmit, FairAdmission, admit_request, client_of
 from argosy.gateway.errors import Overloaded, Unserved
-from argosy.search.model import Answer, Missing, Reached, Shortfall
+from argosy.search.model import LimitHit, Missing, MissingReason, SearchResult
 from argosy.throttle import FairThrottle
 from argosy.throttle.presets import preset
 
@@ -44,14 +44,14 @@ def test_a_client_whose_requests_exhaust_the_fleet_is_throttled_and_others_are_n
 @pytest.mark.parametrize(
     ("answer", "is_exhausted"),
     [
-        (Answer(), False),
-        (Answer(reached=(Reached.FILES_SHOWN,)), False),
-        (Answer(missing=(Missing("a", Shortfall.WARMING),)), False),
-        (Answer(missing=(Missing("a", Shortfall.TIMED_OUT),)), True),
-        (Answer(reached=(Reached.WALL_TIME,)), True),
+        (SearchResult(), False),
+        (SearchResult(limits_hit=(LimitHit.FILES_SHOWN,)), False),
+        (SearchResult(missing=(Missing("a", MissingReason.WARMING),)), False),
+        (SearchResult(missing=(Missing("a", MissingReason.TIMED_OUT),)), True),
+        (SearchResult(limits_hit=(LimitHit.WALL_TIME,)), True),
     ],
 )
-def test_an_answer_cut_by_time_is_a_sign_of_want(answer: Answer, is_exhausted: bool) -> None:
+def test_an_answer_cut_by_time_is_a_sign_of_want(answer: SearchResult, is_exhausted: bool) -> None:
     tracker = BackendTracker()
     with admit_request(tracker, "client") as visit:
         visit.on_result(answer)
@@ -62,8 +62,8 @@ def test_an_answer_cut_by_time_is_a_sign_of_want(answer: Answer, is_exhausted: b
     ("error", "is_exhausted"),
     [
         (Overloaded("full", retry_after_s=1.0), True),
-        (Unserved([Missing("a", Shortfall.TIMED_OUT)]), True),
-        (Unserved([Missing("a", Shortfall.UNOWNED)]), False),
+        (Unserved([Missing("a", MissingReason.TIMED_OUT)]), True),
+        (Unserved([Missing("a", MissingReason.UNOWNED)]), False),
         (NotFound("no"), False),
     ],
 )
@@ -76,7 +76,7 @@ def test_errors_are_told_apart_and_the_end_is_always_told(error: Exception, is_e
 
 def test_an_open_door_admits_everybody() -> None:
     with admit_request(AlwaysAdmit(), "anyone") as visit:
-        visit.on_result(Answer())
+        visit.on_result(SearchResult())
     assert not visit.is_exhausted
 
 

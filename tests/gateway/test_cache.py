@@ -1,7 +1,7 @@
 """Kept answers: bounded in every way, and never older than a change."""
 
 from argosy.gateway.cache import SearchCache, weight_bytes
-from argosy.search.model import Answer, Chunk, FileMatch, Location, Missing, Reached, Shortfall, Stats
+from argosy.search.model import Chunk, FileMatch, LimitHit, Location, Missing, MissingReason, SearchResult, Stats
 
 V = (1, 1)
 
@@ -10,9 +10,9 @@ def cache(entries: int = 3, size: int = 1 << 20, ttl_s: float = 2.0) -> SearchCa
     return SearchCache(entries_max=entries, bytes_max=size, ttl_s=ttl_s)
 
 
-def answer(files: int = 1, size: int = 0) -> Answer:
+def answer(files: int = 1, size: int = 0) -> SearchResult:
     chunk = Chunk(b"x" * size, Location(0, 1, 1), ())
-    return Answer(tuple(FileMatch("r", str(i), chunks=(chunk,)) for i in range(files)), Stats(files=files))
+    return SearchResult(tuple(FileMatch("r", str(i), chunks=(chunk,)) for i in range(files)), Stats(files=files))
 
 
 def test_an_answer_is_kept_for_its_time() -> None:
@@ -63,9 +63,9 @@ def test_an_answer_put_twice_counts_once() -> None:
 
 def test_only_what_would_be_answered_again_is_kept() -> None:
     kept = cache()
-    kept.put("missing", V, Answer(missing=(Missing("r", Shortfall.WARMING),)), 0.0)
-    kept.put("time", V, Answer(reached=(Reached.WALL_TIME,)), 0.0)
-    kept.put("bound", V, Answer(reached=(Reached.FILES_SHOWN,)), 0.0)
+    kept.put("missing", V, SearchResult(missing=(Missing("r", MissingReason.WARMING),)), 0.0)
+    kept.put("time", V, SearchResult(limits_hit=(LimitHit.WALL_TIME,)), 0.0)
+    kept.put("bound", V, SearchResult(limits_hit=(LimitHit.FILES_SHOWN,)), 0.0)
     assert [key for key in ("missing", "time", "bound") if kept.get(key, V, 0.0)] == ["bound"]
 
 

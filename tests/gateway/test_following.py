@@ -11,7 +11,7 @@ from argosy.ownership.node_service import FleetWatcher
 from argosy.registry import catalog
 from argosy.registry.backends.factory import open_registry
 from argosy.search.catalog.watcher import CatalogWatcher
-from argosy.search.model import Answer, Options, Shortfall
+from argosy.search.model import MissingReason, Options, SearchResult
 from argosy.search.query import parse
 from tests.gateway.world import FakeNode, comparable, oracle
 
@@ -53,7 +53,7 @@ async def test_answers_follow_leases_and_the_catalog() -> None:
     assert not gateway.is_ready()
     changes = Changes(onlooker, specs)
     await changes.until(gateway.is_ready)
-    assert await gateway.search(QUERY, Options()) == Answer()
+    assert await gateway.search(QUERY, Options()) == SearchResult()
 
     for name in ("core", "dust"):
         await registry.run(catalog.add(name, f"https://example.org/{name}"))
@@ -63,7 +63,7 @@ async def test_answers_follow_leases_and_the_catalog() -> None:
     await changes.until(lambda: "dust" in specs.specs and _is_ready(onlooker, "core"))
     answer = await gateway.search(QUERY, Options())
     assert comparable(answer) == comparable(oracle(["core"], "needle"))
-    assert [(each.repository, each.why) for each in answer.missing] == [("dust", Shortfall.UNOWNED)]
+    assert [(each.repository, each.why) for each in answer.missing] == [("dust", MissingReason.UNOWNED)]
 
     lease = await store.claim(session, Unit("dust"))
     await store.set_state(session, lease.unit, lease.epoch, LeaseState.READY)

@@ -8,7 +8,17 @@ from msgspec import structs
 from argosy.base.errors import Unavailable
 from argosy.gateway.merge import merge_listings, merge_results, select_repositories, sum_stats
 from argosy.search.fleet.model import ListResult, RepoListing
-from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Repository, Shortfall, Stats
+from argosy.search.model import (
+    FileMatch,
+    Form,
+    LimitHit,
+    Missing,
+    MissingReason,
+    Options,
+    Repository,
+    SearchResult,
+    Stats,
+)
 from tests.gateway.world import NAMES, comparable, oracle
 
 
@@ -16,11 +26,11 @@ def file(repository: str, path: str, score: float, rank: int = 0) -> FileMatch:
     return FileMatch(repository, path, score=score, repository_rank=rank, match_count=1)
 
 
-def answer(*files: FileMatch, **stats: int) -> Answer:
-    return Answer(files, Stats(files=len(files), **stats))
+def answer(*files: FileMatch, **stats: int) -> SearchResult:
+    return SearchResult(files, Stats(files=len(files), **stats))
 
 
-def shown(found: Answer) -> list[str]:
+def shown(found: SearchResult) -> list[str]:
     return [f"{each.repository}:{each.path}" for each in found.files]
 
 
@@ -35,16 +45,16 @@ def test_the_best_files_of_all_are_shown_and_the_bound_is_told() -> None:
     one, two = answer(file("a", "1", 3.0), file("a", "2", 2.0)), answer(file("b", "1", 2.5))
     found = merge_results([one, two], Options(files_max=2))
     assert shown(found) == ["a:1", "b:1"]
-    assert found.reached == (Reached.FILES_SHOWN,)
+    assert found.limits_hit == (LimitHit.FILES_SHOWN,)
     assert found.stats.files == 3
 
 
 def test_a_bound_that_one_node_met_and_the_whole_does_not_show_is_not_told() -> None:
-    cut = Answer((FileMatch("a", "1", score=1.0, match_count=9),), Stats(files=1), (Reached.MATCHES_SHOWN,))
+    cut = SearchResult((FileMatch("a", "1", score=1.0, match_count=9),), Stats(files=1), (LimitHit.MATCHES_SHOWN,))
     better = answer(file("b", "1", 2.0))
-    assert merge_results([cut, better], Options(files_max=1, file_matches_max=2)).reached == (Reached.FILES_SHOWN,)
+    assert merge_results([cut, better], Options(files_max=1, file_matches_max=2)).limits_hit == (LimitHit.FILES_SHOWN,)
     whole = merge_results([cut, better], Options(files_max=2, file_matches_max=2))
-    assert whole.reached == (Reached.MATCHES_SHOWN,)
+    assert whole.limits_hit == (LimitHit.MATCHES_SHOWN,)
 
 
 def test_sums_are_sums_and_the_time_is_the_longest() -> None:
@@ -62,14 +72,14 @@ def test_sums_are_sums_and_the_time_is_the_longest() -> None:
 
 
 def test_nothing_merged_is_nothing() -> None:
-    assert merge_results([], Options()) == Answer()
+    assert merge_results([], Options()) == SearchResult()
     assert merge_results([], Options(), excluded=2).stats == Stats(indexes_excluded=2)
 
 
 def test_what_is_missing_is_told_by_name_and_repositories_only_of_files_shown() -> None:
     known = {name: Repository(name) for name in "ab"}
-    one = Answer((file("a", "1", 3.0), file("b", "1", 2.0)), Stats(files=2), repositories=known)
-    missing = [Missing("z", Shortfall.WARMING), Missing("c", Shortfall.UNOWNED)]
+    one = SearchResult((file("a", "1", 3.0), file("b", "1", 2.0)), Stats(files=2), repositories=known)
+    missing = [Missing("z", MissingReason.WARMING), Missing("c", MissingReason.UNOWNED)]
     found = merge_results([one], Options(files_max=1), missing=missing)
     assert [each.repository for each in found.missing] == ["c", "z"]
     assert found.repositories == {"a": Repository("a")}
@@ -95,7 +105,7 @@ def test_a_part_of_an_answer_is_open() -> None:
 
 def test_lists_are_merged_by_name() -> None:
     one, two = (ListResult(tuple(RepoListing(Repository(name)) for name in names)) for names in ("ac", "b"))
-    found = merge_listings([one, two], [Missing("z", Shortfall.FAILED), Missing("y", Shortfall.FAILED)])
+    found = merge_listings([one, two], [Missing("z", MissingReason.FAILED), Missing("y", MissingReason.FAILED)])
     assert [entry.repository.name for entry in found.entries] == ["a", "b", "c"]
     assert [each.repository for each in found.missing] == ["y", "z"]
 

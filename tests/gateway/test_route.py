@@ -5,7 +5,7 @@ from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, Snap
 from argosy.ownership.model import SUCCESSOR, Lease, LeaseState, Member, Unit
 from argosy.ownership.view import FleetView
 from argosy.search.fleet.model import RepoSpec
-from argosy.search.model import Shortfall
+from argosy.search.model import MissingReason
 from argosy.search.query import parse
 from tests.gateway.world import FakeCatalog
 
@@ -49,13 +49,17 @@ def test_those_who_drain_still_answer_and_those_who_warm_do_not() -> None:
     )
     assert everything(made) == (TargetGroup(("x",), ("a",)), TargetGroup(("y",), ("b",)))
     [missing] = made.targets(parse("needle").query).missing
-    assert (missing.repository, missing.why, missing.detail) == ("c", Shortfall.WARMING, "node-x is making it ready")
+    assert (missing.repository, missing.why, missing.detail) == (
+        "c",
+        MissingReason.WARMING,
+        "node-x is making it ready",
+    )
 
 
 def test_a_successor_answers_only_when_it_has_taken_over() -> None:
     made = routes(lease("a", "y", SUCCESSOR), names="a")
     [missing] = made.targets_of("a").missing
-    assert missing.why is Shortfall.UNOWNED
+    assert missing.why is MissingReason.UNOWNED
 
 
 def test_a_repository_that_failed_says_why() -> None:

@@ -19,7 +19,7 @@ from argosy.gateway.scatter_machine import (
     ScatterMachine,
     SendRequest,
 )
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 
 
 class Map:
@@ -56,7 +56,7 @@ def cancelled(effects: list[Effect]) -> list[tuple[int, CancelReason]]:
 
 
 def lacking(*names: str) -> tuple[Missing, ...]:
-    return tuple(Missing(name, Shortfall.WARMING, "not yet") for name in names)
+    return tuple(Missing(name, MissingReason.WARMING, "not yet") for name in names)
 
 
 def taken(made: ScatterMachine) -> dict[int, str]:
@@ -79,8 +79,8 @@ def test_nothing_to_ask_is_over_at_once() -> None:
 
 def test_a_failure_is_put_to_other_holders() -> None:
     made = machine(Map({"a": "xy", "b": "xz", "c": "x"}), x="abc")
-    assert asked(made.handle(RequestFailed(0, Shortfall.FAILED, "refused"), 0.0)) == [("y", "a"), ("z", "b")]
-    assert made.missing == {"c": Missing("c", Shortfall.FAILED, "refused")}
+    assert asked(made.handle(RequestFailed(0, MissingReason.FAILED, "refused"), 0.0)) == [("y", "a"), ("z", "b")]
+    assert made.missing == {"c": Missing("c", MissingReason.FAILED, "refused")}
     made.handle(ResponseReceived(1), 0.0)
     made.handle(ResponseReceived(2), 0.0)
     assert made.is_over
@@ -90,7 +90,7 @@ def test_a_failure_is_put_to_other_holders() -> None:
 def test_what_a_node_does_not_have_is_asked_for_elsewhere_or_listed_with_its_reason() -> None:
     made = machine(Map({"a": "xy", "b": "x"}), x="abc")
     assert asked(made.handle(ResponseReceived(0, lacking("a", "b")), 0.0)) == [("y", "a")]
-    assert made.missing == {"b": Missing("b", Shortfall.WARMING, "not yet")}
+    assert made.missing == {"b": Missing("b", MissingReason.WARMING, "not yet")}
     assert taken(made) == {0: "c"}
 
 
@@ -104,7 +104,7 @@ def test_the_map_is_looked_at_anew_for_every_second_question() -> None:
 def test_a_holder_is_not_tried_twice_and_not_too_many_are_tried() -> None:
     made = machine(Map({"a": "vwxyz"}), v="a")
     tried = [0]
-    while effects := made.handle(RequestFailed(tried[-1], Shortfall.FAILED, "refused"), 0.0):
+    while effects := made.handle(RequestFailed(tried[-1], MissingReason.FAILED, "refused"), 0.0):
         [effect] = effects
         assert isinstance(effect, SendRequest)
         tried.append(effect.question.id)
@@ -169,7 +169,7 @@ def test_an_answer_that_overlaps_is_not_taken_and_what_only_it_has_is_asked_for_
 def test_a_failure_of_one_of_two_questions_waits_for_the_other() -> None:
     made = machine(Map({"a": "xy"}), x="a")
     made.handle(None, 0.1)
-    assert made.handle(RequestFailed(0, Shortfall.FAILED, "refused"), 0.2) == []
+    assert made.handle(RequestFailed(0, MissingReason.FAILED, "refused"), 0.2) == []
     assert not made.is_over
     made.handle(ResponseReceived(1), 0.3)
     assert taken(made) == {1: "a"}
@@ -187,7 +187,7 @@ def test_what_is_left_at_the_deadline_has_timed_out() -> None:
     made.handle(ResponseReceived(1), 0.01)
     effects = made.handle(None, 10.0)
     assert cancelled(effects) == [(0, CancelReason.TIMED_OUT)]
-    assert {name: each.why for name, each in made.missing.items()} == dict.fromkeys("ab", Shortfall.TIMED_OUT)
+    assert {name: each.why for name, each in made.missing.items()} == dict.fromkeys("ab", MissingReason.TIMED_OUT)
     assert made.missing["a"].detail == "x did not answer in time"
     assert made.is_over
 
@@ -202,7 +202,7 @@ def test_an_answer_at_the_deadline_still_counts() -> None:
 def test_what_is_told_of_a_question_that_has_ended_is_ignored() -> None:
     made = machine(Map({}), x="a")
     made.handle(ResponseReceived(0), 0.0)
-    assert made.handle(RequestFailed(0, Shortfall.FAILED, "late"), 0.1) == []
+    assert made.handle(RequestFailed(0, MissingReason.FAILED, "late"), 0.1) == []
     assert made.handle(ResponseReceived(7), 0.1) == []
     assert made.missing == {}
 
@@ -230,7 +230,7 @@ def test_every_repository_is_answered_for_once_or_missing(data: st.DataObject) -
             effects = made.handle(ResponseReceived(id, lacking(*without)), now)
         else:
             live.pop(id)
-            effects = made.handle(RequestFailed(id, Shortfall.FAILED, "refused"), now)
+            effects = made.handle(RequestFailed(id, MissingReason.FAILED, "refused"), now)
         for effect in effects:
             if isinstance(effect, SendRequest):
                 live[effect.question.id] = set(effect.question.names)
@@ -259,7 +259,7 @@ def test_a_late_question_is_put_to_whoever_takes_its_repositories_over() -> None
 
 
 def unowned(*names: str) -> tuple[Missing, ...]:
-    return tuple(Missing(name, Shortfall.UNOWNED, "let go") for name in names)
+    return tuple(Missing(name, MissingReason.UNOWNED, "let go") for name in names)
 
 
 def test_what_has_just_changed_hands_is_asked_of_whoever_has_it_now() -> None:

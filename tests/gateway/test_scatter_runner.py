@@ -12,7 +12,7 @@ from argosy.gateway.scatter_machine import NodeRequest, ScatterMachine
 from argosy.gateway.scatter_runner import ScatterRunner
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.telemetry import GatewayTelemetry
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import SimLoop
 from tests.gateway.world import in_virtual_time
@@ -120,5 +120,5 @@ def test_what_nobody_answers_for_is_missing_at_the_deadline() -> None:
 
     answers, missing, ended_at = in_virtual_time(main)
     assert answers == ["a"]
-    assert {each.repository: each.why for each in missing} == {"y": Shortfall.FAILED, "z": Shortfall.TIMED_OUT}
+    assert {each.repository: each.why for each in missing} == {"y": MissingReason.FAILED, "z": MissingReason.TIMED_OUT}
     assert ended_at == pytest.approx(DEADLINE_S, abs=0.01)

@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from argosy.search.model import Answer, Options
+from argosy.search.model import Options, SearchResult
 from argosy.search.query import parse
 from argosy.sim.loop import SimLoop
 from tests.gateway.world import NAMES, World, comparable, in_virtual_time, oracle
@@ -10,10 +10,10 @@ from tests.gateway.world import NAMES, World, comparable, in_virtual_time, oracl
 QUERY = parse("needle").query
 
 
-def told_everywhere(options: Options) -> list[Answer]:
+def told_everywhere(options: Options) -> list[SearchResult]:
     """All that a door says: a stream's parts and end, an answer, and the same answer kept."""
 
-    async def main(loop: SimLoop) -> list[Answer]:
+    async def main(loop: SimLoop) -> list[SearchResult]:
         world = World(loop)
         for i, name in enumerate(NAMES):
             world.give(f"n{i % 3}", name)

@@ -18,7 +18,7 @@ from argosy.gateway.model import RepoState
 from argosy.ownership.events import Snapshot
 from argosy.ownership.model import LeaseState, Unit
 from argosy.search.fleet.model import FileRequest, FolderRequest, RepoSpec
-from argosy.search.model import Answer, Form, Missing, Options, Shortfall
+from argosy.search.model import Form, Missing, MissingReason, Options, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.tree import And, Boost, Query, RepoIds, RepoSet
 from argosy.sim.loop import SimLoop
@@ -120,8 +120,8 @@ def test_what_nobody_can_answer_for_is_listed_with_the_reason() -> None:
         answer = await world.gateway.search(tree("needle"), Options())
         missing = {each.repository: each for each in answer.missing}
         assert list(missing) == sorted(set(NAMES) - {"core"})
-        assert missing["dust"].why is Shortfall.WARMING
-        assert missing["acme/anvil"].why is Shortfall.UNOWNED
+        assert missing["dust"].why is MissingReason.WARMING
+        assert missing["acme/anvil"].why is MissingReason.UNOWNED
         assert "repository not found" in missing["beta/anvil"].detail
         assert not answer.is_complete
         assert comparable(answer) == comparable(oracle(["core"], "needle"))
@@ -153,7 +153,7 @@ def test_nothing_at_all_is_an_error_that_says_when_to_come_back() -> None:
 
 def test_an_empty_catalog_has_an_empty_answer() -> None:
     async def main(world: World) -> None:
-        assert await world.gateway.search(tree("needle"), Options()) == Answer()
+        assert await world.gateway.search(tree("needle"), Options()) == SearchResult()
 
     fleet(main, names=())
 
@@ -270,7 +270,7 @@ def test_what_has_not_come_at_the_deadline_has_timed_out() -> None:
         world.give("n2", *NAMES[2:])
         answer = await world.gateway.search(tree("needle"), Options(wall_time_s=3.0))
         assert [(each.repository, each.why) for each in answer.missing] == [
-            (name, Shortfall.TIMED_OUT) for name in NAMES[:2]
+            (name, MissingReason.TIMED_OUT) for name in NAMES[:2]
         ]
         assert comparable(answer) == comparable(oracle(NAMES[2:], "needle"))
         assert world.clock.now() == pytest.approx(3.25)
@@ -405,7 +405,7 @@ def test_a_query_that_is_wrong_is_refused_and_no_node_is_blamed() -> None:
     async def main(world: World) -> None:
         spread(world)
 
-        async def refuse(asked: object) -> Answer:
+        async def refuse(asked: object) -> SearchResult:
             raise Invalid("too complex")
 
         for node in world.nodes.values():
@@ -576,7 +576,9 @@ def _wanted(text: str) -> set[str]:
     return {name for name in NAMES if "anvil" in name} if "r:anvil" in text else set(NAMES)
 
 
-async def _asked(world: World, text: str, options: Options, streams: bool) -> tuple[Answer | None, tuple[Missing, ...]]:
+async def _asked(
+    world: World, text: str, options: Options, streams: bool
+) -> tuple[SearchResult | None, tuple[Missing, ...]]:
     """The answer, if there is one, and what is missing."""
     try:
         parts = (

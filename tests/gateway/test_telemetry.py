@@ -4,7 +4,7 @@ from argosy.base.metrics import Metrics
 from argosy.gateway import metrics as m
 from argosy.gateway.breaker import BreakerState
 from argosy.gateway.telemetry import GatewayTelemetry
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 
 
 def test_questions_and_breakers_are_counted_by_address() -> None:
@@ -36,7 +36,11 @@ def test_a_node_that_is_gone_has_no_figures_any_more() -> None:
 
 def test_missing_repositories_are_counted_by_reason() -> None:
     metrics = Metrics()
-    missing = [Missing("a", Shortfall.WARMING), Missing("b", Shortfall.WARMING), Missing("c", Shortfall.UNOWNED)]
+    missing = [
+        Missing("a", MissingReason.WARMING),
+        Missing("b", MissingReason.WARMING),
+        Missing("c", MissingReason.UNOWNED),
+    ]
     GatewayTelemetry(metrics).record_query("partial", missing, 0.1)
     assert metrics.value(m.MISSING, reason="warming") == 2
     assert metrics.value(m.MISSING, reason="unowned") == 1

@@ -29,9 +29,9 @@ from argosy.search.fleet.model import (
     SearchRequest,
 )
 from argosy.search.index.index import Index
-from argosy.search.model import Answer, FileMatch, Missing, Options, Reached, Shortfall
+from argosy.search.index_set import IndexSet
+from argosy.search.model import FileMatch, LimitHit, Missing, MissingReason, Options, SearchResult
 from argosy.search.query import parse
-from argosy.search.service import Shelf
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import SimLoop, run
 from tests.search.match.asking import built
@@ -95,12 +95,12 @@ class FakeNode:
         if self.is_down:
             raise Unavailable("connection refused")
 
-    async def search(self, asked: SearchRequest) -> Answer:
+    async def search(self, asked: SearchRequest) -> SearchResult:
         self.asked.append(asked)
         self.was_asked.set()
         await self._pass_time()
         found = [self.indexes[name] for name in asked.repositories if name in self.indexes]
-        shelf = Shelf(found, threads=1, clock=self._clock)
+        shelf = IndexSet(found, threads=1, clock=self._clock)
         answer = shelf.search_now(parse(asked.query).query, asked.options)
         shelf.close()
         known = {index.repository.name: index.repository for index in found}
@@ -110,7 +110,9 @@ class FakeNode:
         self.asked.append(asked)
         self.was_asked.set()
         await self._pass_time()
-        shelf = Shelf([self.indexes[n] for n in asked.repositories if n in self.indexes], threads=1, clock=self._clock)
+        shelf = IndexSet(
+            [self.indexes[n] for n in asked.repositories if n in self.indexes], threads=1, clock=self._clock
+        )
         found = shelf.repositories_now(parse(asked.query).query)
         shelf.close()
         return ListResult(tuple(RepoListing(each) for each in found), self._missing(asked))
@@ -137,7 +139,7 @@ class FakeNode:
 
     def _missing(self, asked: SearchRequest) -> tuple[Missing, ...]:
         return tuple(
-            Missing(name, Shortfall.UNOWNED, "not here") for name in asked.repositories if name not in self.indexes
+            Missing(name, MissingReason.UNOWNED, "not here") for name in asked.repositories if name not in self.indexes
         )
 
 
@@ -202,19 +204,19 @@ class World:
         return self.node(address).has(*names)
 
 
-def oracle(names: Iterable[str], query: str, options: Options | None = None) -> Answer:
+def oracle(names: Iterable[str], query: str, options: Options | None = None) -> SearchResult:
     """What a single process with these repositories answers."""
-    shelf = Shelf([INDEXES[name] for name in names], threads=1)
+    shelf = IndexSet([INDEXES[name] for name in names], threads=1)
     answer = shelf.search_now(parse(query).query, options or Options())
     shelf.close()
     return answer
 
 
-def comparable(answer: Answer) -> Answer:
+def comparable(answer: SearchResult) -> SearchResult:
     """An answer without what a fleet adds to it, without the time it took, and without which match of a passage is the
     best where the bound on matches falls within the passage: only its node could tell."""
     files = answer.files
-    if files and Reached.MATCHES_SHOWN in answer.reached:
+    if files and LimitHit.MATCHES_SHOWN in answer.limits_hit:
         files = (*files[:-1], _without_best(files[-1]))
     stats = structs.replace(answer.stats, duration_s=0.0)
     return structs.replace(answer, files=files, stats=stats, missing=(), repositories={})

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from argosy.search.fleet.codec import SEARCH_PATH, pack, unpack
 from argosy.search.fleet.model import SearchRequest
-from argosy.search.model import Answer
+from argosy.search.model import SearchResult
 from tests.journeys.fleet import NodeProcess, eventually
 from tests.journeys.search_oracle import Oracle, complaints, options, question
 from tests.search.backends.repositories import Repo
@@ -208,7 +208,7 @@ class Stranger(threading.Thread):
         self._node = node
         self._names = names
         self._is_over = threading.Event()
-        self.seen: list[tuple[float, Answer]] = []
+        self.seen: list[tuple[float, SearchResult]] = []
 
     def run(self) -> None:
         body = pack(SearchRequest("anchor", self._names, options("anchor")))
@@ -219,13 +219,13 @@ class Stranger(threading.Thread):
                 connection.request("POST", SEARCH_PATH, body)
                 answer = connection.getresponse()
                 if answer.status == 200:
-                    self.seen.append((asked_at, unpack(answer.read(), Answer)))
+                    self.seen.append((asked_at, unpack(answer.read(), SearchResult)))
             except (OSError, HTTPException):
                 pass
             finally:
                 connection.close()
 
-    def stop(self) -> list[tuple[float, Answer]]:
+    def stop(self) -> list[tuple[float, SearchResult]]:
         self._is_over.set()
         self.join(timeout=ANSWER_S + 5)
         return self.seen

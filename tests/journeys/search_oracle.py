@@ -23,14 +23,14 @@ from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
-from argosy.search.model import Answer, Options, Shortfall
+from argosy.search.index_set import IndexSet
+from argosy.search.model import MissingReason, Options, SearchResult
 from argosy.search.query import parse
-from argosy.search.service import Shelf
 from argosy.search.settings import FetchSettings
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 FILES_SHOWN = {"bosun or keel -file:md": 5}  # the others are shown whole
-WHYS = {why.value for why in Shortfall}
+WHYS = {why.value for why in MissingReason}
 State = tuple[tuple[str, int, int], ...]  # repository, place in its history, which of its indexes there
 
 
@@ -71,7 +71,7 @@ class Oracle:
     def matching(self, query: str, told: Mapping[str, Any]) -> list[dict[str, int]]:
         """All states of the world in which this answer would be right, as places by name."""
         missing = {each["repository"] for each in told["missing"]}
-        shown = (_files(told["files"]), told["stats"]["files"], told["stats"]["matches"], told["reached"])
+        shown = (_files(told["files"]), told["stats"]["files"], told["stats"]["matches"], told["limits_hit"])
         choices = [self._choices(name) for name in sorted(self._history) if name not in missing]
         return [
             {name: place for name, place, _ in state}
@@ -90,7 +90,7 @@ class Oracle:
         """Files, their number, the matches' and the bounds met."""
         if (query, state) not in self._said:
             there = ((self._history[name][place], number) for name, place, number in state)
-            shelf = Shelf((indexes[number] for indexes, number in there if indexes is not None), threads=1)
+            shelf = IndexSet((indexes[number] for indexes, number in there if indexes is not None), threads=1)
             try:
                 answer = shelf.search_now(parse(query).query, options(query))
             finally:
@@ -122,7 +122,7 @@ def complaints(
     known: dict[str, dict[str, int]] = defaultdict(dict)
     wrong = []
     for query, told in answers:
-        if told["complete"] != (not told["missing"] and not told["reached"]):
+        if told["complete"] != (not told["missing"] and not told["limits_hit"]):
             wrong.append(f"{query!r} is not marked as it should be")
         if any(each["why"] not in WHYS or not each["detail"] for each in told["missing"]):
             wrong.append(f"{query!r} misses repositories and does not say why: {told['missing']}")
@@ -137,9 +137,9 @@ def complaints(
     return wrong
 
 
-def _told(answer: Answer) -> tuple[Any, ...]:
+def _told(answer: SearchResult) -> tuple[Any, ...]:
     files = json.loads(msgspec.json.encode(responses.found_files(answer)))
-    return _files(files), answer.stats.files, answer.stats.matches, [each.value for each in answer.reached]
+    return _files(files), answer.stats.files, answer.stats.matches, [each.value for each in answer.limits_hit]
 
 
 def _files(files: list[dict[str, Any]]) -> list[dict[str, Any]]:

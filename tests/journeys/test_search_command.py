@@ -80,7 +80,7 @@ INDEXED = record(
 BOUND = {"enum": ["index_match_limit", "total_match_limit", "wall_time_s", "files_max", "matches_max", "cancelled"]}
 ANSWER = record(
     {
-        "query": TEXT, "files": several(FILE), "stats": STATS, "reached": several(BOUND), "is_complete": FLAG,
+        "query": TEXT, "files": several(FILE), "stats": STATS, "limits_hit": several(BOUND), "is_complete": FLAG,
         "indexed": INDEXED,
     }
 )  # fmt: skip
@@ -150,12 +150,12 @@ SLOW = r"[a-q][^u-z\n]{100,200}[^a-z\s]\pL{9}"
 
 
 def test_the_engine_is_found_in_its_own_repository_and_told_by_the_schema() -> None:
-    answer = subprocess.run([*COMMAND, "--json", "class Shelf"], cwd=ROOT, capture_output=True, text=True)
+    answer = subprocess.run([*COMMAND, "--json", "class IndexSet"], cwd=ROOT, capture_output=True, text=True)
     assert (answer.returncode, answer.stderr) == (0, "")
     told = json.loads(answer.stdout)
     jsonschema.validate(told, ANSWER)
     best = told["files"][0]
-    assert best["file"] == "src/argosy/search/service.py"
+    assert best["file"] == "src/argosy/search/index_set.py"
     kinds = [symbol["kind"] for symbol in best["chunks"][0]["symbols"] if symbol]
     assert kinds == ["class"]
 
@@ -175,15 +175,17 @@ def test_on_a_terminal_there_are_headings_and_colours_and_nothing_hostile(tmp_pa
     names = ["new\nline", "escape\x1b[2J", "bell\x07", "tab\t", "round\u202e", "[red]", "-l", os.fsdecode(b"\xff")]
     for name in names:
         (tmp_path / name).write_bytes(b"needle \x1b]0;owned\x07\n")
-    with Terminal("needle or sym:^Shelf$", "src/argosy/search", str(tmp_path), "-C", "1", "--sort", "path") as terminal:
+    with Terminal(
+        "needle or sym:^IndexSet$", "src/argosy/search", str(tmp_path), "-C", "1", "--sort", "path"
+    ) as terminal:
         shown = terminal.read_until(None, START_S_MAX)
         assert terminal.process.wait(END_S_MAX) == 0
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")  # the cursor is hidden no more
     answer = shown.replace("\r", "")[shown.replace("\r", "").index("\x1b[35m/") :]
-    assert "class \x1b[31m\x1b[1mShelf\x1b[0m:" in answer
+    assert "class \x1b[31m\x1b[1mIndexSet\x1b[0m:" in answer
     text = COLOURS.sub("", answer)
     assert not set(text) & set("\x1b\x07\u202e\t")
-    assert re.search(r"\n\nsrc/argosy/search/service\.py\n\d+-.*\n\d+:class Shelf:  ‹class›\n\d+-", text)
+    assert re.search(r"\n\nsrc/argosy/search/index_set\.py\n\d+-.*\n\d+:class IndexSet:  ‹class›\n\d+-", text)
     heads = [line for line in text.splitlines() if line.startswith(str(tmp_path))]
     shown_as = ("-l", "[red]", r"bell\x07", r"escape\x1b[2J", r"new\nline", r"round\u202e", r"tab\t", r"\xff")
     assert heads == [f"{tmp_path}/{name}" for name in shown_as]
@@ -218,7 +220,7 @@ def test_whoever_has_read_enough_may_leave() -> None:
 
 def test_an_answer_that_cannot_be_written_is_an_error() -> None:
     with Path("/dev/full").open("w") as full:
-        answer = subprocess.run([*COMMAND, "Shelf", "src"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+        answer = subprocess.run([*COMMAND, "IndexSet", "src"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
     assert answer.returncode == 2
     assert answer.stderr.startswith("error: the answer could not be written (No space left on device)")
     assert len(answer.stderr.splitlines()) == 1

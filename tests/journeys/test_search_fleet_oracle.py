@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from argosy.gateway.v1 import responses
+from argosy.search.index_set import IndexSet
 from argosy.search.query import parse
-from argosy.search.service import Shelf
 from tests.journeys.search_fleet import make_origin
 from tests.journeys.search_oracle import Oracle, complaints, options
 
@@ -19,7 +19,7 @@ QUERY = "anchor"
 
 def told(oracle: Oracle, *names: str) -> dict[str, Any]:
     """What a fleet with these repositories would answer."""
-    shelf = Shelf(oracle.index(name) for name in names)
+    shelf = IndexSet(oracle.index(name) for name in names)
     answer = shelf.search_now(parse(QUERY).query, options(QUERY))
     shelf.close()
     said: dict[str, Any] = json.loads(msgspec.json.encode(responses.search_reply(answer, QUERY)))

@@ -21,7 +21,7 @@ MIB = 1 << 20
 PATIENCE_S = 600.0  # of virtual time
 
 
-class Shelf:
+class IndexSet:
     """A node's workload and its memory: what is warm takes bytes, and warming takes time."""
 
     def __init__(self, clock: SimClock, budget_bytes: int, sizes: dict[str, int], warm_s: float = 1.0) -> None:
@@ -111,7 +111,7 @@ class World:
         self.wishes = Wishes()
         self.sizes: dict[str, int] = {}
         self.nodes: dict[str, OwnershipNode] = {}
-        self.shelves: dict[str, Shelf] = {}
+        self.shelves: dict[str, IndexSet] = {}
         self.links: dict[str, Link] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.metrics: dict[str, Metrics] = {}
@@ -124,7 +124,7 @@ class World:
             self.sizes[name] = changes.get("footprint_bytes") or MIB
 
     def start(self, node_id: str, *, budget_bytes: int = 1024 * MIB, warm_s: float = 1.0) -> OwnershipNode:
-        shelf = self.shelves[node_id] = Shelf(self.clock, budget_bytes, self.sizes, warm_s)
+        shelf = self.shelves[node_id] = IndexSet(self.clock, budget_bytes, self.sizes, warm_s)
         link = self.links[node_id] = Link(self.store)
         self.metrics[node_id] = Metrics()
         node = self.nodes[node_id] = OwnershipNode(

@@ -9,10 +9,10 @@ from argosy.search.backends.memory import File, MemorySource, several_branches
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.match.budget import Budget
-from argosy.search.match.searching import search_index
-from argosy.search.model import Answer, Form, Location, Options, Reached
+from argosy.search.match.search import search_index
+from argosy.search.model import Form, LimitHit, Location, Options, SearchResult
 from argosy.search.query import parse
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 MAIN: Mapping[str | bytes, bytes] = {
     "src/fleet.py": b"class Fleet:\n    def launch(self, ship):\n        return ship.launch()\n",
@@ -34,7 +34,7 @@ def index() -> Index:
     return build(MemorySource(repository, files), Policy())
 
 
-def ask(index: Index, text: str, options: Options | None = None) -> Answer:
+def ask(index: Index, text: str, options: Options | None = None) -> SearchResult:
     return search_index(index, parse(text).query, options or Options(), Budget(lambda: 0.0))
 
 
@@ -132,7 +132,7 @@ def test_counting_says_how_much_there_is_and_shows_nothing(index: Index) -> None
 def test_fewer_files_than_there_are_is_said(index: Index) -> None:
     answer = ask(index, "launch", Options(files_max=1))
     assert [file.path for file in answer.files] == [ask(index, "launch").files[0].path]
-    assert answer.reached == (Reached.FILES_SHOWN,)
+    assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
     assert (answer.stats.files, answer.is_complete) == (3, False)
 
 
@@ -140,15 +140,15 @@ def test_fewer_matches_than_there_are_is_said(index: Index) -> None:
     answer = ask(index, "file:ship launch", Options(matches_max=2))
     assert sum(len(chunk.ranges) for file in answer.files for chunk in file.chunks) == 2
     assert answer.files[0].match_count == 3
-    assert Reached.MATCHES_SHOWN in answer.reached
+    assert LimitHit.MATCHES_SHOWN in answer.limits_hit
 
 
 def test_a_spent_budget_ends_the_search_and_is_said(index: Index) -> None:
     answer = search_index(index, parse("launch").query, Options(), Budget(lambda: 0.0, is_cancelled=lambda: True))
-    assert answer.reached == (Reached.CANCELLED,)
+    assert answer.limits_hit == (LimitHit.CANCELLED,)
     ticks = iter(range(1_000_000))
     late = search_index(index, parse("launch").query, Options(), Budget(lambda: next(ticks), wall_time_s=0.5))
-    assert Reached.WALL_TIME in late.reached
+    assert LimitHit.WALL_TIME in late.limits_hit
 
 
 def test_a_long_line_is_clipped_around_its_match_and_says_so() -> None:

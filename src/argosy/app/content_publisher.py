@@ -43,7 +43,7 @@ from argosy.ipni.publish.head_announcer import HeadAnnouncer
 from argosy.ipni.publish.http import FOR_EVER, publisher_routes
 from argosy.ipni.publish.labels import Label
 from argosy.ipni.publish.service import Publisher
-from argosy.search.digests import DIGEST_BYTES, Found, Holding, Stopped, holding_of
+from argosy.search.content_digests import DIGEST_BYTES, Found, Holding, Stopped, holding_of
 from argosy.search.index.index import Index
 from argosy.search.settings import SearchSettings
 

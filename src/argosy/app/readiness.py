@@ -13,7 +13,7 @@ from argosy.base import logs
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.search.fleet.model import RepoSpec
-from argosy.search.model import Answer, Missing, Options, Shortfall
+from argosy.search.model import Missing, MissingReason, Options, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.tree import Query
 
@@ -32,7 +32,7 @@ class Fleet(Protocol):
 
     def missing(self) -> Sequence[Missing]: ...
 
-    async def search(self, query: Query, options: Options) -> Answer: ...
+    async def search(self, query: Query, options: Options) -> SearchResult: ...
 
 
 class WorkingSetReadiness:
@@ -79,16 +79,16 @@ class WorkingSetReadiness:
             return (await self._fleet.search(parse("ready").query, PROBE)).missing
         except Unavailable as why:
             missing: Sequence[Missing] = getattr(why, "missing", ())
-            return missing or [Missing(name, Shortfall.FAILED, str(why)) for name in self._specs()]
+            return missing or [Missing(name, MissingReason.FAILED, str(why)) for name in self._specs()]
         except ArgosyError as why:
-            return [Missing(name, Shortfall.FAILED, str(why)) for name in self._specs()]
+            return [Missing(name, MissingReason.FAILED, str(why)) for name in self._specs()]
 
     def _holds_up(self, missing: Sequence[Missing]) -> bool:
         """Whether one of them may still be served."""
         self.failed = {each.repository: why for each in missing if (why := self._failure(each.repository)) is not None}
         left = [each for each in missing if each.repository not in self.failed]
         names = frozenset(each.repository for each in left)
-        if names != self._left or any(each.why is not Shortfall.UNOWNED for each in left):
+        if names != self._left or any(each.why is not MissingReason.UNOWNED for each in left):
             self._left, self._left_since = names, self._clock.now()
         if left and self._clock.now() - self._left_since >= STALL_S:
             self.failed |= {each.repository: each.detail or "no node has room for it" for each in left}

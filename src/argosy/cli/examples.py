@@ -14,7 +14,7 @@ TYPICAL = {"job": ("job put", "job list", "job watch"), "ipni": ("ipni publish",
 
 OF_ARGOSY = (
     "argosy up .                                 # this directory, at http://127.0.0.1:6070",
-    "argosy search 'sym:Shelf lang:python' src   # without a server",
+    "argosy search 'sym:IndexSet lang:python' src   # without a server",
     "argosy help repo add",
 )
 
@@ -42,7 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "repo unpin": ("argosy repo unpin github.com/owner/tool",),
     "search": (
         "argosy search 'kmalloc gfp_atomic'          # both words, in this directory",
-        "argosy search 'sym:Shelf lang:python' src",
+        "argosy search 'sym:IndexSet lang:python' src",
         "argosy search 'file:\\.go$ \"static inline\"' ~/src/tool --context 2",
         "argosy search deprecated -l -0 | xargs -0 wc -l",
     ),

@@ -28,7 +28,7 @@ from argosy.cli.search_progress import Stage, leave, watched
 from argosy.cli.search_sources import Shelved, Survey, indexed, opened, survey
 
 if TYPE_CHECKING:
-    from argosy.search.model import Answer, Options, Repository
+    from argosy.search.model import Options, Repository, SearchResult
     from argosy.search.query import Parsed
 
 FOUND, NOTHING, FAILED = 0, 1, 2
@@ -66,7 +66,7 @@ class _Result:
     shelf: Shelved
     survey: Survey
     options: "Options"
-    answer: "Answer"
+    answer: "SearchResult"
     repositories: "tuple[Repository, ...] | None" = None
 
     @property
@@ -109,32 +109,32 @@ def _work(flags: Flags, query: "Parsed", look: Look, stage: Stage) -> _Result:
     """Everything that takes time: the engine loaded, the paths indexed, the query answered."""
     stage.begin("loading")
     load(stage)
-    from argosy.search.model import Answer
+    from argosy.search.index_set import IndexSet
+    from argosy.search.model import SearchResult
     from argosy.search.query.tree import Kind, Type
-    from argosy.search.service import Shelf
 
     shelved = indexed(opened(flags), flags, stage)
     found, wanted = survey(shelved), options(flags, query, look)
     stage.begin("searching")
-    shelf = Shelf(shelved.indexes)
+    shelf = IndexSet(shelved.indexes)
     try:
         if isinstance(query.query, Type) and query.query.kind is Kind.REPO:
             repositories = shelf.repositories_now(query.query, stage.cancelled.is_set)
-            return _Result(shelved, found, wanted, Answer(), repositories)
+            return _Result(shelved, found, wanted, SearchResult(), repositories)
         answer = shelf.search_now(query.query, wanted, stage.cancelled.is_set)
     finally:
         shelf.close()
     return _Result(shelved, found, wanted, _with_counts_told(answer) if flags.is_for_all else answer)
 
 
-def _with_counts_told(answer: "Answer") -> "Answer":
+def _with_counts_told(answer: "SearchResult") -> "SearchResult":
     """One match of each file was asked for, and no more is shown; its count is of all, so nothing is left out."""
     import msgspec
 
-    from argosy.search.model import Reached
+    from argosy.search.model import LimitHit
 
-    reached = tuple(each for each in answer.reached if each is not Reached.MATCHES_SHOWN)
-    return msgspec.structs.replace(answer, reached=reached)
+    limits_hit = tuple(each for each in answer.limits_hit if each is not LimitHit.MATCHES_SHOWN)
+    return msgspec.structs.replace(answer, limits_hit=limits_hit)
 
 
 def _failed(error: ArgosyError, flags: Flags) -> int:

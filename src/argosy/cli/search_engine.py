@@ -5,7 +5,7 @@ from typing import Any
 
 from argosy.cli.search_progress import Stage
 
-_ENGINE = ("argosy.search.index.build", "argosy.search.service")
+_ENGINE = ("argosy.search.index.build", "argosy.search.index_set")
 
 
 def load(stage: Stage) -> None:

@@ -10,7 +10,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from argosy.search.model import Answer, FileMatch
+    from argosy.search.model import FileMatch, SearchResult
 
 # JSON demands an escape only below U+0020; these steer terminals as well, or end lines for some readers.
 _STEERING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -22,10 +22,10 @@ def document(value: Any, *, indent: int | None = None) -> str:
     return _STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
-def answer_fields(answer: "Answer") -> dict[str, Any]:
+def answer_fields(answer: "SearchResult") -> dict[str, Any]:
     """What is told of an answer besides its files."""
-    stats, reached = plain(answer.stats), plain(answer.reached)
-    return {"stats": stats, "reached": reached, "is_complete": answer.is_complete}
+    stats, limits_hit = plain(answer.stats), plain(answer.limits_hit)
+    return {"stats": stats, "limits_hit": limits_hit, "is_complete": answer.is_complete}
 
 
 def file_fields(file: "FileMatch", name: str) -> dict[str, Any]:

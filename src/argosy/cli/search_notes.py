@@ -7,7 +7,7 @@ from argosy.cli.search_sources import Shelved, Survey
 from argosy.cli.terminal_text import safe_name
 
 if TYPE_CHECKING:
-    from argosy.search.model import Answer, Options
+    from argosy.search.model import Options, SearchResult
 
 
 def unsearched(found: Survey) -> Iterator[str]:
@@ -23,20 +23,20 @@ def unsearched(found: Survey) -> Iterator[str]:
         yield f"note: {_files(large)} too large to be searched: let some in, up to {most} MiB, with --large-file GLOB"
 
 
-def cut_short(answer: "Answer", options: "Options", *, has_lines: bool) -> Iterator[str]:
+def cut_short(answer: "SearchResult", options: "Options", *, has_lines: bool) -> Iterator[str]:
     """Every bound that was met, and the option that moves it; `has_lines` if lines are shown."""
-    from argosy.search.model import Reached
+    from argosy.search.model import LimitHit
 
-    stats, reached = answer.stats, answer.reached
-    if Reached.INDEX_MATCHES in reached:
+    stats, limits_hit = answer.stats, answer.limits_hit
+    if LimitHit.INDEX_MATCHES in limits_hit:
         # What is looked at in one go is finished, so there may be many more than the limit.
         found, most = stats.matches, options.index_match_limit
         yield f"note: stopped after {found:,} matches, past the limit of {most:,} in a path: go on with --match-limit N"
-    if Reached.WALL_TIME in reached:
+    if LimitHit.WALL_TIME in limits_hit:
         yield f"note: stopped after {options.wall_time_s:g} s: look longer with --max-time SECONDS"
-    if Reached.MATCHES_SHOWN in reached:
+    if LimitHit.MATCHES_SHOWN in limits_hit:
         yield f"note: {options.matches_max:,} of {stats.matches:,} matches shown: see more with --max-matches N"
-    elif Reached.FILES_SHOWN in reached:
+    elif LimitHit.FILES_SHOWN in limits_hit:
         yield f"note: {len(answer.files):,} of {stats.files:,} files shown: see more with --max-files N"
     clipped = sum(line.is_clipped for file in answer.files for line in file.lines)
     if clipped and has_lines:
@@ -44,7 +44,7 @@ def cut_short(answer: "Answer", options: "Options", *, has_lines: bool) -> Itera
         yield f"note: {lines} shown in part, up to {options.line_bytes_max:,} bytes"
 
 
-def costs(answer: "Answer", shelf: Shelved, found: Survey) -> Iterator[str]:
+def costs(answer: "SearchResult", shelf: Shelved, found: Survey) -> Iterator[str]:
     """The figures for --stats."""
     rate = found.text_bytes / shelf.duration_s / 1e6 if shelf.duration_s else 0.0
     yield (

@@ -12,7 +12,7 @@ from argosy.cli.search_text import counted, named, vimgrep, with_headings, witho
 from argosy.cli.terminal_text import Paint, safe_name
 
 if TYPE_CHECKING:
-    from argosy.search.model import Answer, FileMatch, Repository
+    from argosy.search.model import FileMatch, Repository, SearchResult
 
 PARTS = ("chunks", "lines")  # of a file match, which names and counts leave out
 
@@ -27,7 +27,7 @@ class Printer:
         self._paint = Paint(_is_colourful(flags.color))
         self._has_headings = sys.stdout.isatty() if flags.heading is None else flags.heading
 
-    def files(self, answer: "Answer", survey: Survey) -> None:
+    def files(self, answer: "SearchResult", survey: Survey) -> None:
         files = answer.files
         if self._flags.sort == "path":
             files = tuple(sorted(files, key=lambda file: os.fsencode(self._shelf.name_of(file))))

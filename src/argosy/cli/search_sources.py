@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from argosy.search.documents import Content, Entry, SkipReason, Source
     from argosy.search.index.index import Index
     from argosy.search.model import FileMatch, Repository
-    from argosy.search.skipping import Policy
+    from argosy.search.skip_policy import Policy
 
 PATHS_MAX = 10_000  # folders and repositories; each takes a few megabytes however small it is
 HERE = "."
@@ -72,7 +72,7 @@ def opened(flags: Flags) -> Opened:
     from argosy.search.backends.factory import open_source
     from argosy.search.backends.folder import FileSource
     from argosy.search.documents import DOCUMENT_BYTES_MAX
-    from argosy.search.skipping import Policy
+    from argosy.search.skip_policy import Policy
 
     found, files = [], {}
     policy = Policy(large_files=flags.large_file)
@@ -149,7 +149,7 @@ class Survey:
 def survey(shelf: Shelved) -> Survey:
     """Counted in the arrays: there may be a million files."""
     from argosy.search.documents import SkipReason
-    from argosy.search.index.accounting import memory_bytes, text_bytes
+    from argosy.search.index.memory_usage import memory_bytes, text_bytes
 
     reasons = tuple(SkipReason)
     skipped: Counter[SkipReason] = Counter()

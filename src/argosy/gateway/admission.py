@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 from argosy.base.errors import Throttled
 from argosy.gateway.errors import Overloaded, Unserved
 from argosy.gateway.ports import Admission, AdmissionTicket
-from argosy.search.model import Answer, Missing, Reached, Shortfall
+from argosy.search.model import LimitHit, Missing, MissingReason, SearchResult
 from argosy.throttle.middleware.extractors import Extractor, as_text, by_address, by_api_key, first_of, shorten_id
 from argosy.throttle.middleware.requests import AsgiRequest
 from argosy.throttle.middleware.rules import ANONYMOUS
@@ -77,7 +77,7 @@ class AdmittedRequest:
         self.is_exhausted = False
         self._ticket = ticket
 
-    def on_result(self, answer: Answer) -> None:
+    def on_result(self, answer: SearchResult) -> None:
         self.is_exhausted |= is_exhausted(answer)
 
     def __enter__(self) -> Self:
@@ -99,8 +99,8 @@ def admit_request(admission: Admission, client: str) -> AdmittedRequest:
     return AdmittedRequest(admission.admit(client))
 
 
-def is_exhausted(answer: Answer) -> bool:
-    return Reached.WALL_TIME in answer.reached or _has_timed_out(answer.missing)
+def is_exhausted(answer: SearchResult) -> bool:
+    return LimitHit.WALL_TIME in answer.limits_hit or _has_timed_out(answer.missing)
 
 
 def client_of(scope: Mapping[str, Any], extractor: Extractor = BY_KEY_OR_ADDRESS) -> str:
@@ -109,4 +109,4 @@ def client_of(scope: Mapping[str, Any], extractor: Extractor = BY_KEY_OR_ADDRESS
 
 
 def _has_timed_out(missing: tuple[Missing, ...]) -> bool:
-    return any(each.why is Shortfall.TIMED_OUT for each in missing)
+    return any(each.why is MissingReason.TIMED_OUT for each in missing)

@@ -9,11 +9,11 @@ from collections.abc import Hashable
 
 from argosy.base.cache import Cache
 from argosy.gateway.route import Version
-from argosy.search.model import Answer, FileMatch, Line, Reached
+from argosy.search.model import FileMatch, LimitHit, Line, SearchResult
 
 FILE_BYTES = 700  # of the objects around a file's texts, about
 RANGE_BYTES = 350
-_BY_CHANCE = {Reached.WALL_TIME, Reached.CANCELLED}
+_BY_CHANCE = {LimitHit.WALL_TIME, LimitHit.CANCELLED}
 
 
 class SearchCache:
@@ -24,7 +24,7 @@ class SearchCache:
     def __init__(self, *, entries_max: int, bytes_max: int, ttl_s: float) -> None:
         self._ttl_s = ttl_s
         self._version: Version | None = None
-        self._entries: Cache[Hashable, Answer] = Cache(entries_max=entries_max, bytes_max=bytes_max)
+        self._entries: Cache[Hashable, SearchResult] = Cache(entries_max=entries_max, bytes_max=bytes_max)
         self._get = self._entries.get
 
     @property
@@ -34,12 +34,12 @@ class SearchCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: Hashable, version: Version, now: float) -> Answer | None:
+    def get(self, key: Hashable, version: Version, now: float) -> SearchResult | None:
         if version != self._version:
             self._move_to(version)
         return self._get(key, now)
 
-    def put(self, key: Hashable, version: Version, answer: Answer, now: float) -> None:
+    def put(self, key: Hashable, version: Version, answer: SearchResult, now: float) -> None:
         """Stores an answer that was made at this version, if the fleet would give it again."""
         if version != self._version:
             self._move_to(version)
@@ -51,11 +51,11 @@ class SearchCache:
         self._entries.clear()
 
 
-def is_repeatable(answer: Answer) -> bool:
-    return not answer.missing and _BY_CHANCE.isdisjoint(answer.reached)
+def is_repeatable(answer: SearchResult) -> bool:
+    return not answer.missing and _BY_CHANCE.isdisjoint(answer.limits_hit)
 
 
-def weight_bytes(answer: Answer) -> int:
+def weight_bytes(answer: SearchResult) -> int:
     """The memory that an answer takes, about; an exact figure would cost more than it is worth."""
     return FILE_BYTES + sum(map(_file_bytes, answer.files))
 

@@ -17,7 +17,7 @@ from argosy.gateway.scatter_runner import ScatterRunner
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.telemetry import GatewayTelemetry
 from argosy.search.fleet.ports import Node, Nodes
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ class Dispatcher:
             if address is None:
                 wait_s = min(self._balancer.breaker(each).retry_at for each in group.addresses) - now
                 detail = f"{' and '.join(group.addresses)} kept failing; asked again in {max(0.0, wait_s):.1f} s"
-                refused += [Missing(name, Shortfall.FAILED, detail) for name in group.names]
+                refused += [Missing(name, MissingReason.FAILED, detail) for name in group.names]
             else:
                 first[address] = first.get(address, ()) + group.names
         return first, refused

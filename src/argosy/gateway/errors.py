@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from argosy.base.errors import Unavailable
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 
 EXAMPLES_MAX = 3  # repositories that a message names
 RETRY_AFTER_S = {
-    Shortfall.TIMED_OUT: 1.0,
-    Shortfall.FAILED: 2.0,
-    Shortfall.UNOWNED: 5.0,  # an auction has to end first
-    Shortfall.WARMING: 5.0,  # something is fetched and indexed
+    MissingReason.TIMED_OUT: 1.0,
+    MissingReason.FAILED: 2.0,
+    MissingReason.UNOWNED: 5.0,  # an auction has to end first
+    MissingReason.WARMING: 5.0,  # something is fetched and indexed
 }
 
 
@@ -24,7 +24,9 @@ class Unserved(Unavailable):
     def __init__(self, missing: Sequence[Missing]) -> None:
         super().__init__(_message(missing))
         self.missing = tuple(missing)
-        self.retry_after_s = min((RETRY_AFTER_S[each.why] for each in missing), default=RETRY_AFTER_S[Shortfall.FAILED])
+        self.retry_after_s = min(
+            (RETRY_AFTER_S[each.why] for each in missing), default=RETRY_AFTER_S[MissingReason.FAILED]
+        )
 
 
 class Overloaded(Unavailable):

@@ -12,34 +12,34 @@ from operator import attrgetter
 from msgspec import structs
 
 from argosy.gateway.trimming import trim_file
+from argosy.search.encoded_matches import opened
 from argosy.search.fleet.model import ListResult
-from argosy.search.model import Answer, FileMatch, Form, Missing, Options, Reached, Stats
-from argosy.search.sealing import opened
+from argosy.search.model import FileMatch, Form, LimitHit, Missing, Options, SearchResult, Stats
 
 
 def merge_results(
-    answers: Sequence[Answer], options: Options, *, missing: Iterable[Missing] = (), excluded: int = 0
-) -> Answer:
+    answers: Sequence[SearchResult], options: Options, *, missing: Iterable[Missing] = (), excluded: int = 0
+) -> SearchResult:
     """`excluded`: repositories that were not asked for because the query rules them out."""
     stats = sum_stats([answer.stats for answer in answers], excluded=excluded)
-    reached = {each for answer in answers for each in answer.reached} - {Reached.MATCHES_SHOWN}
+    limits_hit = {each for answer in answers for each in answer.limits_hit} - {LimitHit.MATCHES_SHOWN}
     files: tuple[FileMatch, ...] = ()
     if options.form is not Form.COUNT:
         if 0 < options.files_max < stats.files:
-            reached.add(Reached.FILES_SHOWN)
-        files = _apply_match_limits(_rank(answers, options.files_max), stats.files, options, reached)
+            limits_hit.add(LimitHit.FILES_SHOWN)
+        files = _apply_match_limits(_rank(answers, options.files_max), stats.files, options, limits_hit)
     repositories = {name: known for answer in answers for name, known in answer.repositories.items()}
     shown = {file.repository for file in files}
-    return Answer(
+    return SearchResult(
         files=files,
         stats=stats,
-        reached=tuple(sorted(reached, key=lambda each: each.value)),
+        limits_hit=tuple(sorted(limits_hit, key=lambda each: each.value)),
         missing=tuple(sorted(missing, key=lambda each: each.repository)),
         repositories={name: known for name, known in repositories.items() if name in shown},
     )
 
 
-def select_repositories(answer: Answer, names: Collection[str]) -> Answer:
+def select_repositories(answer: SearchResult, names: Collection[str]) -> SearchResult:
     """What an answer says of these repositories alone, to look at; what it cost is told for all of them."""
     files = tuple(opened(file) for file in answer.files if file.repository in names)
     repositories = {name: known for name, known in answer.repositories.items() if name in names}
@@ -70,7 +70,7 @@ _SUMS = tuple(name for name in Stats.__struct_fields__ if name not in ("duration
 _summands = attrgetter(*_SUMS)
 
 
-def _rank(answers: Sequence[Answer], files_max: int) -> list[FileMatch]:
+def _rank(answers: Sequence[SearchResult], files_max: int) -> list[FileMatch]:
     files = [file for answer in answers for file in answer.files]
     if len(answers) > 1:
         # The sort is stable, and the files of one repository come from one answer: their order is kept.
@@ -79,12 +79,12 @@ def _rank(answers: Sequence[Answer], files_max: int) -> list[FileMatch]:
 
 
 def _apply_match_limits(
-    files: list[FileMatch], found: int, options: Options, reached: set[Reached]
+    files: list[FileMatch], found: int, options: Options, limits_hit: set[LimitHit]
 ) -> tuple[FileMatch, ...]:
     """The files with as many of their matches as may be shown; `found` files matched in all."""
     if not options.matches_max:
         if options.file_matches_max and any(file.match_count > options.file_matches_max for file in files):
-            reached.add(Reached.MATCHES_SHOWN)
+            limits_hit.add(LimitHit.MATCHES_SHOWN)
         return tuple(map(opened, files))
     kept: list[FileMatch] = []
     left = options.matches_max
@@ -97,9 +97,9 @@ def _apply_match_limits(
             shown = trim_file(shown, left, of=of_file, context_lines=options.context_lines)
         kept.append(shown)
         if min(of_file, left) < file.match_count:
-            reached.add(Reached.MATCHES_SHOWN)
+            limits_hit.add(LimitHit.MATCHES_SHOWN)
         left -= of_file
     # A node that met the bound sent no further files, so the number that matched tells whether there are any.
     if len(kept) < min(found, options.files_max or found):
-        reached.add(Reached.MATCHES_SHOWN)
+        limits_hit.add(LimitHit.MATCHES_SHOWN)
     return tuple(kept)

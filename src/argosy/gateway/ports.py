@@ -5,7 +5,7 @@ from typing import Protocol
 
 from argosy.gateway.model import FleetStatus
 from argosy.search.fleet.model import FileRequest, FileText, FolderListing, FolderRequest, ListResult
-from argosy.search.model import Answer, Options, Repository
+from argosy.search.model import Options, Repository, SearchResult
 from argosy.search.query.tree import Query
 
 
@@ -28,11 +28,13 @@ class Admission(Protocol):
 class SearchGateway(Protocol):
     """Answers for the whole fleet; an answer that is not complete says so (GW-1)."""
 
-    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         """`only` restricts to repositories of these names."""
         ...
 
-    def stream(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> AsyncIterator[Answer]:
+    def stream(
+        self, query: Query, options: Options, *, only: Collection[str] | None = None
+    ) -> AsyncIterator[SearchResult]:
         """Parts as nodes answer; the last one is the whole merged answer."""
         ...
 

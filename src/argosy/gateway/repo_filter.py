@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from argosy.base.errors import Invalid
 from argosy.search.catalog.addresses import repository_id
-from argosy.search.query.show import show
+from argosy.search.query.format import format_query
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import (
     And,
@@ -113,19 +113,21 @@ def format_for_nodes(query: Query) -> str:
     text.
     """
     if isinstance(query, RepoSet | RepoIds):
-        return show(Const(True))
+        return format_query(Const(True))
     if isinstance(query, And) and any(isinstance(child, RepoSet | RepoIds) for child in query.children):
         query = conjunction(child for child in query.children if not isinstance(child, RepoSet | RepoIds))
     for leaf in leaves(query):
         if isinstance(leaf, RepoSet | RepoIds | BranchesRepos | FileNameSet) or _is_exact(leaf):
-            raise Invalid(f"{show(leaf)} has no text that nodes could be asked: name the repositories beside the query")
+            raise Invalid(
+                f"{format_query(leaf)} has no text that nodes could be asked: name the repositories beside the query"
+            )
     if any(isinstance(part, Boost) for part in parts(query)):
         raise Invalid("a boosted query has no text that nodes could be asked: ask without the boost")
     return format_query(query)
 
 
 # A query is written out twice on its way, for whoever asked and at once again for the nodes.
-format_query = lru_cache(maxsize=1)(show)
+format_query_cached = lru_cache(maxsize=1)(format_query)
 
 
 def parts(query: Query) -> Iterator[Query]:

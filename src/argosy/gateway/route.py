@@ -13,7 +13,7 @@ from argosy.gateway.repo_filter import RepoNameIndex
 from argosy.ownership.model import PRIMARY, Lease, LeaseState
 from argosy.ownership.view import FleetView
 from argosy.search.fleet.model import RepoSpec
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 from argosy.search.query.tree import Query
 
 SELECTIONS_MAX = 128  # selections of repositories that are remembered until something changes
@@ -129,8 +129,8 @@ def _by_name(leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> dict[str
 def _missing_reason(spec: RepoSpec, held: list[Lease]) -> Missing:
     trouble = f"; the last try failed: {spec.last_error}" if spec.last_error else ""
     if held:
-        return Missing(spec.name, Shortfall.WARMING, f"{held[0].node} is making it ready{trouble}")
-    return Missing(spec.name, Shortfall.UNOWNED, f"no node holds it yet{trouble}")
+        return Missing(spec.name, MissingReason.WARMING, f"{held[0].node} is making it ready{trouble}")
+    return Missing(spec.name, MissingReason.UNOWNED, f"no node holds it yet{trouble}")
 
 
 def _group_by_holders(holders: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[TargetGroup, ...]:

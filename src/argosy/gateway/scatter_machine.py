@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 from argosy.base.state_machine import earliest
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 
 HOLDERS_TRIED_MAX = 3  # for one repository: further ones would not save a query that has failed so often
 LOOK_AGAIN_S = 0.25  # for another holder, after a late one had none, or enough was asked twice already
@@ -60,7 +60,7 @@ class RequestFailed(msgspec.Struct, frozen=True):
     """No answer will come."""
 
     question: int
-    why: Shortfall
+    why: MissingReason
     detail: str
 
 
@@ -190,7 +190,7 @@ class ScatterMachine:
         for name in waiting:
             if name in asked:
                 continue
-            if lacking[name].why is Shortfall.UNOWNED and len(self._tried[name]) < HOLDERS_TRIED_MAX:
+            if lacking[name].why is MissingReason.UNOWNED and len(self._tried[name]) < HOLDERS_TRIED_MAX:
                 self._changing.setdefault(name, (lacking[name], now + HANDOVER_S))
                 self._look_at = earliest(self._look_at, now + HANDOVER_LOOK_S)
             else:
@@ -254,7 +254,9 @@ class ScatterMachine:
             self._miss(missing)
         for question in self._live.values():
             for name in self._open.intersection(question.names):
-                self.missing[name] = Missing(name, Shortfall.TIMED_OUT, f"{question.address} did not answer in time")
+                self.missing[name] = Missing(
+                    name, MissingReason.TIMED_OUT, f"{question.address} did not answer in time"
+                )
         assert self._open <= self.missing.keys()  # GW-1
         self._open.clear()
         live, self._live, self._hedge_at, self._asked_at = self._live, {}, {}, {}

@@ -27,7 +27,7 @@ from argosy.gateway.scatter_machine import (
     SendRequest,
 )
 from argosy.gateway.telemetry import GatewayTelemetry
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 
 T = TypeVar("T")
 
@@ -201,13 +201,13 @@ class ScatterRunner(Generic[T]):
         if isinstance(error, Unavailable | OSError):
             self._balancer.on_failure(question.address, now)
             self._record(question.address, "failed")
-            return RequestFailed(id, Shortfall.FAILED, _error_text(question.address, error))
+            return RequestFailed(id, MissingReason.FAILED, _error_text(question.address, error))
         self._balancer.on_refusal(question.address, now)
         self._record(question.address, "refused")
         if isinstance(error, NotOwner):
-            return RequestFailed(id, Shortfall.UNOWNED, str(error))
+            return RequestFailed(id, MissingReason.UNOWNED, str(error))
         if isinstance(error, Throttled):
-            return RequestFailed(id, Shortfall.FAILED, _error_text(question.address, error))
+            return RequestFailed(id, MissingReason.FAILED, _error_text(question.address, error))
         raise error  # the record_node_request itself is wrong, or the program is
 
     def _record(self, address: str, outcome: str, took_s: float | None = None) -> None:

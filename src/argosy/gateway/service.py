@@ -47,7 +47,7 @@ from argosy.search.fleet.model import (
     SearchRequest,
 )
 from argosy.search.fleet.ports import Node, Nodes
-from argosy.search.model import Answer, Missing, Options, Repository
+from argosy.search.model import Missing, Options, Repository, SearchResult
 from argosy.search.query.tree import Query
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class Gateway:
         self._cache = SearchCache(
             entries_max=settings.cache_entries, bytes_max=settings.cache_bytes, ttl_s=settings.cache_ttl_s
         )
-        self._searches: SingleFlight[Answer] = SingleFlight()
+        self._searches: SingleFlight[SearchResult] = SingleFlight()
         self._statuses: SingleFlight[FleetStatus] = SingleFlight()
         self._status: FleetStatus | None = None
         self._status_until = 0.0
@@ -116,7 +116,7 @@ class Gateway:
 
     # -- searching --------------------------------------------------------------------------------------------------
 
-    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         """The best matches in the repositories of the catalog, or in those named in `only`."""
         with self._track_query() as ending:
             search = self._begin_search(query, options, only)
@@ -130,7 +130,7 @@ class Gateway:
 
     async def stream(
         self, query: Query, options: Options, *, only: Collection[str] | None = None
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[SearchResult]:
         """What nodes answer as they answer, each repository once; the last one is the whole answer."""
         with self._track_query() as ending:
             search = self._begin_search(query, options, only)
@@ -195,7 +195,7 @@ class Gateway:
         routes = self._current_routes()
         return _Search(format_for_nodes(query), query, options, None if only is None else frozenset(only), routes)
 
-    def _cached(self, search: _Search) -> Answer | None:
+    def _cached(self, search: _Search) -> SearchResult | None:
         answer = self._cache.get(search.key, search.routes.version, self._clock.now())
         if answer is not None:
             self._telemetry.record_source("cache")
@@ -208,7 +208,7 @@ class Gateway:
             span.set("missing", len(targets.missing))
             return targets
 
-    async def _scatter_gather(self, search: _Search) -> Answer:
+    async def _scatter_gather(self, search: _Search) -> SearchResult:
         """An answer that counts matches in what was taken out of the catalog meanwhile is asked for anew."""
         with self._tracer.span("gateway search"):
             targets = self._targets(search)
@@ -220,7 +220,7 @@ class Gateway:
                 targets = self._targets(search)
             return await self._scatter_gather_once(search, targets)
 
-    async def _scatter_gather_once(self, search: _Search, targets: QueryTargets) -> Answer:
+    async def _scatter_gather_once(self, search: _Search, targets: QueryTargets) -> SearchResult:
         with self._tracer.span("gateway scatter"):
             async with self._dispatcher.scatter(
                 targets, _search_call(search), _missing_of, wall_s=search.options.wall_time_s
@@ -235,7 +235,7 @@ class Gateway:
         specs = self._catalog.specs
         return any(name not in specs for group in targets.groups for name in group.names)
 
-    def _merge(self, search: _Search, work: ScatterRunner[Answer], excluded: int) -> Answer:
+    def _merge(self, search: _Search, work: ScatterRunner[SearchResult], excluded: int) -> SearchResult:
         with self._tracer.span("gateway merge"):
             missing, answers = work.missing(), work.answers()
             if self._catalog.version != search.routes.version[1]:
@@ -329,7 +329,7 @@ class _QueryTracker:
         self._outcome = "cancelled"
         self._missing: tuple[Missing, ...] = ()
 
-    def on_result(self, answer: Answer) -> None:
+    def on_result(self, answer: SearchResult) -> None:
         self._missing = answer.missing
         self._outcome = "partial" if answer.missing else "complete"
 
@@ -349,13 +349,13 @@ class _QueryTracker:
         self._telemetry.record_query(self._outcome, self._missing, self._clock.now() - self._began)
 
 
-def _search_call(search: _Search) -> Call[Answer]:
-    def ask(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[Answer]:
+def _search_call(search: _Search) -> Call[SearchResult]:
+    def ask(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[SearchResult]:
         options = structs.replace(search.options, wall_time_s=left_s, sealed=True)
         return node.search(SearchRequest(search.text, names, options))
 
     return ask
 
 
-def _missing_of(answer: Answer) -> tuple[Missing, ...]:
+def _missing_of(answer: SearchResult) -> tuple[Missing, ...]:
     return answer.missing

@@ -2,8 +2,8 @@
 
     from argosy.search.backends.factory import open_source
 
-    shelf = Shelf([build(open_source("."), Policy())])
-    answer = shelf.search_now(parse("class Shelf").query, Options())
+    shelf = IndexSet([build(open_source("."), Policy())])
+    answer = shelf.search_now(parse("class IndexSet").query, Options())
 
 Reading order: `model` (what goes in and comes out), `documents` (what an index is made of), `query` (text to tree),
 `index` (files to arrays), `match` (tree and arrays to an answer), `service` (the shelf), then `backends/` with
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from argosy.search.documents import Entry, SkipReason, Source
     from argosy.search.index.build import build
     from argosy.search.index.index import Index
-    from argosy.search.model import Answer, FileMatch, Form, Options, Reached, Repository, Stats
+    from argosy.search.index_set import IndexSet
+    from argosy.search.model import FileMatch, Form, LimitHit, Options, Repository, SearchResult, Stats
     from argosy.search.ports import Searcher
     from argosy.search.query import Parsed, PatternType, QuerySyntaxError, parse
-    from argosy.search.service import Shelf
-    from argosy.search.skipping import Policy
+    from argosy.search.skip_policy import Policy
 
 __all__ = [
-    "Answer",
     "Entry",
     "FileMatch",
     "Form",
     "Index",
+    "IndexSet",
+    "LimitHit",
     "Options",
     "Parsed",
     "PatternType",
     "Policy",
     "QuerySyntaxError",
-    "Reached",
     "Repository",
+    "SearchResult",
     "Searcher",
-    "Shelf",
     "SkipReason",
     "Source",
     "Stats",
@@ -53,10 +53,10 @@ __getattr__, __dir__ = lazy_exports(
         "argosy.search.documents": ("Entry", "SkipReason", "Source"),
         "argosy.search.index.build": ("build",),
         "argosy.search.index.index": ("Index",),
-        "argosy.search.model": ("Answer", "FileMatch", "Form", "Options", "Reached", "Repository", "Stats"),
+        "argosy.search.model": ("SearchResult", "FileMatch", "Form", "Options", "LimitHit", "Repository", "Stats"),
         "argosy.search.ports": ("Searcher",),
         "argosy.search.query": ("Parsed", "PatternType", "QuerySyntaxError", "parse"),
-        "argosy.search.service": ("Shelf",),
-        "argosy.search.skipping": ("Policy",),
+        "argosy.search.index_set": ("IndexSet",),
+        "argosy.search.skip_policy": ("Policy",),
     },
 )

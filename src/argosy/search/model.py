@@ -167,7 +167,7 @@ class Stats(msgspec.Struct, frozen=True):
     wait_s: float = 0.0  # for a thread, before that
 
 
-class Reached(Enum):
+class LimitHit(Enum):
     """A bound that cut an answer short."""
 
     INDEX_MATCHES = "index_match_limit"
@@ -178,7 +178,7 @@ class Reached(Enum):
     CANCELLED = "cancelled"
 
 
-class Shortfall(Enum):
+class MissingReason(Enum):
     """Why a repository that was asked for is not in an answer."""
 
     UNOWNED = "unowned"  # no node holds it just now
@@ -191,19 +191,19 @@ class Missing(msgspec.Struct, frozen=True):
     """A repository that the answer says nothing about."""
 
     repository: str
-    why: Shortfall
+    why: MissingReason
     detail: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class SearchResult(msgspec.Struct, frozen=True, gc=False):
     """The best matches, what they cost, and all that keeps the answer from being the whole truth (GW-1)."""
 
     files: tuple[FileMatch, ...] = ()
     stats: Stats = Stats()
-    reached: tuple[Reached, ...] = ()  # bounds that were met on the way
+    limits_hit: tuple[LimitHit, ...] = ()  # bounds that were met on the way
     missing: tuple[Missing, ...] = ()  # repositories that nobody could look at; by name
     repositories: Mapping[str, Repository] = {}  # those the files are from; only a fleet tells them
 
     @property
     def is_complete(self) -> bool:
-        return not self.reached and not self.missing
+        return not self.limits_hit and not self.missing

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from argosy.search.model import Answer, Options, Repository
+from argosy.search.model import Options, Repository, SearchResult
 from argosy.search.query.tree import Query
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Searcher(Protocol):
     """Cancelling the call ends the search, within about twenty milliseconds."""
 
-    async def search(self, query: Query, options: Options) -> Answer:
+    async def search(self, query: Query, options: Options) -> SearchResult:
         """The best matches. An answer that is not complete says so (GW-1)."""
         ...
 

@@ -10,11 +10,11 @@ from argosy.base.clock import Clock, Random
 from argosy.search.documents import Source
 from argosy.search.fleet.build_executor import BuildExecutor
 from argosy.search.fleet.events import IndexStats
-from argosy.search.index.checking import Damage
+from argosy.search.index.checksums import Damage
 from argosy.search.index.index import Index
-from argosy.search.model import Answer, Options, Repository
+from argosy.search.index_set import IndexSet
+from argosy.search.model import Options, Repository, SearchResult
 from argosy.search.query.tree import Query
-from argosy.search.service import Shelf
 from argosy.sim.origins import SimSource
 
 RENEWAL_SHARE = 0.2  # of a whole build: what a renewal takes, because most is shared
@@ -99,7 +99,7 @@ class SimWorkshop(BuildExecutor):
         """There are no threads."""
 
 
-class SimShelf(Shelf):
+class SimShelf(IndexSet):
     """A shelf whose searches take virtual time, and which tells whoever watches what is put on it and taken off."""
 
     def __init__(
@@ -119,7 +119,7 @@ class SimShelf(Shelf):
         super().drop(name)
         self._dropped_told(name)
 
-    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         """There is no text, so nothing is found; that takes its time all the same."""
         await self._clock.sleep(self._random.uniform(*SEARCH_S))
-        return Answer()
+        return SearchResult()

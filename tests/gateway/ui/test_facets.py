@@ -4,7 +4,7 @@ import pytest
 
 from argosy.gateway.ui.facets import SHOWN_MAX, facets, language_leaf, narrowed, repository_leaf, without
 from argosy.search.model import FileMatch
-from argosy.search.query import parse, show
+from argosy.search.query import format_query, parse
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import Language, Repo, Type
 
@@ -41,7 +41,7 @@ def test_what_is_said_of_the_whole_query_stays_said_of_it() -> None:
 
 
 def test_a_repository_is_meant_by_its_whole_name() -> None:
-    assert show(repository_leaf("github.com/a-b/c++")) == r"repo:^github\.com/a-b/c\+\+$"
+    assert format_query(repository_leaf("github.com/a-b/c++")) == r"repo:^github\.com/a-b/c\+\+$"
 
 
 def test_the_largest_part_comes_first_and_is_chosen_by_a_click_and_given_up_by_another() -> None:

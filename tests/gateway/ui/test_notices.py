@@ -3,16 +3,16 @@
 import pytest
 
 from argosy.gateway.ui.notices import NAMES_MAX, Tone, missing_notices, notices
-from argosy.search.model import Answer, Chunk, FileMatch, Location, Missing, Reached, Shortfall
+from argosy.search.model import Chunk, FileMatch, LimitHit, Location, Missing, MissingReason, SearchResult
 
 
 def test_a_complete_answer_needs_no_notice() -> None:
-    assert notices(Answer()) == ()
+    assert notices(SearchResult()) == ()
 
 
-@pytest.mark.parametrize("why", list(Shortfall))
-def test_a_missing_repository_is_named_with_its_reason(why: Shortfall) -> None:
-    [notice] = notices(Answer(missing=(Missing("r", why, "https://user:hidden@host is away"),)))
+@pytest.mark.parametrize("why", list(MissingReason))
+def test_a_missing_repository_is_named_with_its_reason(why: MissingReason) -> None:
+    [notice] = notices(SearchResult(missing=(Missing("r", why, "https://user:hidden@host is away"),)))
     assert notice.tone is Tone.WARNING
     assert notice.text.startswith("1 repository is not in this answer: ")
     assert notice.named[0].repository == "r"
@@ -20,21 +20,21 @@ def test_a_missing_repository_is_named_with_its_reason(why: Shortfall) -> None:
 
 
 def test_reasons_are_told_apart_and_many_names_are_counted() -> None:
-    many = [Missing(f"w{number:03}", Shortfall.WARMING) for number in range(NAMES_MAX + 7)]
-    found = missing_notices([*many, Missing("f", Shortfall.FAILED)])
+    many = [Missing(f"w{number:03}", MissingReason.WARMING) for number in range(NAMES_MAX + 7)]
+    found = missing_notices([*many, Missing("f", MissingReason.FAILED)])
     assert [len(notice.named) for notice in found] == [NAMES_MAX, 1]
     assert found[0].unnamed == 7
 
 
 # Files and matches that are not shown have a place of their own: a link for more, and a count beside the file.
-@pytest.mark.parametrize("reached", sorted(set(Reached) - {Reached.FILES_SHOWN, Reached.MATCHES_SHOWN}, key=str))
-def test_a_bound_that_cut_the_answer_short_is_told(reached: Reached) -> None:
-    [notice] = notices(Answer(reached=(reached,)))
+@pytest.mark.parametrize("limits_hit", sorted(set(LimitHit) - {LimitHit.FILES_SHOWN, LimitHit.MATCHES_SHOWN}, key=str))
+def test_a_bound_that_cut_the_answer_short_is_told(limits_hit: LimitHit) -> None:
+    [notice] = notices(SearchResult(limits_hit=(limits_hit,)))
     assert notice.tone is Tone.WARNING
 
 
 def test_clipped_lines_are_told() -> None:
     chunk = Chunk(b"x", Location(0, 1, 1), (), is_clipped=True)
-    [notice] = notices(Answer(files=(FileMatch("r", "p", chunks=(chunk, chunk)),)))
+    [notice] = notices(SearchResult(files=(FileMatch("r", "p", chunks=(chunk, chunk)),)))
     assert notice.text.startswith("2 very long lines")
     assert notice.tone is Tone.NOTE

@@ -15,8 +15,8 @@ async def test_a_search_tells_chunks_of_text_with_ranges_in_characters(client: h
     reply = await client.get("/v1/search", params={"q": "llo.*needle", "context": "1"})
     assert reply.status_code == 200
     told = reply.json()
-    assert told.keys() == {"query", "complete", "files", "stats", "reached", "missing"}
-    assert (told["complete"], told["reached"], told["missing"]) == (True, [], [])
+    assert told.keys() == {"query", "complete", "files", "stats", "limits_hit", "missing"}
+    assert (told["complete"], told["limits_hit"], told["missing"]) == (True, [], [])
     [file] = told["files"]
     assert (file["repository"], file["path"], file["language"]) == (HELLO, "greet.go", "Go")
     assert file["url"] == f"https://github.com/o/hello/blob/{COMMIT}/greet.go"
@@ -44,7 +44,7 @@ async def test_a_search_that_only_counts_shows_no_files(client: httpx.AsyncClien
 
 async def test_a_bound_that_was_met_is_told(client: httpx.AsyncClient) -> None:
     told = (await client.get("/v1/search", params={"q": "needle", "files": "1"})).json()
-    assert (len(told["files"]), told["complete"], told["reached"]) == (1, False, ["files_max"])
+    assert (len(told["files"]), told["complete"], told["limits_hit"]) == (1, False, ["files_max"])
     told = (await client.get("/v1/search", params={"q": "needle count:2", "files": "1"})).json()
     assert len(told["files"]) == 2
 

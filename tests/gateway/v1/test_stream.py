@@ -14,7 +14,7 @@ from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1.stream import events
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.ports import Node
-from argosy.search.model import Answer, FileMatch, Stats
+from argosy.search.model import FileMatch, SearchResult, Stats
 from tests.gateway.v1.stage import Api
 from tests.gateway.zoekt.stage import HELLO, NOTES
 from tests.search.fleet.counter import serving
@@ -31,7 +31,7 @@ class Slow:
     def __getattr__(self, name: str) -> object:
         return getattr(self._node, name)
 
-    async def search(self, asked: SearchRequest) -> Answer:
+    async def search(self, asked: SearchRequest) -> SearchResult:
         try:
             await self.is_let.wait()
         except asyncio.CancelledError:
@@ -93,19 +93,19 @@ async def test_what_goes_wrong_before_anything_is_found_has_its_status(client: h
 # -- parts into events, alone ---------------------------------------------------------------------------------
 
 
-def answer(*paths: str) -> Answer:
-    return Answer(tuple(FileMatch("r", path) for path in paths), Stats(files=len(paths)))
+def answer(*paths: str) -> SearchResult:
+    return SearchResult(tuple(FileMatch("r", path) for path in paths), Stats(files=len(paths)))
 
 
-async def given(*steps: Answer | Exception) -> AsyncIterator[Answer]:
+async def given(*steps: SearchResult | Exception) -> AsyncIterator[SearchResult]:
     for step in steps:
         if isinstance(step, Exception):
             raise step
         yield step
 
 
-async def told(parts: AsyncIterator[Answer]) -> tuple[list[v1.StreamEvent], list[Answer]]:
-    seen: list[Answer] = []
+async def told(parts: AsyncIterator[SearchResult]) -> tuple[list[v1.StreamEvent], list[SearchResult]]:
+    seen: list[SearchResult] = []
     return [event async for event in events(parts, "q", seen.append)], seen
 
 
@@ -127,7 +127,7 @@ async def test_what_only_the_whole_has_is_told_before_the_end() -> None:
 
 
 async def test_a_fleet_with_nothing_in_it_ends_at_once() -> None:
-    found, _ = await told(given(Answer()))
+    found, _ = await told(given(SearchResult()))
     assert [v1.event_name(event) for event in found] == ["end"]
 
 

@@ -23,9 +23,9 @@ from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.fleet.ports import Node
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
+from argosy.search.index_set import IndexSet
 from argosy.search.model import Branch, Repository
-from argosy.search.service import Shelf
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 HELLO = "github.com/o/hello"
 NOTES = "notes"
@@ -93,7 +93,7 @@ class Fleet:
     """Nodes by address, each with its indexes, and a front door before them. `warming` are held and not yet ready."""
 
     def __init__(self, nodes: Mapping[str, list[Index]], *, warming: Iterable[str] = ()) -> None:
-        self.shelves = {address: Shelf(indexes, threads=1) for address, indexes in nodes.items()}
+        self.shelves = {address: IndexSet(indexes, threads=1) for address, indexes in nodes.items()}
         self.nodes: dict[str, Node] = {
             address: desk(address, self.shelves[address], indexes) for address, indexes in nodes.items()
         }
@@ -120,7 +120,7 @@ class Fleet:
             shelf.close()
 
 
-def desk(address: str, shelf: Shelf, indexes: list[Index]) -> Node:
+def desk(address: str, shelf: IndexSet, indexes: list[Index]) -> Node:
     names = {index.repository.name for index in indexes}
     return LocalNode(
         shelf,

@@ -16,7 +16,7 @@ STATS = {
     "MatchCount", "NgramMatches", "NgramLookups", "Wait", "MatchTreeConstruction", "MatchTreeSearch",
     "RegexpsConsidered", "FlushReason",
 }  # fmt: skip
-OURS = {"Complete", "Reached", "Missing"}
+OURS = {"Complete", "LimitsHit", "Missing"}
 
 
 async def searched(client: httpx.AsyncClient, query: str, **opts: Any) -> dict[str, Any]:
@@ -149,7 +149,7 @@ async def test_display_counts_cut_after_ranking_and_the_reply_says_so(client: ht
     assert len(result["Files"]) == 1
     assert result["FileCount"] == 3
     assert result["Complete"] is False
-    assert result["Reached"] == ["files_max"]
+    assert result["LimitsHit"] == ["files_max"]
     assert result["Crashes"] == 0
 
 

@@ -5,7 +5,6 @@ from argosy.gateway.zoekt.page import File, Last, result_page
 from argosy.gateway.zoekt.search_response import asks_for_symbols, search_result
 from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import (
-    Answer,
     Branch,
     Chunk,
     FileMatch,
@@ -14,6 +13,7 @@ from argosy.search.model import (
     Location,
     Range,
     Repository,
+    SearchResult,
     Stats,
     SymbolInfo,
 )
@@ -33,18 +33,18 @@ def chunk(*, is_clipped: bool) -> Chunk:
 
 
 def shown(*files: FileMatch) -> list[File]:
-    page = result_page(Answer(files), Last("x", 3, 0), "x")
+    page = result_page(SearchResult(files), Last("x", 3, 0), "x")
     assert page.result is not None
     return page.result.file_matches
 
 
 def test_matches_outside_of_a_clipped_chunk_are_not_told() -> None:
-    result = search_result(Answer((FileMatch("r", "p", chunks=(chunk(is_clipped=True),)),)), parse("sym:f").query)
+    result = search_result(SearchResult((FileMatch("r", "p", chunks=(chunk(is_clipped=True),)),)), parse("sym:f").query)
     [told] = result.files[0].chunk_matches
     assert [each.start.byte_offset for each in told.ranges] == [12]
     assert told.symbol_info is not None
     assert [each and each.sym for each in told.symbol_info] == ["f"]
-    result = search_result(Answer((FileMatch("r", "p", chunks=(chunk(is_clipped=False),)),)), parse("x").query)
+    result = search_result(SearchResult((FileMatch("r", "p", chunks=(chunk(is_clipped=False),)),)), parse("x").query)
     [told] = result.files[0].chunk_matches
     assert (len(told.ranges), told.symbol_info) == (3, None)
 
@@ -52,7 +52,7 @@ def test_matches_outside_of_a_clipped_chunk_are_not_told() -> None:
 def test_a_clipped_line_ends_where_its_text_ends() -> None:
     fragments = (Fragment(2, 12, 2), Fragment(9, 19, 2), Fragment(800, 810, 2))
     line = Line(b"0123456789", 10, 5000, 1, fragments, is_clipped=True)
-    [told] = search_result(Answer((FileMatch("r", "p", lines=(line,)),)), TRUE).files[0].line_matches
+    [told] = search_result(SearchResult((FileMatch("r", "p", lines=(line,)),)), TRUE).files[0].line_matches
     assert (told.line, told.line_start, told.line_end) == (b"0123456789", 10, 20)
     assert [each.line_offset for each in told.line_fragments] == [2]
     [file] = shown(FileMatch("r", "p", lines=(line,)))
@@ -61,7 +61,7 @@ def test_a_clipped_line_ends_where_its_text_ends() -> None:
 
 def test_a_file_without_a_checksum_has_zeros_for_one() -> None:
     files = (FileMatch("r", "p"), FileMatch("r", "q", checksum=b"12345678"))
-    assert [file.checksum for file in search_result(Answer(files), TRUE).files] == [bytes(8), b"12345678"]
+    assert [file.checksum for file in search_result(SearchResult(files), TRUE).files] == [bytes(8), b"12345678"]
 
 
 def test_the_same_content_is_a_duplicate_of_the_first() -> None:
@@ -76,7 +76,7 @@ def test_a_symbol_is_asked_for_anywhere_in_a_query() -> None:
 
 
 def test_durations_are_nanoseconds() -> None:
-    result = search_result(Answer(stats=Stats(duration_s=0.25, wait_s=0.05)), TRUE)
+    result = search_result(SearchResult(stats=Stats(duration_s=0.25, wait_s=0.05)), TRUE)
     assert (result.duration, result.wait, result.match_tree_search) == (250_000_000, 50_000_000, 200_000_000)
 
 

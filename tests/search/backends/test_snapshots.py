@@ -10,7 +10,7 @@ from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump
 from argosy.search.model import Branch, Repository
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 NOW = (Branch("main", "c1"),)
 RECIPE = "as ever"

@@ -21,11 +21,11 @@ from argosy.search.fleet.model import Phase, RepoStatus, SearchRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
-from argosy.search.model import Answer, Branch, Options, Repository
+from argosy.search.index_set import IndexSet
+from argosy.search.model import Branch, Options, Repository, SearchResult
 from argosy.search.query.tree import Query
-from argosy.search.service import Shelf
 from argosy.search.settings import SearchSettings
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 from tests.search.match.asking import built
 
 HOST = "127.0.0.1"
@@ -53,7 +53,7 @@ def odd() -> Index:
 class Keeping:
     """Who keeps the indexes, as far as the desk asks."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: IndexSet) -> None:
         self.known: dict[str, RepoStatus] = {}
         self.noted: list[str] = []
         self.shelf = shelf
@@ -87,12 +87,12 @@ class Counter:
     def __init__(
         self,
         *indexes: Index,
-        shelf: Shelf | None = None,
+        shelf: IndexSet | None = None,
         wrapped: Callable[["Counter"], Indexes] | None = None,
         clock: Clock | None = None,
         settings: SearchSettings | None = None,
     ) -> None:
-        self.shelf = shelf or Shelf(threads=1)
+        self.shelf = shelf or IndexSet(threads=1)
         self.keeper = Keeping(self.shelf)
         for index in indexes:
             self.keeper.put(index)
@@ -113,7 +113,7 @@ class Counter:
 class Between:
     """A shelf during whose answers something happens."""
 
-    def __init__(self, shelf: Shelf, then: Callable[[], object]) -> None:
+    def __init__(self, shelf: IndexSet, then: Callable[[], object]) -> None:
         self._shelf = shelf
         self._then = then
         self.asked: list[Options] = []
@@ -121,7 +121,7 @@ class Between:
     def get(self, name: str) -> Index:
         return self._shelf.get(name)
 
-    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         self.asked.append(options)
         answer = await self._shelf.search(query, options, only=only)
         self._then()
@@ -133,7 +133,7 @@ class Between:
         return found
 
 
-def without_time(answer: Answer) -> Answer:
+def without_time(answer: SearchResult) -> SearchResult:
     """Without what differs from one run to the next."""
     return replace(answer, stats=replace(answer.stats, duration_s=0.0, wait_s=0.0))
 

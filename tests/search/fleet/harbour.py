@@ -24,9 +24,9 @@ from argosy.search.documents import Source
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.fleet.service import SearchNode
+from argosy.search.index_set import IndexSet
 from argosy.search.model import Branch, Options
 from argosy.search.query.parse import parse
-from argosy.search.service import Shelf
 from argosy.search.settings import FetchSettings, SearchSettings
 from tests.search.backends.repositories import Repo
 
@@ -134,7 +134,7 @@ class Harbour:
     ) -> SearchNode:
         changes.setdefault("budget_bytes", 500 * MIB)
         self.metrics[node_id] = Metrics()
-        shelf = Shelf(threads=1)
+        shelf = IndexSet(threads=1)
         node = self.nodes[node_id] = SearchNode(
             self.catalog,
             self.origins,

@@ -7,7 +7,7 @@ from argosy.ownership.model import Unit
 from argosy.registry import catalog
 from argosy.search.fleet.service import SearchNode
 from argosy.search.index.index import Index
-from argosy.search.service import Shelf
+from argosy.search.index_set import IndexSet
 from argosy.search.settings import SearchSettings
 from tests.search.fleet.harbour import MIB, Harbour, Held, lease, until
 
@@ -27,7 +27,7 @@ class Told:
 
 
 async def test_an_advertiser_is_told_what_is_served_from_now_on_and_what_no_more(harbour: Harbour) -> None:
-    repo, told, shelf = harbour.repo("a"), Told(), Shelf(threads=1)
+    repo, told, shelf = harbour.repo("a"), Told(), IndexSet(threads=1)
     first = repo.git("rev-parse", "HEAD")
     await harbour.spec("a")
     settings = SearchSettings(budget_bytes=500 * MIB, refresh_s=3600.0, check_s=3600.0)

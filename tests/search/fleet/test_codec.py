@@ -8,25 +8,25 @@ from hypothesis import strategies as st
 from argosy.base.errors import Invalid
 from argosy.search.fleet.codec import WALL_TIME_S_MAX, pack, pack_answer, unpack, wall_time_s
 from argosy.search.fleet.model import FileText, FolderListing, SearchRequest
-from argosy.search.model import Answer, FileMatch, Missing, Options, Reached, Repository, Shortfall, Stats
+from argosy.search.model import FileMatch, LimitHit, Missing, MissingReason, Options, Repository, SearchResult, Stats
 
 ODD = "name \udcff"
 
 
 def test_an_answer_arrives_as_it_was() -> None:
-    answer = Answer(
+    answer = SearchResult(
         (FileMatch("r", "a.py", score=1.5, content=b"\xff"),),
         Stats(files=3),
-        (Reached.WALL_TIME,),
-        (Missing("q", Shortfall.WARMING, "indexing"),),
+        (LimitHit.WALL_TIME,),
+        (Missing("q", MissingReason.WARMING, "indexing"),),
         {"r": Repository("r", 3)},
     )
-    assert unpack(pack(answer), Answer) == answer
+    assert unpack(pack(answer), SearchResult) == answer
 
 
 def test_names_that_are_no_unicode_arrive_as_they_were() -> None:
-    answer = Answer((FileMatch(ODD, f"{ODD}/ä", content=b"\xff\xfe"),), repositories={ODD: Repository(ODD)})
-    assert unpack(pack(answer), Answer) == answer
+    answer = SearchResult((FileMatch(ODD, f"{ODD}/ä", content=b"\xff\xfe"),), repositories={ODD: Repository(ODD)})
+    assert unpack(pack(answer), SearchResult) == answer
     assert unpack(pack(SearchRequest("q", (ODD, "plain"))), SearchRequest) == SearchRequest("q", (ODD, "plain"))
 
 
@@ -59,18 +59,18 @@ def test_something_else_is_refused(body: bytes, why: str) -> None:
 
 def test_an_answer_that_is_too_long_loses_its_last_files_and_says_so() -> None:
     files = tuple(FileMatch("r", f"{i}", content=bytes(1000 + 100 * i)) for i in range(50))
-    answer = Answer(files, reached=(Reached.WALL_TIME,))
+    answer = SearchResult(files, limits_hit=(LimitHit.WALL_TIME,))
     body = pack_answer(answer, bytes_max=30_000)
-    cut = unpack(body, Answer)
+    cut = unpack(body, SearchResult)
     assert 10_000 < len(body) <= 30_000
     assert cut.files == files[: len(cut.files)]
-    assert cut.reached == (Reached.FILES_SHOWN, Reached.WALL_TIME)
+    assert cut.limits_hit == (LimitHit.FILES_SHOWN, LimitHit.WALL_TIME)
     assert pack_answer(answer) == pack(answer)
 
 
 def test_an_answer_of_one_file_that_is_too_long_has_none() -> None:
-    cut = unpack(pack_answer(Answer((FileMatch("r", "a", content=bytes(1000)),)), bytes_max=900), Answer)
-    assert (cut.files, cut.reached) == ((), (Reached.FILES_SHOWN,))
+    cut = unpack(pack_answer(SearchResult((FileMatch("r", "a", content=bytes(1000)),)), bytes_max=900), SearchResult)
+    assert (cut.files, cut.limits_hit) == ((), (LimitHit.FILES_SHOWN,))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from argosy.search.fleet.file_browser import file_text, folder
 from argosy.search.fleet.model import FileRequest, FolderRequest, OutlineEntry
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 from tests.search.fleet.counter import CODE, odd
 
 

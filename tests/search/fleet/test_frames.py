@@ -23,7 +23,7 @@ from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.model import FileRequest, FileText, NodeStatus, SearchRequest
 from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.index import Index
-from argosy.search.model import Answer, Options, Repository, Stats
+from argosy.search.model import Options, Repository, SearchResult, Stats
 from tests.search.fleet.counter import HOST, NAMES, Counter, asked, open_door, small
 
 PATIENCE_S = 60.0
@@ -116,13 +116,13 @@ class Told:
         self.gates: dict[str, asyncio.Event] = {}
         self.ended: list[str] = []
 
-    async def search(self, asked: SearchRequest) -> Answer:
+    async def search(self, asked: SearchRequest) -> SearchResult:
         gate = self.gates[asked.query] = asyncio.Event()
         try:
             await gate.wait()
         finally:
             self.ended.append(asked.query)
-        return Answer(stats=Stats(files=int(asked.query)))
+        return SearchResult(stats=Stats(files=int(asked.query)))
 
     async def file(self, asked: FileRequest) -> FileText:
         return FileText(Repository("r"), asked.path, bytes(int(asked.path)))
@@ -344,7 +344,7 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(wire.WELCOME)
     header = await reader.readexactly(11)
-    writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, pack(Answer())))
+    writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, pack(SearchResult())))
     await reader.read()
 
 
@@ -353,7 +353,7 @@ async def answer_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.Strea
     writer.write(wire.WELCOME)
     header = await reader.readexactly(11)
     await reader.readexactly(int.from_bytes(header[:4]))
-    writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, pack(Answer())))
+    writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, pack(SearchResult())))
     await reader.readexactly(11)
 
 
@@ -364,7 +364,7 @@ async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: RemoteNodes) -> None:
     async with scripted(hang_up, answer) as address:
-        assert await nodes.at(address).search(asked()) == Answer()
+        assert await nodes.at(address).search(asked()) == SearchResult()
         await nodes.close()
     nodes = RemoteNodes()
     async with scripted(hang_up, hang_up) as address:
@@ -375,12 +375,12 @@ async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_mor
 
 async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: RemoteNodes) -> None:
     async with scripted(answer_and_hang_up, answer) as address:
-        assert await nodes.at(address).search(asked()) == Answer()
-        assert await nodes.at(address).search(asked()) == Answer()
+        assert await nodes.at(address).search(asked()) == SearchResult()
+        assert await nodes.at(address).search(asked()) == SearchResult()
         await nodes.close()
     nodes = RemoteNodes()
     async with scripted(answer_and_hang_up, hang_up) as address:
-        assert await nodes.at(address).search(asked()) == Answer()
+        assert await nodes.at(address).search(asked()) == SearchResult()
         with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
             await nodes.at(address).search(asked())
     await nodes.close()
@@ -396,7 +396,7 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: Remot
         heard.append(await reader.readexactly(11))
 
     async with scripted(answer_and_hang_up, hear) as address:
-        assert await nodes.at(address).search(asked()) == Answer()
+        assert await nodes.at(address).search(asked()) == SearchResult()
         again = asyncio.ensure_future(nodes.at(address).search(asked()))
         await until(lambda: len(heard) == 1)
         again.cancel()
@@ -409,14 +409,14 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: Remot
 async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(nodes: RemoteNodes) -> None:
     async def answer_wrongly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(wire.WELCOME)
-        for body in (pack(Answer()), b"\xc1"):
+        for body in (pack(SearchResult()), b"\xc1"):
             header = await reader.readexactly(11)
             await reader.readexactly(int.from_bytes(header[:4]))
             writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, body))
         await reader.read()
 
     async with scripted(answer_wrongly) as address:
-        assert await nodes.at(address).search(asked()) == Answer()
+        assert await nodes.at(address).search(asked()) == SearchResult()
         with pytest.raises(Unavailable, match="is not understood"):
             await nodes.at(address).search(asked())
         await nodes.close()
@@ -429,7 +429,7 @@ async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: R
     with pytest.raises(Unavailable, match="cannot be asked"):
         await nodes.at(address).status()
     async with scripted(answer) as other:
-        assert await nodes.at(other).search(asked()) == Answer()
+        assert await nodes.at(other).search(asked()) == SearchResult()
         await nodes.close()
 
 
@@ -470,7 +470,7 @@ async def test_a_connection_on_which_nothing_comes_is_not_used_again(
     async with scripted(say_nothing, answer) as address:
         with pytest.raises(Unavailable, match=r"did not answer within 0.05 s"):
             await nodes.at(address).search(asked(options=Options(wall_time_s=0.05)))
-        assert await nodes.at(address).search(asked()) == Answer()
+        assert await nodes.at(address).search(asked()) == SearchResult()
         await nodes.close()
 
 

@@ -15,12 +15,12 @@ from argosy.search.fleet.codec import pack, unpack
 from argosy.search.fleet.model import FileRequest, FolderRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.fleet.remote_node import RemoteNodes
-from argosy.search.index.checking import verify
+from argosy.search.index.checksums import verify
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump, load
-from argosy.search.model import Answer, Form, Options, Reached
+from argosy.search.index_set import IndexSet
+from argosy.search.model import Form, LimitHit, Options, SearchResult
 from argosy.search.query.tree import Query
-from argosy.search.service import Shelf
 from tests.search.fleet.counter import Counter, asked, odd, open_door, small, without_time
 from tests.search.match.asking import built
 
@@ -43,7 +43,7 @@ async def nodes() -> AsyncIterator[RemoteNodes]:
 
 
 def plain(answer: object) -> object:
-    return without_time(answer) if isinstance(answer, Answer) else answer
+    return without_time(answer) if isinstance(answer, SearchResult) else answer
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -101,7 +101,7 @@ async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
     async with open_door(Counter(*indexes).desk) as address:
         answer = await nodes.at(address).search(asked("needle", "beta"))
     assert 0 < len(answer.files) < 20
-    assert answer.reached == (Reached.FILES_SHOWN,)
+    assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
 
 
 # -- who is let in --------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ async def test_asking_in_the_wrong_way_is_told(indexes: list[Index]) -> None:
 # -- those who go away ----------------------------------------------------------------------------------------------
 
 
-class Endless(Shelf):
+class Endless(IndexSet):
     """Searches until it is told to stop."""
 
     def __init__(self, *, threads: int) -> None:
@@ -219,7 +219,7 @@ class Endless(Shelf):
         options: Options,
         is_cancelled: Callable[[], bool],
         asked: float | None = None,
-    ) -> Answer:
+    ) -> SearchResult:
         self.begun.set()
         while not is_cancelled():
             answer = super()._searched(indexes, query, options, is_cancelled)
@@ -381,5 +381,5 @@ async def test_the_answer_over_http_is_one_msgpack_body(indexes: list[Index]) ->
         session.post(f"http://{address}{codec.SEARCH_PATH}", data=pack(asked("r:beta", "beta"))) as told,
     ):
         assert told.headers["content-type"] == "application/msgpack"
-        answer = unpack(await told.read(), Answer)
+        answer = unpack(await told.read(), SearchResult)
     assert plain(answer) == plain(await counter.desk.search(asked("r:beta", "beta")))

@@ -6,10 +6,10 @@ from argosy.search.backends.memory import one_branch, several_branches
 from argosy.search.fleet import index_counts
 from argosy.search.fleet.index_counts import Counts, Listings, counts_of
 from argosy.search.fleet.model import Phase, RepoStatus
-from argosy.search.index.accounting import memory_bytes
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
-from argosy.search.skipping import Policy
+from argosy.search.index.memory_usage import memory_bytes
+from argosy.search.skip_policy import Policy
 
 FILES: dict[str | bytes, bytes] = {
     "a.py": b"def f():\n    pass\n",

@@ -10,12 +10,12 @@ from argosy.base.errors import Invalid, NotFound, NotOwner, Unavailable
 from argosy.search.fleet.codec import WALL_TIME_S_MAX
 from argosy.search.fleet.local_node import QUIET_WITHIN_S, SEARCH_S_MIN
 from argosy.search.fleet.model import FileRequest, FolderRequest, Phase, RepoStatus
-from argosy.search.index.checking import verify
+from argosy.search.index.checksums import verify
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump, load
-from argosy.search.model import Answer, Missing, Options, Reached, Shortfall
+from argosy.search.index_set import IndexSet
+from argosy.search.model import LimitHit, Missing, MissingReason, Options, SearchResult
 from argosy.search.query.tree import Query
-from argosy.search.service import Shelf
 from argosy.search.settings import SearchSettings
 from tests.search.fleet.counter import CODE, NAMES, Between, Counter, asked, odd, small, without_time
 from tests.search.match.asking import tree_of
@@ -36,9 +36,9 @@ def disturbed(indexes: list[Index], then: Callable[[Counter], object], **more: o
     )
 
 
-async def alone(indexes: list[Index], options: Options) -> Answer:
+async def alone(indexes: list[Index], options: Options) -> SearchResult:
     """What a shelf with these and no others says."""
-    shelf = Shelf(indexes, threads=1)
+    shelf = IndexSet(indexes, threads=1)
     answer = await shelf.search(tree_of("needle"), options)
     shelf.close()
     return answer
@@ -71,11 +71,11 @@ async def test_a_repository_that_cannot_be_answered_for_is_missing_with_a_reason
     answer = await counter.desk.search(asked("needle", "line", "elsewhere", "unknown", "fetch", "bad", "alpha"))
     assert {file.repository for file in answer.files} == {"alpha"}
     assert answer.missing == (
-        Missing("bad", Shortfall.FAILED, "no such branch"),
-        Missing("elsewhere", Shortfall.UNOWNED, "node n1 does not hold it"),
-        Missing("fetch", Shortfall.WARMING, "fetching, 42%"),
-        Missing("line", Shortfall.WARMING, "waiting"),
-        Missing("unknown", Shortfall.WARMING, "waiting"),
+        Missing("bad", MissingReason.FAILED, "no such branch"),
+        Missing("elsewhere", MissingReason.UNOWNED, "node n1 does not hold it"),
+        Missing("fetch", MissingReason.WARMING, "fetching, 42%"),
+        Missing("line", MissingReason.WARMING, "waiting"),
+        Missing("unknown", MissingReason.WARMING, "waiting"),
     )
 
 
@@ -84,7 +84,7 @@ async def test_what_is_on_the_shelf_without_a_lease_is_not_searched(indexes: lis
     counter.leases.clear()
     answer = await counter.desk.search(asked())
     assert (answer.files, answer.stats.indexes_searched) == ((), 0)
-    assert [(each.repository, each.why) for each in answer.missing] == [(name, Shortfall.UNOWNED) for name in NAMES]
+    assert [(each.repository, each.why) for each in answer.missing] == [(name, MissingReason.UNOWNED) for name in NAMES]
     assert counter.keeper.noted == []
 
 
@@ -93,7 +93,7 @@ async def test_a_lease_lost_in_mid_search_takes_its_files_with_it(indexes: list[
     counter = disturbed(indexes, lambda counter: counter.leases.discard("beta"))
     options = Options(files_max=10)
     answer = await counter.desk.search(asked(options=options))
-    assert [(each.repository, each.why) for each in answer.missing] == [("beta", Shortfall.UNOWNED)]
+    assert [(each.repository, each.why) for each in answer.missing] == [("beta", MissingReason.UNOWNED)]
     expected = await alone([indexes[0], indexes[2]], options)
     assert without_time(replace(answer, missing=(), repositories={})) == without_time(expected)
     assert set(answer.repositories) == {"gamma"}
@@ -104,7 +104,7 @@ async def test_leases_lost_one_after_the_other_leave_an_empty_answer(indexes: li
     counter = disturbed(indexes, lambda counter: counter.leases.pop())
     answer = await counter.desk.search(asked())
     assert [each.repository for each in answer.missing] == list(NAMES)
-    assert without_time(replace(answer, missing=())) == Answer()
+    assert without_time(replace(answer, missing=())) == SearchResult()
 
 
 async def test_an_index_dropped_in_mid_search_makes_its_repository_missing(indexes: list[Index]) -> None:
@@ -118,7 +118,7 @@ async def test_an_index_dropped_in_mid_search_makes_its_repository_missing(index
 
     answer = await disturbed(indexes, drop).desk.search(asked(options=Options(files_max=0)))
     assert {file.repository for file in answer.files} == {"alpha", "beta"}
-    assert answer.missing == (Missing("gamma", Shortfall.WARMING, "indexing, 10%"),)
+    assert answer.missing == (Missing("gamma", MissingReason.WARMING, "indexing, 10%"),)
 
 
 async def test_an_index_replaced_in_mid_search_changes_nothing(indexes: list[Index]) -> None:
@@ -153,7 +153,7 @@ async def test_files_and_time_are_bounded_whatever_is_asked(indexes: list[Index]
     counter = Counter(*indexes, wrapped=wrapped, settings=SearchSettings(result_files_max=7))
     for files_max in (0, 8, 1_000_000):
         answer = await counter.desk.search(asked(options=Options(files_max=files_max, wall_time_s=0.0)))
-        assert (len(answer.files), answer.reached) == (7, (Reached.FILES_SHOWN,))
+        assert (len(answer.files), answer.limits_hit) == (7, (LimitHit.FILES_SHOWN,))
     assert len((await counter.desk.search(asked(options=Options(files_max=3)))).files) == 3
     assert shelves[0].asked[0].wall_time_s == WALL_TIME_S_MAX
 
@@ -179,13 +179,13 @@ async def test_a_list_has_the_repositories_with_a_match_and_their_numbers(indexe
     assert [entry.repository for entry in listing.entries] == [indexes[0].repository, indexes[2].repository]
     first = listing.entries[0]
     assert (first.documents, first.indexed_at, first.languages, first.has_symbols) == (20, 5.0, {"Python": 20}, True)
-    assert [(each.repository, each.why) for each in listing.missing] == [("elsewhere", Shortfall.UNOWNED)]
+    assert [(each.repository, each.why) for each in listing.missing] == [("elsewhere", MissingReason.UNOWNED)]
 
 
 async def test_a_lease_lost_in_mid_list_makes_its_repository_missing(indexes: list[Index]) -> None:
     listing = await disturbed(indexes, lambda counter: counter.leases.discard("beta")).desk.list(asked('""'))
     assert [entry.repository.name for entry in listing.entries] == ["alpha", "gamma"]
-    assert [(each.repository, each.why) for each in listing.missing] == [("beta", Shortfall.UNOWNED)]
+    assert [(each.repository, each.why) for each in listing.missing] == [("beta", MissingReason.UNOWNED)]
 
 
 async def test_a_list_of_nothing_that_is_held_is_empty(indexes: list[Index]) -> None:
@@ -280,11 +280,11 @@ async def test_dropping_does_not_wait_for_ever(indexes: list[Index]) -> None:
 class Held(Between):
     """A shelf that answers when it is let."""
 
-    def __init__(self, shelf: Shelf, gate: asyncio.Event) -> None:
+    def __init__(self, shelf: IndexSet, gate: asyncio.Event) -> None:
         super().__init__(shelf, lambda: None)
         self._gate = gate
 
-    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer:
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         await self._gate.wait()
         return await super().search(query, options, only=only)
 

@@ -26,7 +26,7 @@ from argosy.search.fleet.codec import pack
 from argosy.search.fleet.model import FileRequest, SearchRequest
 from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.index import Index
-from argosy.search.model import Answer, Options, Shortfall
+from argosy.search.model import MissingReason, Options, SearchResult
 from tests.search.fleet.counter import HOST, NAMES, Counter, asked, open_door, small
 
 
@@ -135,8 +135,8 @@ def told(body: bytes, status: str = "200 OK", *, length: int | None = None) -> b
 
 
 async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: RemoteNodes) -> None:
-    async with speaking(b"", told(pack(Answer()))) as address:
-        assert await nodes.at(address).search(asked()) == Answer()
+    async with speaking(b"", told(pack(SearchResult()))) as address:
+        assert await nodes.at(address).search(asked()) == SearchResult()
     async with speaking(b"", b"") as address:
         with pytest.raises(Unavailable, match="cannot be asked"):
             await nodes.at(address).search(asked())
@@ -213,7 +213,7 @@ async def test_a_question_about_very_many_repositories_is_answered(indexes: list
     async with open_door(Counter(*indexes).desk) as address:
         answer = await nodes.at(address).search(SearchRequest("needle", (*names, "alpha")))
     assert len(answer.missing) == len(names)
-    assert {each.why for each in answer.missing} == {Shortfall.UNOWNED}
+    assert {each.why for each in answer.missing} == {MissingReason.UNOWNED}
     assert {file.repository for file in answer.files} == {"alpha"}
 
 
@@ -233,7 +233,7 @@ async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
 def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Index]) -> None:
     """Its transports are of another class than asyncio's."""
 
-    async def ask() -> Answer:
+    async def ask() -> SearchResult:
         nodes = RemoteNodes()
         async with open_door(Counter(*indexes).desk) as address:
             answers = [await nodes.at(address).search(asked()) for _ in range(2)]

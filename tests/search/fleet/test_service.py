@@ -14,7 +14,7 @@ from argosy.search.fleet import metrics as m
 from argosy.search.fleet.model import Phase
 from argosy.search.fleet.service import SearchNode
 from argosy.search.index.wire import dump
-from argosy.search.service import Shelf
+from argosy.search.index_set import IndexSet
 from argosy.search.settings import SearchSettings
 from tests.search.fleet.harbour import MIB, Harbour, Held, lease, until
 
@@ -312,7 +312,7 @@ async def test_what_is_offered_is_never_more_than_the_process_may_take(harbour: 
         def free_bytes(self) -> int:
             return 10 * MIB
 
-    shelf = Shelf(threads=1)
+    shelf = IndexSet(threads=1)
     node = SearchNode(harbour.catalog, harbour.origins, shelf, node_id="n1", address="n1", memory=Probe())
     assert node.budget_bytes() == 7 * MIB
     assert node.free_bytes() == int(7 * MIB * 0.95)

@@ -12,12 +12,12 @@ from argosy.search.documents import Content, Entry
 from argosy.search.fleet import build_executor
 from argosy.search.fleet.build_executor import CHUNKS_MAX, BuildExecutor
 from argosy.search.index.build import build
-from argosy.search.index.checking import Damage
+from argosy.search.index.checksums import Damage
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump
 from argosy.search.model import Repository
 from argosy.search.settings import SearchSettings
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 from tests.search.fleet.harbour import until
 
 TEXT = b"some text of a ship's log, over and over\n"

@@ -10,7 +10,7 @@ from argosy.search.backends.memory import File, MemorySource
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Branch, Repository
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 PACKAGES = ("click", "starlette", "rich", "hypothesis", "redis", "uvicorn", "limits")
 ROOT = Path(__file__).parents[3]

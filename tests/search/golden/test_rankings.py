@@ -45,7 +45,7 @@ def best_line(file: FileMatch) -> str:
         ("redis", "ConnectionPool", "connection.py", "class ConnectionPool("),
         ("uvicorn", "Server", "server.py", "class Server"),
         ("limits", "RateLimiter", "strategies.py", "class RateLimiter("),
-        ("argosy", "Shelf", "src/argosy/search/service.py", "class Shelf"),
+        ("argosy", "IndexSet", "src/argosy/search/index_set.py", "class IndexSet"),
         ("argosy", "lines_around", "src/argosy/search/kernels/lines.py", "def lines_around("),
         # Of a class and a function of one name, up to case, the class.
         ("click", "group", "core.py", "class Group("),

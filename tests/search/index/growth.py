@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 
 from argosy.search.documents import Content, Entry
-from argosy.search.index.accounting import memory_bytes, text_bytes
 from argosy.search.index.build import build
+from argosy.search.index.memory_usage import memory_bytes, text_bytes
 from argosy.search.model import Repository
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 MADE_BYTES = 80_000_000  # the library without its tests has about 20
 FILE_BYTES = 200_000

@@ -9,13 +9,13 @@ from argosy.search.backends.memory import File, MemorySource, one_branch, severa
 from argosy.search.documents import Content, Entry, EntryKind, SkipReason
 from argosy.search.index import build as building
 from argosy.search.index.build import build
-from argosy.search.index.checking import verify
+from argosy.search.index.checksums import verify
 from argosy.search.index.index import Index
-from argosy.search.index.look import content, documents, outline
+from argosy.search.index.reader import content, documents, outline
 from argosy.search.index.segment import BLOCK_BYTES, SEGMENT_BLOCKS_MAX, SEGMENT_TEXT_BYTES, Trait
-from argosy.search.index.soundness import faults
+from argosy.search.index.validation import faults
 from argosy.search.model import Repository
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 POLICY = Policy()
 

@@ -5,9 +5,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from argosy.search.index.assembly import Document, build_segment
 from argosy.search.index.postings import CHUNK_KEYS_MAX
 from argosy.search.index.segment import BLOCK_BYTES, OVERLAP_BYTES, Segment, bitmap_length
+from argosy.search.index.segment_builder import Document, build_segment
 from argosy.search.kernels.classes import key_of, keys_of
 from tests.search.index.reading import blocks_with
 

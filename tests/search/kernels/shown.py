@@ -13,9 +13,9 @@ from argosy.search.kernels.places import places_in_documents
 from argosy.search.kernels.spans import score_matches
 from argosy.search.kernels.told_chunks import tell_chunks
 from argosy.search.kernels.told_lines import tell_lines
+from argosy.search.match.chunk_matches import Told, chunks, lines
 from argosy.search.match.excerpts import Match, match_of
-from argosy.search.match.telling import Told, chunks, lines
-from argosy.search.match.view import KIND_EDGES, KIND_TEXT, symbol_info
+from argosy.search.match.file_matches import KIND_EDGES, KIND_TEXT, symbol_info
 from argosy.search.model import Chunk, Form, Line, Options
 from argosy.search.symbols.kinds import KINDS
 from tests.search.match.asking import array, segment_of

@@ -42,12 +42,12 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
         from argosy.search.kernels import compiling
         from argosy.search.model import Form, Options
         from argosy.search.query import parse
-        from argosy.search.service import Shelf
-        from argosy.search.skipping import Policy
+        from argosy.search.index_set import IndexSet
+        from argosy.search.skip_policy import Policy
 
         kernels.import_all()
         all_names = {compiling.name_of(each) for each in compiling.not_loaded()}
-        shelf = Shelf([build(open_source(sys.argv[1]), Policy())])
+        shelf = IndexSet([build(open_source(sys.argv[1]), Policy())])
         for query in sys.argv[2:]:
             for form in (Form.CHUNKS, Form.LINES):
                 assert shelf.search_now(parse(query).query, Options(form=form)).files, query

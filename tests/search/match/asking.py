@@ -11,10 +11,10 @@ from argosy.search.index.index import Index
 from argosy.search.index.segment import U8, U32, Segment, frozen
 from argosy.search.match import Budget, search_index, search_indexes
 from argosy.search.match.budget import never
-from argosy.search.model import Answer, Branch, FileMatch, Options, Repository
+from argosy.search.model import Branch, FileMatch, Options, Repository, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.tree import Query
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 
 def built(files: Mapping[str | bytes, Content], name: str = "repo", rank: int = 0) -> Index:
@@ -28,11 +28,11 @@ def segment_of(files: Mapping[str | bytes, Content]) -> Segment:
     return part.segment
 
 
-def ask(index: Index, query: str | Query, options: Options | None = None, budget: Budget | None = None) -> Answer:
+def ask(index: Index, query: str | Query, options: Options | None = None, budget: Budget | None = None) -> SearchResult:
     return search_index(index, tree_of(query), options or Options(), budget or unbounded())
 
 
-def ask_all(indexes: list[Index], query: str | Query, options: Options | None = None) -> Answer:
+def ask_all(indexes: list[Index], query: str | Query, options: Options | None = None) -> SearchResult:
     return search_indexes(indexes, tree_of(query), options or Options(), unbounded())
 
 
@@ -40,7 +40,7 @@ def tree_of(query: str | Query) -> Query:
     return parse(query).query if isinstance(query, str) else query
 
 
-def only_file(answer: Answer) -> FileMatch:
+def only_file(answer: SearchResult) -> FileMatch:
     [file] = answer.files
     return file
 

@@ -1,7 +1,7 @@
 """Time and patience: once spent, spent for good, and nobody asks again."""
 
 from argosy.search.match.budget import Budget
-from argosy.search.model import Reached
+from argosy.search.model import LimitHit
 from tests.search.match.asking import Looks
 
 
@@ -14,14 +14,14 @@ def test_time_runs_out_at_the_deadline() -> None:
     assert budget.is_spent()
     now = 0.0
     assert budget.is_spent()
-    assert budget.reached is Reached.WALL_TIME
+    assert budget.limit_hit is LimitHit.WALL_TIME
 
 
 def test_no_wall_time_is_no_deadline() -> None:
     times = iter([0.0, 1e9, 2e9])
     budget = Budget(lambda: next(times))
     assert not budget.is_spent()
-    assert budget.reached is None
+    assert budget.limit_hit is None
 
 
 def test_a_raised_flag_is_seen_and_not_asked_again() -> None:
@@ -30,7 +30,7 @@ def test_a_raised_flag_is_seen_and_not_asked_again() -> None:
     assert not budget.is_spent()
     assert budget.is_spent()
     assert budget.is_spent()
-    assert (budget.reached, looks.seen) == (Reached.CANCELLED, 2)
+    assert (budget.limit_hit, looks.seen) == (LimitHit.CANCELLED, 2)
 
 
 def test_when_the_time_is_up_somebody_still_waits_for_the_answer() -> None:
@@ -40,4 +40,4 @@ def test_when_the_time_is_up_somebody_still_waits_for_the_answer() -> None:
     assert not budget.is_cancelled()
     flag = True
     assert budget.is_cancelled()
-    assert budget.reached is Reached.CANCELLED
+    assert budget.limit_hit is LimitHit.CANCELLED

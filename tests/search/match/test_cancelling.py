@@ -9,7 +9,7 @@ import pytest
 
 from argosy.search.index.index import Index
 from argosy.search.index.segment import BLOCK_BYTES
-from argosy.search.match import Budget, expression, regexes
+from argosy.search.match import Budget, expression, regex_matcher
 from argosy.search.model import Form, Options
 from argosy.search.regex import Pattern
 from tests.search.match.asking import Looks, ask, built, cancelled_by
@@ -47,7 +47,7 @@ def test_re2_is_given_a_bounded_text_between_two_looks(index: Index, query: str)
     with work_between_looks(looks) as work:
         budget = Budget(lambda: float(next(seconds)), is_cancelled=looks)
         ask(index, query, Options(files_max=1, file_matches_max=1), budget)
-    first_step_bytes = 4 * regexes.STEP_BLOCKS_MIN * BLOCK_BYTES
+    first_step_bytes = 4 * regex_matcher.STEP_BLOCKS_MIN * BLOCK_BYTES
     assert len(work) > 1
     assert max(work.values()) <= max(first_step_bytes, DOCUMENT_BYTES)
 

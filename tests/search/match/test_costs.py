@@ -5,9 +5,9 @@ from subprocess import run
 
 import pytest
 
+from argosy.search.index_set import IndexSet
 from argosy.search.model import Options
 from argosy.search.query.tree import Regexp, Scope, Substring
-from argosy.search.service import Shelf
 from tests.search.match.asking import ask, built, tree_of
 
 TEXT = b"a needle in a line\n" * 50
@@ -71,7 +71,7 @@ class Late:
 
 
 async def test_waiting_for_a_thread_is_told_apart_from_the_work() -> None:
-    shelf = Shelf([built(FILES)], clock=Late())
+    shelf = IndexSet([built(FILES)], clock=Late())
     try:
         waited = await shelf.search(tree_of("needl."), Options(wall_time_s=0.0))  # no plain word: it needs a thread
         at_once = shelf.search_now(tree_of("needle"), Options(wall_time_s=0.0))
@@ -83,7 +83,7 @@ async def test_waiting_for_a_thread_is_told_apart_from_the_work() -> None:
 
 
 def test_whoever_only_asks_loads_nothing_that_reads_definitions() -> None:
-    code = "import sys, argosy.search.service, argosy.search.query; print(*sys.modules)"
+    code = "import sys, argosy.search.index_set, argosy.search.query; print(*sys.modules)"
     loaded = run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert "argosy.search.match.searching" in loaded
+    assert "argosy.search.match.search" in loaded
     assert not {"argosy.search.symbols.extract", "argosy.search.index.build"} & set(loaded)

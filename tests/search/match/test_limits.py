@@ -4,7 +4,7 @@ import pytest
 
 from argosy.search.index.index import Index
 from argosy.search.match import Budget
-from argosy.search.model import Form, Options, Reached
+from argosy.search.model import Form, LimitHit, Options
 from argosy.search.query.tree import And, Const, Kind, Not, Query, Regexp, Substring, Type
 from tests.search.match.asking import Looks, ask, ask_all, built, cancelled_by, tree_of, unbounded
 
@@ -34,7 +34,7 @@ def test_a_complete_answer_has_seen_everything_and_says_so() -> None:
 
 def test_enough_matches_in_one_repository_end_its_search() -> None:
     answer = ask(fleet(), "needle", Options(index_match_limit=BATCH * 2 + 1))
-    assert answer.reached == (Reached.INDEX_MATCHES,)
+    assert answer.limits_hit == (LimitHit.INDEX_MATCHES,)
     assert (answer.stats.files, answer.stats.files_loaded, answer.stats.files_skipped) == (6, 6, FILES - 6)
     assert len(answer.files) == 6
 
@@ -45,14 +45,14 @@ def test_a_limit_that_is_met_by_the_last_batch_cuts_nothing() -> None:
 
 def test_every_repository_has_its_own_limit() -> None:
     answer = ask_all([fleet("a"), fleet("b")], "needle", Options(index_match_limit=1))
-    assert answer.reached == (Reached.INDEX_MATCHES,)
+    assert answer.limits_hit == (LimitHit.INDEX_MATCHES,)
     assert answer.stats.files == 2 * BATCH
     assert {file.repository for file in answer.files} == {"a", "b"}
 
 
 def test_enough_matches_in_all_start_no_further_repository() -> None:
     answer = ask_all([fleet("a"), fleet("b"), fleet("c")], "needle", Options(total_match_limit=2 * FILES + 1))
-    assert answer.reached == (Reached.TOTAL_MATCHES,)
+    assert answer.limits_hit == (LimitHit.TOTAL_MATCHES,)
     stats = answer.stats
     assert (stats.indexes_searched, stats.indexes_skipped) == (2, 1)
     assert (stats.files, stats.files_skipped) == (FILES + BATCH, FILES - BATCH)
@@ -63,7 +63,7 @@ def test_fewer_files_are_shown_and_they_are_the_best() -> None:
     everything = ask(fleet(), "needle").files
     for size in range(1, FILES):
         answer = ask(fleet(), "needle", Options(files_max=size))
-        assert answer.reached == (Reached.FILES_SHOWN,)
+        assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
         assert answer.files == everything[:size]
         assert answer.stats.files == FILES
     assert ask(fleet(), "needle", Options(files_max=FILES)).is_complete
@@ -75,7 +75,7 @@ def test_no_bound_on_files_shows_them_all() -> None:
 
 def test_fewer_matches_are_shown_over_all_files() -> None:
     answer = ask(fleet(), "needle", Options(matches_max=5))
-    assert answer.reached == (Reached.MATCHES_SHOWN,)
+    assert answer.limits_hit == (LimitHit.MATCHES_SHOWN,)
     assert [sum(len(chunk.ranges) for chunk in file.chunks) for file in answer.files] == [2, 2, 1]
     assert [file.match_count for file in answer.files] == [2, 2, 2]
     assert answer.stats.matches == 2 * FILES
@@ -83,7 +83,7 @@ def test_fewer_matches_are_shown_over_all_files() -> None:
 
 def test_fewer_matches_of_one_file_are_shown() -> None:
     answer = ask(fleet(), "needle", Options(file_matches_max=1))
-    assert answer.reached == (Reached.MATCHES_SHOWN,)
+    assert answer.limits_hit == (LimitHit.MATCHES_SHOWN,)
     assert {sum(len(chunk.ranges) for chunk in file.chunks) for file in answer.files} == {1}
     assert len(answer.files) == FILES
     assert ask(fleet(), "needle", Options(file_matches_max=2)).is_complete
@@ -91,7 +91,7 @@ def test_fewer_matches_of_one_file_are_shown() -> None:
 
 def test_both_bounds_on_what_is_shown_are_told_where_both_bind() -> None:
     answer = ask(fleet(), "needle", Options(files_max=2, matches_max=3))
-    assert answer.reached == (Reached.FILES_SHOWN, Reached.MATCHES_SHOWN)
+    assert answer.limits_hit == (LimitHit.FILES_SHOWN, LimitHit.MATCHES_SHOWN)
 
 
 def test_counting_shows_nothing_and_is_bound_by_nothing_that_is_shown() -> None:
@@ -124,8 +124,8 @@ def test_when_time_is_up_what_was_found_is_told() -> None:
     cut = set()
     for wall_time_s in range(1, int(whole.now_s)):
         answer = ask(fleet(), "needle", budget=Budget(Ticking(), wall_time_s=wall_time_s))
-        if answer.reached:
-            assert answer.reached == (Reached.WALL_TIME,)
+        if answer.limits_hit:
+            assert answer.limits_hit == (LimitHit.WALL_TIME,)
             assert answer.stats.files_loaded + answer.stats.files_skipped == answer.stats.files_considered
         assert answer.is_complete == (answer.stats.files == FILES)
         assert len(answer.files) == answer.stats.files
@@ -163,5 +163,5 @@ def test_a_search_cut_anywhere_tells_nothing_false_and_says_it_was_cut(query: Qu
         answer = ask(index, query, budget=cancelled_by(Looks(at)))
         told = {file.path: file.match_count for file in answer.files}
         assert told.keys() <= truth.keys()
-        assert answer.reached == (Reached.CANCELLED,)
+        assert answer.limits_hit == (LimitHit.CANCELLED,)
     assert ask(index, query, budget=unbounded()).is_complete

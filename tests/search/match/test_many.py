@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from argosy.search.index import roll as rolls
+from argosy.search.index import kernel_tables as rolls
 from argosy.search.index.index import Index, Part
-from argosy.search.index.roll import Roll
+from argosy.search.index.kernel_tables import Roll
 from argosy.search.index.segment import frozen
-from argosy.search.match import Budget, plain, ruling, search_index
+from argosy.search.index_set import IndexSet
+from argosy.search.match import Budget, index_filter, literal_query, search_index
 from argosy.search.match.atoms import Atoms
-from argosy.search.model import Answer, Form, Options, Reached, Stats
+from argosy.search.model import Form, LimitHit, Options, SearchResult, Stats
 from argosy.search.query.tree import And, Language, Not, Or, Query, Regexp, Repo, Scope, Substring, Symbol
-from argosy.search.service import Shelf
 from tests.search.match.asking import Looks, built, tree_of
 
 words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"def needle():\n", b"ks\n"]
@@ -72,15 +72,15 @@ def shelves(draw: st.DrawFn) -> list[Index]:
     return indexes
 
 
-def asked(indexes: Iterable[Index], query: Query, options: Options) -> Answer:
-    shelf = Shelf(indexes, threads=1)
+def asked(indexes: Iterable[Index], query: Query, options: Options) -> SearchResult:
+    shelf = IndexSet(indexes, threads=1)
     try:
         return shelf.search_now(query, options)
     finally:
         shelf.close()
 
 
-def stats(answer: Answer, **given: int) -> Stats:
+def stats(answer: SearchResult, **given: int) -> Stats:
     return structs.replace(answer.stats, duration_s=0.0, **given)
 
 
@@ -89,11 +89,11 @@ def stats(answer: Answer, **given: int) -> Stats:
 def test_all_at_once_is_as_the_tree_says(indexes: list[Index], query: Query, options: Options) -> None:
     at_once = asked(indexes, query, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain.Plain, "of", lambda *_: None)
-        patch.setattr(ruling.Ruling, "of", lambda *_: None)
+        patch.setattr(literal_query.Plain, "of", lambda *_: None)
+        patch.setattr(index_filter.Ruling, "of", lambda *_: None)
         slowly = asked(indexes, query, options)
     assert at_once.files == slowly.files
-    assert at_once.reached == slowly.reached
+    assert at_once.limits_hit == slowly.limits_hit
     costs = {"index_bytes": 0, "ngram_lookups": 0}  # a key that is missing ends the one look-up and not the other
     assert stats(at_once, **costs) == stats(slowly, **costs)
 
@@ -120,7 +120,7 @@ def test_a_selection_is_as_a_shelf_of_those_alone(indexes: list[Index], query: Q
         assert [index for index in whole.indexes if index.repository.name in wanted] == list(kept.indexes)
         assert (kept is whole) == (len(kept) == len(whole))
     alone = asked([index for index in indexes if index.repository.name in wanted], query, Options(wall_time_s=0.0))
-    shelf = Shelf(indexes, threads=1)
+    shelf = IndexSet(indexes, threads=1)
     shelf._roll = shelf._roll.only(wanted)
     among = shelf.search_now(query, Options(wall_time_s=0.0))
     shelf.close()
@@ -137,7 +137,7 @@ def test_a_part_in_two_indexes_ranks_as_each_of_them_does() -> None:
     taken_over = Roll([new], before)
     assert taken_over.scores[:, -3:].tolist() == Roll([new]).scores[:, -3:].tolist() == [[0, 3, 7], [1, 3, 7]]
     assert taken_over.choices[1].tolist() == before.choices[0].tolist()
-    shelf = Shelf([old], threads=1)
+    shelf = IndexSet([old], threads=1)
     shelf.search_now(tree_of("needle"), Options())
     shelf.put(new)
     assert shelf.search_now(tree_of("needle"), Options()).files == asked([new], tree_of("needle"), Options()).files
@@ -149,13 +149,13 @@ def test_between_two_turns_a_bound_is_looked_at(text: str, monkeypatch: pytest.M
     """Every index is a turn of its own: with each look at the flag, one more of them was reached."""
     monkeypatch.setattr(rolls, "TURN_BLOCKS", 1)
     indexes = [built({"a": b"needle other", "b": b"needle"}, f"repo{i}") for i in range(4)]
-    shelf, whole = Shelf(indexes, threads=1), Looks()
+    shelf, whole = IndexSet(indexes, threads=1), Looks()
     complete = shelf.search_now(tree_of(text), Options(wall_time_s=0.0), whole)
     assert (complete.is_complete, complete.stats.indexes_searched) == (True, 4)
     assert whole.seen > 5
     for at in range(1, 6):
         cut = shelf.search_now(tree_of(text), Options(wall_time_s=0.0), Looks(at))
-        assert Reached.CANCELLED in cut.reached
+        assert LimitHit.CANCELLED in cut.limits_hit
         assert (cut.stats.indexes_searched, cut.stats.indexes_skipped) == (0, 4)
     shelf.close()
 
@@ -163,7 +163,7 @@ def test_between_two_turns_a_bound_is_looked_at(text: str, monkeypatch: pytest.M
 def test_a_limit_that_an_earlier_piece_has_met_takes_back_what_a_later_one_found() -> None:
     indexes = [built({"a.py": b"needle needle", "needle.py": b"x"}, f"repo{i}") for i in range(3)]
     answer = asked(indexes, tree_of("needle"), Options(total_match_limit=4, wall_time_s=0.0))
-    assert answer.reached == (Reached.TOTAL_MATCHES,)
+    assert answer.limits_hit == (LimitHit.TOTAL_MATCHES,)
     assert {file.repository for file in answer.files} == {"repo0", "repo1"}
     told = answer.stats
     assert (told.files, told.matches, told.files_considered, told.files_loaded) == (4, 6, 6, 4)
@@ -171,7 +171,7 @@ def test_a_limit_that_an_earlier_piece_has_met_takes_back_what_a_later_one_found
 
 
 def test_nothing_is_asked_of_an_empty_roll() -> None:
-    shelf, looks = Shelf(threads=1), Looks(1)
+    shelf, looks = IndexSet(threads=1), Looks(1)
     for text in ("needle", "needle other", "need.e"):
         answer = shelf.search_now(tree_of(text), Options(), looks)
         assert (answer.files, answer.stats.indexes_searched, answer.stats.indexes_skipped) == ((), 0, 0)
@@ -195,7 +195,7 @@ def test_what_every_match_holds_rules_out_the_indexes_that_do_not_have_it(text: 
     names = ["needle", "other", "another", "third"]
     indexes = [built({"a.py": f"def {name}(): nothing\n".encode()}, f"repo{name}") for name in names]
     query = tree_of(text)
-    found = ruling.Ruling.of(query, Atoms(query))
+    found = index_filter.Ruling.of(query, Atoms(query))
     assert found is not None
     assert found.rows(Roll(indexes), 0, 4)[0] == [0]
     assert asked(indexes, query, Options(wall_time_s=0.0)).stats.indexes_searched == 4
@@ -204,14 +204,14 @@ def test_what_every_match_holds_rules_out_the_indexes_that_do_not_have_it(text: 
 @pytest.mark.parametrize("text", ["needle or ks", "/[a-z]+/", "-needle", "lang:python", "/needle|nowhere/", "k"])
 def test_where_no_literal_is_in_every_match_nothing_is_ruled_out(text: str) -> None:
     query = tree_of(text)
-    assert ruling.Ruling.of(query, Atoms(query)) is None
+    assert index_filter.Ruling.of(query, Atoms(query)) is None
 
 
 @pytest.mark.parametrize(("text", "considered"), [("nee.*dle", 5), ("need.*dle", 0)])
 def test_a_large_index_is_ruled_out_only_by_what_it_nowhere_has(text: str, considered: int) -> None:
     large = built({f"{i}.txt": b"nee dle\n" * 230_000 for i in range(5)}, "large")
     query, small = tree_of(text), built({"a.py": b"needle\n"}, "small")
-    found = ruling.Ruling.of(query, Atoms(query))
+    found = index_filter.Ruling.of(query, Atoms(query))
     assert found is not None
     assert found.rows(Roll([large, small]), 0, 2)[0] == ([0, 1] if considered else [1])
     answer = asked([large, small], query, Options(wall_time_s=0.0))

@@ -10,10 +10,10 @@ from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.languages import language_of
 from argosy.search.match.budget import Budget
-from argosy.search.match.searching import search_index
-from argosy.search.model import Answer, Chunk, FileMatch, Form, Fragment, Line, Options
+from argosy.search.match.search import search_index
+from argosy.search.model import Chunk, FileMatch, Form, Fragment, Line, Options, SearchResult
 from argosy.search.query.tree import Query
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 from argosy.search.symbols.extract import definitions
 from tests.search.oracle import naive, shown
 from tests.search.oracle.corpora import NUL, Checkout, File
@@ -40,7 +40,7 @@ def document_of(file: File) -> naive.Document:
     return naive.Document(file.path, content, file.branches, language, names)
 
 
-def ask(index: Index, query: Query, options: Options = EVERYTHING) -> Answer:
+def ask(index: Index, query: Query, options: Options = EVERYTHING) -> SearchResult:
     return search_index(index, query, options, Budget(lambda: 0.0))
 
 
@@ -77,10 +77,10 @@ def is_wrong(case: Checkout, query: Query, options: Options) -> bool:
     return False
 
 
-def check(answer: Answer, corpus: naive.Corpus, query: Query, options: Options = EVERYTHING) -> None:
+def check(answer: SearchResult, corpus: naive.Corpus, query: Query, options: Options = EVERYTHING) -> None:
     """The answer is what the oracle says: the same files, the same matches, shown alike."""
     expected = sorted(naive.search(corpus, query), key=lambda found: key_of_document(corpus, found.document))
-    assert answer.is_complete, answer.reached
+    assert answer.is_complete, answer.limits_hit
     assert answer.stats.files == len(expected)
     assert answer.stats.matches == sum(len(found.spans) for found in expected)
     if options.form is Form.COUNT:

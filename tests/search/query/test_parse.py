@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.search.query.errors import MESSAGE_CHARACTERS_MAX, QuerySyntaxError
+from argosy.search.query.format import format_query
 from argosy.search.query.lex import PatternType
 from argosy.search.query.parse import ATOMS_MAX, COUNT_ALL, QUERY_CHARACTERS_MAX, Parsed, parse
-from argosy.search.query.show import show
 from argosy.search.query.tree import (
     FALSE,
     TRUE,
@@ -290,7 +290,7 @@ def test_a_long_row_of_marks_is_read_or_refused(opening: str, closing: str, row:
     query = (opening * row + "x" + closing * row)[:QUERY_CHARACTERS_MAX]
     found = outcome(query)
     if isinstance(found, Parsed):
-        assert parse(show(found.query)).query == found.query
+        assert parse(format_query(found.query)).query == found.query
     else:
         assert found.text == query
         assert len(str(found)) < MESSAGE_CHARACTERS_MAX + 30

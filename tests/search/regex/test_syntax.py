@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.regex import Pattern, RegexError, needs, parse_regex
+from argosy.search.regex import Pattern, RegexError, parse_regex, prefilter
 from argosy.search.regex.syntax import DEPTH_MAX
 from argosy.search.regex.tree import (
     ANY_CHAR,
@@ -125,4 +125,4 @@ def test_ten_thousand_patterns_that_re2_takes_are_understood() -> None:
         accepted += 1
         tree = parse_regex(pattern)
         assert not isinstance(tree, Opaque), pattern
-        assert len(needs(tree, is_case_sensitive=accepted % 2 == 0).clauses) < 100, pattern
+        assert len(prefilter(tree, is_case_sensitive=accepted % 2 == 0).clauses) < 100, pattern

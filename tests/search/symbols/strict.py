@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from argosy.search.symbols import blanking, indents, nesting, outline, squeezing
+from argosy.search.symbols import comment_mask, outline, python_outline, scopes, whitespace
 from argosy.search.symbols.extract import definitions
 from argosy.search.symbols.grammars import GRAMMARS
 from tests.search.symbols.test_extract import PIECE_LIST
 
 KERNELS = {
-    blanking: ["_blank"],
+    comment_mask: ["_blank"],
     outline: ["_outline"],
-    nesting: ["_nest", "_blank_arguments", "_place"],
-    indents: ["_blank_bodies", "_columns"],
-    squeezing: ["_squeeze"],
+    scopes: ["_nest", "_blank_arguments", "_place"],
+    python_outline: ["_blank_bodies", "_columns"],
+    whitespace: ["_squeeze"],
 }
 DEEP = [
     b"(",

@@ -19,8 +19,8 @@ from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.fleet.service import SearchNode
+from argosy.search.index_set import IndexSet
 from argosy.search.ports import Advertiser
-from argosy.search.service import Shelf
 from argosy.search.settings import FetchSettings, SearchSettings
 
 log = logs.get("app")
@@ -41,7 +41,7 @@ async def search(process: Process) -> None:
     if rest is not None:
         process.closing.callback(rest.stop)
     process.display.set_step("starting")
-    shelf = Shelf()
+    shelf = IndexSet()
     process.closing.callback(shelf.close)
     others = RemoteNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(others.close)

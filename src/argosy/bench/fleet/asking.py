@@ -17,7 +17,7 @@ import msgspec
 from argosy.bench.fleet.posting import Address, Connections, request
 from argosy.search.fleet.codec import CONTENT_TYPE, SEARCH_PATH, pack, unpack
 from argosy.search.fleet.model import SearchRequest
-from argosy.search.model import Answer, Options
+from argosy.search.model import Options, SearchResult
 
 ANSWER_S_MAX = 30.0
 CALLERS = 8  # at once, when it is about how many answers there can be
@@ -97,7 +97,7 @@ async def ask(opened: Connections, question: Question, at: float | None = None) 
 
 
 def _missing(body: bytes, kind: str) -> frozenset[str]:
-    missing = unpack(body, Answer).missing if kind == CONTENT_TYPE else _replies.decode(body).missing
+    missing = unpack(body, SearchResult).missing if kind == CONTENT_TYPE else _replies.decode(body).missing
     return frozenset([each.repository for each in missing])
 
 

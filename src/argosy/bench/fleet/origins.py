@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from argosy.bench.search.corpus import own_environment, set_out
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 SEED = 5_000
 PARTS = 20

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from argosy.search.query import show
+from argosy.search.query import format_query
 from argosy.search.query.tree import And, Query, Regexp, Scope, Substring
 
 Kind: TypeAlias = Literal["rare", "identifier", "common", "and", "short", "regex", "filter", "zero"]
@@ -52,7 +52,7 @@ class Ask:
     @property
     def text(self) -> str:
         """What a person would type."""
-        return show(self._tree())
+        return format_query(self._tree())
 
     def _tree(self) -> Query:
         leaf = Regexp if self.is_regex else Substring

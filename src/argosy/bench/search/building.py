@@ -14,7 +14,7 @@ from argosy.search.documents import Content, Entry, Source
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Repository
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 
 class Watched:

@@ -14,7 +14,7 @@ from random import Random
 from argosy.bench.search.asking import Ask, Kind, Place
 from argosy.bench.search.sets import known
 from argosy.search.index.index import Index
-from argosy.search.index.look import content_of
+from argosy.search.index.reader import content_of
 
 SEED = 20_000
 SAMPLE_FILES = 2_000

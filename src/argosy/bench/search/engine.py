@@ -9,10 +9,10 @@ from argosy.bench.search.asking import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form
 from argosy.bench.search.programs import Spent
 from argosy.search import model
 from argosy.search.index.index import Index
+from argosy.search.index_set import IndexSet
 from argosy.search.kernels import warm
-from argosy.search.model import Answer, Options
+from argosy.search.model import Options, SearchResult
 from argosy.search.query import parse
-from argosy.search.service import Shelf
 
 CALLS_S = 0.05  # a question is repeated until it has taken so long
 CALLS_MAX = 9
@@ -34,16 +34,16 @@ class Engine:
     index: Index
     cores: int
     is_threaded: bool = True
-    _shelves: dict[int, Shelf] = field(default_factory=dict)
+    _shelves: dict[int, IndexSet] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         warm()  # a process that answers all day has loaded its kernels long ago
-        self._shelves = {threads: Shelf([self.index], threads=threads) for threads in {1, self.cores}}
+        self._shelves = {threads: IndexSet([self.index], threads=threads) for threads in {1, self.cores}}
 
-    def answer(self, ask: Ask, options: Options, threads: int = 1) -> Answer:
+    def answer(self, ask: Ask, options: Options, threads: int = 1) -> SearchResult:
         return self._shelves[threads].search_now(parse(ask.text).query, options)
 
-    def shelf(self, threads: int) -> Shelf:
+    def shelf(self, threads: int) -> IndexSet:
         return self._shelves[threads]
 
     def ask(self, ask: Ask, form: Form, threads: int) -> Spent:

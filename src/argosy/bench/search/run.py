@@ -21,9 +21,9 @@ from argosy.bench.search.engine import OPTIONS, Engine
 from argosy.bench.search.peers import Csearch, GitGrep, Opener, Peer, Ripgrep, present
 from argosy.bench.search.telling import tell_latencies, tell_ratios
 from argosy.bench.search.zoekt import Zoekt
-from argosy.search.index.accounting import memory_bytes, section_bytes
 from argosy.search.index.index import Index
-from argosy.search.skipping import Policy
+from argosy.search.index.memory_usage import memory_bytes, section_bytes
+from argosy.search.skip_policy import Policy
 
 # Questions that take long, to be told to stop; and those that people ask most, to be asked at once.
 HARD: tuple[Kind, ...] = ("common", "short", "regex")

@@ -21,10 +21,10 @@ from argosy.search.backends.factory import open_source
 from argosy.search.index.build import build
 from argosy.search.model import Options
 from argosy.search.query import parse
-from argosy.search.service import Shelf
-from argosy.search.skipping import Policy
+from argosy.search.index_set import IndexSet
+from argosy.search.skip_policy import Policy
 
-shelf = Shelf([build(open_source(sys.argv[1], with_ignored=True), Policy())])
+shelf = IndexSet([build(open_source(sys.argv[1], with_ignored=True), Policy())])
 answer = shelf.search_now(parse("class lang:python").query, Options())
 shelf.close()
 assert answer.files

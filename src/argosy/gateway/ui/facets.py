@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from argosy.gateway.ui.links import search_url
 from argosy.search.model import FileMatch
-from argosy.search.query import QuerySyntaxError, parse, show
+from argosy.search.query import QuerySyntaxError, format_query, parse
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import Language, Query, Repo, Type
 
@@ -66,7 +66,7 @@ def repository_leaf(name: str) -> Query:
 
 
 def _facet(text: str, name: str, files: int, leaf: Query, files_max: int, context: int) -> Facet:
-    word = show(leaf)
+    word = format_query(leaf)
     is_chosen = bool(_places(text, word))
     asked = without(text, word) if is_chosen else narrowed(text, leaf)
     url = search_url(asked, files=files_max, context=context) if asked is not None else ""
@@ -76,12 +76,12 @@ def _facet(text: str, name: str, files: int, leaf: Query, files_max: int, contex
 def narrowed(text: str, leaf: Query) -> str | None:
     """The query with one condition more; None if that cannot be typed."""
     whole = parse(text)
-    wanted, word = _with(whole.query, leaf), show(leaf)
+    wanted, word = _with(whole.query, leaf), format_query(leaf)
     for added in (f"{text.strip()} {word}", f"({text.strip()}) {word}"):
         if _means(added, wanted):
             return added
     count = f" count:{whole.count or 'all'}" if whole.count is not None else ""
-    anew = show(wanted) + count
+    anew = format_query(wanted) + count
     return anew if _means(anew, wanted) else None
 
 

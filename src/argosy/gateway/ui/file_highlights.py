@@ -5,7 +5,7 @@ import re
 from argosy.gateway.ui.files import MARKS_MAX, SHOWN_BYTES_MAX
 from argosy.gateway.ui.highlight import Span, spans_of
 from argosy.search.fleet.model import FileText
-from argosy.search.model import Answer, FileMatch, Options
+from argosy.search.model import FileMatch, Options, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import Query, Regexp, Scope, Type
@@ -26,7 +26,7 @@ def marks_asked(query: str, path: str) -> tuple[Query, Options] | None:
     return conjunction([parsed, here]), options
 
 
-def marks_found(answer: Answer, file: FileText, branch: str) -> list[Span]:
+def marks_found(answer: SearchResult, file: FileText, branch: str) -> list[Span]:
     """Where the matches are in the text that is shown."""
     for match in answer.files:
         if match.path == file.path and _is_same(match, file, branch):

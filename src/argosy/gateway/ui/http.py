@@ -42,7 +42,7 @@ from argosy.gateway.ui.results import (
     options_of,
 )
 from argosy.search.fleet.model import FileRequest, FileText, FolderRequest, ListResult
-from argosy.search.model import Answer
+from argosy.search.model import SearchResult
 from argosy.search.query import Parsed, QuerySyntaxError, parse
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -192,7 +192,7 @@ class Site:
             notices=missing_notices(listing.missing),
         )
 
-    def _results(self, answer: Answer, parsed: Parsed, query: str, files: int, context: int) -> Response:
+    def _results(self, answer: SearchResult, parsed: Parsed, query: str, files: int, context: int) -> Response:
         return self._page(
             "results.html",
             query=query,

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from argosy.gateway.ui.highlight import lines_of, marked, spans_of, text_of
 from argosy.gateway.ui.links import file_url, folder_url
 from argosy.gateway.ui.syntax_colors import coloured
-from argosy.search.model import Answer, Chunk, FileMatch, Options, Reached
+from argosy.search.model import Chunk, FileMatch, LimitHit, Options, SearchResult
 
 FILES_STEPS = (50, 100, 200, 500, 1_000)
 FILES_MAX = FILES_STEPS[-1]
@@ -65,14 +65,14 @@ def options_of(files: int, context: int) -> Options:
     )
 
 
-def next_step(answer: Answer, files: int) -> int:
+def next_step(answer: SearchResult, files: int) -> int:
     """How many files to ask for next if there are more; 0 if there are none, or no page shows so many."""
-    if Reached.FILES_SHOWN not in answer.reached:
+    if LimitHit.FILES_SHOWN not in answer.limits_hit:
         return 0
     return next((step for step in FILES_STEPS if step > files), 0)
 
 
-def file_views(answer: Answer, query: str) -> Iterator[FileMatchView]:
+def file_views(answer: SearchResult, query: str) -> Iterator[FileMatchView]:
     """The files in the order of the answer; `query` is what was typed, so that a file's page can mark it, too."""
     left = COLOURED_BYTES_MAX
     for file in answer.files:
@@ -80,7 +80,7 @@ def file_views(answer: Answer, query: str) -> Iterator[FileMatchView]:
         yield _file_view(file, query, _branch(answer, file), is_coloured=left >= 0)
 
 
-def _branch(answer: Answer, file: FileMatch) -> str:
+def _branch(answer: SearchResult, file: FileMatch) -> str:
     """The branch to name in a link: none for a file on the first one."""
     repository = answer.repositories.get(file.repository)
     first = repository.branches[0].name if repository and repository.branches else "HEAD"

@@ -23,7 +23,7 @@ from argosy.base.redact import redact
 from argosy.gateway.admission import AlwaysAdmit, admit_request, client_of
 from argosy.gateway.model import RepoState
 from argosy.gateway.ports import Admission, SearchGateway
-from argosy.gateway.repo_filter import format_query
+from argosy.gateway.repo_filter import format_query_cached
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1 import responses
 from argosy.gateway.v1.catalog_service import CatalogService
@@ -43,7 +43,7 @@ from argosy.gateway.v1.settings import ApiSettings
 from argosy.gateway.v1.stream import events
 from argosy.gateway.v1.webhook import is_signed
 from argosy.search.fleet.model import FileRequest, FolderRequest
-from argosy.search.query import Parsed, QuerySyntaxError, parse, show
+from argosy.search.query import Parsed, QuerySyntaxError, format_query, parse
 
 BODY_BYTES_MAX = 1 << 20
 EVENT_BYTES_MAX = 25 << 20  # the largest push event that code hosts send
@@ -114,7 +114,7 @@ class _Reading:
 
     async def _searched(self, request: Request, asked: SearchParams) -> Response:
         parsed, only = _question(asked)
-        understood = format_query(parsed.query)
+        understood = format_query_cached(parsed.query)
         with admit_request(self._admission, client_of(request.scope)) as visit:
             answer = await self._gateway.search(parsed.query, options_of(asked, parsed), only=only)
             visit.on_result(answer)
@@ -130,7 +130,7 @@ class _Reading:
         parsed, only = _question(asked)
         with admit_request(self._admission, client_of(request.scope)) as visit:
             parts = self._gateway.stream(parsed.query, options_of(asked, parsed), only=only)
-            async with aclosing(events(parts, show(parsed.query), visit.on_result)) as told:
+            async with aclosing(events(parts, format_query(parsed.query), visit.on_result)) as told:
                 async for event in told:
                     yield event
 
@@ -145,11 +145,9 @@ class _Reading:
             for view in sorted(status.repositories, key=lambda view: view.name)
             if asked.name in view.name and view.name > asked.after and asked.state in ("", view.state.value)
         ]
-        format_query = found[: asked.limit]
-        following = format_query[-1].name if len(found) > len(format_query) else ""
-        return json_response(
-            v1.RepositoriesResponse([responses.repository_view(each) for each in format_query], following)
-        )
+        listed = found[: asked.limit]
+        following = listed[-1].name if len(found) > len(listed) else ""
+        return json_response(v1.RepositoriesResponse([responses.repository_view(each) for each in listed], following))
 
     async def repository(self, request: Request) -> Response:
         name = request.path_params["name"]

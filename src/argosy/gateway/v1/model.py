@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from argosy.gateway.model import RepoState
-from argosy.search.model import Branch, Location, Reached, Shortfall, Stats
+from argosy.search.model import Branch, LimitHit, Location, MissingReason, Stats
 
 Encoding: TypeAlias = Literal["utf-8", "base64"]
 
@@ -84,18 +84,18 @@ class MissingRepository(msgspec.Struct, frozen=True):
     """A repository that the answer says nothing about."""
 
     repository: str
-    why: Shortfall
+    why: MissingReason
     detail: str
 
 
 class SearchResponse(msgspec.Struct, frozen=True):
-    """`complete` is false if a bound was met (`reached`) or a repository could not be looked at (`missing`)."""
+    """`complete` is false if a bound was met (`limits_hit`) or a repository could not be looked at (`missing`)."""
 
     query: str
     complete: bool
     files: list[FoundFile]
     stats: Stats
-    reached: list[Reached]
+    limits_hit: list[LimitHit]
     missing: list[MissingRepository]
 
 
@@ -120,7 +120,7 @@ class StreamEnd(msgspec.Struct, frozen=True, tag="end", tag_field="event"):
     complete: bool
     order: list[FileRef]
     stats: Stats
-    reached: list[Reached]
+    limits_hit: list[LimitHit]
     missing: list[MissingRepository]
 
 

@@ -14,44 +14,44 @@ from argosy.registry.rows import Repository as CatalogRow
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import FileText, FolderListing, Phase, RepoStatus
 from argosy.search.model import (
-    Answer,
     Chunk,
     FileMatch,
     Line,
     Missing,
     Repository,
+    SearchResult,
     SymbolInfo,
 )
 
 _NOTHING_TOLD = RepoStatus(name="", phase=Phase.WAITING)
 
 
-def search_reply(answer: Answer, query: str) -> v1.SearchResponse:
+def search_reply(answer: SearchResult, query: str) -> v1.SearchResponse:
     """`query` is how the question was understood."""
     return v1.SearchResponse(
         query=query,
         complete=answer.is_complete,
         files=found_files(answer),
         stats=answer.stats,
-        reached=list(answer.reached),
+        limits_hit=list(answer.limits_hit),
         missing=missing(answer),
     )
 
 
-def stream_part(answer: Answer) -> v1.StreamPart:
+def stream_part(answer: SearchResult) -> v1.StreamPart:
     return v1.StreamPart(found_files(answer), missing(answer))
 
 
-def stream_end(answer: Answer, query: str) -> v1.StreamEnd:
+def stream_end(answer: SearchResult, query: str) -> v1.StreamEnd:
     order = [v1.FileRef(text(each.repository), text(each.path), list(each.branches)) for each in answer.files]
-    return v1.StreamEnd(query, answer.is_complete, order, answer.stats, list(answer.reached), missing(answer))
+    return v1.StreamEnd(query, answer.is_complete, order, answer.stats, list(answer.limits_hit), missing(answer))
 
 
-def found_files(answer: Answer) -> list[v1.FoundFile]:
+def found_files(answer: SearchResult) -> list[v1.FoundFile]:
     return [_file(each, answer.repositories.get(each.repository)) for each in answer.files]
 
 
-def missing(answer: Answer) -> list[v1.MissingRepository]:
+def missing(answer: SearchResult) -> list[v1.MissingRepository]:
     return [_missing(each) for each in answer.missing]
 
 

@@ -14,20 +14,20 @@ from argosy.base.errors import ArgosyError
 from argosy.base.redact import redact
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1.responses import stream_end, stream_part
-from argosy.search.model import Answer, FileMatch
+from argosy.search.model import FileMatch, SearchResult
 
 HOLD_S = 0.01
 
 
 async def events(
-    parts: AsyncIterator[Answer], query: str, saw: Callable[[Answer], None]
+    parts: AsyncIterator[SearchResult], query: str, saw: Callable[[SearchResult], None]
 ) -> AsyncGenerator[v1.StreamEvent, None]:
     """One event per part, then the end or the failure; a failure before anything was found is raised.
 
     `query` is how the question was understood; `saw` is given the whole answer.
     """
     told = _Told()
-    held: Answer | None = None
+    held: SearchResult | None = None
     is_held_told = True
     following = asyncio.ensure_future(_next(parts))
     try:
@@ -42,7 +42,7 @@ async def events(
                 break
             held, is_held_told = following.result(), False
             following = asyncio.ensure_future(_next(parts))
-        whole = held or Answer()
+        whole = held or SearchResult()
         saw(whole)
         if rest := told.rest(whole):
             yield told.part(structs.replace(whole, files=rest, missing=()))
@@ -63,11 +63,11 @@ class _Told:
     def __init__(self) -> None:
         self._keys: set[tuple[str, str, tuple[str, ...]]] = set()
 
-    def part(self, answer: Answer) -> v1.StreamPart:
+    def part(self, answer: SearchResult) -> v1.StreamPart:
         self._keys.update(map(_key, answer.files))
         return stream_part(answer)
 
-    def rest(self, whole: Answer) -> tuple[FileMatch, ...]:
+    def rest(self, whole: SearchResult) -> tuple[FileMatch, ...]:
         return tuple(file for file in whole.files if _key(file) not in self._keys)
 
 
@@ -75,11 +75,11 @@ def _key(file: FileMatch) -> tuple[str, str, tuple[str, ...]]:
     return file.repository, file.path, file.branches
 
 
-async def _next(parts: AsyncIterator[Answer]) -> Answer | None:
+async def _next(parts: AsyncIterator[SearchResult]) -> SearchResult | None:
     return await anext(parts, None)
 
 
-async def _stop(following: "asyncio.Future[Answer | None]", parts: AsyncIterator[Answer]) -> None:
+async def _stop(following: "asyncio.Future[SearchResult | None]", parts: AsyncIterator[SearchResult]) -> None:
     """Whoever asked may have gone: nobody searches on for them."""
     if not following.done():
         following.cancel()

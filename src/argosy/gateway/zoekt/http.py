@@ -33,7 +33,7 @@ from argosy.gateway.zoekt.wire import Failure, ZoektListReply, ZoektSearchReply
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import FileRequest
 from argosy.search.model import Form, Options
-from argosy.search.query import COUNT_ALL, Parsed, parse, show
+from argosy.search.query import COUNT_ALL, Parsed, format_query, parse
 from argosy.search.query.tree import TRUE, Query
 
 BODY_BYTES_MAX = 4 << 20  # a list of a hundred thousand repositories fits
@@ -165,7 +165,7 @@ class _Pages:
         options = await _with_bounds(self._gateway, parsed.query, options, None)
         answer = await self._gateway.search(parsed.query, _counted(options, parsed))
         visit.on_result(answer)
-        return page.result_page(answer, last, show(parsed.query))
+        return page.result_page(answer, last, format_query(parsed.query))
 
     async def print(self, request: Request) -> Response:
         if request.query_params.get("format") != "raw":

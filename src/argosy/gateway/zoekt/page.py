@@ -16,7 +16,7 @@ from argosy.gateway.zoekt.requests import SECOND_NS
 from argosy.gateway.zoekt.search_response import missing, stats
 from argosy.gateway.zoekt.templates import evaluated, file_url
 from argosy.search.fleet.model import ListResult, RepoListing
-from argosy.search.model import Answer, FileMatch, Line, Repository
+from argosy.search.model import FileMatch, Line, Repository, SearchResult
 from argosy.search.query.tree import And, Boost, Kind, Not, Or, Query, Repo, Type
 
 FILES = 50  # shown if the page does not say
@@ -116,7 +116,7 @@ def _is_of_names(query: Query) -> bool:
     return False
 
 
-def result_page(answer: Answer, last: Last, shown: str) -> Page:
+def result_page(answer: SearchResult, last: Last, shown: str) -> Page:
     """`shown` is the query as it was understood."""
     first_seen: dict[bytes, str] = {}
     files = [_file(each, answer.repositories.get(each.repository), last, first_seen) for each in answer.files]

@@ -12,7 +12,7 @@ from argosy.search.query.tree import And, Boost, Not, Or, Query, Symbol, Type
 _NO_CHECKSUM = bytes(wire.CHECKSUM_BYTES)
 
 
-def search_result(answer: model.Answer, query: Query, *, is_estimate: bool = False) -> wire.SearchResult:
+def search_result(answer: model.SearchResult, query: Query, *, is_estimate: bool = False) -> wire.SearchResult:
     """`is_estimate`: only how many documents there are to look at was asked for."""
     repositories = answer.repositories
     with_symbols = asks_for_symbols(query)
@@ -22,12 +22,12 @@ def search_result(answer: model.Answer, query: Query, *, is_estimate: bool = Fal
         repo_urls={text(name): each.file_url_template for name, each in repositories.items()},
         line_fragments={text(name): each.line_fragment_template for name, each in repositories.items()},
         complete=answer.is_complete,
-        reached=[bound.value for bound in answer.reached],
+        limits_hit=[bound.value for bound in answer.limits_hit],
         missing=missing(answer.missing),
     )
 
 
-def stats(answer: model.Answer) -> wire.Stats:
+def stats(answer: model.SearchResult) -> wire.Stats:
     return wire.Stats(**_stats(answer, is_estimate=False))
 
 
@@ -47,7 +47,7 @@ def asks_for_symbols(query: Query) -> bool:
     return False
 
 
-def _stats(answer: model.Answer, *, is_estimate: bool) -> Mapping[str, int]:
+def _stats(answer: model.SearchResult, *, is_estimate: bool) -> Mapping[str, int]:
     found = answer.stats
     duration = round(found.duration_s * SECOND_NS)
     wait = round(found.wait_s * SECOND_NS)

@@ -1,7 +1,7 @@
 """The replies of zoekt's JSON API, field by field.
 
 A field without a default is always sent. Version, Branches and Score, which zoekt leaves out when empty, are sent as
-well, because one of its clients insists on them and none minds. `Missing`, `Complete` and `Reached` are ours (GW-1).
+well, because one of its clients insists on them and none minds. `Missing`, `Complete` and `LimitsHit` are ours (GW-1).
 """
 
 import msgspec
@@ -117,7 +117,7 @@ class SearchResult(Stats, frozen=True, rename="pascal", kw_only=True):
     repo_urls: dict[str, str] = msgspec.field(name="RepoURLs")
     line_fragments: dict[str, str]
     complete: bool
-    reached: list[str]
+    limits_hit: list[str]
     missing: list[Missing]
 
 

@@ -24,7 +24,7 @@ from argosy.search.backends.folder_files import (
 )
 from argosy.search.backends.openat import Beneath
 from argosy.search.documents import Content, Entry
-from argosy.search.ignoring import IGNORE_BYTES_MAX, IGNORE_FILES, GitIgnore, IgnoreFile
+from argosy.search.ignore_files import IGNORE_BYTES_MAX, IGNORE_FILES, GitIgnore, IgnoreFile
 from argosy.search.model import Branch, Repository
 
 FILES_MAX = 2_000_000

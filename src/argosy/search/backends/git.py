@@ -17,7 +17,7 @@ from argosy.search.backends.git_objects import ObjectPlace, commit_times_s, cont
 from argosy.search.backends.git_program import Git
 from argosy.search.backends.git_refs import branches_of
 from argosy.search.documents import Content, Entry, EntryKind
-from argosy.search.ignoring import IGNORE_FILES, IgnoreFile
+from argosy.search.ignore_files import IGNORE_FILES, IgnoreFile
 from argosy.search.model import Branch, Repository
 
 _KINDS = {b"120000": EntryKind.SYMLINK, b"160000": EntryKind.SUBMODULE}

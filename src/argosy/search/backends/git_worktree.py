@@ -28,7 +28,7 @@ from argosy.search.backends.git_program import Git
 from argosy.search.backends.git_refs import current_branch
 from argosy.search.backends.openat import Beneath
 from argosy.search.documents import Content, Entry
-from argosy.search.ignoring import IgnoreFile
+from argosy.search.ignore_files import IgnoreFile
 from argosy.search.model import Branch, Repository
 
 

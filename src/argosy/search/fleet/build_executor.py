@@ -17,11 +17,11 @@ from argosy.search.documents import Source
 from argosy.search.fleet.events import IndexStats
 from argosy.search.fleet.figures import figures_of
 from argosy.search.index.build import build
-from argosy.search.index.checking import Damage, verify
+from argosy.search.index.checksums import Damage, verify
 from argosy.search.index.index import Index
 from argosy.search.index.wire import CHUNK_BYTES, load
 from argosy.search.settings import SearchSettings
-from argosy.search.skipping import Policy
+from argosy.search.skip_policy import Policy
 
 CHUNKS_MAX = 8  # of an arriving index, waiting to be unpacked
 STALL_S = 30.0  # a sender that is silent for so long is given up

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.search.model import Answer, Options, Reached
+from argosy.search.model import LimitHit, Options, SearchResult
 
 SEARCH_PATH = "/v1/node/search"
 LIST_PATH = "/v1/node/list"
@@ -50,13 +50,13 @@ def unpack(body: bytes, kind: type[_T]) -> _T:
         raise Invalid(f"this is no {kind.__name__}: {error}") from None
 
 
-def pack_answer(answer: Answer, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:
+def pack_answer(answer: SearchResult, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:
     """An answer that would be too long loses its last files, and says so (GW-1)."""
     body = pack(answer)
     while len(body) > bytes_max and answer.files:
         kept = int(len(answer.files) * bytes_max / len(body) * _SPARE)
-        reached = sorted({*answer.reached, Reached.FILES_SHOWN}, key=lambda each: each.value)
-        answer = msgspec.structs.replace(answer, files=answer.files[:kept], reached=tuple(reached))
+        limits_hit = sorted({*answer.limits_hit, LimitHit.FILES_SHOWN}, key=lambda each: each.value)
+        answer = msgspec.structs.replace(answer, files=answer.files[:kept], limits_hit=tuple(limits_hit))
         body = pack(answer)
     return body
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from argosy.search.fleet.events import IndexStats
-from argosy.search.index.accounting import memory_bytes
 from argosy.search.index.index import Index, Part
+from argosy.search.index.memory_usage import memory_bytes
 
 
 def figures_of(index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:

@@ -8,7 +8,7 @@ from argosy.base.errors import NotFound
 from argosy.search.documents import SkipReason
 from argosy.search.fleet.model import FileRequest, FileText, FolderListing, FolderRequest, OutlineEntry
 from argosy.search.index.index import Index
-from argosy.search.index.look import HEAD, Outlined, branch_number, content_of, found, listed, outline
+from argosy.search.index.reader import HEAD, Outlined, branch_number, content_of, found, listed, outline
 
 FOLDER_NAMES_MAX = 10_000
 OUTLINE_ENTRIES_MAX = 20_000  # a file may define more; nobody reads on

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.search.fleet.model import RepoListing, RepoStatus
-from argosy.search.index.accounting import memory_bytes
 from argosy.search.index.index import Index, Part
+from argosy.search.index.memory_usage import memory_bytes
 from argosy.search.index.segment import U8
 
 COUNTED_MAX = 10_000  # repositories whose numbers are remembered

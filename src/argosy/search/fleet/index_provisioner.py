@@ -24,7 +24,7 @@ from argosy.search.fleet.model import RepoSpec
 from argosy.search.fleet.ports import Fetcher, Nodes
 from argosy.search.fleet.telemetry import SearchTelemetry
 from argosy.search.index.index import Index
-from argosy.search.service import Shelf
+from argosy.search.index_set import IndexSet
 
 REASON_CHARS_MAX = 500
 
@@ -48,7 +48,7 @@ class IndexProvisioner:
         self,
         fetcher: Fetcher,
         nodes: Nodes | None,
-        shelf: Shelf,
+        shelf: IndexSet,
         workshop: BuildExecutor,
         snapshots: Snapshots | None,
         *,

@@ -28,7 +28,7 @@ from argosy.search.fleet.model import (
 from argosy.search.fleet.serving_set import IndexLookup, Progress, ServingSet
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump
-from argosy.search.model import Answer, Missing, Options, Repository
+from argosy.search.model import Missing, Options, Repository, SearchResult
 from argosy.search.query.parse import parse
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 class Indexes(IndexLookup, Protocol):
     """The indexes at hand: a shelf."""
 
-    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> Answer: ...
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult: ...
 
     async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]: ...
 
@@ -108,11 +108,11 @@ class LocalNode:
 
     # -- questions about many repositories --------------------------------------------------------------------------
 
-    async def search(self, asked: SearchRequest) -> Answer:
+    async def search(self, asked: SearchRequest) -> SearchResult:
         query, options = parse(asked.query).query, self._bounded(asked.options)
         ends_at = self._clock.now() + options.wall_time_s
         held, missing = self._standing.sorted(asked.repositories)
-        answer = Answer()
+        answer = SearchResult()
         with self._tracer.span("search serve", node=self._node_id, repositories=len(held)):
             while held:
                 with self._counted(held):
@@ -121,7 +121,7 @@ class LocalNode:
                 if not lost:
                     break
                 missing += lost
-                answer = Answer()
+                answer = SearchResult()
                 options = replace(options, wall_time_s=max(SEARCH_S_MIN, ends_at - self._clock.now()))
         shown = dict.fromkeys(file.repository for file in answer.files)
         self._keeper.served(shown.keys())

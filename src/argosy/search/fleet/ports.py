@@ -15,7 +15,7 @@ from argosy.search.fleet.model import (
     RepoSpec,
     SearchRequest,
 )
-from argosy.search.model import Answer, Branch
+from argosy.search.model import Branch, SearchResult
 
 
 class Fetcher(Protocol):
@@ -35,7 +35,7 @@ class Fetcher(Protocol):
 class Node(Protocol):
     """What a node answers, asked in the same process or over HTTP."""
 
-    def search(self, asked: SearchRequest) -> Awaitable[Answer]:
+    def search(self, asked: SearchRequest) -> Awaitable[SearchResult]:
         """The best matches in the named repositories; those that this node may not answer for are `missing`."""
         ...
 

@@ -37,7 +37,7 @@ from argosy.search.fleet.model import (
     SearchRequest,
 )
 from argosy.search.fleet.ports import Node
-from argosy.search.model import Answer
+from argosy.search.model import SearchResult
 
 CONNECTIONS_PER_NODE_MAX = 128  # over HTTP, where each question has one to itself
 KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
@@ -124,11 +124,11 @@ class _FarNode:
         self._base = address if "://" in address else f"http://{address}"
         self._in_frames = _host_and_port(address)
 
-    def search(self, asked: SearchRequest) -> Awaitable[Answer]:
+    def search(self, asked: SearchRequest) -> Awaitable[SearchResult]:
         within_s = wall_time_s(asked.options) + MARGIN_S
         line = None if self._in_frames is None else self._nodes.lines.idle(self._in_frames, SEARCH_LANE)
         if line is None:
-            return self._ask(wire.SEARCH, asked, Answer, within_s)
+            return self._ask(wire.SEARCH, asked, SearchResult, within_s)
         body, trace = pack(asked), packed_trace(self._nodes.tracer.inject())
         found = _Found(self, body, trace, within_s)
         line.begin(found, wire.SEARCH, body, trace, within_s)
@@ -190,14 +190,14 @@ class _FarNode:
         except Closed:
             return self._body(await self._framed(self._in_frames, kind, body, trace, within_s))
 
-    async def searched_again(self, body: bytes, trace: bytes, within_s: float) -> Answer:
+    async def searched_again(self, body: bytes, trace: bytes, within_s: float) -> SearchResult:
         """After the connection was closed, on another one."""
         assert self._in_frames is not None
         try:
             frame = await self._framed(self._in_frames, wire.SEARCH, body, trace, within_s)
         except _BROKEN as error:
             raise self.broken(error, within_s) from error
-        return self.read(frame, Answer)
+        return self.read(frame, SearchResult)
 
     async def _framed(self, address: Address, kind: int, body: bytes, trace: bytes, within_s: float) -> Frame:
         self._nodes.check_open()
@@ -266,7 +266,7 @@ class _FarNode:
         return Unavailable(f"the node at {self._address} cannot be asked: {why}")
 
 
-class _Found(Reply[Answer]):
+class _Found(Reply[SearchResult]):
     """What a search finds."""
 
     __slots__ = ("_again", "_node", "_question")
@@ -275,11 +275,11 @@ class _Found(Reply[Answer]):
         super().__init__()
         self._node = node
         self._question = body, trace, within_s
-        self._again: asyncio.Task[Answer] | None = None
+        self._again: asyncio.Task[SearchResult] | None = None
 
     def take(self, frame: Frame) -> None:
         try:
-            self.set_result(self._node.read(frame, Answer))
+            self.set_result(self._node.read(frame, SearchResult))
         except ArgosyError as error:
             self.set_exception(error)
 
@@ -290,7 +290,7 @@ class _Found(Reply[Answer]):
         else:
             self.set_exception(self._node.broken(error, self._question[2]))
 
-    def _ended(self, again: asyncio.Task[Answer]) -> None:
+    def _ended(self, again: asyncio.Task[SearchResult]) -> None:
         error = None if again.cancelled() else again.exception()
         if self.done():
             return  # nobody waits for it any more

@@ -32,8 +32,8 @@ from argosy.search.fleet.ports import Fetcher, Nodes
 from argosy.search.fleet.statuses import status_of
 from argosy.search.fleet.telemetry import SearchTelemetry
 from argosy.search.index.index import Index
+from argosy.search.index_set import IndexSet
 from argosy.search.ports import Advertiser
-from argosy.search.service import Shelf
 from argosy.search.settings import SearchSettings
 
 NOTE_BACKOFF = Backoff(first_s=0.2, ceiling_s=5.0, attempts_max=6)
@@ -79,7 +79,7 @@ class SearchNode:
         self,
         catalog: Catalog,
         fetcher: Fetcher,
-        shelf: Shelf,
+        shelf: IndexSet,
         *,
         node_id: str,
         address: str,

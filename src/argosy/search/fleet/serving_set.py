@@ -9,7 +9,7 @@ from typing import Protocol
 from argosy.base.errors import NotFound, NotOwner, Unavailable
 from argosy.search.fleet.model import Phase, RepoStatus
 from argosy.search.index.index import Index
-from argosy.search.model import Missing, Shortfall
+from argosy.search.model import Missing, MissingReason
 
 _COUNTED = (Phase.FETCHING, Phase.RECEIVING, Phase.INDEXING)
 
@@ -88,10 +88,10 @@ class ServingSet:
 
     def _why(self, name: str, status: RepoStatus | None) -> Missing:
         if not self._may_answer(name):
-            return Missing(name, Shortfall.UNOWNED, f"node {self._node_id} does not hold it")
+            return Missing(name, MissingReason.UNOWNED, f"node {self._node_id} does not hold it")
         if status is not None and status.phase is Phase.FAILED:
-            return Missing(name, Shortfall.FAILED, status.reason)
-        return Missing(name, Shortfall.WARMING, _how_far(status))
+            return Missing(name, MissingReason.FAILED, status.reason)
+        return Missing(name, MissingReason.WARMING, _how_far(status))
 
     def _at_hand(self, name: str) -> Index | None:
         try:

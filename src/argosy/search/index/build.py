@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from argosy.search.documents import Content, Entry, Progress, SkipReason, Source
-from argosy.search.index.assembly import Assembly, Document
-from argosy.search.index.checking import sealed_part
+from argosy.search.index.checksums import sealed_part
+from argosy.search.index.incremental import Place, plan
 from argosy.search.index.index import Index, Part
-from argosy.search.index.look import content_of
 from argosy.search.index.ordering import rank
-from argosy.search.index.renewal import Place, plan
+from argosy.search.index.reader import content_of
 from argosy.search.index.segment import SEGMENT_TEXT_BYTES, frozen
+from argosy.search.index.segment_builder import Assembly, Document
 from argosy.search.kernels.classes import CLASSES
 from argosy.search.kernels.counting import distinct_keys
 from argosy.search.languages import category_of, language_of
-from argosy.search.skipping import Policy, reason_before_reading, reason_to_skip
+from argosy.search.skip_policy import Policy, reason_before_reading, reason_to_skip
 from argosy.search.symbols.extract import definitions
 
 HEAD_BYTES = 4096  # what a file is shows in its first lines

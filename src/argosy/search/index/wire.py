@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 
 from argosy.base.errors import Invalid
-from argosy.search.index.checking import BRANCHES, checksum
+from argosy.search.index.checksums import BRANCHES, checksum
 from argosy.search.index.index import Index, Part
 from argosy.search.index.sections import SECTIONS, TWO_DIMENSIONAL, Array, sections, segment_fields
 from argosy.search.index.segment import Segment, frozen
-from argosy.search.index.soundness import faults
+from argosy.search.index.validation import faults
 from argosy.search.model import Repository
 
 FORMAT = 1  # counted up with any change of sections, kinds, classes or what they mean

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from argosy.search.match.alternation_matcher import TextsFinder
 from argosy.search.match.expression import Expression
-from argosy.search.match.finders import Finder, LiteralFinder
-from argosy.search.match.regexes import RegexFinder
-from argosy.search.match.texts import TextsFinder
+from argosy.search.match.matchers import Finder, LiteralFinder
+from argosy.search.match.regex_matcher import RegexFinder
 from argosy.search.query.tree import And, Boost, Not, Or, Query, Regexp, Substring, Symbol, Type
 
 TextAtom: TypeAlias = Substring | Regexp

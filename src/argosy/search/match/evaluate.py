@@ -19,7 +19,7 @@ from argosy.search.index.segment import I64, U32
 from argosy.search.kernels.candidates import entries_of
 from argosy.search.match.atoms import Atoms
 from argosy.search.match.budget import Budget
-from argosy.search.match.finders import Finder
+from argosy.search.match.matchers import Finder
 from argosy.search.match.sites import ContentSite, NameSite, Site, SymbolSite
 from argosy.search.match.spans import NOTHING, Mask, Spans
 from argosy.search.model import Repository
@@ -153,7 +153,7 @@ class SegmentSearch:
         for child in children:
             if _breadth(child) is Breadth.NAMES:
                 named = self._exact(child, mask).mask
-                if self._budget.reached is not None:  # some names were not looked at
+                if self._budget.limit_hit is not None:  # some names were not looked at
                     break
                 mask = named
         return mask
@@ -233,7 +233,7 @@ class SegmentSearch:
                 return self._exact_any(children, mask)
             case Not(child):
                 ruled_out = self._exact(child, mask).mask
-                if self._budget.reached is not None:  # more might have been ruled out: nothing is certain
+                if self._budget.limit_hit is not None:  # more might have been ruled out: nothing is certain
                     return Found(np.zeros_like(mask))
                 return Found(mask & ~ruled_out)
             case Boost(child, factor):

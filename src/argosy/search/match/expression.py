@@ -7,9 +7,9 @@ import numpy as np
 
 from argosy.search.index.segment import I64, U8, frozen
 from argosy.search.match.budget import Budget
-from argosy.search.regex import Needs, Pattern, needs, parse_regex
-from argosy.search.regex.finite import Finite, finite
-from argosy.search.regex.reach import can_be_empty, has_text_anchors, line_reach
+from argosy.search.regex import Pattern, Prefilter, parse_regex, prefilter
+from argosy.search.regex.line_span import can_be_empty, has_text_anchors, line_reach
+from argosy.search.regex.literal_set import Finite, finite
 
 # Matches told by RE2 between two looks at the budget: as many as take about FAST_S, for some take far longer than most.
 STEP_MIN, STEP_MAX = 16, 8192
@@ -26,7 +26,7 @@ class Manner(Enum):
 
 
 class Expression:
-    """One pattern: what every match holds (`needs`), how many line ends it may pass (`reach`), and RE2 to find it."""
+    """One pattern: what every match holds (`prefilter`), how many line ends it can cross (`reach`), and RE2."""
 
     def __init__(self, pattern: str, *, is_case_sensitive: bool) -> None:
         self.is_case_sensitive = is_case_sensitive
@@ -38,8 +38,8 @@ class Expression:
     # What takes longer to find out is found out when it is first asked.
 
     @cached_property
-    def needs(self) -> Needs:
-        return needs(self._tree, is_case_sensitive=self.is_case_sensitive)
+    def prefilter(self) -> Prefilter:
+        return prefilter(self._tree, is_case_sensitive=self.is_case_sensitive)
 
     @cached_property
     def reach(self) -> int | None:

@@ -17,7 +17,7 @@ _CASE = 32
 
 
 class RunNeedle:
-    """One run, as `regex.Needs` has it."""
+    """One run, as `regex.Prefilter` has it."""
 
     def __init__(self, run: tuple[frozenset[int], ...]) -> None:
         self._size = len(run)

@@ -11,7 +11,7 @@ from argosy.search.kernels.selecting import mark_first_documents
 from argosy.search.kernels.spans import documents_of
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Manner
-from argosy.search.match.finders import Candidates, Finder, bounds
+from argosy.search.match.matchers import Candidates, Finder, bounds
 from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
 
 
@@ -100,7 +100,7 @@ class NameSite:
         if self._seen is not None and not (mask & ~self._seen[0]).any():
             return self._seen[1].within(mask)
         found = self._find(mask, budget)
-        if budget.reached is None:
+        if budget.limit_hit is None:
             self._seen = mask, found
         return found
 

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from argosy.search.index.index import Index
-from argosy.search.index.roll import Roll
+from argosy.search.index.kernel_tables import Roll
 from argosy.search.index.segment import F64, U32
 from argosy.search.kernels.candidates import BYTES, DOCUMENTS, ROW
 from argosy.search.match.bm25 import bm25_scores
 from argosy.search.match.budget import Budget
+from argosy.search.match.collector import Outcome, Quota
 from argosy.search.match.evaluate import SegmentSearch
 from argosy.search.match.hits import Hits, hits_of
-from argosy.search.match.outcome import Outcome, Quota
-from argosy.search.match.plain import Piece, Plain
+from argosy.search.match.literal_query import Piece, Plain
 from argosy.search.match.rank import scores
-from argosy.search.match.shortlist import PartHits
-from argosy.search.model import Form, Options, Reached
+from argosy.search.match.top_k import PartHits
+from argosy.search.model import Form, LimitHit, Options
 from argosy.search.query.tree import Kind, Query, Type
 
 
@@ -36,13 +36,13 @@ class Bounds:
     def __init__(self, options: Options, budget: Budget) -> None:
         self.options = options
         self.budget = budget
-        self.total = Quota(options.total_match_limit, Reached.TOTAL_MATCHES)
+        self.total = Quota(options.total_match_limit, LimitHit.TOTAL_MATCHES)
         self._quotas: dict[int, Quota] = {}
 
     def of_index(self, number: int) -> Quota:
         quota = self._quotas.get(number)
         if quota is None:
-            quota = self._quotas.setdefault(number, Quota(self.options.index_match_limit, Reached.INDEX_MATCHES))
+            quota = self._quotas.setdefault(number, Quota(self.options.index_match_limit, LimitHit.INDEX_MATCHES))
         return quota
 
 
@@ -71,9 +71,9 @@ class Bundle:
         total, quotas = self._bounds.total, [self._bounds.of_index(number) for number in numbers]
         if total.is_met or all(quota.is_met for quota in quotas) or budget.is_spent():
             outcome.skipped.update(numbers)
-            outcome.reached.update([quota.reached for quota in (total, *quotas) if quota.is_met])
-            if budget.reached is not None:
-                outcome.reached.add(budget.reached)
+            outcome.limits_hit.update([quota.limit_hit for quota in (total, *quotas) if quota.is_met])
+            if budget.limit_hit is not None:
+                outcome.limits_hit.add(budget.limit_hit)
             return outcome
         finds = self._plain.finds(self._roll, self._blocks, self._pieces, counts_only=options.form is Form.COUNT)
         for place, (matches, files) in enumerate(finds.sums()):
@@ -81,7 +81,7 @@ class Bundle:
             if total.is_met or quota.is_met:  # by an earlier piece: this one was not to be seen
                 finds.drop(place)
                 outcome.skipped.add(number)
-                outcome.reached.update([each.reached for each in (total, quota) if each.is_met])
+                outcome.limits_hit.update([each.limit_hit for each in (total, quota) if each.is_met])
                 continue
             outcome.searched.add(number)
             if files:
@@ -131,7 +131,7 @@ class TreeTask:
         is_cut = has_begun = False
         for documents, hits in self._batches():
             has_begun = True
-            is_cut = self._budget.reached is not None  # then who knows what was not seen
+            is_cut = self._budget.limit_hit is not None  # then who knows what was not seen
             outcome.files_loaded += len(hits.documents) if is_cut else documents
             outcome.matches += hits.matches
             outcome.files += len(hits.documents)
@@ -144,8 +144,8 @@ class TreeTask:
         outcome.content_bytes = self._search.content_bytes
         outcome.regexps_considered = self._search.regexps_considered
         if is_cut or outcome.files_loaded < self.documents:
-            outcome.reached |= {quota.reached for quota in self._quotas if quota.is_met}
-            outcome.reached |= {self._budget.reached} if self._budget.reached else set()
+            outcome.limits_hit |= {quota.limit_hit for quota in self._quotas if quota.is_met}
+            outcome.limits_hit |= {self._budget.limit_hit} if self._budget.limit_hit else set()
             if not has_begun:
                 outcome.searched, outcome.skipped = set(), {self._number}
         return outcome

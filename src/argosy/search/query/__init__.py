@@ -1,9 +1,9 @@
 """The query language: text to tree and back, and what a tree means for one repository."""
 
 from argosy.search.query.errors import QuerySyntaxError
+from argosy.search.query.format import format_query
 from argosy.search.query.lex import PatternType
 from argosy.search.query.parse import COUNT_ALL, Parsed, parse
-from argosy.search.query.show import show
 from argosy.search.query.simplify import branch_mask, for_repository, simplify
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "QuerySyntaxError",
     "branch_mask",
     "for_repository",
+    "format_query",
     "parse",
-    "show",
     "simplify",
 ]

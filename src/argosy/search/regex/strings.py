@@ -1,4 +1,4 @@
-"""Strings of which every match must hold one: the algebra behind `needs`.
+"""Strings of which every match must hold one: the algebra behind `prefilter`.
 
 For every part of a pattern is kept, as far as sets stay small, the strings it is exactly one of, those it begins and
 ends with, and clauses: sets of strings of which each match holds at least one. Joining two parts joins the end of the

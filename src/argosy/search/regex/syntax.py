@@ -8,7 +8,7 @@ out as anything, since the engine refuses it for good.
 import re
 from dataclasses import dataclass, field, replace
 
-from argosy.search.regex.atoms import Unknown, read_class, read_escape, read_named
+from argosy.search.regex.escapes import Unknown, read_class, read_escape, read_named
 from argosy.search.regex.tree import (
     ANY_CHAR,
     ANY_CHAR_OF_LINE,

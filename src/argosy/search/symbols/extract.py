@@ -10,14 +10,14 @@ import numpy as np
 
 from argosy.search.documents import Definition
 from argosy.search.index.segment import I32, U8
-from argosy.search.symbols.blanking import blanked
+from argosy.search.symbols.comment_mask import blanked
 from argosy.search.symbols.grammar import NAME, OWNER, Grammar, Nest
 from argosy.search.symbols.grammars import GRAMMARS
-from argosy.search.symbols.indents import blank_bodies, columns
-from argosy.search.symbols.lexis import DIRECTIVES
-from argosy.search.symbols.nesting import nested, placed
+from argosy.search.symbols.lexical_rules import DIRECTIVES
 from argosy.search.symbols.outline import outlined
-from argosy.search.symbols.squeezing import Squeezed, squeezed
+from argosy.search.symbols.python_outline import blank_bodies, columns
+from argosy.search.symbols.scopes import nested, placed
+from argosy.search.symbols.whitespace import Squeezed, squeezed
 
 CONTENT_BYTES_MAX = 8 << 20  # four times what is indexed unasked; a larger file is found, not outlined
 DEFINITIONS_MAX = 100_000  # of one file, macros apart; what comes after is not told

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from argosy.search.regex.scanner import Scanner
-from argosy.search.symbols.lexis import Lexis
+from argosy.search.symbols.lexical_rules import Lexis
 from argosy.search.symbols.words import Words
 
 

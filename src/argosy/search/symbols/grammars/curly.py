@@ -1,6 +1,6 @@
 """C and its near kin: C++, Objective-C, Java, C#. Declarations are read off the outline, whatever the lines."""
 
-from argosy.search.symbols import lexis
+from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import OWNER, Form, Grammar, Nest, each, grammar
 from argosy.search.symbols.outline import (
     ANGLES,
@@ -81,7 +81,7 @@ C = grammar(
     (rb"\b(?:struct|union|enum)\s+%\s*;",),
     (rb"(%)\s*\(\s*\)\s*" + _TAIL, _FUNCTION),
     *_DECLARATIONS,
-    lexis=lexis.C, nest=Nest.OUTLINE, words=words(_C_WORDS), reads=_C_READS, refused=_C_REFUSED,
+    lexis=lexical_rules.C, nest=Nest.OUTLINE, words=words(_C_WORDS), reads=_C_READS, refused=_C_REFUSED,
 )  # fmt: skip
 
 _CPP_TAIL = (
@@ -117,7 +117,9 @@ _CPP_WORDS = words(
     }
 )
 
-CPP = grammar(*_CPP, lexis=lexis.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED)
+CPP = grammar(
+    *_CPP, lexis=lexical_rules.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED
+)
 OBJECTIVE_C = grammar(
     (rb"^@interface\s+(%)\s*\(", "extension"),
     (rb"^@interface\s+(%)", "interface"),
@@ -127,7 +129,7 @@ OBJECTIVE_C = grammar(
     (rb"^[-+][ \t]*\(\s*\)\s*(%)", "method"),
     (rb":\s*\(\s*\)\s*%",),
     *_CPP,
-    lexis=lexis.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED,
+    lexis=lexical_rules.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED,
 )  # fmt: skip
 
 _MANAGED = (CLASS, STRUCT, ENUM, INTERFACE, RECORD)
@@ -146,7 +148,7 @@ JAVA = grammar(
     (rb"[\w>\]]\s+(%)\s*\(\s*\)\s*(?:\[\s*\]\s*)*(?:throws\b[^;{}()]*|default\b[^;]*)?;", each("method", _MANAGED)),
     (rb"[\w>\]]\s+(%)\s*(?:\[\s*\]\s*)*[;,=]", _FIELDS),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[;,=}]", {ENUM: "enumerator"}),
-    lexis=lexis.JAVA, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED | ANNOTATIONS,
+    lexis=lexical_rules.JAVA, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED | ANNOTATIONS,
     words=words({CLASS: "class", INTERFACE: "interface", ENUM: "enum", RECORD: "record"}),
     refused="if for while switch return else do case default static final public private protected abstract new",
 )  # fmt: skip
@@ -167,7 +169,7 @@ CSHARP = grammar(
     (rb"[\w>\]?]\s+(?:%\.)*(%)\s*\{\s*\}", each("property", _MANAGED)),
     (rb"[\w>\]?]\s+(%)\s*[;,=]", each("field", _MANAGED)),
     (rb"(%)\s*[,=}]", {ENUM: "enumerator"}),
-    lexis=lexis.CSHARP, nest=Nest.OUTLINE,
+    lexis=lexical_rules.CSHARP, nest=Nest.OUTLINE,
     reads=PARENS | ANGLES | VALUES | NAMED | DIRECTIVES | BRACKETS | BASES,
     words=words({
         CLASS: "class", STRUCT: "struct", INTERFACE: "interface", ENUM: "enum", RECORD: "record", NAMESPACE: "namespace"

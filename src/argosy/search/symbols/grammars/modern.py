@@ -1,6 +1,6 @@
 """Go, Rust, Kotlin, Swift, Scala, Dart, Protobuf, GraphQL: languages that say what they define by a word before it."""
 
-from argosy.search.symbols import lexis
+from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import NAME, OWNER, Grammar, Nest, each, grammar
 from argosy.search.symbols.outline import (
     ANGLES,
@@ -54,7 +54,7 @@ GO = grammar(
      {TYPES: "struct", **_GO_ENTRY}, {TYPES: "interface", **_GO_ENTRY}, {INTERFACE: "method spec"},
      {TYPES: "type", CONSTANTS: "constant", **_GO_ENTRY}),
     (rb",[ \t]*(%)", {STRUCT: "field"}),
-    lexis=lexis.GO, nest=Nest.OUTLINE, reads=PARENS | BRACKETS | NEWLINES | GROUPS,
+    lexis=lexical_rules.GO, nest=Nest.OUTLINE, reads=PARENS | BRACKETS | NEWLINES | GROUPS,
     words=words({
         STRUCT: "struct", INTERFACE: "interface", OPAQUE: "func", CONSTANTS: "const", VARIABLES: "var", TYPES: "type"
     }),
@@ -81,7 +81,7 @@ RUST = grammar(
     (rb"->[^{};]*",),
     (rb"(%)\s*:[^:]", each("field", (STRUCT, UNION))),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[,}=]", {ENUM: "enumerator"}),
-    lexis=lexis.RUST, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | FIRST | BANG_BLOCKS,
+    lexis=lexical_rules.RUST, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | FIRST | BANG_BLOCKS,
     words=words({
         STRUCT: "struct", ENUM: "enum", UNION: "union", TRAIT: "trait", IMPLEMENTATION: "impl",
         NAMESPACE: "mod extern", OPAQUE: "fn macro_rules macro",
@@ -106,7 +106,7 @@ KOTLIN = grammar(
     (rb"\bconst\s+val\s+(%)", "constant"),
     (rb"\b(?:val|var)\s+(?:<\s*>\s*)?(?:%(?:\s*<\s*>)?\??\.)*(%)", _PROPERTY),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[,;}]", {ENUM: "enumerator"}),
-    lexis=lexis.KOTLIN, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES,
+    lexis=lexical_rules.KOTLIN, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES,
     words=words({
         CLASS: "class", INTERFACE: "interface", ENUM: "enum", OBJECT: "object",
         OPAQUE: "fun val var init constructor get set",
@@ -126,7 +126,7 @@ SWIFT = grammar(
     (rb"\b(?:typealias|associatedtype)\s+(%)", "alias"),
     (rb"\b(?:indirect\s+)?case\s+(%)", {ENUM: "enumerator"}),
     (rb",\s*(%)", {ENUM: "enumerator"}),
-    lexis=lexis.SWIFT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES | DIRECTIVES | BRACKETS,
+    lexis=lexical_rules.SWIFT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES | DIRECTIVES | BRACKETS,
     words=words({
         CLASS: "class actor", STRUCT: "struct", ENUM: "enum", INTERFACE: "protocol", IMPLEMENTATION: "extension",
         OPAQUE: "func var let init deinit subscript get set willSet didSet case",
@@ -147,7 +147,7 @@ SCALA = grammar(
     (rb"^[ \t]*given[ \t]+(%)[ \t]*(?:\[[^\]\n]*\])?(?:\([^)\n]*\))?:", "instance"),
     (rb"^package[ \t]+([\w.]+)", "package"),
     (rb"^[ \t]+case[ \t]+(%)[ \t]*(?:\([^=\n]*)?(?:extends\b.*)?(?:,.*)?$", "enumerator"),
-    lexis=lexis.KOTLIN, nest=Nest.INDENT,
+    lexis=lexical_rules.KOTLIN, nest=Nest.INDENT,
     inner={
         "function": dict.fromkeys(("class", "trait", "object", "enum", "instance"), "method"),
         "variable": {"function": "", "method": "", "variable": ""},
@@ -167,7 +167,7 @@ DART = grammar(
     (rb"(%)\s*(?:<\s*>\s*)?\(\s*\)\s*(?:async\*?\s*|sync\*\s*)?(?::[^;{}]*)?[{=]", _METHOD),
     (rb"[\w>\]?]\s+(%)\s*[;,=]", {**each("variable", (TOP,)), **each("field", _BODIED)}),
     (rb"(%)\s*(?:\(\s*\)\s*)?[,;}]", {ENUM: "enumerator"}),
-    lexis=lexis.DART, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | NAMED,
+    lexis=lexical_rules.DART, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | NAMED,
     words=words({CLASS: "class mixin", ENUM: "enum", IMPLEMENTATION: "extension"}),
     refused="if for while switch return assert super this",
 )  # fmt: skip
@@ -182,7 +182,7 @@ PROTOBUF = grammar(
     (rb"\b(?:option|import|reserved|extensions|syntax)\b[^;{}]*;",),
     (rb"[\w>.]\s+(%)\s*=", {STRUCT: "field"}),
     (rb"(%)\s*=", {ENUM: "enumerator"}),
-    lexis=lexis.JAVASCRIPT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED,
+    lexis=lexical_rules.JAVASCRIPT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED,
     words=words({STRUCT: "message oneof extend group", ENUM: "enum", SERVICE: "service"}),
 )  # fmt: skip
 
@@ -198,7 +198,7 @@ GRAPHQL = grammar(
     (rb"^[ \t]*(?:query|mutation|subscription)[ \t]+(%)", "function"),
     (rb"^[ \t]*(%)[ \t]*(?:\(|:)", each("field", (CLASS, INTERFACE, STRUCT))),
     (rb"^[ \t]*(%)[ \t\r]*$", {ENUM: "enumerator"}),
-    lexis=lexis.PYTHON, nest=Nest.OUTLINE, reads=PARENS | NAMED,
+    lexis=lexical_rules.PYTHON, nest=Nest.OUTLINE, reads=PARENS | NAMED,
     words=words({CLASS: "type", INTERFACE: "interface", STRUCT: "input", ENUM: "enum"}),
 )  # fmt: skip
 

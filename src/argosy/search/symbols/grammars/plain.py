@@ -1,6 +1,6 @@
 """Formats with names worth finding: Markdown, Make, SQL, Terraform, CMake, TOML and INI sections, Dockerfile stages."""
 
-from argosy.search.symbols import lexis
+from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import Grammar, Nest, grammar
 
 _HEADINGS = ("chapter", "section", "subsection", "heading")
@@ -46,7 +46,7 @@ SQL = grammar(
     (_created(rb"(?:type|domain)"), "type"),
     (_created(rb"schema"), "namespace"),
     (_created(rb"sequence"), "other"),
-    lexis=lexis.SQL,
+    lexis=lexical_rules.SQL,
 )
 
 TERRAFORM = grammar(
@@ -56,7 +56,7 @@ TERRAFORM = grammar(
     (rb"^[ \t]*output[ \t]+\"([^\"\n]+)\"", "output"),
     (rb"^[ \t]*module[ \t]+\"([^\"\n]+)\"", "module"),
     (rb"^[ \t]*provider[ \t]+\"([^\"\n]+)\"", "namespace"),
-    lexis=lexis.TERRAFORM,
+    lexis=lexical_rules.TERRAFORM,
 )
 
 CMAKE = grammar(
@@ -64,7 +64,7 @@ CMAKE = grammar(
     (rb"(?i:^[ \t]*macro[ \t]*\([ \t]*([\w.-]+))", "macro"),
     (rb"(?i:^[ \t]*(?:add_executable|add_library|add_custom_target)[ \t]*\([ \t]*([\w.:-]+))", "target"),
     (rb"(?i:^[ \t]*(?:set|option)[ \t]*\([ \t]*([\w.-]+))", "variable"),
-    lexis=lexis.SHELL,
+    lexis=lexical_rules.SHELL,
 )
 
 DOCKERFILE = grammar(

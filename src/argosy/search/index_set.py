@@ -1,0 +1,222 @@
+"""The shelf: many indexes, searched together by a few threads.
+
+The index is asked for all segments first, which is quick. If little text is left to look at, the asking thread looks
+itself; otherwise the segments are shared out, because the kernels and RE2 run outside the interpreter lock.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from argosy.base.clock import Clock, SystemClock
+from argosy.base.errors import NotFound, Unavailable
+from argosy.search.index.index import Index
+from argosy.search.index.kernel_tables import Roll
+from argosy.search.match import Budget, Outcome, Search, Task
+from argosy.search.match.budget import never
+from argosy.search.model import Form, LimitHit, Options, Repository, SearchResult
+from argosy.search.query.tree import And, Query, Substring
+
+_T = TypeVar("_T")
+
+ALONE_BYTES = 8 << 20  # less text than this is faster looked at than shared out: about 1 ms
+BRIEF_S = 0.006  # of CPU: after so long on the event loop a search goes on in a thread
+HELD_UP_S_MAX = 0.024  # of CPU: after that it is dropped in mid-piece, and begun anew in a thread
+BRIEF_CHARACTERS_MIN = 3  # fewer are in nearly every file
+
+
+class IndexSet:
+    """Indexes by the names of their repositories. Searches see the shelf as it was when they began."""
+
+    def __init__(
+        self,
+        indexes: Iterable[Index] = (),
+        *,
+        threads: int | None = None,
+        clock: Clock | None = None,
+        cpu_s: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """`cpu_s` tells the CPU time of the thread that asks."""
+        self._indexes: dict[str, Index] = {}
+        self._roll = Roll(())  # what a search takes hold of when it begins
+        self._changing = threading.Lock()
+        self._clock = clock or SystemClock()
+        self._threads = threads or os.cpu_count() or 1
+        self._cpu_s = cpu_s
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="search")
+        for index in indexes:
+            self.put(index)
+
+    def put(self, index: Index) -> None:
+        """Adds an index, or replaces the one of the same repository."""
+        with self._changing:
+            self._indexes[index.repository.name] = index
+            self._roll = Roll(_best_first(self._indexes.values()), self._roll)
+
+    def drop(self, name: str) -> None:
+        with self._changing:
+            self.get(name)
+            del self._indexes[name]
+            self._roll = Roll(_best_first(self._indexes.values()), self._roll)
+
+    def get(self, name: str) -> Index:
+        try:
+            return self._indexes[name]
+        except KeyError:
+            raise NotFound(f"no repository {name!r} is on this shelf: ask for the list of those that are") from None
+
+    async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
+        """`only`: those of the named repositories that are on the shelf at the call, whenever a thread is free."""
+        indexes, asked = self._roll.only(only), self._clock.now()
+        here = self._searched_here(indexes, query, options)
+        if isinstance(here, SearchResult):
+            return here
+        if here is not None:
+            return await self._in_thread(here.finish)
+        return await self._in_thread(lambda is_cancelled: self._searched(indexes, query, options, is_cancelled, asked))
+
+    async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
+        indexes = self._roll.only(only)
+        return await self._in_thread(lambda is_cancelled: self._matching(indexes, query, is_cancelled))
+
+    def search_now(self, query: Query, options: Options, is_cancelled: Callable[[], bool] = never) -> SearchResult:
+        """The same, in this thread, for programs without an event loop."""
+        return self._searched(self._roll, query, options, is_cancelled)
+
+    def repositories_now(self, query: Query, is_cancelled: Callable[[], bool] = never) -> tuple[Repository, ...]:
+        return self._matching(self._roll, query, is_cancelled)
+
+    def _searched(
+        self,
+        indexes: Roll,
+        query: Query,
+        options: Options,
+        is_cancelled: Callable[[], bool],
+        asked: float | None = None,
+    ) -> SearchResult:
+        budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
+        began = budget.now()
+        wait_s = 0.0 if asked is None else began - asked
+        return self._outcome(indexes, Search(query, options, budget)).answer(began, budget, wait_s)
+
+    def _searched_here(self, indexes: Roll, query: Query, options: Options) -> "SearchResult | _Rest | None":
+        """The answer to a question that is answered sooner than a thread would have been woken; what is left to do for
+        it if it is not; None if nothing was done.
+
+        To hand a search of a millisecond to a thread and back costs nearly as much as the search.
+        """
+        if not _may_be_brief(query):
+            return None
+        # By CPU time: on a busy machine the clock goes on while nothing is done, and a thread would be no sooner.
+        began_s = self._cpu_s()
+        stop = _Stop(lambda: self._cpu_s() >= began_s + HELD_UP_S_MAX)
+        budget = Budget(self._clock.now, options.wall_time_s, stop)
+        rest = _Rest(self, Outcome(options), budget, stop)
+        search = Search(query, options, budget)
+        rest.tasks = search.tasks(indexes, rest.outcome)
+        if sum(task.cost_bytes for task in rest.tasks) > ALONE_BYTES:
+            return rest
+        rest.tasks.reverse()
+        while rest.tasks and self._cpu_s() < began_s + BRIEF_S:
+            rest.outcome.merge(rest.tasks.pop().run())
+        answer = None
+        if not rest.tasks and self._cpu_s() < began_s + BRIEF_S:
+            answer = rest.outcome.answer(rest.began, budget)
+        if budget.limit_hit is LimitHit.CANCELLED:
+            return None
+        rest.tasks.reverse()
+        return answer or rest
+
+    def _matching(self, indexes: Roll, query: Query, is_cancelled: Callable[[], bool]) -> tuple[Repository, ...]:
+        options = Options(form=Form.COUNT, index_match_limit=1)
+        budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
+        found = self._outcome(indexes, Search(query, options, budget)).found
+        if budget.limit_hit is LimitHit.WALL_TIME:
+            raise Unavailable(f"not every repository was looked at within {options.wall_time_s:g} s: ask more narrowly")
+        repositories = [indexes.indexes[number].repository for number in found]
+        return tuple(sorted(repositories, key=lambda repository: repository.name))
+
+    def _outcome(self, indexes: Roll, search: Search) -> Outcome:
+        outcome = Outcome(search.options)
+        self.run(search.tasks(indexes, outcome), outcome)
+        return outcome
+
+    def run(self, tasks: list[Task], outcome: Outcome) -> None:
+        """Does them, and adds what they come to."""
+        if self._threads > 1 and _is_worth_sharing(tasks):
+            for part in self._pool.map(_run, tasks):
+                outcome.merge(part)
+        else:
+            for task in tasks:
+                outcome.merge(task.run())
+
+    async def _in_thread(self, work: Callable[[Callable[[], bool]], _T]) -> _T:
+        cancelled = threading.Event()
+        try:
+            return await asyncio.to_thread(work, cancelled.is_set)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Stop:
+    """Says whether a search is to stop. What it goes by changes when the search moves to a thread."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self.is_over = is_over
+
+    def __call__(self) -> bool:
+        return self.is_over()
+
+
+class _Rest:
+    """A search that was begun, and what is left to do of it."""
+
+    def __init__(self, shelf: IndexSet, outcome: Outcome, budget: Budget, stop: _Stop) -> None:
+        self.outcome = outcome
+        self.tasks: list[Task] = []
+        self.began = budget.now()
+        self._shelf = shelf
+        self._budget = budget
+        self._stop = stop
+
+    def finish(self, is_cancelled: Callable[[], bool]) -> SearchResult:
+        self._stop.is_over = is_cancelled
+        self._shelf.run(self.tasks, self.outcome)
+        return self.outcome.answer(self.began, self._budget)
+
+
+def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:
+    """The best repositories first, so that a bound cuts off the least wanted."""
+    return tuple(sorted(indexes, key=lambda index: (-index.repository.rank, index.repository.name)))
+
+
+def _may_be_brief(query: Query) -> bool:
+    """Plain words, of which the index says at once where they may be."""
+    match query:
+        case Substring(text):
+            return len(text) >= BRIEF_CHARACTERS_MIN
+        case And(children):
+            return all(map(_may_be_brief, children))
+        case _:
+            return False
+
+
+def _run(task: Task) -> Outcome:
+    return task.run()
+
+
+def _is_worth_sharing(tasks: list[Task]) -> bool:
+    total = 0
+    for task in tasks:
+        total += task.cost_bytes
+        if total > ALONE_BYTES:
+            return len(tasks) > 1
+    return False

@@ -1,0 +1,110 @@
+r"""Looking for any of a few texts: what `todo|fixme`, `\bfoo\b` and `^#include` come down to.
+
+Every place of every text is found, overlaps included, because a place that fails at its edges must not hide the next;
+then the first of them in RE2's order wins, and what overlaps it goes.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from argosy.search.index.segment import I64, U8, U32, Segment, Trait, frozen
+from argosy.search.kernels.scan import ranges_of
+from argosy.search.kernels.selecting import blocks_within
+from argosy.search.kernels.spans import without_overlaps
+from argosy.search.match.budget import Budget
+from argosy.search.match.expression import Expression, Manner
+from argosy.search.match.matchers import Candidates, Held, bounds
+from argosy.search.match.needle import Needle, find_each
+from argosy.search.match.pieces import find_in_pieces, find_one_by_one
+from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
+from argosy.search.regex.literal_set import Finite
+from argosy.search.regex.tree import Place
+
+_IS_WORD = np.zeros(256, np.bool_)
+_IS_WORD[list(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] = True
+_IS_LINE_EDGE = np.zeros(256, np.bool_)
+_IS_LINE_EDGE[[0, 10]] = True  # a NUL stands after every document
+
+
+class TextsFinder:
+    """A pattern that stands for a few texts. `expression` is the same pattern, for what is not plain text."""
+
+    can_be_empty = is_regex = False
+
+    def __init__(self, texts: Finite, expression: Expression) -> None:
+        self._expression = expression
+        self._before = texts.before
+        self._after = texts.after
+        is_folded = not expression.is_case_sensitive
+        self._needles = [Needle(text.encode(), is_folded=is_folded) for text in texts.texts]
+
+    @cached_property
+    def keys(self) -> I64:
+        return frozen(np.concatenate([needle.lookups for needle in self._needles]))
+
+    @property
+    def held(self) -> Sequence[Held]:
+        if len(self._needles) > 1 or len(self._needles[0].keys) == 0:
+            return []
+        return [Held(self._needles[0].keys, free_traits=0 if self._expression.is_case_sensitive else Trait.ODD_FOLD)]
+
+    def candidates(self, segment: Segment) -> Candidates:
+        content, traits = segment.content, segment.table.traits
+        if len(self._needles) == 1:
+            blocks = self._needles[0].blocks(segment.postings, content.blocks)
+        else:
+            mask = np.zeros(content.blocks, np.bool_)
+            for needle in self._needles:
+                mask[needle.blocks(segment.postings, content.blocks)] = True
+            blocks = np.flatnonzero(mask).astype(np.uint32)
+        if self._expression.is_case_sensitive or not segment.traits & Trait.ODD_FOLD:
+            return Candidates(blocks, NOTHING)
+        odd = traits & Trait.ODD_FOLD > 0
+        return Candidates(blocks[~odd[content.block_docs[blocks]]], np.flatnonzero(odd).astype(np.uint32))
+
+    def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
+        content = segment.content
+        blocks = blocks_within(frozen(candidates.blocks), content.block_docs, mask)
+        found = [self._find(content.data, *ranges_of(content.block_starts, content.block_docs, frozen(blocks)), budget)]
+        odd = candidates.documents[mask[candidates.documents]]
+        if len(odd):
+            found.append(
+                find_one_by_one(self._expression, content.data, *bounds(content, odd), Manner.ODD_UTF8, budget)
+            )
+        return spans_of(content, *joined(found))
+
+    def _find(self, data: U8, starts: U32, ends: U32, budget: Budget) -> tuple[U32, U32]:
+        places = find_each(self._needles, data, starts, ends, budget, with_overlaps=True)
+        begins = np.concatenate(places)
+        stops = begins + np.repeat([len(needle.text) for needle in self._needles], [len(at) for at in places])
+        stops = stops.astype(np.uint32)
+        good = _holds(self._before, data, begins) & _holds(self._after, data, stops)
+        begins, stops = begins[good], stops[good]
+        if len(self._needles) > 1:
+            order = np.argsort(begins, kind="stable")  # texts were tried in order, so the first stays first
+            begins, stops = begins[order], stops[order]
+        keep = without_overlaps(frozen(begins), frozen(stops))
+        return begins[keep], stops[keep]
+
+    def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
+        return find_in_pieces(self._expression, data, starts, ends, manner, budget)
+
+    def tally(self, segment: Segment, candidates: Candidates, mask: Mask) -> None:
+        return None
+
+    def admits(self, data: memoryview, manner: Manner) -> bool:
+        return self._expression.matches(data, manner)
+
+
+def _holds(place: Place | None, data: U8, at: U32) -> Mask:
+    """Where the assertion holds. Positions are inside the data: a NUL ends it."""
+    if place is None:
+        return np.ones(len(at), np.bool_)
+    here = data[at]
+    before = np.where(at > 0, data[np.maximum(at, 1) - np.uint32(1)], np.uint8(0))
+    if place is Place.WORD_BOUNDARY:
+        is_boundary: Mask = _IS_WORD[before] != _IS_WORD[here]
+        return is_boundary
+    return _IS_LINE_EDGE[here if place is Place.LINE_END else before]

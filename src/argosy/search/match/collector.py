@@ -1,0 +1,112 @@
+"""What a search has found so far, what it cost, and the bounds it met."""
+
+from argosy.search.match.budget import Budget
+from argosy.search.match.file_matches import file_matches
+from argosy.search.match.top_k import Hit, Shortlist
+from argosy.search.model import FileMatch, Form, LimitHit, Options, SearchResult, Stats
+
+UNBOUNDED = 1 << 62  # matches: more than there are
+
+
+class Quota:
+    """So many matches and no more, give or take a batch; 0 is no bound. Threads share it: a lost race costs a batch."""
+
+    def __init__(self, matches_max: int, limit_hit: LimitHit) -> None:
+        self.limit_hit = limit_hit
+        self._matches_max = matches_max
+        self._taken = 0
+
+    def take(self, matches: int) -> None:
+        self._taken += matches
+
+    @property
+    def is_met(self) -> bool:
+        return 0 < self._matches_max <= self._taken
+
+
+class Outcome:
+    """The best files and the sums over all."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.shortlist = Shortlist(options.files_max)
+        self.limits_hit: set[LimitHit] = set()
+        self.matches = self.files = self.content_bytes = 0
+        self.files_considered = self.files_loaded = self.regexps_considered = 0
+        self.ngram_lookups = self.index_bytes = 0
+        self.searched: set[int] = set()  # numbers of indexes, all or in part
+        self.skipped: set[int] = set()  # and of those of which some part was not reached
+        self.found: set[int] = set()  # and of those that have a file to tell
+        self.indexes_ruled_out = 0  # searched as well: their postings said at once that nothing is there
+        self.indexes_excluded = 0
+
+    def looked_up(self, ngrams: int, index_bytes: int) -> None:
+        self.ngram_lookups += ngrams
+        self.index_bytes += index_bytes
+
+    def merge(self, other: "Outcome") -> None:
+        self.shortlist.merge(other.shortlist)
+        self.limits_hit |= other.limits_hit
+        self.matches += other.matches
+        self.files += other.files
+        self.content_bytes += other.content_bytes
+        self.files_considered += other.files_considered
+        self.files_loaded += other.files_loaded
+        self.regexps_considered += other.regexps_considered
+        self.looked_up(other.ngram_lookups, other.index_bytes)
+        self.searched |= other.searched
+        self.found |= other.found
+        self.skipped |= other.skipped
+        self.indexes_ruled_out += other.indexes_ruled_out
+        self.indexes_excluded += other.indexes_excluded
+
+    def answer(self, began: float, budget: Budget, wait_s: float = 0.0) -> SearchResult:
+        """The best files, to look at. A bound on what is shown is told like any other."""
+        limits_hit = set(self.limits_hit)
+        files = self._files(limits_hit, budget) if self._options.form is not Form.COUNT else ()
+        stats = Stats(
+            files=self.files,
+            matches=self.matches,
+            files_considered=self.files_considered,
+            files_loaded=self.files_loaded,
+            files_skipped=self.files_considered - self.files_loaded if not self._options.estimate_only else 0,
+            content_bytes=self.content_bytes,
+            indexes_searched=len(self.searched) + self.indexes_ruled_out,
+            indexes_skipped=len(self.skipped - self.searched),
+            indexes_excluded=self.indexes_excluded,
+            index_bytes=self.index_bytes,
+            regexps_considered=self.regexps_considered,
+            ngram_lookups=self.ngram_lookups,
+            duration_s=budget.now() - began,
+            wait_s=wait_s,
+        )
+        return SearchResult(files, stats, tuple(sorted(limits_hit, key=lambda each: each.value)))
+
+    def _files(self, limits_hit: set[LimitHit], budget: Budget) -> tuple[FileMatch, ...]:
+        best = self.shortlist.best()
+        if len(best) < self.files:
+            limits_hit.add(LimitHit.FILES_SHOWN)
+        chosen = self._chosen(best)
+        if len(chosen) < len(best) or any(shown < hit.match_count for hit, shown in chosen):
+            limits_hit.add(LimitHit.MATCHES_SHOWN)
+        files: list[FileMatch] = []
+        told = file_matches(chosen, self._options)
+        while len(files) < len(chosen):
+            if budget.is_cancelled():
+                limits_hit.add(LimitHit.CANCELLED)
+                break
+            files.append(next(told))
+        return tuple(files)
+
+    def _chosen(self, best: list[Hit]) -> list[tuple[Hit, int]]:
+        """The files that are shown, and how many matches of each."""
+        of_one = self._options.file_matches_max or UNBOUNDED
+        left = self._options.matches_max or UNBOUNDED
+        chosen = []
+        for hit in best:
+            if left <= 0:
+                break
+            shown = min(hit.match_count, of_one, left)
+            chosen.append((hit, shown))
+            left -= shown
+        return chosen

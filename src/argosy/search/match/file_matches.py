@@ -1,0 +1,269 @@
+"""Hits turned into something to look at.
+
+What the kernels can tell of a match they tell of many files at once: there are fifty to an answer, and to ask for each
+would take longer than to look.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from argosy.search.documents import SkipReason
+from argosy.search.encoded_matches import chunks_in, lines_in
+from argosy.search.index.segment import I64, U32, Segment, frozen
+from argosy.search.kernels.checksums import TABLES, crc64
+from argosy.search.kernels.places import places, places_in_documents
+from argosy.search.kernels.spans import score_matches
+from argosy.search.kernels.spelling import Defined, Shown
+from argosy.search.kernels.told_chunks import tell_chunks
+from argosy.search.kernels.told_lines import tell_lines
+from argosy.search.match.chunk_matches import Explain, Told, chunks, lines, name_chunk, name_line
+from argosy.search.match.excerpts import Match, match_of
+from argosy.search.match.explain import file_explanation, match_explanation, name_explanation
+from argosy.search.match.hits import Marks
+from argosy.search.match.rank import name_points
+from argosy.search.match.top_k import Hit
+from argosy.search.model import Chunk, FileMatch, Form, Line, Options, SymbolInfo
+from argosy.search.symbols.kinds import KINDS
+
+TOGETHER_MATCHES = 4096  # looked up together; a file with more, by itself
+
+_SKIPS = tuple(reason.value for reason in SkipReason)
+_NEWLINE = ord("\n")
+KIND_TEXT = frozen(np.frombuffer("".join(KINDS).encode(), np.uint8))
+KIND_EDGES = frozen(np.array([0, *accumulate(map(len, KINDS))], np.int64))
+
+_View: TypeAlias = tuple[tuple[Chunk, ...], tuple[Line, ...], bytes]  # chunks or lines, or chunks that are sealed
+_NOTHING: _View = (), (), b""
+
+
+def file_matches(chosen: Sequence[tuple[Hit, int]], options: Options) -> Iterator[FileMatch]:
+    """Each file with so many of its matches."""
+    at = 0
+    while at < len(chosen):
+        together, matches = at, 0
+        while at < len(chosen) and (at == together or matches + chosen[at][1] <= TOGETHER_MATCHES):
+            matches += chosen[at][1]
+            at += 1
+        group = chosen[together:at]
+        for (hit, _), view in zip(group, _views(group, options), strict=True):
+            yield _file_match(hit, view, options)
+
+
+def _file_match(hit: Hit, view: _View, options: Options) -> FileMatch:
+    part, repository = hit.index.parts[hit.part], hit.index.repository
+    segment, mask = part.segment, int(part.branches[hit.document])
+    branches = [branch for i, branch in enumerate(repository.branches) if mask >> i & 1]
+    chunks, lines, sealed = view
+    return FileMatch(
+        repository=repository.name,
+        path=segment.path(hit.document).decode("utf-8", "surrogateescape"),
+        language=segment.languages[segment.table.languages[hit.document]],
+        branches=tuple([branch.name for branch in branches]),
+        version=branches[0].version if branches else "",
+        score=hit.score,
+        match_count=hit.match_count,
+        chunks=chunks,
+        lines=lines,
+        content=content_of(segment, hit.document) if options.with_content else None,
+        checksum=checksum_of(segment, hit.document) if options.with_checksum else b"",
+        repository_id=repository.id,
+        repository_rank=repository.rank,
+        skipped=_SKIPS[segment.table.skips[hit.document]],
+        explanation=file_explanation(hit, is_bm25=options.use_bm25) if options.explain_scores else "",
+        sealed=sealed,
+    )
+
+
+def content_of(segment: Segment, document: int) -> bytes:
+    start, end = _bounds(segment, document)
+    return segment.content.data[start:end].tobytes()
+
+
+def checksum_of(segment: Segment, document: int) -> bytes:
+    """CRC-64/ISO of the content, the highest byte first."""
+    return int(crc64(segment.content.data, *_bounds(segment, document), TABLES)).to_bytes(8, "big")
+
+
+def _bounds(segment: Segment, document: int) -> tuple[int, int]:
+    starts = segment.content.starts
+    return int(starts[document]), int(starts[document + 1]) - 1
+
+
+def _explainer(explain: Explain, options: Options) -> Explain:
+    return explain if options.explain_scores else _unexplained
+
+
+def _unexplained(_: Match) -> str:
+    return ""
+
+
+def _views(group: Sequence[tuple[Hit, int]], options: Options) -> list[_View]:
+    """What each file shows; matches in contents are looked up segment by segment, each in one go."""
+    views: list[_View] = [_NOTHING] * len(group)
+    segments: dict[tuple[int, int], list[int]] = {}
+    for number, (hit, shown) in enumerate(group):
+        if hit.is_name:
+            views[number] = _of_name(hit, shown, options)
+        else:
+            segments.setdefault((id(hit.index), hit.part), []).append(number)
+    for numbers in segments.values():
+        numbers.sort(key=lambda number: group[number][0].document)
+        for number, view in zip(numbers, _of_contents([group[n] for n in numbers], options), strict=True):
+            views[number] = view
+    return views
+
+
+def _of_name(hit: Hit, shown: int, options: Options) -> _View:
+    name, explain = hit.index.parts[hit.part].segment.path(hit.document), _explainer(name_explanation, options)
+    matches = _name_matches(hit)[:shown]
+    if options.form is Form.LINES:
+        return (), (name_line(name, matches, explain),), b""
+    return (name_chunk(name, matches, explain),), (), b""
+
+
+def _of_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator[_View]:
+    """The first matches in the content of documents of one segment, ascending as they are."""
+    first = group[0][0]
+    segment = first.index.parts[first.part].segment
+    shown = _shown(segment, group, options)
+    places = list(pairwise(shown.firsts.tolist()))
+    if options.explain_scores:
+        matches = _matches(shown, 0, len(shown.starts))
+        for (hit, count), (low, high) in zip(group, places, strict=True):
+            yield _with_care(hit, matches[low:high], count, options)
+        return
+    sealed, edges = _sealed(segment, shown, options)
+    for (hit, count), place, (low, high) in zip(group, places, pairwise(edges), strict=True):
+        if low == high or hit.boosts is not None:
+            yield _with_care(hit, _matches(shown, *place), count, options)
+        elif options.form is Form.LINES:
+            yield (), lines_in(sealed[low:high]), b""
+        elif options.sealed:
+            yield (), (), sealed[low:high].tobytes()
+        else:
+            yield chunks_in(sealed[low:high]), (), b""
+
+
+def _shown(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options) -> Shown:
+    content, symbols = segment.content, segment.symbols
+    starts = _joined([hit.starts[:shown] for hit, shown in group])
+    ends = _joined([hit.ends[:shown] for hit, shown in group])
+    documents = frozen(np.array([hit.document for hit, _ in group], np.uint32))
+    firsts = frozen(np.array([0, *accumulate([shown for _, shown in group])], np.int64))
+    rows = places_in_documents(
+        content.data,
+        content.starts,
+        content.block_starts,
+        content.block_lines,
+        documents,
+        firsts,
+        starts,
+        ends,
+        options.context_lines,
+        _bytes_max(options),
+    )
+    points, own = score_matches(content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points)
+    traits = segment.table.traits
+    return Shown(content.data, content.starts, traits, documents, firsts, starts, ends, rows, points, own)
+
+
+def _matches(shown: Shown, low: int, high: int) -> list[Match]:
+    table = np.empty((high - low, len(Match._fields)), np.int64)
+    table[:, 0], table[:, 1] = shown.starts[low:high], shown.ends[low:high]
+    table[:, 2], table[:, 3] = shown.points[low:high], shown.symbols[low:high]
+    table[:, 4:] = shown.rows[low:high]
+    return list(map(match_of, table.tolist()))
+
+
+def _joined(pieces: list[U32]) -> U32:
+    return frozen(np.concatenate(pieces) if len(pieces) > 1 else pieces[0])
+
+
+def _sealed(segment: Segment, shown: Shown, options: Options) -> tuple[memoryview, list[int]]:
+    """The chunks or lines of each document in bytes, and where they begin; nothing of one that needs more care."""
+    symbols = segment.symbols
+    defined = Defined(symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES)
+    is_lines = options.form is Form.LINES
+    sealed, edges = tell_lines(shown, defined, options.line_bytes_max) if is_lines else tell_chunks(shown, defined)
+    return sealed.data, edges.tolist()
+
+
+def _with_care(hit: Hit, matches: list[Match], shown: int, options: Options) -> _View:
+    """Told one by one: what few documents, or few questions, need."""
+    segment = hit.index.parts[hit.part].segment
+    if hit.boosts is not None:
+        worths = zip(matches, hit.boosts[:shown].tolist(), strict=True)
+        matches = [match._replace(points=match.points * boost) for match, boost in worths]
+    told = Told(
+        text=segment.content.data.data,
+        start=int(segment.content.starts[hit.document]),
+        symbol_of=lambda symbol: symbol_info(segment, symbol),
+        explain=_explainer(lambda match: match_explanation(segment, match), options),
+    )
+    if options.form is not Form.LINES:
+        return chunks(told, matches, options), (), b""
+    if any(match.last_line > match.line for match in matches):
+        matches = _by_line(matches, hit, segment, options)
+    return (), lines(told, matches, options), b""
+
+
+def _bytes_max(options: Options) -> int:
+    """The length of an overlong line; a line of its own is clipped when it is told."""
+    return 0 if options.form is Form.LINES else options.line_bytes_max
+
+
+def _by_line(matches: Sequence[Match], hit: Hit, segment: Segment, options: Options) -> list[Match]:
+    """Told line by line, a match over several lines is one in each."""
+    content = segment.content
+    whole = np.array([(match.start, match.end) for match in matches], np.uint32)
+    starts, ends, owners = split(segment, whole[:, 0], whole[:, 1])
+    rows = places(
+        content.data,
+        *_bounds(segment, hit.document),
+        content.block_starts,
+        content.block_lines,
+        starts,
+        ends,
+        options.context_lines,
+        _bytes_max(options),
+    )
+    told = zip(starts.tolist(), ends.tolist(), owners.tolist(), rows.tolist(), strict=True)
+    return [Match(start, end, matches[owner].points, matches[owner].symbol, *row) for start, end, owner, row in told]
+
+
+def split(segment: Segment, starts: U32, ends: U32) -> tuple[U32, U32, I64]:
+    """The parts of matches in single lines, newlines and what is empty left out, and which match each is part of."""
+    parts: list[tuple[int, int, int]] = []
+    for owner, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        newlines = np.flatnonzero(segment.content.data[start:end] == _NEWLINE) + start
+        edges = [start - 1, *newlines.tolist(), end]
+        parts.extend((low + 1, high, owner) for low, high in pairwise(edges) if high > low + 1)
+    rows = np.array(parts, np.int64).reshape(-1, 3)
+    return frozen(rows[:, 0].astype(np.uint32)), frozen(rows[:, 1].astype(np.uint32)), rows[:, 2]
+
+
+def _name_matches(hit: Hit) -> list[Match]:
+    if len(hit.starts) == 0:
+        return []
+    segment = hit.index.parts[hit.part].segment
+    document = np.array([hit.document], np.uint32)
+    marks = Marks(hit.starts, hit.ends, hit.boosts, document, np.array([0, len(hit.starts)]))
+    base = int(segment.names.starts[hit.document])
+    rows = zip(hit.starts.tolist(), hit.ends.tolist(), name_points(segment, marks).tolist(), strict=True)
+    return [Match(start - base, end - base, worth) for start, end, worth in rows]
+
+
+def symbol_info(segment: Segment, symbol: int) -> SymbolInfo:
+    parent = int(segment.symbols.parents[symbol])
+    name, kind = _symbol(segment, symbol)
+    above, above_kind = _symbol(segment, parent) if parent >= 0 else ("", "")
+    return SymbolInfo(name, kind, above, above_kind)
+
+
+def _symbol(segment: Segment, symbol: int) -> tuple[str, str]:
+    start = int(segment.symbols.starts[symbol])
+    name = segment.content.data[start : start + int(segment.symbols.lengths[symbol])].tobytes()
+    return name.decode("utf-8", "replace"), KINDS[segment.symbols.kinds[symbol]]

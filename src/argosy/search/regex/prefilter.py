@@ -1,0 +1,134 @@
+"""What every match of a pattern must hold, so that most text need not be matched at all.
+
+The promise holds for matches that RE2 finds by characters in valid UTF-8; `holds_for_bytes` says whether it holds for
+text matched byte by byte, too. It errs on one side only: what is not sure is not required.
+"""
+
+from dataclasses import dataclass, replace
+
+from argosy.search.regex.analysis import can_span_lines, leaves
+from argosy.search.regex.byte_runs import byte_runs
+from argosy.search.regex.charsets import ByteSets, CharSet, charset, utf8
+from argosy.search.regex.folding import ODD_FOLDS, variants
+from argosy.search.regex.strings import (
+    NOTHING,
+    UNKNOWN,
+    Known,
+    Literal,
+    Strings,
+    chosen,
+    exactly,
+    joined,
+    repeated,
+    simplest,
+)
+from argosy.search.regex.tree import Assertion, Choice, Class, Node, Range, Repeat, Sequence, Text
+
+CLASS_STRINGS_MAX = 3  # a class of more characters is left to the runs
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilter:
+    """What to look for before matching."""
+
+    clauses: tuple[Strings, ...] = ()  # of each, every match holds at least one literal; the rarest clause first
+    runs: tuple[ByteSets, ...] = ()  # every match holds each of them: bytes in a row, each in its set
+    can_span_lines: bool = True  # a match may hold a newline
+    holds_for_bytes: bool = True  # also true of matches in text that is not valid UTF-8
+    # A match may hold a Kelvin sign or long s where a k or s is required: where those two occur, require nothing.
+    has_odd_folds: bool = False
+
+
+def prefilter(node: Node, *, is_case_sensitive: bool) -> Prefilter:
+    """What every match of the tree holds."""
+    return Prefilter(
+        clauses=simplest(_known(node, is_case_sensitive).all_clauses()),
+        runs=byte_runs(node, is_case_sensitive=is_case_sensitive),
+        can_span_lines=can_span_lines(node),
+        holds_for_bytes=not any(_names_wide(leaf) for leaf in leaves(node)),
+        has_odd_folds=any(_folds_oddly(leaf, is_case_sensitive) for leaf in leaves(node)),
+    )
+
+
+def prefilter_of_text(text: str, *, is_case_sensitive: bool) -> Prefilter:
+    """What every occurrence of the text holds; less than the text itself only if case is ignored beyond ASCII."""
+    found = prefilter(Text(text), is_case_sensitive=is_case_sensitive)
+    return replace(found, holds_for_bytes=is_case_sensitive or text.isascii())  # the text is its bytes
+
+
+def _known(node: Node, is_case_sensitive: bool) -> Known:
+    match node:
+        case Text(chars, case):
+            is_folded = case.is_folded(is_case_sensitive=is_case_sensitive)
+            return _known_text(chars) if is_folded else exactly([Literal(utf8(chars))])
+        case Class(_, _, case):
+            return _known_class(charset(node, is_folded=case.is_folded(is_case_sensitive=is_case_sensitive)))
+        case Assertion():
+            return exactly(NOTHING)
+        case Sequence(children):
+            known = exactly(NOTHING)
+            for child in children:
+                known = joined(known, _known(child, is_case_sensitive))
+            return known
+        case Choice(children):
+            return chosen([_known(child, is_case_sensitive) for child in children])
+        case Repeat(child, least, most):
+            return repeated(_known(child, is_case_sensitive), least, most)
+        case _:
+            return UNKNOWN
+
+
+def _known_text(chars: str) -> Known:
+    """Text whose case is ignored, in pieces between the letters beyond ASCII that have another case."""
+    known = exactly(NOTHING)
+    piece: list[str] = []
+    for char in chars:
+        if char.isascii() or len(variants(char)) == 1:
+            piece.append(char)
+        else:
+            known = joined(joined(known, exactly([_folded("".join(piece))])), UNKNOWN)
+            piece = []
+    return joined(known, exactly([_folded("".join(piece))]))
+
+
+def _folded(chars: str) -> Literal:
+    text = utf8(chars)
+    is_folded = text.lower() != text.upper()
+    return Literal(text.lower() if is_folded else text, is_folded)
+
+
+def _known_class(chars: CharSet) -> Known:
+    if not 0 < chars.count() <= 2 * CLASS_STRINGS_MAX:
+        return UNKNOWN
+    literals = [_ascii_literal(code, chars) for code in chars.ascii_codes()]
+    literals += [Literal(utf8(chr(code))) for low, high in chars.wide for code in range(low, high + 1)]
+    known = exactly(literals)
+    return known if len(known.exact or ()) <= CLASS_STRINGS_MAX else UNKNOWN
+
+
+def _ascii_literal(code: int, chars: CharSet) -> Literal:
+    """One folded literal for both cases of a letter, if the class has both."""
+    char = chr(code)
+    return _folded(char) if char.swapcase() in chars else Literal(char.encode())
+
+
+def _names_wide(leaf: Node) -> bool:
+    """Whether the leaf names a character beyond ASCII, which byte by byte is another, or two."""
+    match leaf:
+        case Text(chars):
+            return not chars.isascii()
+        case Class(parts):
+            return any(isinstance(part, Range) and part.high >= 0x80 for part in parts)
+        case _:
+            return False
+
+
+def _folds_oddly(leaf: Node, is_case_sensitive: bool) -> bool:
+    match leaf:
+        case Text(chars, case) if case.is_folded(is_case_sensitive=is_case_sensitive):
+            return any(letter in chars for letters in ODD_FOLDS.values() for letter in letters)
+        case Class(_, _, case) if case.is_folded(is_case_sensitive=is_case_sensitive):
+            taken = charset(leaf, is_folded=True)
+            return any(letters[0] in taken and chr(odd) not in taken for odd, letters in ODD_FOLDS.items())
+        case _:
+            return False

@@ -1,0 +1,71 @@
+"""Patterns that come down to a few texts, in the order in which RE2 would try them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argosy.search.regex import Pattern, parse_regex
+from argosy.search.regex.literal_set import TEXTS_MAX, Finite, finite
+from argosy.search.regex.tree import Place
+
+WORD, START, END = Place.WORD_BOUNDARY, Place.LINE_START, Place.LINE_END
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("foo", Finite(("foo",))),
+        ("todo|fixme", Finite(("todo", "fixme"))),
+        (r"\bfoo\b", Finite(("foo",), WORD, WORD)),
+        ("^#include", Finite(("#include",), START)),
+        ("^foo$", Finite(("foo",), START, END)),
+        ("foo$", Finite(("foo",), None, END)),
+        (r"\b(get|set)_x\b", Finite(("get_x", "set_x"), WORD, WORD)),
+        ("a|ab", Finite(("a", "ab"))),
+        ("ab|a", Finite(("ab", "a"))),
+        ("colou?r", Finite(("colour", "color"))),
+        ("colou??r", Finite(("color", "colour"))),
+        ("x[0-2]y", Finite(("x0y", "x1y", "x2y"))),
+        ("a{3}", Finite(("aaa",))),
+        ("a|b|a", Finite(("a", "b"))),
+        ("[a-l]", Finite(tuple("abcdefghijkl"))),
+    ],
+)
+def test_the_texts_and_what_must_hold_at_their_edges(pattern: str, expected: Finite) -> None:
+    assert finite(parse_regex(pattern)) == expected
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "", "a*", "a+", "a?", "a|", "^", r"\b", "[a-m]", "[^a]", r"\d", "a{2,3}", "[ab]{4}", "^a|b", r"a\bb", r"\Aa",
+        r"a\z", r"\Ba", r"a\nb", r"a\x00", "(?i)a", "(?i:a)b", "ä", "[äb]", "ä?b", ".", r"\C", "(",
+    ],
+)  # fmt: skip
+def test_what_is_more_than_a_few_plain_texts(pattern: str) -> None:
+    assert finite(parse_regex(pattern)) is None
+
+
+def test_no_more_texts_than_the_bound_are_spelled_out() -> None:
+    fits = "|".join(f"t{i:02}" for i in range(TEXTS_MAX))
+    assert finite(parse_regex(fits)) is not None
+    assert finite(parse_regex(fits + "|more")) is None
+
+
+pieces = st.sampled_from(["a", "b", "ab", "[ab]", "a?", "b??", "(a|ab)", "(ab|a)", "a{2}"])
+parts = st.lists(pieces, min_size=1, max_size=4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(parts.map("".join), st.text("ab", max_size=12))
+def test_the_first_text_that_fits_is_the_match(source: str, text: str) -> None:
+    known = finite(parse_regex(source))
+    if known is None:
+        return
+    found, at = [], 0
+    while at < len(text):
+        here = next((one for one in known.texts if text.startswith(one, at)), None)
+        if here is not None:
+            found.append((at, at + len(here)))
+        at += len(here or " ")
+    assert Pattern.compile(source).find_all(text.encode()) == found

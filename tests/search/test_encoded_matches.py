@@ -1,0 +1,145 @@
+"""Sealed or open, an answer says the same; and what is told in bytes is what is told one by one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+import argosy.search
+from argosy.base.errors import Unavailable
+from argosy.search.backends.factory import open_source
+from argosy.search.encoded_matches import opened
+from argosy.search.fleet.codec import pack_answer, unpack
+from argosy.search.index.build import build
+from argosy.search.index.index import Index
+from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Location, Options, Range, SearchResult
+from argosy.search.query import parse
+from argosy.search.query.tree import Boost, Query
+from argosy.search.skip_policy import Policy
+from tests.search.match.asking import ask, built, only_file
+
+SEALED = Options(sealed=True)
+TEXT = "class Größe:\r\n    def needle(self):\r\n        return 'nädel needle needle'\n\nneedle"
+lines = st.sampled_from(
+    [
+        "needle",
+        "nädel needle, needle",
+        "",
+        "\r",
+        "\t€ needle",
+        "class Needle:",
+        "    def needle(self):",
+        "x" * 90,
+        "needle" * 9,
+    ]
+)
+
+
+def one_by_one(index: Index, query: str, options: Options) -> Sequence[FileMatch]:
+    """Whoever wants scores explained is told by Python; what is explained is left out."""
+    files = ask(index, query, structs.replace(options, explain_scores=True, sealed=False)).files
+    return [
+        structs.replace(
+            file, explanation="", chunks=tuple(structs.replace(chunk, explanation="") for chunk in file.chunks)
+        )
+        for file in files
+    ]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(lines, min_size=1, max_size=12), min_size=1, max_size=4),
+    st.sampled_from(["needle", "(?i)needle", r"needle\n", r"e\r?\n\r?\n", "def", "ä", "."]),
+    st.builds(
+        Options,
+        context_lines=st.integers(0, 3),
+        line_bytes_max=st.sampled_from([0, 40, 2000]),
+        matches_max=st.sampled_from([0, 5]),
+        file_matches_max=st.sampled_from([0, 2]),
+    ),
+)
+def test_told_in_bytes_or_one_by_one_a_file_is_the_same(texts: list[list[str]], query: str, options: Options) -> None:
+    index = built({f"{i}.py": "\n".join(text).encode() for i, text in enumerate(texts)})
+    expected = one_by_one(index, query, options)
+    assert list(ask(index, query, options).files) == expected
+    assert [opened(file) for file in ask(index, query, structs.replace(options, sealed=True)).files] == expected
+
+
+@pytest.fixture(scope="module")
+def folder() -> Index:
+    return build(open_source(str(Path(argosy.search.__file__).parent), with_ignored=True), Policy())
+
+
+@pytest.mark.parametrize("query", ["import", "def", "(?i)index", r"\)\n\n", "self", "type:file import", "sym:Index"])
+@pytest.mark.parametrize("context_lines", [0, 2])
+def test_of_real_code_all_is_told_the_same(folder: Index, query: str, context_lines: int) -> None:
+    options = Options(files_max=0, context_lines=context_lines)
+    files = ask(folder, query, options).files
+    sealed = ask(folder, query, structs.replace(options, sealed=True)).files
+    assert len(files) > 1
+    assert list(files) == one_by_one(folder, query, options)
+    assert tuple(map(opened, sealed)) == files
+
+
+def test_a_sealed_file_has_outside_what_it_is_ranked_by_and_inside_its_chunks() -> None:
+    index = built({"a.py": TEXT.encode()})
+    sealed, plain = only_file(ask(index, "needle", SEALED)), only_file(ask(index, "needle"))
+    assert (sealed.chunks, len(plain.chunks)) == ((), 2)
+    assert sealed.sealed
+    assert structs.replace(sealed, sealed=b"", chunks=plain.chunks) == plain
+    assert opened(sealed) == plain
+    assert opened(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("files", "query", "options"),
+    [
+        ({"needle.py": b""}, "file:needle", SEALED),
+        ({"a.py": b"\xff needle"}, "needle", SEALED),
+        ({"a.py": b"needle " * 100}, "needle", structs.replace(SEALED, line_bytes_max=50)),
+        ({"a.py": b"needle"}, "needle", structs.replace(SEALED, form=Form.LINES)),
+        ({"a.py": b"needle"}, "needle", structs.replace(SEALED, explain_scores=True)),
+        ({"a.py": b"needle"}, Boost(parse("needle").query, 2.0), SEALED),
+    ],
+    ids=["name", "bytes", "long line", "lines", "explained", "boosted"],
+)
+def test_what_needs_care_comes_open(files: dict[str | bytes, bytes], query: str | Query, options: Options) -> None:
+    file = only_file(ask(built({**files}), query, options))
+    assert file.sealed == b""
+    assert file.chunks or file.lines
+    assert file == only_file(ask(built({**files}), query, structs.replace(options, sealed=False)))
+
+
+def test_sealed_files_travel_like_others_also_beside_odd_names_and_are_cut_like_others() -> None:
+    answer = ask(built({b"a\xff.py": TEXT.encode(), "b.py": TEXT.encode()}), "needle", SEALED)
+    found = unpack(pack_answer(answer), SearchResult)
+    assert found == answer
+    assert all(file.sealed for file in found.files)
+    cut = unpack(pack_answer(answer, bytes_max=len(pack_answer(answer)) - 1), SearchResult)
+    assert (cut.files, cut.limits_hit) == (answer.files[:1], (LimitHit.FILES_SHOWN,))
+
+
+def test_a_node_that_knows_no_seals_answers_open_and_is_understood() -> None:
+    """Fields that a node or a door of another version does not know are left out."""
+
+    class OldOptions(msgspec.Struct):
+        files_max: int = 50
+
+    class OldFile(msgspec.Struct):
+        repository: str
+        path: str
+        chunks: tuple[Chunk, ...] = ()
+
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(SEALED), type=OldOptions) == OldOptions()
+    chunk = Chunk(b"needle", Location(0, 1, 1), (Range(Location(0, 1, 1), Location(6, 1, 7)),))
+    found = msgspec.msgpack.decode(msgspec.msgpack.encode(OldFile("r", "a.py", (chunk,))), type=FileMatch)
+    assert opened(found) == FileMatch("r", "a.py", chunks=(chunk,))
+
+
+def test_a_seal_over_something_else_is_refused() -> None:
+    with pytest.raises(Unavailable, match="no chunks"):
+        opened(FileMatch("r", "a.py", sealed=b"\x91\x05"))
