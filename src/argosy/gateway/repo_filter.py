@@ -123,7 +123,7 @@ def format_for_nodes(query: Query) -> str:
             )
     if any(isinstance(part, Boost) for part in parts(query)):
         raise Invalid("a boosted query has no text that nodes could be asked: ask without the boost")
-    return format_query(query)
+    return format_query_cached(query)
 
 
 # A query is written out twice on its way, for whoever asked and at once again for the nodes.
