@@ -185,11 +185,11 @@ def test_a_split_under_way_at_another_point_is_not_waited_for(
     assert (answer.exit_code, "being split already" in answer.stderr) == (1, True)
 
 
-async def leave_wish(maps: DirShardMapStore, shard_id: str, wish: SplitRequest) -> None:
+async def leave_wish(maps: DirShardMapStore, shard_id: str, split_request: SplitRequest) -> None:
     """As a broker does that ended too early."""
     shards = await maps.newest()
     assert shards is not None
-    await maps.add(shards.after_wishing(shard_id, wish))
+    await maps.add(shards.with_split_request(shard_id, split_request))
 
 
 def test_a_split_that_was_cut_short_is_done_when_the_broker_is_there_again(run: Run, tmp_path: Path) -> None:

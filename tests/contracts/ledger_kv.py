@@ -5,12 +5,12 @@ from argosy.jobs.group_commit.store import GroupCommitStore
 
 
 class LedgerKV:
-    def __init__(self, ledger: GroupCommitStore) -> None:
-        self._ledger = ledger
-        self.get = ledger.get
-        self.get_many = ledger.get_many
-        self.scan = ledger.scan
-        self.close = ledger.close
+    def __init__(self, store: GroupCommitStore) -> None:
+        self._store = store
+        self.get = store.get
+        self.get_many = store.get_many
+        self.scan = store.scan
+        self.close = store.close
 
     async def write(self, batch: Batch) -> None:
-        await self._ledger.stage(batch)
+        await self._store.stage(batch)

@@ -33,7 +33,7 @@ from argosy.ownership.backends.etcd_keys import KEY_DOCS, EtcdKeys
 from argosy.ownership.model import Role, Space, Unit
 from argosy.ownership.settings import OwnershipSettings
 from argosy.throttle.limits.model import RateLimitResponse, Status
-from tests.jobs.shard.making import NOW, T, World
+from tests.jobs.shard.builders import NOW, T, World
 
 ROOT = Path(__file__).parents[2]
 RATE = RateLimit("mails", "acme", 100, 60_000)
@@ -151,7 +151,7 @@ async def world() -> World:
 def rows(world: World, kind: int) -> list[tuple[tuple[object, ...], bytes]]:
     """The durable rows of a kind, in their order."""
     start, end = keys.under(kind)
-    return [(keys.items(key), world.ledger.kept[key]) for key in world.ledger.kept.irange(start, end, (True, False))]
+    return [(keys.items(key), world.store.kept[key]) for key in world.store.kept.irange(start, end, (True, False))]
 
 
 # -- entities ---------------------------------------------------------------------------------------------------------

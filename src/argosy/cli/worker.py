@@ -72,9 +72,9 @@ def found(target: str) -> list[Any]:
     finally:
         sys.path.remove(os.getcwd())
     things = _things(module, name, target)
-    from argosy.jobs.sdk.handlers import marked
+    from argosy.jobs.sdk.handlers import find_marked
 
-    if not marked(things):
+    if not find_marked(things):
         raise Invalid(f'{target} has no handlers: mark functions with @job("group") of argosy.jobs.sdk')
     return things
 

@@ -26,16 +26,16 @@ class JobsTelemetry:
         self.log = logs.get("jobs").bind(node=node)
         self._metrics = metrics
 
-    def opened(self, shard_id: str, epoch: int, took_s: float, *, count: int) -> None:
+    def record_open(self, shard_id: str, epoch: int, took_s: float, *, count: int) -> None:
         self._metrics.observe(OPEN_SECONDS, took_s)
         self._metrics.set(SHARDS_OPEN, count)
         self.log.info("shard open", shard=shard_id, epoch=epoch, took_s=round(took_s, 3))
 
-    def closed(self, shard_id: str, *, count: int) -> None:
+    def record_closed(self, shard_id: str, *, count: int) -> None:
         self._metrics.set(SHARDS_OPEN, count)
         self.log.info("shard closed", shard=shard_id)
 
-    def lost(self, shard_id: str, why: ArgosyError | None) -> None:
+    def record_lost(self, shard_id: str, why: ArgosyError | None) -> None:
         self._metrics.inc(SHARDS_LOST, reason="fenced" if isinstance(why, Fenced) else "storage")
         self.log.warning("shard given up", shard=shard_id, why=str(why))
 
@@ -46,23 +46,23 @@ class JobsTelemetry:
     def split(self, split: Split) -> None:
         self.log.info("split", shard=split.shard_id, phase=split.phase.value, point=split.point)
 
-    def split_done(self, split: Split, away_s: float) -> None:
+    def record_split(self, split: Split, away_s: float) -> None:
         self._metrics.inc(SPLITS, outcome="done")
         self._metrics.observe(SPLIT_SECONDS, away_s)
         self.log.info("split done", shard=split.shard_id, left=split.left, right=split.right, away_s=round(away_s, 3))
 
-    def split_failed(self, split: Split, why: Exception) -> None:
+    def record_split_failure(self, split: Split, why: Exception) -> None:
         self._metrics.inc(SPLITS, outcome="failed")
         self.log.warning("split failed", shard=split.shard_id, phase=split.phase.value, why=str(why))
 
-    def cleaned(self, shard_id: str, rows: int) -> None:
+    def record_cleaned(self, shard_id: str, rows: int) -> None:
         self._metrics.inc(CLEANED_ROWS, by=rows)
         self.log.info("shard cleaned", shard=shard_id, rows=rows)
 
-    def cleaning_failed(self, shard_id: str, why: Exception) -> None:
+    def record_cleanup_failure(self, shard_id: str, why: Exception) -> None:
         self.log.warning("cleaning interrupted", shard=shard_id, why=str(why))
 
-    def map_away(self, why: Exception) -> None:
+    def record_map_failure(self, why: Exception) -> None:
         self.log.warning("map of shards away", why=str(why))
 
     def poll(self, tasks: int) -> None:

@@ -40,8 +40,8 @@ class WatchedDisk(MemoryDisk):
         self._shard = shard
         self._disks = disks
 
-    async def keep(self, writer: DiskKV, batch: Batch) -> None:
-        await super().keep(writer, batch)
+    async def commit(self, writer: DiskKV, batch: Batch) -> None:
+        await super().commit(writer, batch)
         self._disks.kept(self._shard, batch)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from argosy.base.errors import Unavailable
 from argosy.base.kv import Batch
-from argosy.jobs.backends.fsync import FolderSync, mend
+from argosy.jobs.backends.fsync import FolderSync, remove_empty_manifests
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_store import ShardStore
 
@@ -169,5 +169,5 @@ async def test_a_manifest_left_empty_by_a_loss_of_power_does_not_keep_a_shard_cl
 def test_the_only_manifest_is_never_removed(tmp_path: Path) -> None:
     folder = shard_folder(tmp_path)
     (folder / "manifest" / "1.manifest").touch()
-    assert mend(folder) == []
-    assert mend(tmp_path / "nothing here") == []
+    assert remove_empty_manifests(folder) == []
+    assert remove_empty_manifests(tmp_path / "nothing here") == []

@@ -25,20 +25,20 @@ WRITERS = 4
 async def main(url: str, shard: str, file_bytes_max: int | None) -> None:
     settings = ShardStoreSettings(**json.loads(os.environ.get("WRITER_SETTINGS", "{}")))
     store = await ShardStore.open(url, settings)
-    ledger = GroupCommitStore(await store.shard(shard))
+    store = GroupCommitStore(await store.shard(shard))
     if file_bytes_max is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, resource.RLIM_INFINITY))
-    await asyncio.gather(*(write(ledger, number) for number in range(WRITERS)))
-    await ledger.close()
+    await asyncio.gather(*(write(store, number) for number in range(WRITERS)))
+    await store.close()
 
 
-async def write(ledger: GroupCommitStore, number: int) -> None:
+async def write(store: GroupCommitStore, number: int) -> None:
     size = 10
     while True:
         batch = Batch().put(b"row/%08d" % number, b"x" * size).put(b"twin/%08d" % number, b"x" * size)
         try:
-            await ledger.stage(batch)
+            await store.stage(batch)
         except ArgosyError as error:
             say(f"end {type(error).__name__}")
             return

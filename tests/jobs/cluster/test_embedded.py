@@ -16,7 +16,7 @@ from argosy.jobs.cluster.backends.tables import SlateShardStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.model import NO_TENANT, JobStatus, NewJob, Success
 
-LOOK_S = 0.05
+RECONCILE_S = 0.05
 FAST = ShardStoreSettings(fsync="never")
 
 
@@ -67,9 +67,9 @@ async def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) ->
     code = (
         "import asyncio, sys\n"
         "from argosy.base.errors import Conflict\n"
-        "from argosy.jobs.cluster.backends.embedded import only_one\n"
+        "from argosy.jobs.cluster.backends.embedded import lock_dir\n"
         "try:\n"
-        "    with only_one(sys.argv[1]): pass\n"
+        "    with lock_dir(sys.argv[1]): pass\n"
         "except Conflict as why: sys.exit(str(why))\n"
     )
     async with embedded(f"file://{tmp_path}", stored=FAST):
@@ -95,7 +95,7 @@ async def test_an_operator_sees_and_merges_tables() -> None:
     rows = await store.shard("s")
     await store.compact("s")
     while (await store.storage("s")).l0_ssts:  # noqa: ASYNC110
-        await asyncio.sleep(LOOK_S)  # SlateDB looks for such requests every few seconds
+        await asyncio.sleep(RECONCILE_S)  # SlateDB looks for such requests every few seconds
     assert [run.ssts for run in (await store.storage("s")).runs] == [1]
     with pytest.raises(Conflict, match="nothing to merge"):
         await store.compact("s")

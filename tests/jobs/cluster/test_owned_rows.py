@@ -9,7 +9,7 @@ from argosy.jobs.cluster import split_cleanup
 from argosy.jobs.cluster.model import Cleanup
 from argosy.jobs.cluster.owned_rows import OwnedRowsView, RowOwnership, tenant_of
 from argosy.jobs.cluster.ranges import HashRange
-from argosy.jobs.cluster.split_cleanup import ORDER, CleanupProgress, clean_some, progress_of
+from argosy.jobs.cluster.split_cleanup import ORDER, CleanupProgress, clean_chunk, read_progress
 from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.model import RunAttempt, TaskLease
 
@@ -32,13 +32,13 @@ def rows_of(tenant: str) -> dict[bytes, bytes]:
 
 
 async def filled(*tenants: str, more: dict[bytes, bytes] | None = None) -> GroupCommitStore:
-    ledger = GroupCommitStore(await MemoryDisk().open())
+    store = GroupCommitStore(await MemoryDisk().open())
     batch = Batch()
     for rows in (*map(rows_of, tenants), more or {}):
         for key, value in rows.items():
             batch.put(key, value)
-    await ledger.stage(batch)
-    return ledger
+    await store.stage(batch)
+    return store
 
 
 def test_the_example_tenants_are_on_different_sides() -> None:
@@ -55,8 +55,8 @@ def test_every_kind_of_row_says_whose_it_is() -> None:
 
 
 async def test_a_scan_shows_only_the_shards_own_rows_within_its_limit() -> None:
-    async with await filled(MINE, OTHERS, "-") as ledger:
-        rows = OwnedRowsView(ledger, RowOwnership(LOW), is_clean=False)
+    async with await filled(MINE, OTHERS, "-") as store:
+        rows = OwnedRowsView(store, RowOwnership(LOW), is_clean=False)
         found = {tenant_of(key, value) async for key, value in rows.scan(b"\x01", None)}
         assert found == {MINE, "-"}
         assert len([pair async for pair in rows.scan(b"\x01", None, limit=3)]) == 3
@@ -70,15 +70,15 @@ async def test_a_scan_shows_only_the_shards_own_rows_within_its_limit() -> None:
 async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
     many = {keys.key(keys.JOB, OTHERS, f"j{number}"): b"v" for number in range(2 * split_cleanup.STEP_ROWS)}
     meta = {keys.key(keys.META, "other"): b"v", keys.key(keys.BUCKET, "b"): b"v"}
-    async with await filled(MINE, OTHERS, more={**many, **meta}) as ledger:
-        progress = await progress_of(ledger, "s", has_parent=True)
+    async with await filled(MINE, OTHERS, more={**many, **meta}) as store:
+        progress = await read_progress(store, "s", has_parent=True)
         assert progress.status is Cleanup.PENDING
         statuses, steps = set(), 0
         while not progress.is_done:
-            progress = await clean_some(ledger, RowOwnership(LOW), progress, lambda: 42)
+            progress = await clean_chunk(store, RowOwnership(LOW), progress, lambda: 42)
             statuses.add(progress.status)
             steps += 1
-        left = {key: value async for key, value in ledger.scan(b"\x01", None)}
+        left = {key: value async for key, value in store.scan(b"\x01", None)}
         del left[split_cleanup.CLEANUP]
         assert left == {**rows_of(MINE), **meta}
         assert progress.deleted == len(rows_of(OTHERS)) + len(many)
@@ -89,32 +89,32 @@ async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
 
 async def test_cleaning_goes_on_where_it_stopped() -> None:
     disk = MemoryDisk()
-    ledger = GroupCommitStore(await disk.open())
+    store = GroupCommitStore(await disk.open())
     batch = Batch()
     for tenant in (MINE, OTHERS):
         for key, value in rows_of(tenant).items():
             batch.put(key, value)
-    await ledger.stage(batch)
-    progress = await progress_of(ledger, "s", has_parent=True)
+    await store.stage(batch)
+    progress = await read_progress(store, "s", has_parent=True)
     for _ in range(3):
-        progress = await clean_some(ledger, RowOwnership(LOW), progress, lambda: 0)
-    await ledger.close()
+        progress = await clean_chunk(store, RowOwnership(LOW), progress, lambda: 0)
+    await store.close()
     async with GroupCommitStore(await disk.open()) as again:
-        assert await progress_of(again, "s", has_parent=True) == progress
+        assert await read_progress(again, "s", has_parent=True) == progress
 
 
 async def test_what_was_written_about_the_parent_does_not_count_for_the_child() -> None:
-    async with await filled(more={split_cleanup.CLEANUP: encode(CleanupProgress("parent", len(ORDER)))}) as ledger:
-        assert not (await progress_of(ledger, "child", has_parent=True)).is_done
-        assert (await progress_of(ledger, "parent", has_parent=True)).is_done
+    async with await filled(more={split_cleanup.CLEANUP: encode(CleanupProgress("parent", len(ORDER)))}) as store:
+        assert not (await read_progress(store, "child", has_parent=True)).is_done
+        assert (await read_progress(store, "parent", has_parent=True)).is_done
 
 
 async def test_a_shard_without_a_parent_has_nothing_to_clean() -> None:
-    async with await filled() as ledger:
-        assert (await progress_of(ledger, "s", has_parent=False)).status is Cleanup.DONE
+    async with await filled() as store:
+        assert (await read_progress(store, "s", has_parent=False)).status is Cleanup.DONE
 
 
 def test_what_is_known_of_tenants_is_bounded() -> None:
     owned = RowOwnership(LOW)
-    assert sum(owned.has_tenant(f"t{number}") for number in range(RowOwnership.KEPT_MAX + 5)) > 0
-    assert len(owned._known) <= RowOwnership.KEPT_MAX
+    assert sum(owned.has_tenant(f"t{number}") for number in range(RowOwnership.CACHED_MAX + 5)) > 0
+    assert len(owned._known) <= RowOwnership.CACHED_MAX

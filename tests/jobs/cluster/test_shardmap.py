@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.jobs.cluster.ranges import HashRange
-from argosy.jobs.cluster.shardmap import SHARDS_MAX, ShardMap, SplitRequest, checked, decoded, encoded, first_map
+from argosy.jobs.cluster.shardmap import SHARDS_MAX, ShardMap, SplitRequest, decode_map, encode_map, first_map, validate
 
 
 def new_map(shards: int = 2) -> ShardMap:
@@ -50,44 +50,46 @@ def test_after_any_splits_a_tenant_has_one_shard_and_it_is_a_descendant_of_its_f
 
 def test_calling_a_split_off_changes_nothing_but_the_count() -> None:
     before = new_map()
-    after = before.after_calling_off("shard-2")
+    after = before.with_split_aborted("shard-2")
     assert after.version == before.version + 1
-    assert [spec.undone for spec in after.shards] == [0, 1]
-    assert [replace(spec, undone=0) for spec in after.shards] == list(before.shards)
+    assert [spec.aborted_splits for spec in after.shards] == [0, 1]
+    assert [replace(spec, aborted_splits=0) for spec in after.shards] == list(before.shards)
 
 
 def test_a_wish_changes_nothing_else_and_ends_with_the_shard() -> None:
-    before, wish = new_map(), SplitRequest("4000000000000000", 1500, "n1")
-    after = before.after_wishing("shard-1", wish)
+    before, split_request = new_map(), SplitRequest("4000000000000000", 1500, "n1")
+    after = before.with_split_request("shard-1", split_request)
     assert after.version == before.version + 1
-    assert [spec.wish for spec in after.shards] == [wish, None]
-    assert after.after_wishing("shard-1", None).shards == before.shards
-    assert after.after_calling_off("shard-1").by_id("shard-1").wish == wish
-    assert {spec.wish for spec in after.after_split("shard-1", wish.point, "l", "r", 0).shards} == {None}
-    assert decoded(encoded(after)) == after
+    assert [spec.split_request for spec in after.shards] == [split_request, None]
+    assert after.with_split_request("shard-1", None).shards == before.shards
+    assert after.with_split_aborted("shard-1").by_id("shard-1").split_request == split_request
+    assert {spec.split_request for spec in after.after_split("shard-1", split_request.point, "l", "r", 0).shards} == {
+        None
+    }
+    assert decode_map(encode_map(after)) == after
 
 
-def test_a_map_that_was_written_before_there_were_wishes_is_read() -> None:
+def test_a_map_without_split_requests_is_read() -> None:
     shards = new_map()
-    text = encoded(shards).replace(b',\n   "wish": null', b"")
-    assert b"wish" not in text
-    assert decoded(text) == shards
+    text = encode_map(shards).replace(b',\n   "split_request": null', b"")
+    assert b"split_request" not in text
+    assert decode_map(text) == shards
 
 
 def test_a_map_is_read_as_it_was_written() -> None:
     shards = new_map(5).after_split("shard-3", "7000000000000000", "l", "r", 7)
-    assert decoded(encoded(shards)) == shards
+    assert decode_map(encode_map(shards)) == shards
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"version":1,"shards":[]}', b"\xff\xfe"])
 def test_what_is_no_map_is_refused(text: bytes) -> None:
     with pytest.raises(Invalid):
-        decoded(text)
+        decode_map(text)
 
 
 def test_a_map_of_a_later_format_is_refused_rather_than_misread() -> None:
-    with pytest.raises(Invalid, match="format 2"):
-        decoded(encoded(replace(new_map(), format=2)))
+    with pytest.raises(Invalid, match="format 3"):
+        decode_map(encode_map(replace(new_map(), format=3)))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_a_map_of_a_later_format_is_refused_rather_than_misread() -> None:
 def test_gaps_and_overlaps_are_refused(ranges: list[HashRange]) -> None:
     spec = new_map().shards[0]
     with pytest.raises(Invalid, match="gaps or overlaps"):
-        checked(ShardMap(1, tuple(replace(spec, id=str(n), range=part) for n, part in enumerate(ranges))))
+        validate(ShardMap(1, tuple(replace(spec, id=str(n), range=part) for n, part in enumerate(ranges))))
 
 
 @pytest.mark.parametrize("shards", [0, SHARDS_MAX + 1])

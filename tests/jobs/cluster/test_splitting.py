@@ -84,8 +84,8 @@ async def test_a_sibling_deletes_what_is_not_its_own_in_bounded_steps(world: Wor
     assert min(jobs) > 0
     for opened in node._worker.open.values():
         owned = RowOwnership(opened.spec.range)
-        assert [key async for key, value in opened.ledger.scan(b"\x00", None) if not owned.has(key, value)] == []
-        assert await opened.ledger.get(CLEANUP) is not None
+        assert [key async for key, value in opened.store.scan(b"\x00", None) if not owned.has(key, value)] == []
+        assert await opened.store.get(CLEANUP) is not None
 
 
 @in_virtual_time(shards=1)
@@ -198,7 +198,7 @@ async def test_a_split_is_done_even_if_the_whole_fleet_ends_meanwhile(world: Wor
 
 @in_virtual_time(shards=1)
 async def test_a_shard_that_leaves_before_the_wish_is_written_is_split_all_the_same(world: World) -> None:
-    world.maps = SlowMaps(halt := Halt(), lambda shards: shards.shards[0].wish is not None)
+    world.maps = SlowMaps(halt := Halt(), lambda shards: shards.shards[0].split_request is not None)
     node, shard_id = await loaded_fleet(world, "a", "b")
     name = world.owner(shard_id)
     asking = world.nodes[name].process.spawn(node.split(shard_id, ""))

@@ -185,7 +185,7 @@ class World:
             name = hint if hint in self.nodes else self.any_node()
             hint = None
             try:
-                return await self.call(name, self._ask(name, tenant, do))
+                return await self.call(name, self._lease_from(name, tenant, do))
             except NotOwner as elsewhere:
                 hint = elsewhere.hint
             except Unavailable:
@@ -193,7 +193,7 @@ class World:
             assert self.clock.now() < deadline, f"no answer for {tenant} within {PATIENCE_S} s"
             await self.clock.sleep(self.random.uniform(0.05, 0.3))
 
-    async def _ask(self, name: str, tenant: str, do: Callable[[ShardCalls], Awaitable[T]]) -> T:
+    async def _lease_from(self, name: str, tenant: str, do: Callable[[ShardCalls], Awaitable[T]]) -> T:
         node = self.nodes[name].node
         return await do(node.shard(node.shard_of(tenant)))
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.jobs.group_commit.overlay import deletions, merged
+from argosy.jobs.group_commit.overlay import deletions, merge_changes
 
 some_key = st.binary(min_size=1, max_size=2)
 
@@ -27,6 +27,6 @@ async def test_a_merged_scan_is_the_scan_of_the_changed_rows(
     pairs, changes = sorted(stored.items(), reverse=reverse), sorted(changed.items(), reverse=reverse)
     if limit is not None:
         pairs = pairs[: limit + deletions(changes)]  # what the store is asked for
-    got = [pair async for pair in merged(given_pairs(pairs), changes, limit=limit, reverse=reverse)]
+    got = [pair async for pair in merge_changes(given_pairs(pairs), changes, limit=limit, reverse=reverse)]
     whole = {key: value for key, value in {**stored, **changed}.items() if value is not None}
     assert got == sorted(whole.items(), reverse=reverse)[:limit]

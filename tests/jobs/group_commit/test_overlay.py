@@ -14,9 +14,9 @@ def staged(*batches: Batch) -> Overlay:
 
 def test_the_newest_change_to_a_key_is_seen() -> None:
     overlay = staged(Batch().put(b"a", b"1"), Batch().put(b"a", b"2").put(b"b", b"1"), Batch().delete(b"b"))
-    assert overlay.look(b"a") == b"2"
-    assert overlay.look(b"b") is None
-    assert overlay.look(b"c") is UNTOUCHED
+    assert overlay.lookup(b"a") == b"2"
+    assert overlay.lookup(b"b") is None
+    assert overlay.lookup(b"c") is UNTOUCHED
 
 
 def test_a_range_shows_the_newest_changes_in_key_order_and_leaves_its_end_out() -> None:
@@ -28,30 +28,30 @@ def test_a_range_shows_the_newest_changes_in_key_order_and_leaves_its_end_out() 
 def test_a_group_leaves_when_it_was_written() -> None:
     overlay = Overlay()
     overlay.open_group.add(Batch().put(b"a", b"1"))
-    overlay.was_written(overlay.close_group())
-    assert overlay.look(b"a") is UNTOUCHED
+    overlay.on_written(overlay.close_group())
+    assert overlay.lookup(b"a") is UNTOUCHED
     assert len(overlay) == 1
 
 
 def test_a_group_stays_while_a_read_that_may_have_missed_it_goes_on() -> None:
     overlay = Overlay()
     overlay.open_group.add(Batch().put(b"a", b"1"))
-    read = overlay.read_began()
-    overlay.was_written(overlay.close_group())
-    assert overlay.look(b"a") == b"1"
-    overlay.read_ended(read)
-    assert overlay.look(b"a") is UNTOUCHED
+    read = overlay.begin_read()
+    overlay.on_written(overlay.close_group())
+    assert overlay.lookup(b"a") == b"1"
+    overlay.end_read(read)
+    assert overlay.lookup(b"a") is UNTOUCHED
 
 
 def test_reads_that_follow_one_another_do_not_keep_groups_for_ever() -> None:
     overlay = Overlay()
-    before = overlay.read_began()
+    before = overlay.begin_read()
     for number in range(100):
         overlay.open_group.add(Batch().put(b"a", b"%d" % number))
         group = overlay.close_group()
-        after = overlay.read_began()
-        overlay.was_written(group)
-        overlay.read_ended(before)
+        after = overlay.begin_read()
+        overlay.on_written(group)
+        overlay.end_read(before)
         before = after
         assert len(overlay) <= 4
 
@@ -61,7 +61,7 @@ def test_groups_leave_oldest_first() -> None:
     overlay.open_group.add(Batch().put(b"a", b"1"))
     first = overlay.close_group()
     overlay.open_group.add(Batch().put(b"a", b"2"))
-    overlay.was_written(overlay.close_group())
-    assert overlay.look(b"a") == b"2", "the second is still needed: it hides the first"
-    overlay.was_written(first)
-    assert overlay.look(b"a") is UNTOUCHED
+    overlay.on_written(overlay.close_group())
+    assert overlay.lookup(b"a") == b"2", "the second is still needed: it hides the first"
+    overlay.on_written(first)
+    assert overlay.lookup(b"a") is UNTOUCHED

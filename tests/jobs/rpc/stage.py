@@ -59,7 +59,7 @@ class Node:
         self.now = NOW
         self.address = ""
         self.failures: dict[str, ArgosyError] = {}  # what asking for a shard raises
-        self.asked: list[tuple[str, str]] = []  # operations and their shards
+        self.operations: list[tuple[str, str]] = []  # operations and their shards
         self.split_of = SplitStatus()
         self._ids = count(1)
         self._ledgers: dict[str, GroupCommitStore] = {}
@@ -67,22 +67,22 @@ class Node:
 
     async def start(self) -> None:
         for shard_id in (HERE, ALSO_HERE):
-            ledger = GroupCommitStore(await MemoryDisk().open())
+            store = GroupCommitStore(await MemoryDisk().open())
             shard = ShardService(
-                ledger,
+                store,
                 now_ms=lambda: self.now,
                 new_id=lambda: str(UUID(int=next(self._ids) << 64)),
                 random=seeded_random(7),
                 limiter=MemoryLimiter(clock=SystemClock()),
             )
             await shard.start()
-            self._ledgers[shard_id], self.shards[shard_id] = ledger, shard
+            self._ledgers[shard_id], self.shards[shard_id] = store, shard
 
     async def close(self) -> None:
         for shard in self.shards.values():
             await shard.close()
-        for ledger in self._ledgers.values():
-            await ledger.close()
+        for store in self._ledgers.values():
+            await store.close()
 
     def shard(self, shard_id: str) -> ShardCalls:
         if shard_id in self.failures:
@@ -140,11 +140,11 @@ class Node:
 
     async def flush(self, shard_id: str) -> None:
         self.shard(shard_id)
-        self.asked.append(("flush", shard_id))
+        self.operations.append(("flush", shard_id))
 
     async def compact(self, shard_id: str) -> None:
         self.shard(shard_id)
-        self.asked.append(("compact", shard_id))
+        self.operations.append(("compact", shard_id))
 
     async def stats(self, shard_id: str) -> ShardStats:
         return ShardStats(7, 3, "CompactionDone", NOW, NOW + 1)

@@ -157,7 +157,7 @@ async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
 
     services = [Service("test.Service", {"Fail": Method(fail, pb.QueryNull)})]
     metrics = Metrics()
-    server = await RpcServer.start(services, f"{HOST}:0", door=CallInterceptor(Access(), metrics, SystemClock()))
+    server = await RpcServer.start(services, f"{HOST}:0", interceptor=CallInterceptor(Access(), metrics, SystemClock()))
     async with grpc.aio.insecure_channel(f"{HOST}:{server.port}") as channel:
         error = await refused(channel.unary_unary("/test.Service/Fail")(b"", timeout=PATIENCE_S))
     await server.stop()
@@ -167,7 +167,7 @@ async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
 
 async def test_a_port_that_is_taken_is_said_to_be(stage: Stage) -> None:
     with pytest.raises(Unavailable, match="is the port taken"):
-        await RpcServer.start([], stage.address, door=CallInterceptor(Access(), Metrics(), SystemClock()))
+        await RpcServer.start([], stage.address, interceptor=CallInterceptor(Access(), Metrics(), SystemClock()))
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,8 @@ async def test_a_job_that_is_refused_is_named(client: JobsClient) -> None:
     await client.enqueue(GROUP, id="j")
     with pytest.raises(Conflict, match=r"^j: job cannot be deleted: it is scheduled$"):
         await client.delete("j")
-    told = await client.requeue(["j", "never"])
-    assert {id: str(error) for id, error in told.items()} == {
+    error_from_status = await client.requeue(["j", "never"])
+    assert {id: str(error) for id, error in error_from_status.items()} == {
         "j": "job j is no dead letter: it is scheduled",
         "never": "never: job not found",
     }
@@ -156,9 +156,9 @@ async def test_dead_letters_are_requeued(stage: Stage, client: JobsClient) -> No
     dead, alive = await client.enqueue(GROUP), await client.enqueue("other")
     await finish(stage, code="BAD")
     assert [info.id for info in await client.find(is_dead=True)] == [dead.id]
-    told = await client.requeue([dead.id, alive.id])
-    assert told[dead.id] is None
-    assert isinstance(told[alive.id], Conflict)
+    error_from_status = await client.requeue([dead.id, alive.id])
+    assert error_from_status[dead.id] is None
+    assert isinstance(error_from_status[alive.id], Conflict)
     assert (await dead.info()).status == JobStatus.SCHEDULED
 
 

@@ -13,7 +13,7 @@ from tests.servers.etcd import Etcd
 JOBS = 120
 SHARDS = "16"  # their ids are random: of fewer, one of two nodes may get none
 TENANTS = [f"tenant-{number}" for number in range(10)]
-LOOK_S = 0.05
+RECONCILE_S = 0.05
 PATIENCE_S = 60.0
 
 
@@ -45,14 +45,14 @@ async def addresses(nodes: list[Node]) -> list[str]:
         found = [address for node in nodes if (address := node.address())]
         if len(found) == len(nodes):
             return found
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(RECONCILE_S)
 
 
 async def owners(client: JobsClient, wanted: set[str]) -> None:
     while True:
         if {place.node for place in await client.shards()} == wanted:
             return
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(RECONCILE_S)
 
 
 async def test_a_node_that_is_killed_costs_no_job(nodes: list[Node]) -> None:

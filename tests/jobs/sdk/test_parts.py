@@ -12,15 +12,15 @@ from argosy.jobs.model import PAYLOAD_BYTES_MAX
 from argosy.jobs.sdk.backends.batching import TOGETHER_MAX, UNDER_WAY_MAX, Batcher
 from argosy.jobs.sdk.backends.slots import WorkerSlots
 from argosy.jobs.sdk.client import middle, url_of
-from argosy.jobs.sdk.errors import is_passing, told
+from argosy.jobs.sdk.errors import error_from_status, is_passing
 from argosy.jobs.sdk.handlers import (
     HANDLER_ERROR,
     MESSAGE_CHARS_MAX,
     TRACEBACK_CHARS_MAX,
     failure_of,
+    find_marked,
     handler_of,
     job,
-    marked,
 )
 from argosy.jobs.sdk.payload_codec import pack, unpack
 from argosy.jobs.sdk.shard_map import ShardMap
@@ -66,7 +66,7 @@ def test_what_msgpack_cannot_say_and_what_is_too_large_is_refused() -> None:
     ],
 )
 def test_a_code_of_the_wire_is_an_error_by_remedy(code: str, message: str, kind: type[Exception]) -> None:
-    error = told(code, message)
+    error = error_from_status(code, message)
     assert type(error) is kind
     assert is_passing(error) == (kind in (NotOwner, Throttled, Unavailable))
 
@@ -78,24 +78,24 @@ def two_shards() -> ShardMap:
 
 def test_a_tenant_lies_where_its_hash_does() -> None:
     shards = two_shards()
-    assert shards.place("-").id == "left"  # 7a16…
-    assert shards.place("").id == "right"  # ef46…
+    assert shards.shard_of("-").id == "left"  # 7a16…
+    assert shards.shard_of("").id == "right"  # ef46…
     assert shards.addresses() == ["a:1", "b:1"]
 
 
 def test_a_hint_moves_one_shard_and_leaves_the_old_map_as_it_was() -> None:
     before = two_shards()
-    after = before.moved("left", "c:1")
-    assert after.named("left").address == "c:1"
-    assert after.named("right") == before.named("right")
-    assert before.named("left").address == "a:1"
+    after = before.with_address("left", "c:1")
+    assert after.by_id("left").address == "c:1"
+    assert after.by_id("right") == before.by_id("right")
+    assert before.by_id("left").address == "a:1"
 
 
 def test_what_the_map_does_not_have_is_said() -> None:
     with pytest.raises(NotFound, match="no shard nowhere"):
-        two_shards().named("nowhere")
+        two_shards().by_id("nowhere")
     with pytest.raises(Unavailable, match="no shards yet"):
-        ShardMap([], []).place("-")
+        ShardMap([], []).shard_of("-")
 
 
 def test_a_shard_is_split_in_the_middle_unless_it_has_one_hash() -> None:
@@ -112,36 +112,36 @@ def test_a_folder_becomes_a_url_and_a_url_stays_one() -> None:
 
 async def test_slots_are_handed_to_whoever_waits_longest() -> None:
     slots = WorkerSlots(2)
-    assert await slots.take(5) == 2
-    first, second = asyncio.ensure_future(slots.take(5)), asyncio.ensure_future(slots.take(1))
+    assert await slots.acquire(5) == 2
+    first, second = asyncio.ensure_future(slots.acquire(5)), asyncio.ensure_future(slots.acquire(1))
     await asyncio.sleep(0)
-    slots.give(1)
+    slots.release(1)
     assert await first == 1
     assert not second.done()
-    slots.give(1)
+    slots.release(1)
     assert await second == 1
-    assert slots.taken == 2
+    assert slots.in_use == 2
 
 
 async def test_a_slot_that_was_handed_to_one_who_went_is_not_lost() -> None:
     slots = WorkerSlots(1)
-    await slots.take(1)
-    gone, next_one = asyncio.ensure_future(slots.take(1)), asyncio.ensure_future(slots.take(1))
+    await slots.acquire(1)
+    gone, next_one = asyncio.ensure_future(slots.acquire(1)), asyncio.ensure_future(slots.acquire(1))
     await asyncio.sleep(0)
-    slots.give(1)
+    slots.release(1)
     gone.cancel()  # in the moment between being handed it and running
     assert await next_one == 1
 
 
 async def test_slots_that_are_closed_send_everybody_away() -> None:
     slots = WorkerSlots(1)
-    await slots.take(1)
-    waiting = asyncio.ensure_future(slots.take(1))
+    await slots.acquire(1)
+    waiting = asyncio.ensure_future(slots.acquire(1))
     await asyncio.sleep(0)
     slots.close()
     assert await waiting == 0
-    slots.give(1)
-    assert (await slots.take(1), slots.taken) == (0, 0)
+    slots.release(1)
+    assert (await slots.acquire(1), slots.in_use) == (0, 0)
 
 
 async def test_what_comes_together_goes_together_and_each_gets_its_own_answer() -> None:
@@ -206,7 +206,7 @@ def test_the_decorator_marks_and_leaves_the_function_as_it_is() -> None:
         return payload + 1
 
     assert mail(1) == 2
-    assert [handler.task_group for handler in marked([mail, len, "mail", None])] == ["mail"]
+    assert [handler.task_group for handler in find_marked([mail, len, "mail", None])] == ["mail"]
 
 
 def test_what_is_told_of_an_exception_is_bounded() -> None:

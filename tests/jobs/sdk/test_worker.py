@@ -115,9 +115,9 @@ async def test_a_handler_that_raises_is_logged_with_what_comes_next(
         handle = await client.enqueue(GROUP, id="j", retry=RetryPolicy(1))
         with pytest.raises(JobFailed):
             await handle.result(PATIENCE_S)
-    told = [record.getMessage() for record in caplog.records if "handler" in record.getMessage()]
+    error_from_status = [record.getMessage() for record in caplog.records if "handler" in record.getMessage()]
     about = 'handler failed job=j group=mail attempt={} error=ValueError why="no such address" is_tried_again={}'
-    assert told == [about.format(1, "true"), about.format(2, "false")]
+    assert error_from_status == [about.format(1, "true"), about.format(2, "false")]
 
 
 async def test_a_result_that_cannot_be_packed_is_a_failure(client: JobsClient) -> None:
@@ -287,7 +287,7 @@ async def test_a_task_whose_shard_moved_is_reported_to_its_new_node() -> None:
         worker = worker_of(client)
 
         @worker.handler(GROUP)
-        async def moved(payload: object) -> str:
+        async def with_address(payload: object) -> str:
             old.node.failures[HERE] = NotOwner("it left", hint=new.address)
             return "there"
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.jobs.shard.making import World
+from tests.jobs.shard.builders import World
 
 
 @pytest.fixture
@@ -12,5 +12,5 @@ async def world() -> AsyncIterator[World]:
     world = World()
     await world.shard.open()
     yield world
-    world.ledger.flush()
+    world.store.flush()
     await world.check()

@@ -24,7 +24,7 @@ class OneJob:
     tries: int = 0
 
     @property
-    def place(self) -> tuple[int, int, str, int]:
+    def grant_order(self) -> tuple[int, int, str, int]:
         return self.start, self.new.priority, self.id, self.attempt
 
 
@@ -33,7 +33,7 @@ class Oracle:
         self.jobs: dict[tuple[str, str], OneJob] = {}
 
     def in_place(self, where: str) -> list[OneJob]:
-        return sorted((job for job in self.jobs.values() if job.where == where), key=lambda job: job.place)
+        return sorted((job for job in self.jobs.values() if job.where == where), key=lambda job: job.grant_order)
 
     def due(self, now: int) -> list[OneJob]:
         return [job for job in self.in_place(READY) if job.start <= now]
@@ -115,9 +115,9 @@ class Oracle:
 
     def begin(self, job: OneJob, now: int) -> None:
         job.status, job.rest, job.held, job.tries = JobStatus.SCHEDULED, job.new.limits, [], 0
-        self.walk(job, now)
+        self.advance(job, now)
 
-    def walk(self, job: OneJob, now: int) -> None:
+    def advance(self, job: OneJob, now: int) -> None:
         if not job.rest:
             job.where = READY
         elif isinstance(job.rest[0], RateLimit):
@@ -131,7 +131,7 @@ class Oracle:
             assert isinstance(limit, ConcurrencyLimit)
             job.held.append(limit.key)
             job.rest = job.rest[1:]
-            self.walk(job, now)
+            self.advance(job, now)
 
     def _next_granted(self) -> OneJob | None:
         seen: set[tuple[str, str]] = set()
@@ -147,7 +147,7 @@ class Oracle:
     def check(self, job: OneJob, now: int, *, is_under: bool, retries_max: int) -> None:
         if is_under:
             job.rest = job.rest[1:]
-            self.walk(job, now)
+            self.advance(job, now)
         elif job.tries >= retries_max:
             self.end(job, JobStatus.FAILED)
         else:

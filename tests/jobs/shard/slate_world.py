@@ -6,7 +6,7 @@ from itertools import count
 from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.shard import Shard
-from tests.jobs.shard.making import World
+from tests.jobs.shard.builders import World
 
 _names = count(1)
 
@@ -21,9 +21,9 @@ class SlateWorld(World):
         self._ledgers: list[GroupCommitStore] = []
 
     async def open(self) -> Shard:
-        ledger = GroupCommitStore(await self._store.shard(self._name))
-        self._ledgers.append(ledger)
-        self.ledger = ledger  # type: ignore[assignment]
+        store = GroupCommitStore(await self._store.shard(self._name))
+        self._ledgers.append(store)
+        self.store = store  # type: ignore[assignment]
         self.shard = self._made(Shard)
         await self.shard.open()
         return self.shard
@@ -32,4 +32,4 @@ class SlateWorld(World):
         return await self.open()
 
     async def close(self) -> None:
-        await asyncio.gather(*(ledger.close() for ledger in self._ledgers), return_exceptions=True)
+        await asyncio.gather(*(store.close() for store in self._ledgers), return_exceptions=True)

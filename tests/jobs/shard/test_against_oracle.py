@@ -30,7 +30,7 @@ from argosy.jobs.model import (
 )
 from argosy.jobs.shard import audit
 from argosy.throttle.limits.model import RateLimitResponse, Status
-from tests.jobs.shard.making import World, new_job
+from tests.jobs.shard.builders import World, new_job
 from tests.jobs.shard.oracle import CHECK, READY, TICKET, OneJob, Oracle
 from tests.jobs.shard.slate_world import SlateWorld
 

@@ -9,42 +9,42 @@ from argosy.jobs import keys
 from argosy.jobs.model import ConcurrencyLimit, JobState, JobStatus
 from argosy.jobs.shard import audit
 from argosy.jobs.shard.rows import decode_state, encode
-from tests.jobs.shard.making import StagedStore, T, World
+from tests.jobs.shard.builders import StagedStore, T, World
 
 
-def first(ledger: StagedStore, kind: int) -> bytes:
-    found: bytes = next(key for key in ledger.seen if key[0] == kind)
+def first(store: StagedStore, kind: int) -> bytes:
+    found: bytes = next(key for key in store.seen if key[0] == kind)
     return found
 
 
 def lose(kind: int) -> Callable[[World], None]:
-    return lambda world: world.ledger.seen.pop(first(world.ledger, kind))
+    return lambda world: world.store.seen.pop(first(world.store, kind))
 
 
 def turn(kind: int, **changes: object) -> Callable[[World], None]:
     def plant(world: World) -> None:
-        key = first(world.ledger, kind)
-        state: JobState = decode_state(world.ledger.seen[key])
-        world.ledger.seen[key] = encode(replace(state, **changes))  # type: ignore[arg-type]
+        key = first(world.store, kind)
+        state: JobState = decode_state(world.store.seen[key])
+        world.store.seen[key] = encode(replace(state, **changes))  # type: ignore[arg-type]
 
     return plant
 
 
 def double_lease(world: World) -> None:
-    key = first(world.ledger, keys.LEASE)
+    key = first(world.store, keys.LEASE)
     lease = world.shard.core.queues.leases.by_task[str(keys.items(key)[0])].lease
     twin = replace(lease, task=replace(lease.task, id="twin"))  # type: ignore[type-var]
-    world.ledger.seen[keys.key(keys.LEASE, "twin")] = encode(twin)
+    world.store.seen[keys.key(keys.LEASE, "twin")] = encode(twin)
 
 
 def second_holder(world: World) -> None:
     queued = next(iter(world.shard.core.queues.slots.waiting.values())).first()
     assert queued is not None
-    world.ledger.seen[keys.key(keys.HOLDER, T, "one", queued.task_id)] = encode(1)
+    world.store.seen[keys.key(keys.HOLDER, T, "one", queued.task_id)] = encode(1)
 
 
 def idle_holder(world: World) -> None:
-    world.ledger.seen[keys.key(keys.HOLDER, T, "one", "nobody")] = encode(1)
+    world.store.seen[keys.key(keys.HOLDER, T, "one", "nobody")] = encode(1)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from argosy.jobs.model import (
     Success,
 )
 from argosy.jobs.shard import ShardOptions
-from tests.jobs.shard.making import NOW, T, World, new_job
+from tests.jobs.shard.builders import NOW, T, World, new_job
 
 MINUTE_MS = 60_000
 
@@ -228,7 +228,7 @@ async def test_a_done_job_is_forgotten_when_its_time_is_up() -> None:
     await world.pass_time(1)
     with pytest.raises(NotFound):
         await world.view(job)
-    assert [key for key in world.ledger.seen if key[0] != keys.META] == []
+    assert [key for key in world.store.seen if key[0] != keys.META] == []
 
 
 async def test_a_job_says_itself_how_long_it_is_kept() -> None:

@@ -16,7 +16,7 @@ from argosy.jobs.model import (
 )
 from argosy.jobs.shard.rows import decode_task, scheduled_task_key
 from argosy.throttle.limits.model import RateLimitResponse, Status
-from tests.jobs.shard.making import NOW, T, World, new_job
+from tests.jobs.shard.builders import NOW, T, World, new_job
 
 RETRY = RetryPolicy(retry_count=5, initial_interval_ms=100, max_interval_ms=1_000)
 ONE = ConcurrencyLimit("one", 1)
@@ -92,7 +92,7 @@ async def test_09_after_a_rate_retry_the_state_names_the_task(world: World, call
     world.limiter.says = RateLimitResponse(Status.OVER_LIMIT, reset_time=NOW + 5_000)
     await world.pass_time(0)
     view = await world.view(job)
-    row = await world.ledger.get(scheduled_task_key(view.job, view.state))
+    row = await world.store.get(scheduled_task_key(view.job, view.state))
     assert row is not None
     assert decode_task(row).start_at == NOW + 5_000
     if call == "cancel":

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from argosy.base.errors import Conflict, Fenced, Unavailable
 from argosy.jobs.model import Cancelled, ConcurrencyLimit, Failure, JobStatus, RetryPolicy, Success
 from argosy.jobs.shard import audit
-from tests.jobs.shard.making import T, World, new_job, turns
+from tests.jobs.shard.builders import T, World, new_job, turns
 
 
 async def begun(call: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
@@ -21,21 +21,21 @@ async def begun(call: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
 
 
 async def test_nothing_is_answered_before_it_is_durable(world: World) -> None:
-    world.ledger.is_manual = True
+    world.store.is_manual = True
     enqueued = await begun(world.put(id="a"))
     leased = await begun(world.lease_one())
-    assert world.ledger.staged == 2
+    assert world.store.staged == 2
     assert not enqueued.done()
     assert not leased.done()
-    world.ledger.flush(1)
+    world.store.flush(1)
     assert await enqueued == "a"
     assert not leased.done()
-    world.ledger.flush()
+    world.store.flush()
     assert (await leased).job.id == "a"
 
 
 async def test_a_refusal_waits_until_what_it_is_about_is_durable(world: World) -> None:
-    world.ledger.is_manual = True
+    world.store.is_manual = True
     first = await begun(world.put(id="a", unique_key="u"))
     refused = await begun(world.shard.enqueue([new_job(id="a")]))
     claimed = await begun(world.put(unique_key="u"))
@@ -43,8 +43,8 @@ async def test_a_refusal_waits_until_what_it_is_about_is_durable(world: World) -
     assert not refused.done()
     assert not claimed.done()
     assert not seen.done()
-    world.ledger.is_manual = False
-    world.ledger.flush()
+    world.store.is_manual = False
+    world.store.flush()
     await first
     assert isinstance((await refused)[0], Conflict)
     assert await claimed == "a"
@@ -54,9 +54,9 @@ async def test_a_refusal_waits_until_what_it_is_about_is_durable(world: World) -
 async def test_a_shard_that_was_fenced_serves_no_more() -> None:
     world = World()
     await world.shard.open()
-    world.ledger.is_manual = True
+    world.store.is_manual = True
     enqueued = await begun(world.put())
-    world.ledger.fail(Fenced("another has it"))
+    world.store.fail(Fenced("another has it"))
     with pytest.raises(Fenced):
         await enqueued
     for call in (world.put(), world.lease(), world.view("a"), world.shard.cancel(T, "a"), world.shard.tick()):
@@ -67,10 +67,10 @@ async def test_a_shard_that_was_fenced_serves_no_more() -> None:
 async def test_a_ledger_that_refuses_a_stage_ends_the_shard() -> None:
     world = World()
     await world.shard.open()
-    world.ledger.failure = Unavailable("full")
+    world.store.failure = Unavailable("full")
     with pytest.raises(Unavailable):
         await world.put()
-    world.ledger.failure = None
+    world.store.failure = None
     with pytest.raises(Unavailable, match="full"):
         await world.put()
 
@@ -137,14 +137,14 @@ async def _check_crashes(data: st.DataObject) -> None:
     acknowledged: set[str] = set()
     finished: dict[str, JobStatus] = {}
     for life in range(3):
-        world.ledger.is_manual = True
+        world.store.is_manual = True
         calls: list[asyncio.Task[Any]] = []
         for number in range(data.draw(st.integers(1, 12))):
             calls.append(await begun(_some_call(world, data, f"{life}-{number}", acknowledged, finished)))
             if data.draw(st.booleans()):
-                world.ledger.flush(data.draw(st.integers(1, 3)))
+                world.store.flush(data.draw(st.integers(1, 3)))
                 await turns()
-        world.ledger.flush(data.draw(st.integers(0, world.ledger.staged)))
+        world.store.flush(data.draw(st.integers(0, world.store.staged)))
         await turns()
         for call in calls:
             call.cancel()

@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Gone, Invalid
 from argosy.jobs.model import Attempt, AttemptStatus, Failure, ImportedJob, JobStatus, NewJob, RetryPolicy, Success
-from tests.jobs.shard.making import NOW, T, World, new_job
+from tests.jobs.shard.builders import NOW, T, World, new_job
 
 
 async def three_done(world: World) -> list[str]:

@@ -19,7 +19,7 @@ from argosy.jobs.model import (
 )
 from argosy.jobs.shard.limit_chain import GRANTS_MAX
 from argosy.throttle.limits.model import Behavior, RateLimitResponse, Status
-from tests.jobs.shard.making import NOW, T, World, new_job
+from tests.jobs.shard.builders import NOW, T, World, new_job
 
 ONE = ConcurrencyLimit("one", 1)
 TWO = ConcurrencyLimit("two", 2)
@@ -122,9 +122,9 @@ async def test_a_crashed_worker_frees_its_slot(world: World) -> None:
 
 async def test_a_job_that_waits_for_a_slot_is_not_expedited(world: World) -> None:
     await world.put(limits=(ONE,))
-    parked = await world.put(limits=(ONE,))
+    find_parked = await world.put(limits=(ONE,))
     with pytest.raises(Conflict, match="slot"):
-        await world.shard.expedite(T, parked)
+        await world.shard.expedite(T, find_parked)
 
 
 async def test_all_slots_of_a_tenant_are_freed_in_an_emergency(world: World) -> None:

@@ -16,7 +16,7 @@ def entry(start: int, id: str, *, priority: int = 50) -> Entry:
 
 def drain(queue: TaskQueue, group: str, now: int, most: int = 10_000) -> list[str]:
     taken = []
-    while len(taken) < most and (task_id := queue.take(group, now)) is not None:
+    while len(taken) < most and (task_id := queue.pop_due(group, now)) is not None:
         taken.append(task_id.removeprefix("task-"))
         queue.remove(task_id, 0)
     return taken
@@ -77,12 +77,12 @@ def test_what_is_put_back_comes_first_again_and_what_was_removed_in_hand_does_no
     queue = TaskQueue()
     for id in "ab":
         queue.push("g", "t", entry(0, id))
-    first, second = queue.take("g", NOW), queue.take("g", NOW)
+    first, second = queue.pop_due("g", NOW), queue.pop_due("g", NOW)
     assert first is not None
     assert second is not None
     queue.remove(second, 0)
-    queue.put_back(first)
-    queue.put_back(second)
+    queue.requeue(first)
+    queue.requeue(second)
     assert drain(queue, "g", NOW) == ["a"]
 
 
@@ -90,9 +90,9 @@ def test_a_timed_thing_has_one_time() -> None:
     timed: DelayQueue[str] = DelayQueue()
     timed.push(10, "a", "first")
     timed.push(20, "a", "second")
-    assert timed.take(15) is None
+    assert timed.pop_due(15) is None
     assert timed.next_at() == 20
-    assert timed.take(20) == ("a", "second")
-    timed.put_back("a")
+    assert timed.pop_due(20) == ("a", "second")
+    timed.requeue("a")
     assert timed.remove("a") == "second"
     assert timed.next_at() is None

@@ -9,7 +9,7 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
 from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Schedule, Success
 from argosy.jobs.shard import ShardOptions, ShardService, service
-from tests.jobs.shard.making import Limiter, StagedStore, T, new_job
+from tests.jobs.shard.builders import Limiter, StagedStore, T, new_job
 
 WAIT_S = 20.0  # far longer than anything here takes
 
@@ -19,11 +19,11 @@ class Live:
 
     def __init__(self) -> None:
         self.clock = SystemClock()
-        self.ledger = StagedStore()
+        self.store = StagedStore()
         self.limiter = Limiter()
         self.numbers = 0
         self.shard = ShardService(
-            self.ledger,
+            self.store,
             now_ms=self.now_ms,
             new_id=self.new_id,
             random=seeded_random(1),
@@ -128,9 +128,9 @@ async def test_those_who_wait_for_another_job_are_told_by_themselves(live: Live)
 async def test_schedules_are_read_when_the_shard_is_opened(live: Live) -> None:
     await live.shard.put_schedule(Schedule("s", T, "* * * * *", "UTC", NewJob("g"), 0))
     again = Live()
-    again.ledger = StagedStore(live.ledger.kept)
+    again.store = StagedStore(live.store.kept)
     again.shard = ShardService(
-        again.ledger,
+        again.store,
         now_ms=lambda: live.now_ms() + 120_000,
         new_id=again.new_id,
         random=seeded_random(1),
@@ -144,10 +144,10 @@ async def test_schedules_are_read_when_the_shard_is_opened(live: Live) -> None:
 
 async def test_a_fenced_shard_stops_at_once_and_tells_who_waits(live: Live) -> None:
     calls = await waiting(live, 3)
-    live.ledger.is_manual = True
+    live.store.is_manual = True
     enqueued = asyncio.ensure_future(live.shard.enqueue([new_job(task_group="other")]))
-    await until(lambda: live.ledger.staged > 0)
-    live.ledger.fail(Fenced("another has it"))
+    await until(lambda: live.store.staged > 0)
+    live.store.fail(Fenced("another has it"))
     for call in (enqueued, *calls):
         with pytest.raises(Fenced):
             await call

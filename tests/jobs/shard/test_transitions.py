@@ -18,7 +18,7 @@ from argosy.jobs.model import (
     RetryPolicy,
     Success,
 )
-from tests.jobs.shard.making import NOW, T, World, new_job
+from tests.jobs.shard.builders import NOW, T, World, new_job
 
 RETRY = RetryPolicy(retry_count=2, initial_interval_ms=100, max_interval_ms=10_000, backoff_factor=2.0)
 
@@ -269,7 +269,7 @@ async def test_only_a_final_job_is_deleted_and_deleting_again_is_fine(world: Wor
     await world.shard.delete(T, job)
     assert await world.shard.find(T) == []
     assert await world.shard.find(T, metadata=("k", "v")) == []
-    assert len(world.ledger.seen) <= 1  # nothing but a barrier
+    assert len(world.store.seen) <= 1  # nothing but a barrier
 
 
 async def test_a_given_id_is_taken_once(world: World) -> None:

@@ -386,7 +386,7 @@ async def test_a_split_is_asked_for_and_followed(stage: Stage) -> None:
 async def test_stores_are_flushed_compacted_and_measured(stage: Stage) -> None:
     assert (await stage.client("FlushShard", shard=HERE)).status == "completed"
     assert (await stage.client("CompactShard", shard=HERE)).status == "completed"
-    assert stage.node.asked == [("flush", HERE), ("compact", HERE)]
+    assert stage.node.operations == [("flush", HERE), ("compact", HERE)]
     info = await stage.client("GetShardStorageInfo", shard=HERE)
     assert (info.l0_sst_count, info.sorted_run_count, info.total_sorted_run_size) == (2, 2, 700)
     assert (await stage.client("ForceReleaseShard", shard=HERE)).released

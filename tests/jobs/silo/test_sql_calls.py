@@ -113,7 +113,9 @@ async def arrows(arrow: ArrowEncoder | None, sql: str) -> AsyncIterator[bytes]:
     engine = SqlEngine(SystemClock())
     tenancy = Tenancy(node, is_on=False)
     service = silo_service(node, tenancy, engine=engine, arrow=arrow, diagnostics=ProcessDiagnostics())
-    server = await RpcServer.start([service], f"{HOST}:0", door=CallInterceptor(Access(), Metrics(), SystemClock()))
+    server = await RpcServer.start(
+        [service], f"{HOST}:0", interceptor=CallInterceptor(Access(), Metrics(), SystemClock())
+    )
     request = pb.QueryArrowRequest(shard=HERE, sql=sql)
     try:
         async with grpc.aio.insecure_channel(f"{HOST}:{server.port}") as channel:

@@ -75,7 +75,7 @@ async def measure_enqueueing(bench: Bench, scratch: Path, seconds: float, lone: 
 
 async def _shard(client: JobsClient) -> str:
     """The shard of those who have no tenant."""
-    return (await client.router.refresh()).place(client.tenant).id
+    return (await client.router.refresh()).shard_of(client.tenant).id
 
 
 async def as_fast_as_they_go(

@@ -43,12 +43,12 @@ async def opened(
 ) -> AsyncIterator[tuple[ShardService, float, int]]:
     """The shard, how long it took to open, and by how many bytes this process has grown meanwhile."""
     clock = SystemClock()
-    store = await ShardStore.open(f"file://{folder}")
+    shards = await ShardStore.open(f"file://{folder}")
     limiter = await open_limiter("memory://", clock=clock)
     before_bytes, began = resident_bytes(), time.monotonic()
-    ledger = GroupCommitStore(await store.shard(SHARD))
+    store = GroupCommitStore(await shards.shard(SHARD))
     shard = ShardService(
-        ledger,
+        store,
         now_ms=now_ms or (lambda: int(clock.wall() * 1000)),
         new_id=lambda: str(uuid4()),
         random=system_random(),
@@ -60,9 +60,9 @@ async def opened(
         yield shard, took_s, resident_bytes() - before_bytes
     finally:
         await shard.close()
-        await ledger.close()
-        await limiter.close()
         await store.close()
+        await limiter.close()
+        await shards.close()
 
 
 async def fill(folder: str, count: int) -> dict[str, float]:

@@ -22,9 +22,9 @@ DEFAULT_TIMEZONE = "UTC"
 
 def to_error(error: ArgosyError, code: Code | None = None) -> pb.Error:
     """`code` where the wire has one of its own for this."""
-    told = call_error(error)
+    status = call_error(error)
     return pb.Error(
-        code=code or told.code, message=told.details, owner_address=dict(told.trailing).get(OWNER_ADDRESS, "")
+        code=code or status.code, message=status.details, owner_address=dict(status.trailing).get(OWNER_ADDRESS, "")
     )
 
 

@@ -62,8 +62,10 @@ async def serve(
         diagnostics=ProcessDiagnostics(),
         is_dev=is_dev,
     )
-    door = CallInterceptor(access or Access(), metrics or Metrics(), clock)
-    return await RpcServer.start([silo, api_service(broker, tenancy)], address, door=door, credentials=credentials)
+    interceptor = CallInterceptor(access or Access(), metrics or Metrics(), clock)
+    return await RpcServer.start(
+        [silo, api_service(broker, tenancy)], address, interceptor=interceptor, credentials=credentials
+    )
 
 
 def _arrow() -> ArrowEncoder | None:

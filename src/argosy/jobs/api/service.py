@@ -36,18 +36,18 @@ class ApiCalls:
         self._broker = broker
         self._tenancy = tenancy
 
-    async def enqueue_batch(self, request: pb.EnqueueBatchRequest, asked: CallContext) -> pb.EnqueueBatchResponse:
+    async def enqueue_batch(self, request: pb.EnqueueBatchRequest, context: CallContext) -> pb.EnqueueBatchResponse:
         check_batch(request.jobs)
 
         def place(job: pb.NewJob) -> tuple[str, str]:
-            tenant = self._tenancy.tenant(asked, job.tenant)
+            tenant = self._tenancy.tenant(context, job.tenant)
             return self._broker.shard_of(tenant), tenant
 
         async def enqueue(shard: ShardCalls, jobs: list[tuple[pb.NewJob, str]]) -> list[pb.EnqueueResult | ArgosyError]:
-            new = [attempted(codec.from_new_job, job, tenant, asked.trace) for job, tenant in jobs]
+            new = [try_build(codec.from_new_job, job, tenant, context.trace) for job, tenant in jobs]
             good = [job for job in new if not isinstance(job, ArgosyError)]
             ids = iter(await shard.enqueue(good) if good else ())
-            return [job if isinstance(job, ArgosyError) else _enqueued(next(ids)) for job in new]
+            return [job if isinstance(job, ArgosyError) else _to_enqueue_result(next(ids)) for job in new]
 
         answers = await self._by_shard(request.jobs, place, enqueue)
         return pb.EnqueueBatchResponse(
@@ -57,16 +57,16 @@ class ApiCalls:
             ]
         )
 
-    async def lease_tasks(self, request: pb.LeaseTasksRequest, asked: CallContext) -> pb.LeaseTasksResponse:
+    async def lease_tasks(self, request: pb.LeaseTasksRequest, context: CallContext) -> pb.LeaseTasksResponse:
         """Waits as long as was asked for, unless the caller's deadline comes first."""
-        asked.caller.check_whole("lease tasks, which are of all tenants")
+        context.caller.check_whole("lease tasks, which are of all tenants")
         check_worker(request.worker_id)
         check_group(request.task_group)
         group, worker = request.task_group, request.worker_id
         wanted = min(request.max_tasks or 1, LEASED_MAX)
         wait_s = min(request.wait_ms / 1000, WAIT_S_MAX)
-        if asked.left_s is not None:
-            wait_s = max(0.0, min(wait_s, asked.left_s - ANSWER_S))
+        if context.left_s is not None:
+            wait_s = max(0.0, min(wait_s, context.left_s - ANSWER_S))
         answer = pb.LeaseTasksResponse()
         if request.HasField("shard"):
             leased = await self._tenancy.shard(request.shard).lease(group, worker, wanted, wait_s=wait_s)
@@ -76,15 +76,17 @@ class ApiCalls:
                 _add(answer, polled.shard_id, polled.tasks, polled.refreshes)
         return answer
 
-    async def report_outcomes(self, request: pb.ReportOutcomesRequest, asked: CallContext) -> pb.ReportOutcomesResponse:
-        asked.caller.check_whole("report outcomes")
+    async def report_outcomes(
+        self, request: pb.ReportOutcomesRequest, context: CallContext
+    ) -> pb.ReportOutcomesResponse:
+        context.caller.check_whole("report outcomes")
         check_batch(request.outcomes)
 
-        async def report(shard: ShardCalls, told: list[tuple[pb.TaskOutcome, str]]) -> list[ArgosyError | None]:
-            outcomes = [attempted(codec.from_outcome, each) for each, _ in told]
+        async def report(shard: ShardCalls, reported: list[tuple[pb.TaskOutcome, str]]) -> list[ArgosyError | None]:
+            outcomes = [try_build(codec.from_outcome, each) for each, _ in reported]
             good = [
                 (each.task_id, outcome)
-                for (each, _), outcome in zip(told, outcomes, strict=True)
+                for (each, _), outcome in zip(reported, outcomes, strict=True)
                 if not isinstance(outcome, ArgosyError)
             ]
             answers = iter(await shard.report(good, worker=request.worker_id) if good else ())
@@ -94,8 +96,8 @@ class ApiCalls:
         results = [pb.ReportResult(error=codec.to_error(answer) if answer else None) for answer in answers]
         return pb.ReportOutcomesResponse(results=results)
 
-    async def heartbeats(self, request: pb.HeartbeatsRequest, asked: CallContext) -> pb.HeartbeatsResponse:
-        asked.caller.check_whole("send heartbeats")
+    async def heartbeats(self, request: pb.HeartbeatsRequest, context: CallContext) -> pb.HeartbeatsResponse:
+        context.caller.check_whole("send heartbeats")
         check_worker(request.worker_id)
         check_batch(request.heartbeats)
 
@@ -109,15 +111,15 @@ class ApiCalls:
         answers = await self._by_shard(request.heartbeats, _its_shard, beat)
         return pb.HeartbeatsResponse(results=[_beaten(answer) for answer in answers])
 
-    async def get_job(self, request: pb.GetJobRequest, asked: CallContext) -> pb.Job:
-        tenant, shard = self._of(asked, request.tenant)
+    async def get_job(self, request: pb.GetJobRequest, context: CallContext) -> pb.Job:
+        tenant, shard = self._of(context, request.tenant)
         view = await shard.get(tenant, request.id, with_attempts=request.with_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.with_attempts:
             view = await shard.get(tenant, request.id, with_attempts=True)  # the result lies with the last attempt
         return codec.to_job(view, with_attempts=request.with_attempts)
 
-    async def find_jobs(self, request: pb.FindJobsRequest, asked: CallContext) -> pb.FindJobsResponse:
-        tenant, shard = self._of(asked, request.tenant)
+    async def find_jobs(self, request: pb.FindJobsRequest, context: CallContext) -> pb.FindJobsResponse:
+        tenant, shard = self._of(context, request.tenant)
         if request.HasField("status") and int(request.status) not in set(JobStatus):
             raise Invalid(f"there is no status {request.status}")
         found = await shard.find(
@@ -130,9 +132,9 @@ class ApiCalls:
         )
         return pb.FindJobsResponse(jobs=[codec.to_job(view, with_attempts=False) for view in found])
 
-    async def requeue_dead(self, request: pb.RequeueDeadRequest, asked: CallContext) -> pb.RequeueDeadResponse:
+    async def requeue_dead(self, request: pb.RequeueDeadRequest, context: CallContext) -> pb.RequeueDeadResponse:
         """Each is started anew by itself, whatever becomes of the others."""
-        tenant, shard = self._of(asked, request.tenant)
+        tenant, shard = self._of(context, request.tenant)
         check_batch(request.ids)
         ids: Sequence[str] = request.ids
         if not ids:
@@ -148,23 +150,25 @@ class ApiCalls:
                 result.error.CopyFrom(codec.to_error(answer))
         return pb.RequeueDeadResponse(results=results)
 
-    async def put_schedule(self, request: pb.PutScheduleRequest, asked: CallContext) -> pb.PutScheduleResponse:
-        tenant, shard = self._of(asked, request.schedule.tenant)
+    async def put_schedule(self, request: pb.PutScheduleRequest, context: CallContext) -> pb.PutScheduleResponse:
+        tenant, shard = self._of(context, request.schedule.tenant)
         await shard.put_schedule(codec.from_schedule(request.schedule, tenant))
         return pb.PutScheduleResponse()
 
-    async def list_schedules(self, request: pb.ListSchedulesRequest, asked: CallContext) -> pb.ListSchedulesResponse:
-        tenant, shard = self._of(asked, request.tenant)
+    async def list_schedules(self, request: pb.ListSchedulesRequest, context: CallContext) -> pb.ListSchedulesResponse:
+        tenant, shard = self._of(context, request.tenant)
         found = await shard.schedules(tenant)
         return pb.ListSchedulesResponse(schedules=[codec.to_schedule(schedule) for schedule in found])
 
-    async def delete_schedule(self, request: pb.DeleteScheduleRequest, asked: CallContext) -> pb.DeleteScheduleResponse:
-        tenant, shard = self._of(asked, request.tenant)
+    async def delete_schedule(
+        self, request: pb.DeleteScheduleRequest, context: CallContext
+    ) -> pb.DeleteScheduleResponse:
+        tenant, shard = self._of(context, request.tenant)
         await shard.delete_schedule(tenant, request.name)
         return pb.DeleteScheduleResponse()
 
-    def _of(self, asked: CallContext, given: str) -> tuple[str, ShardCalls]:
-        tenant = self._tenancy.tenant(asked, given)
+    def _of(self, context: CallContext, given: str) -> tuple[str, ShardCalls]:
+        tenant = self._tenancy.tenant(context, given)
         return tenant, self._tenancy.shard(self._broker.shard_of(tenant))
 
     async def _by_shard(
@@ -183,16 +187,16 @@ class ApiCalls:
             except ArgosyError as error:
                 answers[at] = error
 
-        async def ask_one(shard_id: str) -> None:
+        async def call_one(shard_id: str) -> None:
             entries = by_shard[shard_id]
-            told: Sequence[R | ArgosyError]
+            replies: Sequence[R | ArgosyError]
             try:
-                told = await ask(self._tenancy.shard(shard_id), [(item, tenant) for _, item, tenant in entries])
+                replies = await ask(self._tenancy.shard(shard_id), [(item, tenant) for _, item, tenant in entries])
             except ArgosyError as error:
-                told = [error] * len(entries)
-            answers.update(zip((at for at, _, _ in entries), told, strict=True))
+                replies = [error] * len(entries)
+            answers.update(zip((at for at, _, _ in entries), replies, strict=True))
 
-        await beside(ask_one, list(by_shard))
+        await beside(call_one, list(by_shard))
         return [answers[at] for at in range(len(answers))]
 
 
@@ -200,8 +204,8 @@ async def beside(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R
     """The answers, or what was raised instead of each, in their order; so many are under way at a time."""
     answers: list[R | ArgosyError] = []
     for start in range(0, len(items), BESIDE_MAX):
-        asked = (ask(item) for item in items[start : start + BESIDE_MAX])
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
+        context = (ask(item) for item in items[start : start + BESIDE_MAX])
+        for answer in await asyncio.gather(*context, return_exceptions=True):
             if isinstance(answer, BaseException) and not isinstance(answer, ArgosyError):
                 raise answer
             answers.append(answer)
@@ -213,7 +217,7 @@ def check_batch(items: Sequence[object]) -> None:
         raise Invalid(f"one call may bring {BATCH_MAX} items; got {len(items)}")
 
 
-def attempted(make: Callable[..., T], *arguments: object) -> T | ArgosyError:
+def try_build(make: Callable[..., T], *arguments: object) -> T | ArgosyError:
     """A bad item of a batch is answered in its place."""
     try:
         return make(*arguments)
@@ -232,7 +236,7 @@ def _add(
     answer.refresh_tasks.extend(silo.to_refresh(refresh, shard_id) for refresh in refreshes)
 
 
-def _enqueued(answer: str | ArgosyError) -> pb.EnqueueResult:
+def _to_enqueue_result(answer: str | ArgosyError) -> pb.EnqueueResult:
     """What a shard says of one job; a Conflict of its own is an id that is taken."""
     if not isinstance(answer, ArgosyError):
         return pb.EnqueueResult(id=answer)

@@ -86,7 +86,7 @@ class FolderSync:
         return self._folder / _WAL / f"{number:020d}.sst"
 
 
-def mend(folder: Path) -> list[Path]:
+def remove_empty_manifests(folder: Path) -> list[Path]:
     """Removes the newest manifests if they are empty: a loss of power came before they were synced.
 
     Nothing that was answered for depends on them, because an answer waits until the manifests before it are synced.

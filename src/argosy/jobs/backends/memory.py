@@ -48,7 +48,7 @@ class MemoryDisk:
         if self._writer is not writer:
             raise Fenced("another writer has opened this disk: this one must stop")
 
-    async def keep(self, writer: "DiskKV", batch: Batch) -> None:
+    async def commit(self, writer: "DiskKV", batch: Batch) -> None:
         self.check_writer(writer)
         if self.call_error is not None:
             raise Unavailable(self.call_error)
@@ -90,7 +90,7 @@ class DiskKV:
         await self._seen.write(batch)
         self._last = asyncio.ensure_future(self._until_durable(batch, self._last))
         self._under_way[self._last] = None
-        self._last.add_done_callback(self._settled)
+        self._last.add_done_callback(self._on_written)
         return self._last
 
     async def close(self) -> None:
@@ -117,12 +117,12 @@ class DiskKV:
             await asyncio.wait([before])  # durable in order, whatever the delays
         self._check_open()
         try:
-            await self._disk.keep(self, batch)
+            await self._disk.commit(self, batch)
         except ArgosyError as failure:
             self._failure = self._failure or failure
             raise
 
-    def _settled(self, task: "asyncio.Task[None]") -> None:
+    def _on_written(self, task: "asyncio.Task[None]") -> None:
         self._under_way.pop(task, None)
         with suppress(asyncio.CancelledError):
             task.exception()  # the failure is kept; nobody has to await this one

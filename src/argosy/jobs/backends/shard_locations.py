@@ -17,10 +17,10 @@ from slatedb.uniffi import ObjectStore, ObjectStoreBuilder, ObjectStoreType  # t
 
 from argosy.base import logs
 from argosy.base.errors import Invalid, Unavailable
-from argosy.jobs.backends.fsync import FolderSync, mend
+from argosy.jobs.backends.fsync import FolderSync, remove_empty_manifests
 from argosy.jobs.backends.s3 import REQUEST_S_MAX, S3Bucket, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
+from argosy.jobs.backends.slatedb_errors import SlateError, error_from_slatedb
 
 SCHEMES = ("memory", "file", "s3")
 
@@ -96,7 +96,7 @@ class FolderPlace(ShardLocation):
         return await asyncio.to_thread(self._shards_now)
 
     async def before_open(self, shard: str) -> None:
-        for path in await asyncio.to_thread(mend, self._folder / shard):
+        for path in await asyncio.to_thread(remove_empty_manifests, self._folder / shard):
             _log.warning("empty manifest removed after a crash", shard=shard, file=path.name)
 
     async def after_open(self, shard: str) -> FolderSync | None:
@@ -172,4 +172,4 @@ def _s3_objects(bucket: S3Bucket) -> ObjectStore:
             builder.with_config(name, value)
         return builder.build()
     except SlateError as error:
-        raise meaning_of(error, store=f"s3://{bucket.name}") from error
+        raise error_from_slatedb(error, store=f"s3://{bucket.name}") from error

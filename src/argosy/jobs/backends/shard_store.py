@@ -28,7 +28,7 @@ from argosy.base.errors import Conflict, Invalid, NotFound, Unavailable
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_locations import ShardLocation, place_of
 from argosy.jobs.backends.slatedb import SlateKV, always
-from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
+from argosy.jobs.backends.slatedb_errors import SlateError, error_from_slatedb
 from argosy.jobs.backends.slatedb_fastcopy import copier
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class ShardStore:
             async with asyncio.timeout(seconds):
                 return await call
         except SlateError as error:
-            raise meaning_of(error, store=name) from error
+            raise error_from_slatedb(error, store=name) from error
         except TimeoutError as error:
             raise Unavailable(f"{name} has not answered for {seconds:g} s: is its storage reachable?") from error
 

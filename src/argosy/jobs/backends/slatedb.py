@@ -32,7 +32,7 @@ from argosy.base.errors import ArgosyError, Fenced, Unavailable
 from argosy.base.kv import Batch, check_key, check_keys, check_limit
 from argosy.jobs.backends.fsync import FolderSync
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.slatedb_errors import SlateError, meaning_of
+from argosy.jobs.backends.slatedb_errors import SlateError, error_from_slatedb
 from argosy.jobs.backends.slatedb_fastcopy import copier
 from argosy.jobs.ports import Changes
 
@@ -83,7 +83,7 @@ class SlateKV:
         self._written = 0  # batches that SlateDB has taken
         self._durable = 0  # of those, how many are durable
         self._flushing = asyncio.Lock()  # one flush at a time: with two, a crash could keep the later one only
-        self._syncing = None if sync is None else asyncio.ensure_future(self._sync_now_and_then(sync))
+        self._syncing = None if sync is None else asyncio.ensure_future(self._sync_periodically(sync))
 
     async def get(self, key: bytes) -> bytes | None:
         self.check_readable()
@@ -131,12 +131,12 @@ class SlateKV:
         self._check_writable()
         if not changes:
             return asyncio.ensure_future(asyncio.sleep(0))
-        native = await self._built(changes)
+        native = await self._build_batch(changes)
         await self._within(self._settings.durable_s_max, self._db.write(native))
         self._written += 1
         # A task, so that the flush begins now and goes on even if nobody awaits it.
         durable = asyncio.ensure_future(self._until_durable(self._written))
-        durable.add_done_callback(_was_seen)
+        durable.add_done_callback(_on_flushed)
         return durable
 
     async def close(self) -> None:
@@ -168,7 +168,7 @@ class SlateKV:
         if self._is_closed:
             raise Unavailable(f"{self._name} is closed: open it anew")
 
-    async def _built(self, changes: Changes) -> WriteBatch:
+    async def _build_batch(self, changes: Changes) -> WriteBatch:
         native, left = WriteBatch(), iter(changes.items())
         while rows := list(islice(left, BUILD_ROWS)):
             copier.fill(native, rows)
@@ -194,7 +194,7 @@ class SlateKV:
             # Side by side, because in turn each would wait for the disk by itself.
             await asyncio.gather(self._in_thread(self._sync.sync_files), self._in_thread(self._sync.sync_names))
 
-    async def _sync_now_and_then(self, sync: FolderSync) -> None:
+    async def _sync_periodically(self, sync: FolderSync) -> None:
         """Tables and manifests appear on SlateDB's own time, also when nobody writes."""
         while self._failure is None:
             await asyncio.sleep(SYNC_S)
@@ -202,7 +202,7 @@ class SlateKV:
                 try:
                     await self._in_thread(sync.sync_others)
                 except OSError as error:
-                    self._fail(_unsynced(self._name, error))
+                    self._fail(_sync_error(self._name, error))
 
     async def _in_thread(self, call: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, call)
@@ -216,9 +216,9 @@ class SlateKV:
             async with asyncio.timeout(seconds):
                 return await call
         except SlateError as error:
-            failure = meaning_of(error, store=self._name)
+            failure = error_from_slatedb(error, store=self._name)
         except OSError as error:  # TimeoutError is one of them
-            failure = self._late(seconds) if isinstance(error, TimeoutError) else _unsynced(self._name, error)
+            failure = self._late(seconds) if isinstance(error, TimeoutError) else _sync_error(self._name, error)
         if is_write or isinstance(failure, Fenced):
             self._fail(failure)
         raise failure
@@ -232,12 +232,12 @@ class SlateKV:
             self._failure = failure
 
 
-def _unsynced(name: str, error: OSError) -> Unavailable:
+def _sync_error(name: str, error: OSError) -> Unavailable:
     # After a failed fsync the kernel may have dropped the pages, so a second one would succeed and prove nothing.
     return Unavailable(f"the disk under {name} did not take what was written: {error.strerror or error}")
 
 
-def _was_seen(done: "asyncio.Future[None]") -> None:
+def _on_flushed(done: "asyncio.Future[None]") -> None:
     """The failure is kept and told to every later caller, so that nobody awaited this one is no news."""
     with suppress(asyncio.CancelledError):
         done.exception()

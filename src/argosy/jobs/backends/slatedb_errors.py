@@ -7,7 +7,7 @@ from argosy.base.errors import ArgosyError, Fenced, Invalid, Unavailable
 SlateError: type[Exception] = Error
 
 
-def meaning_of(error: Exception, *, store: str) -> ArgosyError:
+def error_from_slatedb(error: Exception, *, store: str) -> ArgosyError:
     """The error to raise in place of one of SlateDB's; `store` is the shard's place in its store."""
     text = str(getattr(error, "message", error))
     match error:

@@ -116,16 +116,21 @@ class _BlockCopier:
     def fill(self, batch: WriteBatch, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         # Calls let other threads run, so what the library answers into is this call's own.
         status = self._status()
-        told, handle = ctypes.byref(status), batch._handle
+        status_ref, handle = ctypes.byref(status), batch._handle
         put, delete, clone, borrow = self._put, self._delete, self._clone, self._borrow
         for key, value in changes:
             size = len(key)
-            lowered = borrow(_View(size + 4, _length(size) + key), told)
+            lowered = borrow(_View(size + 4, _length(size) + key), status_ref)
             if value is None:
-                delete(clone(handle, told), lowered, told)
+                delete(clone(handle, status_ref), lowered, status_ref)
             else:
                 size = len(value)
-                put(clone(handle, told), lowered, borrow(_View(size + 4, _length(size) + value), told), told)
+                put(
+                    clone(handle, status_ref),
+                    lowered,
+                    borrow(_View(size + 4, _length(size) + value), status_ref),
+                    status_ref,
+                )
             if status.code:
                 self._check(self._error, status)
 

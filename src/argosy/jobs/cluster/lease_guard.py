@@ -76,8 +76,8 @@ class LeaseGuard:
 class GuardedShard:
     """Implements `ShardCalls`: a shard behind its gate."""
 
-    def __init__(self, gate: LeaseGuard, shard: ShardCalls) -> None:
-        self._gate = gate
+    def __init__(self, guard: LeaseGuard, shard: ShardCalls) -> None:
+        self._gate = guard
         self._shard = shard
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:

@@ -33,7 +33,7 @@ def tenant_of(key: bytes, value: bytes) -> str | None:
 class RowOwnership:
     """Tells a shard's rows from others'; most rows in a row are one tenant's, so the latest answers are kept."""
 
-    KEPT_MAX = 10_000
+    CACHED_MAX = 10_000
 
     def __init__(self, range_: HashRange) -> None:
         self._range = range_
@@ -46,7 +46,7 @@ class RowOwnership:
     def has_tenant(self, tenant: str) -> bool:
         known = self._known.get(tenant)
         if known is None:
-            if len(self._known) >= self.KEPT_MAX:
+            if len(self._known) >= self.CACHED_MAX:
                 self._known.clear()
             known = self._known[tenant] = self._range.has(tenant)
         return known
@@ -55,35 +55,35 @@ class RowOwnership:
 class OwnedRowsView:
     """A ledger that shows only the shard's own rows, until `is_clean`."""
 
-    def __init__(self, ledger: StagedStore, owned: RowOwnership, *, is_clean: bool) -> None:
-        self._ledger = ledger
+    def __init__(self, store: StagedStore, owned: RowOwnership, *, is_clean: bool) -> None:
+        self._store = store
         self._ownership = owned
         self.is_clean = is_clean
 
     def stage(self, batch: Batch) -> Awaitable[None]:
-        return self._ledger.stage(batch)
+        return self._store.stage(batch)
 
     async def wait_capacity(self) -> None:
-        await self._ledger.wait_capacity()
+        await self._store.wait_capacity()
 
     async def get(self, key: bytes) -> bytes | None:
         """Whoever names a key names its tenant, who has been looked at before."""
-        return await self._ledger.get(key)
+        return await self._store.get(key)
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return await self._ledger.get_many(keys)
+        return await self._store.get_many(keys)
 
     async def scan(
         self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
     ) -> AsyncIterator[tuple[bytes, bytes]]:
         if self.is_clean:
-            async for pair in self._ledger.scan(start, end, limit=limit, reverse=reverse):
+            async for pair in self._store.scan(start, end, limit=limit, reverse=reverse):
                 yield pair
             return
         left = limit
         if left == 0:
             return
-        async for key, value in self._ledger.scan(start, end, reverse=reverse):
+        async for key, value in self._store.scan(start, end, reverse=reverse):
             if self._ownership.has(key, value):
                 yield key, value
                 left = None if left is None else left - 1

@@ -22,12 +22,12 @@ class Poller:
     """`served` gives the shards that may be asked at this instant."""
 
     def __init__(self, served: Callable[[], Mapping[str, OpenShard]], random: Random, telemetry: JobsTelemetry) -> None:
-        self._served = served
+        self._open_shard = served
         self._random = random
         self._telemetry = telemetry
         self._changes: dict[asyncio.Future[None], None] = {}
 
-    def changed(self) -> None:
+    def wake_all(self) -> None:
         """Shards have come or gone: those who wait look again."""
         changes, self._changes = self._changes, {}
         for change in changes:
@@ -36,20 +36,22 @@ class Poller:
 
     async def lease(self, task_group: str, worker: str, tasks_max: int, wait_s: float) -> list[ShardLeases]:
         until = asyncio.get_running_loop().time() + wait_s
-        asked = list(self._served())
+        asked = list(self._open_shard())
         while True:
-            found = await self._ask(asked, task_group, worker, tasks_max)
+            found = await self._lease_from(asked, task_group, worker, tasks_max)
             if found or asyncio.get_running_loop().time() >= until:
                 self._telemetry.poll(sum(len(each.tasks) for each in found))
                 return found
             asked = await self._wait(task_group, until)
 
-    async def _ask(self, asked: Sequence[str], task_group: str, worker: str, tasks_max: int) -> list[ShardLeases]:
+    async def _lease_from(
+        self, asked: Sequence[str], task_group: str, worker: str, tasks_max: int
+    ) -> list[ShardLeases]:
         """In an order that changes, so that no shard is always last."""
         found: list[ShardLeases] = []
         left = tasks_max
-        for shard_id in self._shuffled(asked):
-            opened = self._served().get(shard_id)
+        for shard_id in self._shuffle(asked):
+            opened = self._open_shard().get(shard_id)
             if opened is None or left <= 0:
                 continue
             try:
@@ -67,7 +69,7 @@ class Poller:
         self._changes[change] = None
         waits = {
             asyncio.ensure_future(opened.shard.wait_due(task_group, until)): shard_id
-            for shard_id, opened in self._served().items()
+            for shard_id, opened in self._open_shard().items()
         }
         pending = [*waits, change]
         try:
@@ -84,9 +86,9 @@ class Poller:
                 await asyncio.gather(*waits, return_exceptions=True)
         for wait in ended:
             wait.result()  # Throttled: too many wait there already
-        return [waits[wait] for wait in ended] if ended and not is_changed(change) else list(self._served())
+        return [waits[wait] for wait in ended] if ended and not is_changed(change) else list(self._open_shard())
 
-    def _shuffled(self, names: Sequence[str]) -> list[str]:
+    def _shuffle(self, names: Sequence[str]) -> list[str]:
         order = list(names)
         for last in range(len(order) - 1, 0, -1):
             at = self._random.randrange(0, last + 1)

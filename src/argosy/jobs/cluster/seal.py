@@ -25,41 +25,41 @@ class Seal(msgspec.Struct, frozen=True, array_like=True):
     """What is written into a shard before it is copied."""
 
     shard: str
-    undone: int  # the shard's count in the map when the split began
+    aborted_splits: int  # the shard's count in the map when the split began
 
 
-async def seal(ledger: StagedStore, sealed: Seal) -> None:
+async def seal(store: StagedStore, sealed: Seal) -> None:
     """Ends the shard's writing; durable when this returns."""
-    await ledger.stage(Batch().put(SEAL, msgspec.msgpack.encode(sealed)))
+    await store.stage(Batch().put(SEAL, msgspec.msgpack.encode(sealed)))
 
 
-async def unseal(ledger: StagedStore, shard_id: str, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
+async def unseal(store: StagedStore, shard_id: str, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
     """Makes sure that a shard which is about to be served cannot be split by an earlier node.
 
     Returns the newest map read; NotFound if the split has happened, so that the shard is none any more.
     """
-    found = await ledger.get(SEAL)
+    found = await store.get(SEAL)
     if found is None:
         return shards
     left = msgspec.msgpack.decode(found, type=Seal)
     if left.shard == shard_id:  # else it came along when the shard was copied from its parent
-        shards = await _called_off(left, await newest(maps, shards), maps)
-    await ledger.stage(Batch().delete(SEAL))
+        shards = await _abort_split(left, await newest(maps, shards), maps)
+    await store.stage(Batch().delete(SEAL))
     return shards
 
 
-async def committed(
+async def commit_split(
     shards: ShardMap, maps: ShardMapStore, left: Seal, point: str, ids: tuple[str, str], now_ms: int
 ) -> ShardMap:
     """Makes the split count, and returns the map in which it does; Conflict if it was called off meanwhile."""
     for _ in range(TRIES_MAX):
         if ids[0] in shards.ids():
             return shards
-        if left.shard not in shards.ids() or shards.by_id(left.shard).undone != left.undone:
+        if left.shard not in shards.ids() or shards.by_id(left.shard).aborted_splits != left.aborted_splits:
             raise Conflict(f"the split of shard {left.shard} was called off by a node that had opened it meanwhile")
-        wished = shards.after_split(left.shard, point, *ids, now_ms)
-        if await is_added(wished, maps):
-            return wished
+        changed = shards.after_split(left.shard, point, *ids, now_ms)
+        if await try_add(changed, maps):
+            return changed
         shards = await newest(maps, shards)
     raise Unavailable(f"the map of shards changed {TRIES_MAX} times while shard {left.shard} was split: try again")
 
@@ -68,21 +68,21 @@ async def newest(maps: ShardMapStore, known: ShardMap) -> ShardMap:
     return await maps.newest(known.version) or known
 
 
-async def _called_off(left: Seal, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
+async def _abort_split(left: Seal, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
     for _ in range(TRIES_MAX):
-        if shards.by_id(left.shard).undone > left.undone:
+        if shards.by_id(left.shard).aborted_splits > left.aborted_splits:
             return shards
-        wished = shards.after_calling_off(left.shard)
-        if await is_added(wished, maps):
-            return wished
+        changed = shards.with_split_aborted(left.shard)
+        if await try_add(changed, maps):
+            return changed
         shards = await newest(maps, shards)
     raise Unavailable(f"the map of shards changed {TRIES_MAX} times while a split was called off: try again")
 
 
-async def is_added(wished: ShardMap, maps: ShardMapStore) -> bool:
+async def try_add(changed: ShardMap, maps: ShardMapStore) -> bool:
     """Whether this very version is known to count. If not, it may all the same: an answer can be lost."""
     try:
-        await maps.add(wished)
+        await maps.add(changed)
     except (Conflict, Unavailable):
         return False
     return True

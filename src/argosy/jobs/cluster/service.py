@@ -43,7 +43,7 @@ from argosy.ownership.ring import Ring
 from argosy.ownership.settings import OwnershipSettings
 from argosy.throttle.limits.ports import RateLimiter
 
-LOOK_S = 0.25  # how often leases are compared with the map: in memory, and no store is asked
+RECONCILE_S = 0.25  # how often leases are compared with the map: in memory, and no store is asked
 SHARD_IDS_KEPT = 1024  # found to be well formed; every call names one
 ACQUIRING = "shard not ready: acquisition in progress"
 BARRIER = keys.key(keys.META, "flushed")
@@ -110,7 +110,7 @@ class JobsNode:
             tracer=tracer,
             capabilities=capabilities,
         )
-        self._worker.join(holds=self.ownership.holds, check=self._check_held, give_up=self.ownership.release)
+        self._worker.join(holds=self.ownership.holds, check=self._check_held, release=self.ownership.release)
         self._maps.observers.append(self.ownership.catalog_changed)
         self._splitter = Splitter(
             self._worker,
@@ -121,10 +121,10 @@ class JobsNode:
             clock=self._clock,
             new_id=new_id,
             check=self._check_held,
-            give_up=self.ownership.release,
+            release=self.ownership.release,
         )
-        self._poller = Poller(self._served, self._random, self._telemetry)
-        self._worker.observers.append(self._poller.changed)
+        self._poller = Poller(self._open_shard, self._random, self._telemetry)
+        self._worker.observers.append(self._poller.wake_all)
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class JobsNode:
 
     async def run(self) -> None:
         """Takes part until `drain` has finished or this task is cancelled."""
-        looking = asyncio.ensure_future(self._look())
+        looking = asyncio.ensure_future(self._reconcile())
         try:
             await self.ownership.run()
         finally:
@@ -155,16 +155,16 @@ class JobsNode:
     def is_ready(self) -> bool:
         return self.ownership.is_ready()
 
-    async def _look(self) -> None:
+    async def _reconcile(self) -> None:
         """A lease on a shard that the map lacks means that the map has changed; and splits cut short are begun anew."""
         while True:
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(RECONCILE_S)
             held = {lease.unit.name for lease in self.ownership.leases()}
             try:
                 if not held <= self._maps.current.ids():
                     await self._maps.refresh()
             except (Invalid, Unavailable) as why:  # Invalid: written by a later release, or damaged
-                self._telemetry.map_away(why)
+                self._telemetry.record_map_failure(why)
             known = self._maps.current.ids()
             self._telemetry.map(known=len(known), unowned=len(known - held))
             self._splitter.resume()
@@ -179,7 +179,7 @@ class JobsNode:
         return self._open(shard_id).calls
 
     def local(self) -> list[tuple[str, ShardCalls]]:
-        return [(shard_id, opened.calls) for shard_id, opened in self._served().items()]
+        return [(shard_id, opened.calls) for shard_id, opened in self._open_shard().items()]
 
     def shard_of(self, tenant: str) -> str:
         check_tenant_name(tenant)
@@ -199,11 +199,11 @@ class JobsNode:
         places = tuple(ClusterMember(member.node, member.address) for member in members)
         return Topology(tuple(shards), places, self.ownership.node_id, self._address)
 
-    def _served(self) -> dict[str, OpenShard]:
+    def _open_shard(self) -> dict[str, OpenShard]:
         return {
             shard_id: opened
             for shard_id, opened in self._worker.open.items()
-            if not opened.gate.is_closed and self.ownership.holds(Unit(shard_id))
+            if not opened.guard.is_closed and self.ownership.holds(Unit(shard_id))
         }
 
     def _open(self, shard_id: str) -> OpenShard:
@@ -212,7 +212,7 @@ class JobsNode:
         if opened is None:
             self._check_held(Unit(shard_id))
             raise Unavailable(ACQUIRING)
-        opened.gate.check()
+        opened.guard.check()
         return opened
 
     def _check_held(self, unit: Unit) -> None:
@@ -246,14 +246,14 @@ class JobsNode:
         meanwhile, whoever holds it next carries it out, and the children have other ids than are told here."""
         _check_id(shard_id)
         try:
-            return _told(await self._splitter.begin(shard_id, point))
+            return _to_split_status(await self._splitter.begin(shard_id, point))
         except NotOwner as why:
             raise Conflict(f"shard {shard_id} is not served here ({why}): ask its owner to split it") from why
 
     def split_status(self, shard_id: str) -> SplitStatus:
         _check_id(shard_id)
         split = self._splitter.status(shard_id)
-        return SplitStatus() if split is None else _told(split)
+        return SplitStatus() if split is None else _to_split_status(split)
 
     async def stats(self, shard_id: str) -> ShardStats:
         opened = self._open(shard_id)
@@ -262,7 +262,7 @@ class JobsNode:
         return ShardStats(live + done, done, progress.status, opened.spec.created_at, progress.done_at)
 
     async def flush(self, shard_id: str) -> None:
-        await self._open(shard_id).ledger.stage(Batch().put(BARRIER, b""))
+        await self._open(shard_id).store.stage(Batch().put(BARRIER, b""))
 
     async def compact(self, shard_id: str) -> None:
         self._open(shard_id)
@@ -283,30 +283,30 @@ class JobsNode:
     async def reset(self) -> int:
         if not self._settings.dev_mode:
             raise Forbidden("jobs are forgotten in development only: set jobs.dev_mode")
-        served = self._served()
+        served = self._open_shard()
         for shard_id, opened in served.items():
-            opened.gate.close(Unavailable(ACQUIRING))
+            opened.guard.close(Unavailable(ACQUIRING))
             await opened.shard.close()
-            await _forget_all(opened)
+            await _delete_all(opened)
             self.ownership.release(Unit(shard_id))
         return len(served)
 
 
-def _told(split: Split) -> SplitStatus:
+def _to_split_status(split: Split) -> SplitStatus:
     return SplitStatus(split.phase, split.left, split.right, split.point, split.node, split.requested_at)
 
 
 RESET_ROWS = 1000  # forgotten in one step
 
 
-async def _forget_all(opened: OpenShard) -> None:
+async def _delete_all(opened: OpenShard) -> None:
     while True:
         batch = Batch()
-        async for key, _ in opened.ledger.scan(b"\x01", None, limit=RESET_ROWS):
+        async for key, _ in opened.store.scan(b"\x01", None, limit=RESET_ROWS):
             batch.delete(key)
         if not len(batch):
             return
-        await opened.ledger.stage(batch)
+        await opened.store.stage(batch)
 
 
 @lru_cache(SHARD_IDS_KEPT)
@@ -320,8 +320,8 @@ def _check_id(shard_id: str) -> None:
 COUNT_MAX = 100_000  # of each kind; a second of reading
 
 
-async def count(ledger: StagedStore, kind: int) -> int:
+async def count(store: StagedStore, kind: int) -> int:
     found = 0
-    async for _ in ledger.scan(*keys.under(kind), limit=COUNT_MAX):
+    async for _ in store.scan(*keys.under(kind), limit=COUNT_MAX):
         found += 1
     return found

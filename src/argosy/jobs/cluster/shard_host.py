@@ -18,7 +18,7 @@ from argosy.jobs.cluster.ports import ShardStore
 from argosy.jobs.cluster.seal import unseal
 from argosy.jobs.cluster.shard_map_cache import ShardMapCache
 from argosy.jobs.cluster.shardmap import ShardSpec
-from argosy.jobs.cluster.split_cleanup import CleanupProgress, clean_some, progress_of
+from argosy.jobs.cluster.split_cleanup import CleanupProgress, clean_chunk, read_progress
 from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.ports import PipelinedKV
 from argosy.jobs.shard.options import ShardOptions
@@ -42,10 +42,10 @@ class OpenShard:
 
     spec: ShardSpec
     epoch: int
-    ledger: GroupCommitStore
+    store: GroupCommitStore
     rows: OwnedRowsView
     shard: WaitableShard
-    gate: LeaseGuard
+    guard: LeaseGuard
     calls: GuardedShard
     progress: CleanupProgress  # of the cleaning after a split
     opened_at: float
@@ -59,7 +59,7 @@ class OpenShard:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await self.shard.close()
-        await self.ledger.close()
+        await self.store.close()
 
 
 class ShardHost:
@@ -92,12 +92,12 @@ class ShardHost:
         self._discards: dict[str, asyncio.Task[None]] = {}  # openings that nobody waits for any more
         self._holds: Callable[[Unit], bool] = lambda _: False
         self._check: Callable[[Unit], None] = lambda _: None
-        self._give_up: Callable[[Unit], None] = lambda _: None
+        self._release: Callable[[Unit], None] = lambda _: None
 
     def join(
-        self, *, holds: Callable[[Unit], bool], check: Callable[[Unit], None], give_up: Callable[[Unit], None]
+        self, *, holds: Callable[[Unit], bool], check: Callable[[Unit], None], release: Callable[[Unit], None]
     ) -> None:
-        self._holds, self._check, self._give_up = holds, check, give_up
+        self._holds, self._check, self._release = holds, check, release
 
     def now_ms(self) -> int:
         """Task leases go by this: a step of the machine's clock must not end them."""
@@ -108,21 +108,21 @@ class ShardHost:
         if (left := self.open.pop(shard_id, None)) is not None:
             await left.close()  # of an earlier epoch
         spec = await self._spec(shard_id)
-        opened = await self._opened(spec, lease)
+        opened = await self._open_shard(spec, lease)
         self.open[shard_id] = opened
-        opened.gate.on_fenced = lambda: self._lost(opened, Fenced(f"another node has opened shard {shard_id}"))
+        opened.guard.on_fenced = lambda: self._on_lost(opened, Fenced(f"another node has opened shard {shard_id}"))
         opened.beside = [asyncio.ensure_future(self._watch(opened)), asyncio.ensure_future(self._clean(opened))]
-        self._telemetry.opened(shard_id, lease.epoch, self._clock.now() - began, count=len(self.open))
-        self._changed()
+        self._telemetry.record_open(shard_id, lease.epoch, self._clock.now() - began, count=len(self.open))
+        self._notify()
         return 0
 
     async def drop(self, unit: Unit) -> None:
         opened = self.open.pop(unit.name, None)
         if opened is not None:
-            opened.gate.close(Unavailable("shard not ready: it is being closed here"))
-            self._changed()
+            opened.guard.close(Unavailable("shard not ready: it is being closed here"))
+            self._notify()
             # Whoever drops may be cancelled when the node leaves; what is being closed is closed to the end.
-            await asyncio.shield(self._to_the_end(self._close(opened)))
+            await asyncio.shield(self._run_to_end(self._close(opened)))
 
     async def close(self) -> None:
         """Closes all shards, side by side."""
@@ -131,7 +131,7 @@ class ShardHost:
 
     async def _close(self, opened: OpenShard) -> None:
         await opened.close()
-        self._telemetry.closed(opened.spec.id, count=len(self.open))
+        self._telemetry.record_closed(opened.spec.id, count=len(self.open))
 
     async def _spec(self, shard_id: str) -> ShardSpec:
         """The map may be older than the lease."""
@@ -139,14 +139,14 @@ class ShardHost:
             return self._maps.current.by_id(shard_id)
         return (await self._maps.refresh()).by_id(shard_id)
 
-    async def _opened(self, spec: ShardSpec, lease: Lease) -> OpenShard:
+    async def _open_shard(self, spec: ShardSpec, lease: Lease) -> OpenShard:
         unit = lease.unit
-        ledger = GroupCommitStore(await self._rows(unit))
+        store = GroupCommitStore(await self._rows(unit))
         shard: WaitableShard | None = None
         try:
-            self._maps.adopt(await unseal(ledger, spec.id, self._maps.current, self._maps.store))
-            progress = await progress_of(ledger, spec.id, has_parent=bool(spec.parent))
-            rows = OwnedRowsView(ledger, RowOwnership(spec.range), is_clean=progress.is_done)
+            self._maps.adopt(await unseal(store, spec.id, self._maps.current, self._maps.store))
+            progress = await read_progress(store, spec.id, has_parent=bool(spec.parent))
+            rows = OwnedRowsView(store, RowOwnership(spec.range), is_clean=progress.is_done)
             shard = WaitableShard(
                 rows,
                 now_ms=self.now_ms,
@@ -159,11 +159,11 @@ class ShardHost:
         except BaseException:
             if shard is not None:
                 await shard.close()
-            await ledger.close()
+            await store.close()
             raise
-        gate = LeaseGuard(spec.id, spec.range, lambda: self._check(unit))
+        guard = LeaseGuard(spec.id, spec.range, lambda: self._check(unit))
         return OpenShard(
-            spec, lease.epoch, ledger, rows, shard, gate, GuardedShard(gate, shard), progress, self._clock.now()
+            spec, lease.epoch, store, rows, shard, guard, GuardedShard(guard, shard), progress, self._clock.now()
         )
 
     async def _rows(self, unit: Unit) -> PipelinedKV:
@@ -175,7 +175,7 @@ class ShardHost:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            self._discards[unit.name] = self._to_the_end(self._discard(unit.name, opening))
+            self._discards[unit.name] = self._run_to_end(self._discard(unit.name, opening))
             raise
 
     async def _discard(self, shard_id: str, opening: "asyncio.Future[PipelinedKV]") -> None:
@@ -183,7 +183,7 @@ class ShardHost:
             await (await opening).close()
         self._discards.pop(shard_id, None)
 
-    def _to_the_end(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _run_to_end(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Something that whoever began it may not wait for; `close` does."""
         task = asyncio.ensure_future(work)
         self._closing[task] = None
@@ -192,7 +192,7 @@ class ShardHost:
 
     async def _watch(self, opened: OpenShard) -> None:
         await opened.shard.wait_over()
-        self._lost(opened, opened.shard.core.over)
+        self._on_lost(opened, opened.shard.core.over)
 
     async def _clean(self, opened: OpenShard) -> None:
         """Goes on to the end unless the shard closes; an interrupted cleaning is resumed where it is opened next."""
@@ -201,19 +201,19 @@ class ShardHost:
         owned, before = RowOwnership(opened.spec.range), opened.progress.deleted
         try:
             while not opened.progress.is_done:
-                opened.progress = await clean_some(opened.ledger, owned, opened.progress, self.now_ms)
+                opened.progress = await clean_chunk(opened.store, owned, opened.progress, self.now_ms)
         except ArgosyError as why:
-            self._telemetry.cleaning_failed(opened.spec.id, why)
+            self._telemetry.record_cleanup_failure(opened.spec.id, why)
             return
         opened.rows.is_clean = True
-        self._telemetry.cleaned(opened.spec.id, opened.progress.deleted - before)
+        self._telemetry.record_cleaned(opened.spec.id, opened.progress.deleted - before)
 
-    def _lost(self, opened: OpenShard, why: ArgosyError | None) -> None:
-        if self.open.get(opened.spec.id) is opened and not opened.gate.is_closed:
-            opened.gate.close(Unavailable("shard not ready: it is being opened anew"))
-            self._telemetry.lost(opened.spec.id, why)
-            self._give_up(Unit(opened.spec.id))
+    def _on_lost(self, opened: OpenShard, why: ArgosyError | None) -> None:
+        if self.open.get(opened.spec.id) is opened and not opened.guard.is_closed:
+            opened.guard.close(Unavailable("shard not ready: it is being opened anew"))
+            self._telemetry.record_lost(opened.spec.id, why)
+            self._release(Unit(opened.spec.id))
 
-    def _changed(self) -> None:
+    def _notify(self) -> None:
         for observer in self.observers:
             observer()

@@ -13,14 +13,14 @@ from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.jobs.cluster.ranges import HashRange, evenly, hash_of
 
 SHARDS_MAX = 4096  # of one map; each is a database with threads and memory of its own
-FORMAT = 1
+FORMAT = 2  # 1 named a requested split `wish`
 
 
 class SplitRequest(msgspec.Struct, frozen=True):
     """A split that was asked for and is not done; see `wishing`."""
 
     point: str
-    asked_at: int  # milliseconds since the epoch
+    requested_at: int  # milliseconds since the epoch
     node: str  # that was asked
     tries: int = 1  # begun so far
 
@@ -32,8 +32,8 @@ class ShardSpec(msgspec.Struct, frozen=True):
     range: HashRange
     created_at: int  # milliseconds since the epoch
     parent: str = ""  # of which it is a part, if it came from a split
-    undone: int = 0  # how many splits of it were called off; see `sealing`
-    wish: SplitRequest | None = None
+    aborted_splits: int = 0  # how many splits of it were called off; see `sealing`
+    split_request: SplitRequest | None = None
 
 
 class ShardMap(msgspec.Struct, frozen=True):
@@ -61,21 +61,21 @@ class ShardMap(msgspec.Struct, frozen=True):
     def after_split(self, shard_id: str, point: str, left: str, right: str, now_ms: int) -> "ShardMap":
         """The map in which two children stand where the shard stood."""
         parent = self.by_id(shard_id)
-        self.check_room()
+        self.check_capacity()
         before, after = parent.range.split(point)
         children = [ShardSpec(left, before, now_ms, shard_id), ShardSpec(right, after, now_ms, shard_id)]
         at = self.shards.index(parent)
-        return checked(ShardMap(self.version + 1, (*self.shards[:at], *children, *self.shards[at + 1 :])))
+        return validate(ShardMap(self.version + 1, (*self.shards[:at], *children, *self.shards[at + 1 :])))
 
-    def after_calling_off(self, shard_id: str) -> "ShardMap":
+    def with_split_aborted(self, shard_id: str) -> "ShardMap":
         """The map in which the shard stays, and no split of it that began before can still be committed."""
-        return self._with(msgspec.structs.replace(spec := self.by_id(shard_id), undone=spec.undone + 1))
+        return self._with(msgspec.structs.replace(spec := self.by_id(shard_id), aborted_splits=spec.aborted_splits + 1))
 
-    def after_wishing(self, shard_id: str, wish: SplitRequest | None) -> "ShardMap":
+    def with_split_request(self, shard_id: str, split_request: SplitRequest | None) -> "ShardMap":
         """The map in which the shard is to be split, or with None no longer."""
-        return self._with(msgspec.structs.replace(self.by_id(shard_id), wish=wish))
+        return self._with(msgspec.structs.replace(self.by_id(shard_id), split_request=split_request))
 
-    def check_room(self) -> None:
+    def check_capacity(self) -> None:
         if len(self.shards) >= SHARDS_MAX:
             raise Conflict(f"there are {len(self.shards)} shards already, and {SHARDS_MAX} is the most")
 
@@ -87,10 +87,10 @@ def first_map(count: int, new_id: Callable[[], str], now_ms: int) -> ShardMap:
     """The map of a cluster that begins."""
     if not 1 <= count <= SHARDS_MAX:
         raise Invalid(f"a cluster begins with 1 to {SHARDS_MAX} shards, not {count}")
-    return checked(ShardMap(1, tuple(ShardSpec(new_id(), part, now_ms) for part in evenly(count))))
+    return validate(ShardMap(1, tuple(ShardSpec(new_id(), part, now_ms) for part in evenly(count))))
 
 
-def checked(shards: ShardMap) -> ShardMap:
+def validate(shards: ShardMap) -> ShardMap:
     """The map itself, if it is whole."""
     specs = shards.shards
     ends = [spec.range.end for spec in specs]
@@ -101,16 +101,16 @@ def checked(shards: ShardMap) -> ShardMap:
     return shards
 
 
-def encoded(shards: ShardMap) -> bytes:
+def encode_map(shards: ShardMap) -> bytes:
     """JSON, because an operator in need may have to read it."""
     return msgspec.json.format(msgspec.json.encode(shards), indent=1) + b"\n"
 
 
-def decoded(text: bytes) -> ShardMap:
+def decode_map(text: bytes) -> ShardMap:
     try:
         shards = msgspec.json.decode(text, type=ShardMap)
     except msgspec.DecodeError as error:
         raise Invalid(f"the map of shards cannot be read: {error}; restore it from a copy") from error
     if shards.format != FORMAT:
         raise Invalid(f"the map of shards is of format {shards.format}, and this release reads {FORMAT} only")
-    return checked(shards)
+    return validate(shards)

@@ -43,22 +43,22 @@ class CleanupProgress(msgspec.Struct, frozen=True, array_like=True):
         return Cleanup.RUNNING if self.kind or self.after else Cleanup.PENDING
 
 
-async def progress_of(ledger: StagedStore, shard_id: str, *, has_parent: bool) -> CleanupProgress:
+async def read_progress(store: StagedStore, shard_id: str, *, has_parent: bool) -> CleanupProgress:
     """Where the cleaning stands; a shard that was never part of another has nothing to clean."""
-    found = await ledger.get(CLEANUP)
+    found = await store.get(CLEANUP)
     known = msgspec.msgpack.decode(found, type=CleanupProgress) if found is not None else None
     if known is not None and known.shard == shard_id:
         return known
     return CleanupProgress(shard_id, kind=0 if has_parent else len(ORDER))
 
 
-async def clean_some(
-    ledger: StagedStore, owned: RowOwnership, progress: CleanupProgress, now_ms: Callable[[], int]
+async def clean_chunk(
+    store: StagedStore, owned: RowOwnership, progress: CleanupProgress, now_ms: Callable[[], int]
 ) -> CleanupProgress:
     """One step; what it returns is durable."""
     start, end = keys.under(ORDER[progress.kind])
     looked, batch, last = 0, Batch(), b""
-    async for key, value in ledger.scan(max(start, progress.after + b"\x00"), end, limit=STEP_ROWS):
+    async for key, value in store.scan(max(start, progress.after + b"\x00"), end, limit=STEP_ROWS):
         looked, last = looked + 1, key
         if not owned.has(key, value):
             batch.delete(key)
@@ -68,6 +68,6 @@ async def clean_some(
         progress = CleanupProgress(progress.shard, kind, b"", deleted, now_ms() if kind >= len(ORDER) else 0)
     else:
         progress = CleanupProgress(progress.shard, progress.kind, last, deleted)
-    await ledger.wait_capacity()
-    await ledger.stage(batch.put(CLEANUP, msgspec.msgpack.encode(progress)))
+    await store.wait_capacity()
+    await store.stage(batch.put(CLEANUP, msgspec.msgpack.encode(progress)))
     return progress

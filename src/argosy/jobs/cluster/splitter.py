@@ -24,7 +24,7 @@ from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Conflict, NotFound, NotOwner, Unavailable
 from argosy.jobs.cluster.model import Split, SplitPhase
 from argosy.jobs.cluster.ports import ShardMapStore, ShardStore
-from argosy.jobs.cluster.seal import TRIES_MAX, Seal, committed, is_added, newest, seal
+from argosy.jobs.cluster.seal import TRIES_MAX, Seal, commit_split, newest, seal, try_add
 from argosy.jobs.cluster.shard_host import OpenShard, ShardHost
 from argosy.jobs.cluster.shard_map_cache import ShardMapCache
 from argosy.jobs.cluster.shardmap import ShardMap, SplitRequest
@@ -34,18 +34,23 @@ from argosy.ownership.model import Unit
 SPLIT_TRIES_MAX = 10  # a split takes moments; ten in a row are not cut short by a ring that moves, but by a fault
 
 
-async def wished(
-    shards: ShardMap, maps: ShardMapStore, shard_id: str, wish: SplitRequest | None, *, instead_of: SplitRequest | None
+async def set_split_request(
+    shards: ShardMap,
+    maps: ShardMapStore,
+    shard_id: str,
+    split_request: SplitRequest | None,
+    *,
+    instead_of: SplitRequest | None,
 ) -> ShardMap:
     """Makes a wish count, and returns the map in which it does; Conflict if there is another one by now."""
     for _ in range(TRIES_MAX):
-        now = shards.by_id(shard_id).wish
-        if now == wish:
+        now = shards.by_id(shard_id).split_request
+        if now == split_request:
             return shards
         if now != instead_of:
             raise Conflict(f"shard {shard_id} is being split already: ask for its status")
-        changed = shards.after_wishing(shard_id, wish)
-        if await is_added(changed, maps):
+        changed = shards.with_split_request(shard_id, split_request)
+        if await try_add(changed, maps):
             return changed
         shards = await newest(maps, shards)
     raise Unavailable(f"the map of shards changed {TRIES_MAX} times while a split was asked for: try again")
@@ -70,7 +75,7 @@ class Splitter:
         clock: Clock,
         new_id: Callable[[], str],
         check: Callable[[Unit], None],
-        give_up: Callable[[Unit], None],
+        release: Callable[[Unit], None],
     ) -> None:
         self._worker = worker
         self._store = store
@@ -80,53 +85,55 @@ class Splitter:
         self._clock = clock
         self._new_id = new_id
         self._check = check  # raises unless this node holds the shard
-        self._give_up = give_up
+        self._release = release
         self._splits: dict[str, Split] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
-        self._asked: set[str] = set()  # whose wish is being written
+        self._requested: set[str] = set()  # whose wish is being written
 
     def status(self, shard_id: str) -> Split | None:
         """The split under way or done here, else the one that is wished for."""
         if (split := self._splits.get(shard_id)) is not None:
             return split
-        wish = self._wish(shard_id)
-        return None if wish is None else _waiting(shard_id, wish)
+        split_request = self._find_request(shard_id)
+        return None if split_request is None else _pending_split(shard_id, split_request)
 
     async def begin(self, shard_id: str, point: str) -> Split:
         """Starts a split and returns when the wish for it is durable: this node carries it out, or the next.
 
         Conflict if the shard is not served here or is being split.
         """
-        if shard_id in self._under_way or shard_id in self._asked:
+        if shard_id in self._under_way or shard_id in self._requested:
             raise Conflict(f"shard {shard_id} is being split already: ask for its status")
         shards = self._maps.current
         spec = shards.by_id(shard_id)
         if shard_id not in self._worker.open:
             raise Conflict(f"shard {shard_id} is not served here: ask its owner to split it")
         self._check(Unit(shard_id))
-        shards.check_room()
-        wish = SplitRequest(point or spec.range.middle(), self._worker.now_ms(), self._node)
-        spec.range.split(wish.point)
-        self._asked.add(shard_id)
+        shards.check_capacity()
+        split_request = SplitRequest(point or spec.range.middle(), self._worker.now_ms(), self._node)
+        spec.range.split(split_request.point)
+        self._requested.add(shard_id)
         try:
-            self._maps.adopt(await wished(shards, self._maps.store, shard_id, wish, instead_of=None))
+            self._maps.adopt(
+                await set_split_request(shards, self._maps.store, shard_id, split_request, instead_of=None)
+            )
         finally:
-            self._asked.discard(shard_id)
-        opened = self._served(shard_id)
+            self._requested.discard(shard_id)
+        opened = self._open_shard(shard_id)
         if opened is None:
-            return _waiting(shard_id, wish)
-        split = self._noted(shard_id, wish)
+            return _pending_split(shard_id, split_request)
+        split = self._track(shard_id, split_request)
         self._start(shard_id, self._run(split, opened))
         return split
 
     def resume(self) -> None:
         """Begins anew what was asked for and cut short, here or elsewhere; to be called now and then."""
         for shard_id in list(self._worker.open):
-            opened = self._served(shard_id)
+            opened = self._open_shard(shard_id)
             is_settled = opened is not None and self._clock.now() - opened.opened_at >= SETTLE_S
-            is_at_work = shard_id in self._under_way or shard_id in self._asked
-            if is_settled and not is_at_work and self._wish(shard_id) is not None:
-                self._start(shard_id, self._again(shard_id))
+            is_at_work = shard_id in self._under_way or shard_id in self._requested
+            if is_settled and not is_at_work and self._find_request(shard_id) is not None:
+                self._start(shard_id, self._resume(shard_id))
 
     async def close(self) -> None:
         """Ends what is under way; whoever opens the shard next calls it off, and begins anew."""
@@ -140,30 +147,32 @@ class Splitter:
         self._under_way[shard_id] = task
         task.add_done_callback(lambda _: self._under_way.pop(shard_id, None))
 
-    async def _again(self, shard_id: str) -> None:
+    async def _resume(self, shard_id: str) -> None:
         try:
             await self._maps.refresh()
-            wish = await self._counted(shard_id)
+            split_request = await self._next_attempt(shard_id)
         except ArgosyError as why:
             if not isinstance(why, Conflict | NotFound):  # those say that another node has decided meanwhile
-                self._telemetry.map_away(why)
+                self._telemetry.record_map_failure(why)
             await self._clock.sleep(SETTLE_S)
             return
-        opened = self._served(shard_id)
-        if wish is not None and opened is not None:
-            await self._run(self._noted(shard_id, wish), opened)
+        opened = self._open_shard(shard_id)
+        if split_request is not None and opened is not None:
+            await self._run(self._track(shard_id, split_request), opened)
 
-    async def _counted(self, shard_id: str) -> SplitRequest | None:
+    async def _next_attempt(self, shard_id: str) -> SplitRequest | None:
         """The wish with one more try; None if there is none, or it has been tried too often."""
         shards = self._maps.current
-        wish = shards.by_id(shard_id).wish
-        if wish is None:
+        split_request = shards.by_id(shard_id).split_request
+        if split_request is None:
             return None
-        is_over = wish.tries >= SPLIT_TRIES_MAX
-        counted = None if is_over else msgspec.structs.replace(wish, tries=wish.tries + 1)
-        self._maps.adopt(await wished(shards, self._maps.store, shard_id, counted, instead_of=wish))
+        is_over = split_request.tries >= SPLIT_TRIES_MAX
+        counted = None if is_over else msgspec.structs.replace(split_request, tries=split_request.tries + 1)
+        self._maps.adopt(await set_split_request(shards, self._maps.store, shard_id, counted, instead_of=split_request))
         if is_over:
-            self._telemetry.log.warning("split given up", shard=shard_id, point=wish.point, tries=wish.tries)
+            self._telemetry.log.warning(
+                "split given up", shard=shard_id, point=split_request.point, tries=split_request.tries
+            )
         return counted
 
     async def _run(self, split: Split, opened: OpenShard) -> None:
@@ -172,23 +181,23 @@ class Splitter:
             sealed = await self._copy(split, opened)
             is_committing = True
             await self._commit(split, sealed)
-            self._telemetry.split_done(split, self._clock.now() - began)
+            self._telemetry.record_split(split, self._clock.now() - began)
         except Exception as why:
-            self._telemetry.split_failed(self._splits.pop(split.shard_id, split), why)
-            self._give_up(Unit(split.shard_id))
+            self._telemetry.record_split_failure(self._splits.pop(split.shard_id, split), why)
+            self._release(Unit(split.shard_id))
             if not is_committing or isinstance(why, Conflict):  # else the children may be real by now
                 await self._remove(split)
             if not isinstance(why, ArgosyError):
                 raise
 
     async def _copy(self, split: Split, opened: OpenShard) -> Seal:
-        sealed = Seal(split.shard_id, self._maps.current.by_id(split.shard_id).undone)
-        self._note(replace(split, phase=SplitPhase.PAUSING))
-        opened.gate.close(Unavailable(PAUSED))
+        sealed = Seal(split.shard_id, self._maps.current.by_id(split.shard_id).aborted_splits)
+        self._update(replace(split, phase=SplitPhase.PAUSING))
+        opened.guard.close(Unavailable(PAUSED))
         await opened.shard.close()
-        await seal(opened.ledger, sealed)
+        await seal(opened.store, sealed)
         await opened.close()
-        self._note(replace(split, phase=SplitPhase.CLONING))
+        self._update(replace(split, phase=SplitPhase.CLONING))
         for child in (split.left, split.right):
             # Cloning makes this node the writer once more, which is its right only as long as it holds the shard.
             self._check(Unit(split.shard_id))
@@ -197,8 +206,10 @@ class Splitter:
 
     async def _commit(self, split: Split, sealed: Seal) -> None:
         ids = (split.left, split.right)
-        shards = await committed(self._maps.current, self._maps.store, sealed, split.point, ids, self._worker.now_ms())
-        self._note(replace(split, phase=SplitPhase.DONE))
+        shards = await commit_split(
+            self._maps.current, self._maps.store, sealed, split.point, ids, self._worker.now_ms()
+        )
+        self._update(replace(split, phase=SplitPhase.DONE))
         self._maps.adopt(shards)
 
     async def _remove(self, split: Split) -> None:
@@ -206,26 +217,26 @@ class Splitter:
             with suppress(NotFound, Conflict, Unavailable):
                 await self._store.delete(child)
 
-    def _served(self, shard_id: str) -> OpenShard | None:
+    def _open_shard(self, shard_id: str) -> OpenShard | None:
         """The shard if it is open here, and its lease held."""
         opened = self._worker.open.get(shard_id)
-        if opened is not None and not opened.gate.is_closed:
+        if opened is not None and not opened.guard.is_closed:
             with suppress(NotOwner, Unavailable):
                 self._check(Unit(shard_id))
                 return opened
         return None
 
-    def _wish(self, shard_id: str) -> SplitRequest | None:
+    def _find_request(self, shard_id: str) -> SplitRequest | None:
         with suppress(NotFound):
-            return self._maps.current.by_id(shard_id).wish
+            return self._maps.current.by_id(shard_id).split_request
         return None
 
-    def _noted(self, shard_id: str, wish: SplitRequest) -> Split:
-        split = replace(_waiting(shard_id, wish), left=self._new_id(), right=self._new_id())
-        self._note(split)
+    def _track(self, shard_id: str, split_request: SplitRequest) -> Split:
+        split = replace(_pending_split(shard_id, split_request), left=self._new_id(), right=self._new_id())
+        self._update(split)
         return split
 
-    def _note(self, split: Split) -> None:
+    def _update(self, split: Split) -> None:
         self._splits.pop(split.shard_id, None)
         self._splits[split.shard_id] = split
         if len(self._splits) > SPLITS_KEPT_MAX:
@@ -233,6 +244,8 @@ class Splitter:
         self._telemetry.split(split)
 
 
-def _waiting(shard_id: str, wish: SplitRequest) -> Split:
+def _pending_split(shard_id: str, split_request: SplitRequest) -> Split:
     """A split that nobody has begun yet, or begun anew."""
-    return Split(shard_id, SplitPhase.REQUESTED, "", "", wish.point, wish.asked_at, wish.node)
+    return Split(
+        shard_id, SplitPhase.REQUESTED, "", "", split_request.point, split_request.requested_at, split_request.node
+    )

@@ -51,22 +51,22 @@ class Overlay:
         self._groups.append(ChangeGroup(closed.number + 1))
         return closed
 
-    def was_written(self, group: ChangeGroup) -> None:
+    def on_written(self, group: ChangeGroup) -> None:
         group.is_written = True
         self._drop()
 
-    def read_began(self) -> int:
-        """Call before reading from the store, and `read_ended` with what it returns after having looked here."""
+    def begin_read(self) -> int:
+        """Call before reading from the store, and `end_read` with what it returns after having looked here."""
         self._reads_begun += 1
         # What is written already it finds in the store; were that kept for it, reads in a row would keep it for ever.
         self._reads[self._reads_begun] = next(group.number for group in self._groups if not group.is_written)
         return self._reads_begun
 
-    def read_ended(self, read: int) -> None:
+    def end_read(self, read: int) -> None:
         del self._reads[read]
         self._drop()
 
-    def look(self, key: bytes) -> Staged:
+    def lookup(self, key: bytes) -> Staged:
         for group in reversed(self._groups):
             if key in group.changes:
                 return group.changes[key]
@@ -76,7 +76,7 @@ class Overlay:
         """The newest change to each key of a range, in key order."""
         newest: dict[bytes, bytes | None] = {}
         for group in self._groups:
-            newest.update(_ranged(group, start, end))
+            newest.update(_changes_within(group, start, end))
         return sorted(newest.items(), key=_key_of, reverse=reverse)
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class Overlay:
             self._groups.popleft()
 
 
-def _ranged(group: ChangeGroup, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes | None]]:
+def _changes_within(group: ChangeGroup, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes | None]]:
     for key, value in group.changes.items():
         if start <= key and (end is None or key < end):
             yield key, value
@@ -100,7 +100,7 @@ def _key_of(change: tuple[bytes, bytes | None]) -> bytes:
     return change[0]
 
 
-async def merged(
+async def merge_changes(
     pairs: AsyncIterator[tuple[bytes, bytes]],
     changes: Sequence[tuple[bytes, bytes | None]],
     *,
@@ -109,7 +109,7 @@ async def merged(
 ) -> AsyncIterator[tuple[bytes, bytes]]:
     """The pairs as the changes leave them; both come in the order of the scan."""
     left = limit
-    async for pair in _laid_over(pairs, changes, reverse):
+    async for pair in _merge_changes(pairs, changes, reverse):
         if left is not None:
             if left == 0:
                 return
@@ -117,7 +117,7 @@ async def merged(
         yield pair
 
 
-async def _laid_over(
+async def _merge_changes(
     pairs: AsyncIterator[tuple[bytes, bytes]], changes: Sequence[tuple[bytes, bytes | None]], reverse: bool
 ) -> AsyncIterator[tuple[bytes, bytes]]:
     at = 0

@@ -19,7 +19,7 @@ from typing import Self, TypeVar
 from argosy.base import logs
 from argosy.base.errors import ArgosyError, Fenced, Unavailable
 from argosy.base.kv import Batch, check_key, check_keys, check_limit
-from argosy.jobs.group_commit.overlay import UNTOUCHED, ChangeGroup, Overlay, deletions, merged
+from argosy.jobs.group_commit.overlay import UNTOUCHED, ChangeGroup, Overlay, deletions, merge_changes
 from argosy.jobs.ports import PipelinedKV
 
 T = TypeVar("T")
@@ -108,28 +108,28 @@ class GroupCommitStore:
         """The newest value at the moment it is returned, staged or stored."""
         self._check_readable()
         check_key(key)
-        staged = self._overlay.look(key)
+        staged = self._overlay.lookup(key)
         if staged is not UNTOUCHED:
             return staged
-        read = self._overlay.read_began()
+        read = self._overlay.begin_read()
         try:
             stored = await self._read(self._store.get(key))
-            staged = self._overlay.look(key)
+            staged = self._overlay.lookup(key)
         finally:
-            self._overlay.read_ended(read)
+            self._overlay.end_read(read)
         return stored if staged is UNTOUCHED else staged
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """One answer per key, in the order asked, all as of the moment they are returned."""
         self._check_readable()
         check_keys(keys)
-        asked = [key for key in keys if self._overlay.look(key) is UNTOUCHED]
-        read = self._overlay.read_began()
+        asked = [key for key in keys if self._overlay.lookup(key) is UNTOUCHED]
+        read = self._overlay.begin_read()
         try:
             answers = await self._read(self._store.get_many(asked)) if asked else []
-            looked = [(key, self._overlay.look(key)) for key in keys]
+            looked = [(key, self._overlay.lookup(key)) for key in keys]
         finally:
-            self._overlay.read_ended(read)
+            self._overlay.end_read(read)
         stored = dict(zip(asked, answers, strict=True))
         return [stored[key] if staged is UNTOUCHED else staged for key, staged in looked]
 
@@ -139,7 +139,7 @@ class GroupCommitStore:
         """Stored and staged as of when the first pair is asked for; what is staged meanwhile does not appear."""
         self._check_readable()
         check_limit(limit)
-        read = self._overlay.read_began()
+        read = self._overlay.begin_read()
         try:
             spare = deletions(self._overlay.within(start, end, reverse=reverse))
             stored_max = None if limit is None else limit + spare
@@ -148,10 +148,10 @@ class GroupCommitStore:
                 # More was deleted while the store began: no limit is sure to suffice.
                 first, pairs, changes = await self._begin(start, end, None, reverse)
         finally:
-            self._overlay.read_ended(read)
-        found = _resumed(first, pairs)
+            self._overlay.end_read(read)
+        found = _chain(first, pairs)
         if changes or spare:
-            found = merged(found, changes, limit=limit, reverse=reverse)
+            found = merge_changes(found, changes, limit=limit, reverse=reverse)
         async for pair in found:
             yield pair
 
@@ -209,7 +209,7 @@ class GroupCommitStore:
             if self._failure is not None:
                 return
             self._closed_groups.popleft()
-            self._overlay.was_written(group)
+            self._overlay.on_written(group)
             self._flushing.append((durable, waiting))
             self._written.set()
 
@@ -282,7 +282,7 @@ class GroupCommitStore:
         self._store.check_readable()
 
 
-async def _resumed(
+async def _chain(
     first: tuple[bytes, bytes] | None, rest: AsyncIterator[tuple[bytes, bytes]]
 ) -> AsyncIterator[tuple[bytes, bytes]]:
     if first is not None:

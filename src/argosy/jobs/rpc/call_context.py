@@ -40,33 +40,33 @@ class Tenancy:
         self._broker = broker
         self.is_on = is_on
 
-    def tenant(self, asked: CallContext, given: str) -> str:
+    def tenant(self, context: CallContext, given: str) -> str:
         """The tenant of a client's request; "" is none."""
         if self.is_on and not given:
             raise Invalid("tenant id required")
-        return self._checked(asked, given)
+        return self._check_tenant(context, given)
 
     def tenant_of_task(self, given: str) -> None:
         """A worker's request: it has been checked that the caller may ask for all tenants."""
         if self.is_on and not given:
             raise Invalid("tenant_id is required for worker operations: send that of the task")
-        self._checked(CallContext(), given)
+        self._check_tenant(CallContext(), given)
 
-    def tenant_or_all(self, asked: CallContext, given: str) -> str | None:
+    def tenant_or_all(self, context: CallContext, given: str) -> str | None:
         """For what may be about all tenants; a tenant's key asks about its own."""
         if given:
-            return self._checked(asked, given)
-        return asked.caller.tenant
+            return self._check_tenant(context, given)
+        return context.caller.tenant
 
-    def _checked(self, asked: CallContext, given: str) -> str:
+    def _check_tenant(self, context: CallContext, given: str) -> str:
         if not self.is_on:
             if given:
                 raise Conflict(NO_TENANTS)
-            asked.caller.check_tenant(NO_TENANT)
+            context.caller.check_tenant(NO_TENANT)
             return NO_TENANT
         if len(given) > TENANT_CHARS_MAX or given == NO_TENANT:
             raise Invalid("invalid tenant id")
-        asked.caller.check_tenant(given)
+        context.caller.check_tenant(given)
         return given
 
     def shard(self, shard_id: str, tenant: str | None = None) -> ShardCalls:

@@ -72,12 +72,12 @@ class CallInterceptor:
         """The service, to add to a server. Messages are read and written here, so that bad ones get our answer."""
         handlers = {}
         for name, method in service.methods.items():
-            passage = _MethodHandler(self, service.name, name, method)
+            handler = _MethodHandler(self, service.name, name, method)
             make = grpc.unary_stream_rpc_method_handler if method.is_stream else grpc.unary_unary_rpc_method_handler
-            handlers[name] = make(passage.stream if method.is_stream else passage.answer)
+            handlers[name] = make(handler.stream if method.is_stream else handler.answer)
         return grpc.method_handlers_generic_handler(service.name, handlers)
 
-    def asked(self, context: Any) -> CallContext:
+    def context_of(self, context: Any) -> CallContext:
         metadata = dict(context.invocation_metadata() or ())
         left_s = context.time_remaining()
         return CallContext(
@@ -87,7 +87,7 @@ class CallInterceptor:
     def now(self) -> float:
         return self._clock.now()
 
-    def tell(self, service: str, method: str, status: str, began: float) -> None:
+    def record_call(self, service: str, method: str, status: str, began: float) -> None:
         self._metrics.inc(REQUESTS, service=service, method=method, status=status)
         self._metrics.observe(SECONDS, self._clock.now() - began, service=service, method=method)
 
@@ -95,43 +95,43 @@ class CallInterceptor:
 class _MethodHandler:
     """One method's way through the door."""
 
-    def __init__(self, door: CallInterceptor, service: str, name: str, method: Method) -> None:
-        self._door = door
+    def __init__(self, interceptor: CallInterceptor, service: str, name: str, method: Method) -> None:
+        self._interceptor = interceptor
         self._service = service
         self._name = name
         self._method = method
 
     async def answer(self, message: bytes, context: Any) -> bytes:
-        began = self._door.now()
+        began = self._interceptor.now()
         try:
-            reply = await self._method.call(self._read(message), self._door.asked(context))
+            reply = await self._method.call(self._read(message), self._interceptor.context_of(context))
             encoded: bytes = reply.SerializeToString()
             if len(encoded) > MESSAGE_BYTES_MAX:
                 raise CallError(Code.RESOURCE_EXHAUSTED, f"the answer has {len(encoded)} bytes: ask for less")
         except BaseException as error:
             await self._end(error, context, began)
             raise
-        self._door.tell(self._service, self._name, "OK", began)
+        self._interceptor.record_call(self._service, self._name, "OK", began)
         return encoded
 
     async def stream(self, message: bytes, context: Any) -> AsyncIterator[bytes]:
-        began = self._door.now()
+        began = self._interceptor.now()
         try:
-            async for reply in self._method.call(self._read(message), self._door.asked(context)):
+            async for reply in self._method.call(self._read(message), self._interceptor.context_of(context)):
                 yield reply.SerializeToString()
         except BaseException as error:
             await self._end(error, context, began)
             raise
-        self._door.tell(self._service, self._name, "OK", began)
+        self._interceptor.record_call(self._service, self._name, "OK", began)
 
     async def _end(self, error: BaseException, context: Any, began: float) -> None:
         """Counts the call before its caller hears of the end; a caller that went away hears nothing."""
         if not isinstance(error, Exception):
-            self._door.tell(self._service, self._name, "CANCELLED", began)
+            self._interceptor.record_call(self._service, self._name, "CANCELLED", began)
             return
-        told = self._told(error)
-        self._door.tell(self._service, self._name, told.code, began)
-        await _abort(context, told)
+        reply = self._error_for(error)
+        self._interceptor.record_call(self._service, self._name, reply.code, began)
+        await _abort(context, reply)
 
     def _read(self, message: bytes) -> Any:
         try:
@@ -139,7 +139,7 @@ class _MethodHandler:
         except DecodeError as error:
             raise CallError(Code.INVALID_ARGUMENT, f"the message of {self._name} cannot be read: {error}") from error
 
-    def _told(self, error: Exception) -> CallError:
+    def _error_for(self, error: Exception) -> CallError:
         if isinstance(error, CallError):
             return error
         if isinstance(error, ArgosyError):
@@ -148,9 +148,9 @@ class _MethodHandler:
         return CallError(Code.INTERNAL, "an error inside the broker: its log says more")
 
 
-async def _abort(context: Any, told: CallError) -> None:
+async def _abort(context: Any, error: CallError) -> None:
     """Raises, which ends the call with this answer."""
-    await context.abort(grpc.StatusCode[told.code], told.details, told.trailing)
+    await context.abort(grpc.StatusCode[error.code], error.details, error.trailing)
 
 
 class RpcServer:
@@ -167,12 +167,12 @@ class RpcServer:
         services: Sequence[Service],
         address: str,
         *,
-        door: CallInterceptor,
+        interceptor: CallInterceptor,
         credentials: grpc.ServerCredentials | None = None,
     ) -> "RpcServer":
         """Listens on `host:port`, encrypted if there are credentials."""
         server = grpc.aio.server(maximum_concurrent_rpcs=CALLS_MAX, options=_OPTIONS)
-        server.add_generic_rpc_handlers(tuple(door.handlers(service) for service in services))
+        server.add_generic_rpc_handlers(tuple(interceptor.handlers(service) for service in services))
         health_of = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health_of, server)
         names = [service.name for service in services]

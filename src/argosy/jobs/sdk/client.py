@@ -34,7 +34,7 @@ from argosy.jobs.sdk.backends.batching import Batcher
 from argosy.jobs.sdk.backends.leases import ITEM_BYTES
 from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
 from argosy.jobs.sdk.backends.router import TIMEOUT_S, ShardRouter, SharedRouting
-from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, named, told_item
+from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, error_from_item, with_job_id
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.sdk.info import JobInfo, read_job
 from argosy.jobs.sdk.payload_codec import pack, unpack
@@ -44,7 +44,7 @@ from argosy.jobs.shard.validation import check_number
 from argosy.jobs.silo import silo_pb2 as silo
 from argosy.jobs.silo.codec import to_status
 
-LOOK = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)  # how often a result is looked for
+POLL_BACKOFF = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)  # how often a result is looked for
 
 
 class JobOptions(TypedDict, total=False):
@@ -156,7 +156,7 @@ class JobsClient:
 
     def caller(self, headers: Mapping[str, str], *, tenant: str = NO_TENANT) -> "JobsClient":
         """The same client on behalf of somebody else, whose headers it passes on."""
-        return JobsClient(self.router.saying(headers), tenant=tenant, tracer=self._tracer)
+        return JobsClient(self.router.with_headers(headers), tenant=tenant, tracer=self._tracer)
 
     async def __aenter__(self) -> Self:
         return self
@@ -209,9 +209,10 @@ class JobsClient:
 
         async def send(address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardInfo]]) -> list[str | ArgosyError]:
             request = pb.EnqueueBatchRequest(jobs=[codec.to_new_job(job) for (job, _), _ in batch])
-            told = await self.router.call(address, calls.ENQUEUE, request)
+            response = await self.router.call(address, calls.ENQUEUE, request)
             return [
-                _enqueued(job, is_ours, result) for ((job, is_ours), _), result in zip(batch, told.results, strict=True)
+                _to_enqueue_result(job, is_ours, result)
+                for ((job, is_ours), _), result in zip(batch, response.results, strict=True)
             ]
 
         return await self.router.spread(
@@ -220,7 +221,7 @@ class JobsClient:
 
     async def get(self, id: str, *, tenant: str | None = None, with_attempts: bool = False) -> JobInfo:
         tenant = tenant or self.tenant
-        request = pb.GetJobRequest(tenant=_told(tenant), id=id, with_attempts=with_attempts)
+        request = pb.GetJobRequest(tenant=_wire_tenant(tenant), id=id, with_attempts=with_attempts)
         with about(id):
             return read_job(await self._of(tenant, calls.GET, request))
 
@@ -228,11 +229,11 @@ class JobsClient:
         """What the job came to, as soon as it is done: JobFailed, JobCancelled, or NotDone when the time is over."""
         clock = self.router.clock
         ends = None if timeout_s is None else clock.now() + timeout_s
-        for looks in range(1, LOOK.attempts_max):
+        for polls in range(1, POLL_BACKOFF.attempts_max):
             info = await self.get(id, tenant=tenant)
             if info.status.is_final:
                 return await self._outcome(info)
-            wait_s = LOOK.delay(looks, self.router.random)
+            wait_s = POLL_BACKOFF.delay(polls, self.router.random)
             if ends is not None and clock.now() + wait_s >= ends:
                 raise NotDone(f"job {id} is {info.status.name.lower()} after {timeout_s:g} s: ask again later")
             await clock.sleep(wait_s)
@@ -262,7 +263,12 @@ class JobsClient:
         tenant = tenant or self.tenant
         key, value = metadata or ("", "")
         request = pb.FindJobsRequest(
-            tenant=_told(tenant), metadata_key=key, metadata_value=value, is_dead=is_dead, after=after, limit=limit
+            tenant=_wire_tenant(tenant),
+            metadata_key=key,
+            metadata_value=value,
+            is_dead=is_dead,
+            after=after,
+            limit=limit,
         )
         if status is not None:
             request.status = to_status(status)
@@ -287,10 +293,10 @@ class JobsClient:
     async def _control(self, call: calls.RpcMethod, request: Any, id: str, tenant: str | None) -> None:
         tenant = tenant or self.tenant
         with about(id):
-            await self.router.ask(
-                lambda shards: shards.place(tenant),
+            await self.router.call_shard(
+                lambda shards: shards.shard_of(tenant),
                 call,
-                lambda place: request(shard=place.id, id=id, tenant=_told(tenant) or None),
+                lambda place: request(shard=place.id, id=id, tenant=_wire_tenant(tenant) or None),
             )
 
     async def requeue(
@@ -299,10 +305,11 @@ class JobsClient:
         """Starts dead letters anew: those named, or the latest; says of each what was wrong, if anything."""
         check_number("limit", limit, FOUND_MAX, least=1)
         tenant = tenant or self.tenant
-        request = pb.RequeueDeadRequest(tenant=_told(tenant), ids=ids, limit=limit)
-        told = await self._of(tenant, calls.REQUEUE, request)
+        request = pb.RequeueDeadRequest(tenant=_wire_tenant(tenant), ids=ids, limit=limit)
+        response = await self._of(tenant, calls.REQUEUE, request)
         return {
-            each.id: named(told_item(each.error), each.id) if each.HasField("error") else None for each in told.results
+            each.id: with_job_id(error_from_item(each.error), each.id) if each.HasField("error") else None
+            for each in response.results
         }
 
     async def put_schedule(
@@ -332,44 +339,44 @@ class JobsClient:
 
     async def schedules(self, *, tenant: str | None = None) -> list[Schedule]:
         tenant = tenant or self.tenant
-        told = await self._of(tenant, calls.SCHEDULES, pb.ListSchedulesRequest(tenant=_told(tenant)))
-        found = [(each, codec.from_schedule(each, tenant)) for each in told.schedules]
+        response = await self._of(tenant, calls.SCHEDULES, pb.ListSchedulesRequest(tenant=_wire_tenant(tenant)))
+        found = [(each, codec.from_schedule(each, tenant)) for each in response.schedules]
         return [msgspec.structs.replace(schedule, next_at=each.next_at_ms) for each, schedule in found]
 
     async def delete_schedule(self, name: str, *, tenant: str | None = None) -> None:
         tenant = tenant or self.tenant
-        await self._of(tenant, calls.DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_told(tenant), name=name))
+        await self._of(tenant, calls.DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_wire_tenant(tenant), name=name))
 
     async def shards(self) -> list[ShardInfo]:
         """All shards as the cluster knows them now, in the order of their ranges."""
-        return (await self.router.read()).places
+        return (await self.router.read()).shards
 
     async def split(self, shard_id: str, point: str = "") -> SplitStatus:
         """Begins to split a shard; without a point (16 hexadecimal digits), in the middle of its range."""
-        place = (await self.router.refresh()).named(shard_id)
+        place = (await self.router.refresh()).by_id(shard_id)
         point = point or middle(place)
         request = silo.RequestSplitRequest(shard_id=shard_id, split_point=point)
-        told = await self.router.call(place.address, calls.SPLIT, request)
-        return SplitStatus(told.phase, told.left_child_id, told.right_child_id, point)
+        response = await self.router.call(place.address, calls.SPLIT, request)
+        return SplitStatus(response.phase, response.left_child_id, response.right_child_id, point)
 
     async def split_status(self, shard_id: str) -> SplitStatus:
         """Asked of whoever serves the shard, or of any node once it is gone."""
         shards = await self.router.refresh()
-        served = [place.address for place in shards.places if place.id == shard_id]
-        told = await self.router.call(
+        served = [place.address for place in shards.shards if place.id == shard_id]
+        response = await self.router.call(
             (served or shards.addresses())[0], calls.SPLIT_STATUS, silo.GetSplitStatusRequest(shard_id=shard_id)
         )
         return SplitStatus(
-            told.phase,
-            told.left_child_id,
-            told.right_child_id,
-            told.split_point,
-            told.initiator_node_id,
-            told.requested_at_ms,
+            response.phase,
+            response.left_child_id,
+            response.right_child_id,
+            response.split_point,
+            response.initiator_node_id,
+            response.requested_at_ms,
         )
 
     async def _of(self, tenant: str, call: calls.RpcMethod, request: Any) -> Any:
-        return await self.router.ask(lambda shards: shards.place(tenant), call, lambda _: request)
+        return await self.router.call_shard(lambda shards: shards.shard_of(tenant), call, lambda _: request)
 
 
 def new_job(
@@ -396,7 +403,7 @@ def _headers(token: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"} if token else {}
 
 
-def _told(tenant: str) -> str:
+def _wire_tenant(tenant: str) -> str:
     """On the wire, a broker without tenants is told of none."""
     return "" if tenant == NO_TENANT else tenant
 
@@ -407,10 +414,10 @@ def _with_id(job: NewJob, trace: str) -> NewJob:
     return msgspec.structs.replace(job, id=job.id or str(uuid4()), trace=job.trace or trace)
 
 
-def _enqueued(job: NewJob, is_ours: bool, result: pb.EnqueueResult) -> str | ArgosyError:
+def _to_enqueue_result(job: NewJob, is_ours: bool, result: pb.EnqueueResult) -> str | ArgosyError:
     if result.WhichOneof("result") == "id":
         return result.id
-    error = told_item(result.error)
+    error = error_from_item(result.error)
     # An id that we made ourselves is taken only by an earlier try of the same call, whose answer was lost. That it is
     # the id, and not the tenant, that is in conflict, is seen by its being named.
     return job.id if is_ours and isinstance(error, Conflict) and job.id in str(error) else error

@@ -56,12 +56,12 @@ class TaskContext:
         """For the worker."""
         self._is_cancelled = True
 
-    def keep_progress(self, progress: bytes | None) -> None:
+    def restore_progress(self, progress: bytes | None) -> None:
         """For the worker: it could not be sent; a later one counts more."""
         if self._progress is None:
             self._progress = progress
 
-    def take_progress(self) -> bytes | None:
+    def pop_progress(self) -> bytes | None:
         """For the worker: what is to be sent, once."""
         taken, self._progress = self._progress, None
         return taken

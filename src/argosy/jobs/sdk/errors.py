@@ -38,8 +38,8 @@ class JobFailed(ArgosyError):
     status = 409
 
     def __init__(self, job: str, code: str, data: Any) -> None:
-        told = data.get("message", "") if isinstance(data, dict) else data if isinstance(data, str) else ""
-        super().__init__(f"job {job} failed with {code}{f': {told}' if told else ''}")
+        error_from_status = data.get("message", "") if isinstance(data, dict) else data if isinstance(data, str) else ""
+        super().__init__(f"job {job} failed with {code}{f': {error_from_status}' if error_from_status else ''}")
         self.job = job
         self.code = code
         self.data = data
@@ -55,7 +55,7 @@ class NotDone(Unavailable):
     """The job is not done yet: ask again later."""
 
 
-def told(code: str, message: str, owner_address: str = "") -> ArgosyError:
+def error_from_status(code: str, message: str, owner_address: str = "") -> ArgosyError:
     """The error behind a code of gRPC; what is not known to be the caller's fault may be tried again."""
     if (code == Code.NOT_FOUND and SHARD_NOT_FOUND in message) or message.endswith(STALE_MAP):
         return NotOwner(message, hint=owner_address or None)
@@ -64,12 +64,12 @@ def told(code: str, message: str, owner_address: str = "") -> ArgosyError:
     return _KINDS.get(code, Unavailable)(message)
 
 
-def told_item(error: pb.Error) -> ArgosyError:
+def error_from_item(error: pb.Error) -> ArgosyError:
     """The error of one item in a batch."""
-    return told(error.code, error.message, error.owner_address)
+    return error_from_status(error.code, error.message, error.owner_address)
 
 
-def named(error: ArgosyError, job: str) -> ArgosyError:
+def with_job_id(error: ArgosyError, job: str) -> ArgosyError:
     """What the wire says of one job does not name it, and its texts are those that older clients match on."""
     if not isinstance(error, NotFound | Conflict) or f"job {job} " in str(error):
         return error
@@ -82,7 +82,7 @@ def about(job: str) -> Iterator[None]:
     try:
         yield
     except (NotFound, Conflict) as error:
-        raise named(error, job) from error
+        raise with_job_id(error, job) from error
 
 
 def is_passing(error: BaseException | None) -> bool:

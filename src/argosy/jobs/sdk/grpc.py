@@ -10,7 +10,7 @@ from argosy.base.errors import ArgosyError, Unavailable
 from argosy.jobs.rpc.server import MESSAGE_BYTES_MAX
 from argosy.jobs.rpc.status import OWNER_ADDRESS
 from argosy.jobs.sdk.calls import RpcMethod
-from argosy.jobs.sdk.errors import told
+from argosy.jobs.sdk.errors import error_from_status
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -46,7 +46,7 @@ class GrpcLink:
 
     def _read(self, call: RpcMethod, error: grpc.aio.AioRpcError) -> ArgosyError:
         trailing = dict(error.trailing_metadata() or ())
-        read = told(error.code().name, error.details() or "", trailing.get(OWNER_ADDRESS, ""))
+        read = error_from_status(error.code().name, error.details() or "", trailing.get(OWNER_ADDRESS, ""))
         if isinstance(read, Unavailable):
             return Unavailable(f"{self._address} did not answer {call.method}: {error.code().name} {read}")
         return read

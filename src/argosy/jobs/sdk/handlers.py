@@ -58,7 +58,7 @@ def handler_of(task_group: str, function: Callable[..., Any]) -> Handler:
     return Handler(task_group, function, inspect.iscoroutinefunction(function), len(positional) == 2)
 
 
-def marked(things: Iterable[object]) -> list[Handler]:
+def find_marked(things: Iterable[object]) -> list[Handler]:
     """The handlers among some things: those with the decorator `job`."""
     return [handler_of(getattr(thing, _MARK), thing) for thing in things if callable(thing) and hasattr(thing, _MARK)]
 

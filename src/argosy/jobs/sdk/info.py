@@ -64,41 +64,41 @@ class JobInfo:
         return unpack(self.result_bytes or b"")
 
 
-def read_job(told: pb.Job) -> JobInfo:
-    job = told.job
+def read_job(message: pb.Job) -> JobInfo:
+    job = message.job
     return JobInfo(
         id=job.id,
-        tenant=told.tenant or NO_TENANT,
+        tenant=message.tenant or NO_TENANT,
         task_group=job.task_group,
         status=JobStatus(job.status),
         priority=job.priority,
         enqueued_at_ms=job.enqueue_time_ms,
         changed_at_ms=job.status_changed_at_ms,
         next_start_at_ms=job.next_attempt_starts_after_ms,
-        attempt=told.attempt,
-        is_dead=told.is_dead,
-        cancelled_at_ms=told.cancelled_at_ms,
+        attempt=message.attempt,
+        is_dead=message.is_dead,
+        cancelled_at_ms=message.cancelled_at_ms,
         metadata=dict(job.metadata),
         payload_bytes=job.payload.msgpack,
-        progress_bytes=told.progress,
+        progress_bytes=message.progress,
         result_bytes=job.result.msgpack if job.HasField("result") else None,
         retry=silo.from_retry(job.retry_policy) if job.HasField("retry_policy") else None,
         limits=tuple([silo.from_limit(limit) for limit in job.limits]),
-        waiting_for=tuple(told.waiting_for),
-        after=tuple(told.after),
-        unique_key=told.unique_key,
-        schedule=told.schedule,
-        trace=told.trace,
+        waiting_for=tuple(message.waiting_for),
+        after=tuple(message.after),
+        unique_key=message.unique_key,
+        schedule=message.schedule,
+        trace=message.trace,
         attempts=tuple([_read_attempt(attempt) for attempt in job.attempts]),
     )
 
 
-def _read_attempt(told: silo_pb2.JobAttempt) -> AttemptInfo:
+def _read_attempt(message: silo_pb2.JobAttempt) -> AttemptInfo:
     return AttemptInfo(
-        number=told.attempt_number,
-        status=AttemptStatus(told.status),
-        started_at_ms=told.started_at_ms,
-        finished_at_ms=told.finished_at_ms,
-        error_code=told.error_code,
-        data=told.error_data.msgpack if told.HasField("error_data") else told.result.msgpack,
+        number=message.attempt_number,
+        status=AttemptStatus(message.status),
+        started_at_ms=message.started_at_ms,
+        finished_at_ms=message.finished_at_ms,
+        error_code=message.error_code,
+        data=message.error_data.msgpack if message.HasField("error_data") else message.result.msgpack,
     )

@@ -14,38 +14,38 @@ class ShardMap:
     """Never changed; `moved` makes another."""
 
     def __init__(self, places: Iterable[ShardInfo], members: Iterable[ClusterMember]) -> None:
-        self.places = sorted(places, key=lambda place: place.range_start)
+        self.shards = sorted(places, key=lambda place: place.range_start)
         self.members = tuple(members)
-        self._starts = [place.range_start for place in self.places]
+        self._starts = [place.range_start for place in self.shards]
 
     @classmethod
-    def read(cls, told: silo.GetClusterInfoResponse) -> "ShardMap":
+    def read(cls, response: silo.GetClusterInfoResponse) -> "ShardMap":
         return cls(
             [
                 ShardInfo(owner.shard_id, owner.range_start, owner.range_end, owner.node_id, owner.grpc_addr)
-                for owner in told.shard_owners
+                for owner in response.shard_owners
             ],
-            [ClusterMember(member.node_id, member.grpc_addr) for member in told.members],
+            [ClusterMember(member.node_id, member.grpc_addr) for member in response.members],
         )
 
-    def place(self, tenant: str) -> ShardInfo:
+    def shard_of(self, tenant: str) -> ShardInfo:
         """The shard that has the tenant."""
         at = bisect_right(self._starts, f"{hash64(tenant):016x}") - 1
         if at < 0:
             raise Unavailable("the cluster has no shards yet: try again shortly")
-        return self.places[at]
+        return self.shards[at]
 
-    def named(self, shard_id: str) -> ShardInfo:
-        found = next((place for place in self.places if place.id == shard_id), None)
+    def by_id(self, shard_id: str) -> ShardInfo:
+        found = next((place for place in self.shards if place.id == shard_id), None)
         if found is None:
             raise NotFound(f"the cluster has no shard {shard_id}: `argosy shard list` shows those it has")
         return found
 
-    def moved(self, shard_id: str, address: str) -> "ShardMap":
+    def with_address(self, shard_id: str, address: str) -> "ShardMap":
         """As a node has hinted."""
-        places = [replace(place, address=address) if place.id == shard_id else place for place in self.places]
+        places = [replace(place, address=address) if place.id == shard_id else place for place in self.shards]
         return ShardMap(places, self.members)
 
     def addresses(self) -> list[str]:
         """Where shards are served; each once."""
-        return list(dict.fromkeys(place.address for place in self.places if place.node or place.address))
+        return list(dict.fromkeys(place.address for place in self.shards if place.node or place.address))

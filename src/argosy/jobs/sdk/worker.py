@@ -5,7 +5,7 @@
     @worker.handler("mail")
     async def send_mail(payload): ...
 
-    worker.run_until_told()
+    worker.run_forever()
 
 It asks every node of the cluster with polls that wait. A task is in its hands from the lease until the outcome is
 durable, and counts against `concurrency` for as long; heartbeats go on meanwhile, all of them in one call a node.
@@ -36,7 +36,7 @@ from argosy.jobs.sdk.backends.threads import in_thread
 from argosy.jobs.sdk.client import JobsClient
 from argosy.jobs.sdk.context import TaskContext
 from argosy.jobs.sdk.errors import is_passing
-from argosy.jobs.sdk.handlers import Handler, handler_of, marked
+from argosy.jobs.sdk.handlers import Handler, find_marked, handler_of
 from argosy.jobs.silo import silo_pb2 as silo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,7 +102,7 @@ class Worker:
 
     def add(self, things: Iterable[object]) -> list[str]:
         """Registers those that the decorator `job` has marked; returns their groups."""
-        handlers = marked(things)
+        handlers = find_marked(things)
         for each in handlers:
             self._add(each)
         return [each.task_group for each in handlers]
@@ -143,7 +143,7 @@ class Worker:
         """The same within a loop; raises CancelledError if it was ended at once."""
         running = asyncio.ensure_future(self.run())
 
-        def told() -> None:
+        def response() -> None:
             if self._stopping.is_set():
                 _log.warning("stopping at once: what is held expires by itself", tasks=self.tasks)
                 running.cancel()
@@ -154,7 +154,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM)
         for number in signals:
-            loop.add_signal_handler(number, told)
+            loop.add_signal_handler(number, response)
         try:
             await running
         finally:
@@ -208,13 +208,13 @@ class Worker:
         while (group, address) in self._wanted:
             # Where nothing was to be had last time, one slot listens and the others are left to the rest.
             is_alone = len(self._pollers) == 1
-            taken = await self._slots.take(1 if was_empty and not is_alone else self._slots.count)
+            taken = await self._slots.acquire(1 if was_empty and not is_alone else self._slots.count)
             if not taken:
                 return
             try:
-                told = await self._leases.lease(address, group, taken, wait_s=self._wait_s())
+                response = await self._leases.lease(address, group, taken, wait_s=self._wait_s())
             except ArgosyError as error:
-                self._slots.give(taken)
+                self._slots.release(taken)
                 if not is_passing(error):
                     raise
                 failures += 1
@@ -223,10 +223,10 @@ class Worker:
                 await self._pause(BACKOFF.delay(failures, self._router.random))
                 continue
             except BaseException:
-                self._slots.give(taken)
+                self._slots.release(taken)
                 raise
-            failures, was_empty = 0, not told.tasks
-            self._begin(group, told, taken)
+            failures, was_empty = 0, not response.tasks
+            self._begin(group, response, taken)
 
     def _wait_s(self) -> float:
         return self._poll_s if len(self._pollers) <= self._slots.count else min(ROTATION_S, self._poll_s)
@@ -237,19 +237,19 @@ class Worker:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
 
-    def _begin(self, group: str, told: pb.LeaseTasksResponse, taken: int) -> None:
+    def _begin(self, group: str, response: pb.LeaseTasksResponse, taken: int) -> None:
         # One that is in our hands already was told twice; it goes on as it is.
-        new = [leased for leased in told.tasks if leased.task.id not in self._running]
+        new = [leased for leased in response.tasks if leased.task.id not in self._running]
         assert len(new) <= taken, f"{taken} tasks were asked for and {len(new)} leased"
-        self._slots.give(taken - len(new))
+        self._slots.release(taken - len(new))
         for leased in new:
             context = TaskContext(leased, self._wake)
             running = self._running[context.task_id] = RunningTask(self._handlers[group], context, self._tracer)
-            self._keep(self._work(running))
-        for refresh in told.refresh_tasks:
-            self._keep(self._refreshed(refresh))
+            self._start(self._work(running))
+        for refresh in response.refresh_tasks:
+            self._start(self._refresh_limit(refresh))
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._works.add(task)
         task.add_done_callback(self._works.discard)
@@ -263,12 +263,12 @@ class Worker:
         try:
             outcome = await running.outcome()
             if not running.is_lost:
-                await self._reports.add((_held(context), outcome))
+                await self._reports.add((held_task(context), outcome))
         except ArgosyError as error:
             _log.warning("outcome not taken", job=context.job_id, task=context.task_id, why=str(error))
         finally:
             del self._running[context.task_id]
-            self._slots.give(1)
+            self._slots.release(1)
 
     async def _beat(self) -> None:
         """As often as the shortest lease wants it, and when there is progress to tell; bounded below."""
@@ -286,14 +286,14 @@ class Worker:
 
     async def _beat_once(self, tasks: Sequence[RunningTask]) -> bool:
         """Whether all could be told."""
-        progress = [each.context.take_progress() for each in tasks]
-        held = [_held(each.context) for each in tasks]
+        progress = [each.context.pop_progress() for each in tasks]
+        held = [held_task(each.context) for each in tasks]
         answers = await self._leases.beat(list(zip(held, progress, strict=True)))
-        for running, answer, told in zip(tasks, answers, progress, strict=True):
-            self._heard(running, answer, told)
+        for running, answer, response in zip(tasks, answers, progress, strict=True):
+            self._on_heartbeat(running, answer, response)
         return not any(is_passing(answer) for answer in answers if isinstance(answer, ArgosyError))
 
-    def _heard(self, running: RunningTask, answer: int | ArgosyError, progress: bytes | None) -> None:
+    def _on_heartbeat(self, running: RunningTask, answer: int | ArgosyError, progress: bytes | None) -> None:
         context = running.context
         if context.task_id not in self._running:
             return  # it has ended meanwhile
@@ -301,36 +301,36 @@ class Worker:
             if answer and not context.is_cancelled:
                 running.cancel()
         elif is_passing(answer):
-            context.keep_progress(progress)
+            context.restore_progress(progress)
         else:
             _log.warning("lease lost", job=context.job_id, task=context.task_id, why=str(answer))
             running.lose()
 
-    async def _refreshed(self, task: silo.RefreshFloatingLimitTask) -> None:
+    async def _refresh_limit(self, task: silo.RefreshFloatingLimitTask) -> None:
         """Finds out how high a floating limit should be, and says so."""
         report = silo.ReportRefreshOutcomeRequest(task_id=task.id, tenant_id=task.tenant_id or None)
         try:
-            report.success.new_max_concurrency = await self._asked(task)
+            report.success.new_max_concurrency = await self._call_refresher(task)
         except Exception as error:
             code = NO_REFRESHER if self._refresh is None else type(error).__name__
             report.failure.CopyFrom(silo.RefreshFailure(code=code, message=str(error)[:ITEM_BYTES]))
 
-        def placed(place: ShardInfo) -> silo.ReportRefreshOutcomeRequest:
+        def for_shard(place: ShardInfo) -> silo.ReportRefreshOutcomeRequest:
             report.shard = place.id
             return report
 
         try:
             tenant = task.tenant_id or NO_TENANT
-            await self._router.ask(lambda shards: shards.place(tenant), calls.REPORT_REFRESH, placed)
+            await self._router.call_shard(lambda shards: shards.shard_of(tenant), calls.REPORT_REFRESH, for_shard)
         except ArgosyError as error:
             _log.warning("height of a limit not taken", key=task.queue_key, why=str(error))
 
-    async def _asked(self, task: silo.RefreshFloatingLimitTask) -> int:
+    async def _call_refresher(self, task: silo.RefreshFloatingLimitTask) -> int:
         if self._refresh is None:
             raise Invalid("this worker has no refresher")
         arguments = (task.queue_key, task.current_max_concurrency, dict(task.metadata))
-        height = await in_thread(self._refresh, *arguments, name=f"limit {task.queue_key}")
-        return int(await height if asyncio.iscoroutine(height) else height)
+        max_concurrency = await in_thread(self._refresh, *arguments, name=f"limit {task.queue_key}")
+        return int(await max_concurrency if asyncio.iscoroutine(max_concurrency) else max_concurrency)
 
     async def _finish(self) -> None:
         """Lets polls end, then tasks; what is not done by then is given back."""
@@ -346,5 +346,5 @@ class Worker:
             await asyncio.wait(self._works, timeout=RELEASE_S)
 
 
-def _held(context: TaskContext) -> HeldTask:
+def held_task(context: TaskContext) -> HeldTask:
     return HeldTask(context.task_id, context.tenant)

@@ -88,7 +88,7 @@ async def _read(core: Core) -> ShardRows:
 
 
 async def _all(core: Core, kind: int, decode: Callable[[bytes], Any]) -> dict[tuple[Any, ...], Any]:
-    return {keys.items(key): decode(value) async for key, value in core.ledger.scan(*keys.under(kind))}
+    return {keys.items(key): decode(value) async for key, value in core.store.scan(*keys.under(kind))}
 
 
 async def _by_job(core: Core, kind: int, decode: Callable[[bytes], Any]) -> dict[JobKey, Any]:
@@ -179,70 +179,70 @@ def _check_slots(rows: ShardRows) -> Iterator[str]:
     active: dict[str, JobKey] = {task_id: job for job, _, task_id in _waiting(rows)}
     active |= {task.id: job for job, task in _leased(rows)}
     for (tenant, key), task_ids in rows.holders.items():
-        heights: list[int] = []
+        limits: list[int] = []
         for task_id in task_ids:
             holder = active.get(task_id)
             if holder is None:
                 yield f"holdersRequireActiveTask: {task_id} holds {key} of {tenant} and does nothing"
                 continue
             job = rows.jobs.get(holder)
-            heights += [
+            limits += [
                 limit.max_concurrency
                 for limit in (job.limits if job is not None else ())
                 if isinstance(limit, ConcurrencyLimit) and limit.key == key
             ]
         # Who was granted last saw all of the others, so the highest limit among them bounds them all.
-        if heights and len(heights) == len(task_ids) and len(task_ids) > max(heights):
-            yield f"queueLimitEnforced: {len(task_ids)} hold {key} of {tenant}, {max(heights)} may"  # JOB-3
+        if limits and len(limits) == len(task_ids) and len(task_ids) > max(limits):
+            yield f"queueLimitEnforced: {len(task_ids)} hold {key} of {tenant}, {max(limits)} may"  # JOB-3
     for request in rows.requests:
         if request.task_id in rows.holders.get((request.tenant, request.key), ()):
             yield f"grantedMeansNoRequest: {request.job} holds {request.key} and waits for it"
 
 
 def _check_memory(core: Core, rows: ShardRows) -> Iterator[str]:
-    memory = core.queues
-    told = {(group, tenant, entry) for group, tenant, entry in memory.tasks.entries()}
+    queues = core.queues
+    queued_entries = {(group, tenant, entry) for group, tenant, entry in queues.tasks.entries()}
     kept = {
         (queued.task_group, queued.task.tenant, entry_of(queued, queued.task))
         for queued in rows.tasks
         if isinstance(queued.task, RunAttempt)
     }
-    timed = [memory.tickets, memory.checks, *memory.refreshes.values()]
+    timed = [queues.tickets, queues.checks, *queues.refreshes.values()]
     told_steps = {id: item[1] for each in timed for id, item in {**each.items, **each.hand}.items()}
     kept_steps = {queued.task.id: queued for queued in rows.tasks if not isinstance(queued.task, RunAttempt)}
-    holders = {slot: set(task_ids) for slot, task_ids in memory.slots.holders.items()}
-    waiting = {(slot, job) for slot, each in memory.slots.waiting.items() for job in each.requests}
+    holders = {slot: set(task_ids) for slot, task_ids in queues.slots.holders.items()}
+    waiting = {(slot, job) for slot, each in queues.slots.waiting.items() for job in each.requests}
     requests = {((request.tenant, request.key), (request.job, request.attempt)) for request in rows.requests}
-    leases = {task_id: running.lease for task_id, running in memory.leases.by_task.items()}
+    leases = {task_id: running.lease for task_id, running in queues.leases.by_task.items()}
     for name, there, here in (
-        ("tasks", told, kept),
+        ("tasks", queued_entries, kept),
         ("steps", told_steps, kept_steps),
         ("holders", holders, rows.holders),
         ("requests", waiting, requests),
         ("leases", leases, rows.leases),
-        ("the count of tasks", memory.tasks.waiting + len(memory.tasks.hand), len(kept)),
+        ("the count of tasks", queues.tasks.waiting + len(queues.tasks.hand), len(kept)),
     ):
         if there != here:
             yield f"memoryIsWhatRowsSay: {name} in memory {there}, in rows {here}"
 
 
 async def _check_indexes(core: Core, rows: ShardRows) -> list[str]:
-    memory = core.queues
+    queues = core.queues
     status = set(await _all(core, keys.STATUS, bytes))
     wanted = {
         (tenant, int(state.status), keys.NEWEST_FIRST - status_at(state), job)
         for (tenant, job), state in rows.states.items()
     }
     after = {(items[:2], items[2]) for items in await _all(core, keys.AFTER, bytes)}
-    waiters = {(before, job) for before, jobs in memory.waiters.items() for job in jobs}
+    waiters = {(before, job) for before, jobs in queues.waiters.items() for job in jobs}
     waits = {((tenant, before), job) for (tenant, job), state in rows.states.items() for before in state.waiting_for}
-    claims = {place: (each.job, each.until, each.is_done) for place, each in memory.claims.items()}
+    claims = {place: (each.job, each.until, each.is_done) for place, each in queues.claims.items()}
     pairs: list[tuple[str, Any, Any]] = [
         ("status", wanted, status),
         ("after", waiters, after),
         ("waiting_for", waits, after),
         ("unique", claims, await _all(core, keys.UNIQUE, decode_unique)),
-        ("floating", memory.floating, await _all(core, keys.FLOATING, decode_floating)),
-        ("schedules", memory.schedules, await _all(core, keys.SCHEDULE, decode_schedule)),
+        ("floating", queues.floating, await _all(core, keys.FLOATING, decode_floating)),
+        ("schedules", queues.schedules, await _all(core, keys.SCHEDULE, decode_schedule)),
     ]
     return [f"indexesAgree: {name}: {here} and {there}" for name, here, there in pairs if here != there]

@@ -26,7 +26,7 @@ READS_MAX = 16  # how often a call reads anew because its job changed meanwhile
 class Core:
     def __init__(
         self,
-        ledger: StagedStore,
+        store: StagedStore,
         *,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
@@ -34,7 +34,7 @@ class Core:
         limiter: RateLimiter,
         options: ShardOptions,
     ) -> None:
-        self.ledger = ledger
+        self.store = store
         self.now_ms = now_ms
         self.new_id = new_id
         self.random = random
@@ -54,44 +54,44 @@ class Core:
     async def wait_capacity(self) -> None:
         """Waits until the ledger takes more: asked by calls that bring much, before they read anything."""
         self.check_open()
-        await self.ledger.wait_capacity()
+        await self.store.wait_capacity()
 
     @contextmanager
-    def step(self) -> Iterator[ShardTxn]:
+    def begin_txn(self) -> Iterator[ShardTxn]:
         """A step that fails half-way leaves memory and rows apart, so it ends the shard; check first, then change."""
         self.check_open()
-        step = ShardTxn(self.queues, self.changes, self.options, self.new_id, self.now_ms())
+        txn = ShardTxn(self.queues, self.changes, self.options, self.new_id, self.now_ms())
         try:
-            yield step
-            grant(step)
+            yield txn
+            grant(txn)
         except BaseException as error:
-            if len(step.batch):
+            if len(txn.batch):
                 self.fail(Unavailable(f"a change of the shard failed half-way ({error}): open the shard anew"))
             raise
 
-    def stage(self, step: ShardTxn) -> Awaitable[None]:
+    def stage(self, txn: ShardTxn) -> Awaitable[None]:
         """Takes the step's rows in; to be awaited at once."""
         self._staged += 1
         try:
-            durable = self.ledger.stage(step.batch)
+            durable = self.store.stage(txn.batch)
         except ArgosyError as error:
             self.fail(error)
             raise
         return self._until_durable(durable, self._staged)
 
-    async def commit(self, step: ShardTxn) -> None:
-        if len(step.batch):
-            durable = self.stage(step)
+    async def commit(self, txn: ShardTxn) -> None:
+        if len(txn.batch):
+            durable = self.stage(txn)
             self.on_change()
             await durable
 
-    async def settle(self) -> None:
+    async def wait_staged_durable(self) -> None:
         """Returns when all that was staged so far is durable: nobody is told of what a crash could still undo."""
         if self._durable < self._staged:
             self.check_open()
             self._staged += 1
             barrier = Batch().put(keys.key(keys.META, "barrier"), b"")
-            await self._until_durable(self.ledger.stage(barrier), self._staged)
+            await self._until_durable(self.store.stage(barrier), self._staged)
 
     def fail(self, error: ArgosyError) -> None:
         if self.over is None:

@@ -11,7 +11,7 @@ from argosy.jobs import keys
 from argosy.jobs.model import TENANT_CHARS_MAX, NewJob, Schedule
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.cron import parse
-from argosy.jobs.shard.enqueue import mentioned, put, read_related
+from argosy.jobs.shard.enqueue import mentioned_jobs, put, read_related
 from argosy.jobs.shard.rows import encode
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_job, check_text
@@ -27,20 +27,20 @@ async def put_schedule(core: Core, schedule: Schedule) -> None:
     check_text("a schedule's name", schedule.name, NAME_CHARS_MAX)
     check_job(_job(schedule))
     cron = parse(schedule.cron, schedule.timezone)
-    with core.step() as step:
-        _put(step, replace(schedule, next_at=cron.next_after(step.now)))
-    await core.commit(step)
+    with core.begin_txn() as txn:
+        _put(txn, replace(schedule, next_at=cron.next_after(txn.now)))
+    await core.commit(txn)
 
 
 async def delete_schedule(core: Core, tenant: str, name: str) -> None:
     if (tenant, name) not in core.queues.schedules:
-        await core.settle()
+        await core.wait_staged_durable()
         raise NotFound(f"there is no schedule {name}")
-    with core.step() as step:
-        del step.queues.schedules[tenant, name]
-        step.queues.cron_queue.remove(schedule_id(tenant, name))
-        step.batch.delete(keys.key(keys.SCHEDULE, tenant, name))
-    await core.commit(step)
+    with core.begin_txn() as txn:
+        del txn.queues.schedules[tenant, name]
+        txn.queues.cron_queue.remove(schedule_id(tenant, name))
+        txn.batch.delete(keys.key(keys.SCHEDULE, tenant, name))
+    await core.commit(txn)
 
 
 def schedules(core: Core, tenant: str) -> list[Schedule]:
@@ -51,27 +51,27 @@ async def run_due_schedules(core: Core) -> int:
     """Enqueues the jobs of schedules whose time has come; how many schedules."""
     now = core.now_ms()
     for done in range(DUE_SCHEDULES_MAX):
-        if (taken := core.queues.cron_queue.take(now)) is None:
+        if (taken := core.queues.cron_queue.pop_due(now)) is None:
             return done
         try:
             await _run_schedule(core, *taken)
         finally:
-            core.queues.cron_queue.put_back(taken[0])
+            core.queues.cron_queue.requeue(taken[0])
     return DUE_SCHEDULES_MAX
 
 
 async def _run_schedule(core: Core, id: str, place: tuple[str, str]) -> None:
     schedule = core.queues.schedules[place]
     new = replace(_job(schedule), id=f"{schedule.name}@{schedule.next_at}")
-    with core.changes.on(mentioned(new)) as changed:
-        around = await read_related(core, [new])
+    with core.changes.on(mentioned_jobs(new)) as changed:
+        related = await read_related(core, [new])
         if changed or core.queues.schedules.get(place) is not schedule:
             return  # somebody changed it while we read: it is still due, or due at another time
-        with core.step() as step:
+        with core.begin_txn() as txn:
             # An id or unique key that is taken means that this round's job is there already.
-            put(step, new, around, schedule=schedule.name)
-            _put(step, replace(schedule, next_at=parse(schedule.cron, schedule.timezone).next_after(step.now)))
-    await core.commit(step)
+            put(txn, new, related, schedule=schedule.name)
+            _put(txn, replace(schedule, next_at=parse(schedule.cron, schedule.timezone).next_after(txn.now)))
+    await core.commit(txn)
 
 
 def _job(schedule: Schedule) -> NewJob:
@@ -79,13 +79,13 @@ def _job(schedule: Schedule) -> NewJob:
     return replace(schedule.job, tenant=schedule.tenant, id="", start_at_ms=0)
 
 
-def _put(step: ShardTxn, schedule: Schedule) -> None:
+def _put(txn: ShardTxn, schedule: Schedule) -> None:
     place = (schedule.tenant, schedule.name)
-    step.queues.schedules[place] = schedule
-    step.queues.cron_queue.remove(schedule_id(*place))
+    txn.queues.schedules[place] = schedule
+    txn.queues.cron_queue.remove(schedule_id(*place))
     if not schedule.is_paused:
-        step.queues.cron_queue.push(schedule.next_at, schedule_id(*place), place)
-    step.batch.put(keys.key(keys.SCHEDULE, *place), encode(schedule))
+        txn.queues.cron_queue.push(schedule.next_at, schedule_id(*place), place)
+    txn.batch.put(keys.key(keys.SCHEDULE, *place), encode(schedule))
 
 
 def schedule_id(tenant: str, name: str) -> str:

@@ -12,10 +12,10 @@ from argosy.jobs import keys
 from argosy.jobs.model import AFTER_FAILED, Job, JobState, JobStatus, NewJob
 from argosy.jobs.shard.completion import claim, fail
 from argosy.jobs.shard.core import READS_MAX, Core
-from argosy.jobs.shard.job_reader import too_busy
+from argosy.jobs.shard.job_reader import too_many_changes
 from argosy.jobs.shard.lease_table import JobKey
 from argosy.jobs.shard.limit_chain import begin
-from argosy.jobs.shard.rows import decode_state, indexed
+from argosy.jobs.shard.rows import decode_state, index_value
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_job
 
@@ -44,26 +44,26 @@ async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
         if not left:
             break
         await _enqueue_some(core, [(at, jobs[at]) for at in left], answers)
-    return [too_busy(jobs[at].id) if answer is None else answer for at, answer in enumerate(answers)]
+    return [too_many_changes(jobs[at].id) if answer is None else answer for at, answer in enumerate(answers)]
 
 
 async def _enqueue_some(core: Core, some: list[tuple[int, NewJob]], answers: list[Answer | None]) -> None:
     """Answers those whose surroundings did not change while they were read."""
-    asked = {key for _, new in some for key in mentioned(new)}
+    asked = {key for _, new in some for key in mentioned_jobs(new)}
     with core.changes.on(asked) as changed:
-        around = await read_related(core, [new for _, new in some])
+        related = await read_related(core, [new for _, new in some])
         core.check_open()
         is_all_new = True
-        with core.step() as step:
+        with core.begin_txn() as txn:
             for at, new in some:
                 # Past the bounds the rest is read anew: others may be let in meanwhile.
-                is_full = step.batch.size_bytes >= STEP_BYTES_MAX or len(step.batch) >= STEP_ROWS_MAX
-                if not is_full and not changed.intersection(mentioned(new)):
-                    answers[at], is_new = put(step, new, around)
+                is_full = txn.batch.size_bytes >= STEP_BYTES_MAX or len(txn.batch) >= STEP_ROWS_MAX
+                if not is_full and not changed.intersection(mentioned_jobs(new)):
+                    answers[at], is_new = put(txn, new, related)
                     is_all_new = is_all_new and is_new
-    await core.commit(step)
+    await core.commit(txn)
     if not is_all_new:
-        await core.settle()  # somebody is told of a job that must not be undone by a crash
+        await core.wait_staged_durable()  # somebody is told of a job that must not be undone by a crash
 
 
 def _complaint(new: NewJob) -> ArgosyError | None:
@@ -74,45 +74,45 @@ def _complaint(new: NewJob) -> ArgosyError | None:
     return None
 
 
-def mentioned(new: NewJob) -> list[JobKey]:
+def mentioned_jobs(new: NewJob) -> list[JobKey]:
     named = [(new.tenant, new.id)] if new.id else []
     return named + [(new.tenant, before) for before in new.after]
 
 
 async def read_related(core: Core, jobs: Sequence[NewJob]) -> RelatedJobs:
-    around = RelatedJobs()
+    related = RelatedJobs()
     named = list({(new.tenant, new.id): None for new in jobs if new.id})
     if named:
-        rows = await core.ledger.get_many([keys.key(keys.JOB, *each) for each in named])
-        around.taken = {each for each, row in zip(named, rows, strict=True) if row is not None}
+        rows = await core.store.get_many([keys.key(keys.JOB, *each) for each in named])
+        related.taken = {each for each, row in zip(named, rows, strict=True) if row is not None}
     befores = list({(new.tenant, before): None for new in jobs for before in new.after})
     if befores:
         kinds = (keys.LIVE, keys.DONE)
-        rows = await core.ledger.get_many([keys.key(kind, *each) for each in befores for kind in kinds])
+        rows = await core.store.get_many([keys.key(kind, *each) for each in befores for kind in kinds])
         for at, each in enumerate(befores):
             row = rows[2 * at] or rows[2 * at + 1]
             if row is not None:
-                around.statuses[each] = decode_state(row).status
-    return around
+                related.statuses[each] = decode_state(row).status
+    return related
 
 
-def put(step: ShardTxn, new: NewJob, around: RelatedJobs, *, schedule: str = "") -> tuple[Answer, bool]:
+def put(txn: ShardTxn, new: NewJob, related: RelatedJobs, *, schedule: str = "") -> tuple[Answer, bool]:
     """Takes one job in, or says why not; and whether there is a new job."""
-    if new.id and (new.tenant, new.id) in around.taken:
+    if new.id and (new.tenant, new.id) in related.taken:
         return Conflict(f"job {new.id} exists already"), False
-    if new.unique_key and (held := _claimed_by(step, new)) is not None:
+    if new.unique_key and (held := _claimed_by(txn, new)) is not None:
         return held, False
-    missing = [before for before in new.after if (new.tenant, before) not in around.statuses]
+    missing = [before for before in new.after if (new.tenant, before) not in related.statuses]
     if missing:
         return NotFound(f"job not found: {missing[0]}, which job {new.id or 'without id'} is to run after"), False
-    job = job_of(new, id=new.id or step.new_id(), now=step.now, schedule=schedule)
-    step.put_job(job)
-    put_index(step, job)
+    job = job_of(new, id=new.id or txn.new_id(), now=txn.now, schedule=schedule)
+    txn.put_job(job)
+    put_index(txn, job)
     if job.unique_key:
-        claim(step, job, step.now + new.unique_for_ms if new.unique_for_ms else 0)
-    status = _start(step, job, around)
-    around.taken.add((job.tenant, job.id))
-    around.statuses[job.tenant, job.id] = status
+        claim(txn, job, txn.now + new.unique_for_ms if new.unique_for_ms else 0)
+    status = _start(txn, job, related)
+    related.taken.add((job.tenant, job.id))
+    related.statuses[job.tenant, job.id] = status
     return job.id, True
 
 
@@ -136,29 +136,29 @@ def job_of(new: NewJob, *, id: str, now: int, schedule: str = "") -> Job:
     )
 
 
-def put_index(step: ShardTxn, job: Job) -> None:
+def put_index(txn: ShardTxn, job: Job) -> None:
     for key, value in job.metadata.items():
-        step.batch.put(keys.key(keys.METADATA, job.tenant, key, indexed(value), job.id), b"")
+        txn.batch.put(keys.key(keys.METADATA, job.tenant, key, index_value(value), job.id), b"")
 
 
-def _claimed_by(step: ShardTxn, new: NewJob) -> str | None:
-    held = step.queues.claims.get((new.tenant, new.unique_key))
-    if held is None or (held.is_done and held.until <= step.now):
+def _claimed_by(txn: ShardTxn, new: NewJob) -> str | None:
+    held = txn.queues.claims.get((new.tenant, new.unique_key))
+    if held is None or (held.is_done and held.until <= txn.now):
         return None
     return held.job
 
 
-def _start(step: ShardTxn, job: Job, around: RelatedJobs) -> JobStatus:
-    befores = {before: around.statuses[job.tenant, before] for before in job.after}
+def _start(txn: ShardTxn, job: Job, related: RelatedJobs) -> JobStatus:
+    befores = {before: related.statuses[job.tenant, before] for before in job.after}
     waiting_for = tuple(before for before, status in befores.items() if not status.is_final)
-    state = JobState(JobStatus.SCHEDULED, step.now, 1, 1, job.start_at, waiting_for=waiting_for)
+    state = JobState(JobStatus.SCHEDULED, txn.now, 1, 1, job.start_at, waiting_for=waiting_for)
     if any(status.is_final and status != JobStatus.SUCCEEDED for status in befores.values()):
-        fail(step, job, None, state, AFTER_FAILED)
+        fail(txn, job, None, state, AFTER_FAILED)
         return JobStatus.FAILED
-    step.put_state(job.tenant, job.id, None, state)
+    txn.put_state(job.tenant, job.id, None, state)
     for before in waiting_for:
-        step.batch.put(keys.key(keys.AFTER, job.tenant, before, job.id), b"")
-        step.queues.waiters.setdefault((job.tenant, before), {})[job.id] = None
+        txn.batch.put(keys.key(keys.AFTER, job.tenant, before, job.id), b"")
+        txn.queues.waiters.setdefault((job.tenant, before), {})[job.id] = None
     if not waiting_for:
-        begin(step, job, state)
+        begin(txn, job, state)
     return JobStatus.SCHEDULED

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from argosy.base.errors import ArgosyError, Conflict, Invalid
 from argosy.jobs import keys
 from argosy.jobs.model import PAYLOAD_BYTES_MAX, Attempt, AttemptStatus, ImportedJob, Job, JobState, JobStatus
-from argosy.jobs.shard.completion import end, keep, take_back
+from argosy.jobs.shard.completion import dequeue, end, keep
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.enqueue import ENQUEUE_MAX, job_of, put_index
-from argosy.jobs.shard.job_reader import ATTEMPTS_SHOWN_MAX, StoredJob, attempts, read, too_busy
+from argosy.jobs.shard.job_reader import ATTEMPTS_SHOWN_MAX, StoredJob, attempts, read, too_many_changes
 from argosy.jobs.shard.limit_chain import begin
 from argosy.jobs.shard.report import ERROR_CODE_CHARS_MAX
-from argosy.jobs.shard.rows import indexed
+from argosy.jobs.shard.rows import index_value
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import TIME_MS_MAX, check_job, check_number, check_text
 
@@ -26,7 +26,7 @@ async def import_jobs(core: Core, jobs: Sequence[ImportedJob]) -> list[Answer]:
         raise Invalid(f"at most {ENQUEUE_MAX} jobs may be imported in one call; got {len(jobs)}")
     for imported in jobs:
         if core.queues.leases.of_job(imported.job.tenant, imported.job.id) is not None:
-            await core.settle()
+            await core.wait_staged_durable()
             raise Conflict(f"job {imported.job.id} is running: import nothing of it until it is done")
     answers: list[Answer] = []
     for imported in jobs:
@@ -40,7 +40,7 @@ async def _import(core: Core, imported: ImportedJob) -> Answer:
         _check(imported)
         return await _import_one(core, imported)
     except (Invalid, Conflict) as error:
-        await core.settle()
+        await core.wait_staged_durable()
         return error
 
 
@@ -53,11 +53,11 @@ async def _import_one(core: Core, imported: ImportedJob) -> JobStatus:
             if changed:
                 continue
             _check_grows(imported, known, tried)
-            with core.step() as step:
-                status = _put(step, imported, known)
-        await core.commit(step)
+            with core.begin_txn() as txn:
+                status = _put(txn, imported, known)
+        await core.commit(txn)
         return status
-    raise too_busy(imported.job.id)
+    raise too_many_changes(imported.job.id)
 
 
 def _check(imported: ImportedJob) -> None:
@@ -99,33 +99,33 @@ def _is_same(given: Attempt, stored: Attempt) -> bool:
     return (given.status, given.started_at, given.finished_at) == (stored.status, stored.started_at, stored.finished_at)
 
 
-def _put(step: ShardTxn, imported: ImportedJob, known: StoredJob | None) -> JobStatus:
+def _put(txn: ShardTxn, imported: ImportedJob, known: StoredJob | None) -> JobStatus:
     was = known.index_key if known is not None else None
     if known is not None:
-        _take_away(step, known)
-    job = job_of(imported.job, id=imported.job.id, now=imported.enqueued_at or step.now)
+        _take_away(txn, known)
+    job = job_of(imported.job, id=imported.job.id, now=imported.enqueued_at or txn.now)
     if imported.job.start_at_ms <= 0:
-        job = replace(job, start_at=step.now)
-    step.put_job(job)
-    put_index(step, job)
+        job = replace(job, start_at=txn.now)
+    txn.put_job(job)
+    put_index(txn, job)
     for number, attempt in enumerate(imported.attempts, 1):
-        step.put_attempt(job.tenant, job.id, replace(attempt, number=number))
-    state = _state(imported, job, step.now)
+        txn.put_attempt(job.tenant, job.id, replace(attempt, number=number))
+    state = _state(imported, job, txn.now)
     if state.status.is_final:
-        end(step, job, was, state)
+        end(txn, job, was, state)
     else:
-        step.put_state(job.tenant, job.id, was, state)
-        begin(step, job, state)
+        txn.put_state(job.tenant, job.id, was, state)
+        begin(txn, job, state)
     return state.status
 
 
-def _take_away(step: ShardTxn, known: StoredJob) -> None:
+def _take_away(txn: ShardTxn, known: StoredJob) -> None:
     if known.state.status == JobStatus.SCHEDULED:
-        take_back(step, known.job, known.state, known.queued)
+        dequeue(txn, known.job, known.state, known.queued)
     else:
-        keep(step, known.job, known.state)
+        keep(txn, known.job, known.state)
     for key, value in known.job.metadata.items():
-        step.batch.delete(keys.key(keys.METADATA, known.job.tenant, key, indexed(value), known.job.id))
+        txn.batch.delete(keys.key(keys.METADATA, known.job.tenant, key, index_value(value), known.job.id))
 
 
 def _state(imported: ImportedJob, job: Job, now: int) -> JobState:

@@ -5,13 +5,13 @@ from msgspec.structs import replace
 from argosy.base.errors import Conflict
 from argosy.jobs import keys
 from argosy.jobs.model import TENANT_CHARS_MAX, JobState, JobStatus, RefreshLimit
-from argosy.jobs.shard.completion import claim, drop_claim, end, keep, rescheduled, take_back
+from argosy.jobs.shard.completion import claim, dequeue, drop_claim, end, keep, to_rescheduled
 from argosy.jobs.shard.core import READS_MAX, Core
-from argosy.jobs.shard.dependencies import settle_waiters
-from argosy.jobs.shard.job_reader import StoredJob, change, read, too_busy
+from argosy.jobs.shard.dependencies import settle_dependents_of
+from argosy.jobs.shard.job_reader import StoredJob, change, read, too_many_changes
 from argosy.jobs.shard.lease_tasks import put_running
 from argosy.jobs.shard.limit_chain import begin
-from argosy.jobs.shard.rows import forget_at, indexed, status_key
+from argosy.jobs.shard.rows import expiry_at, index_value, status_key
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_text
 
@@ -21,27 +21,25 @@ DELETED_ROWS_MAX = 10_000  # attempts or holders deleted in one step
 async def cancel(core: Core, tenant: str, job: str) -> None:
     """A job that waits is Cancelled now; one that runs is marked, and its worker is told at its next heartbeat."""
 
-    def act(step: ShardTxn, known: StoredJob) -> None:
+    def act(txn: ShardTxn, known: StoredJob) -> None:
         state = known.state
         if state.status == JobStatus.CANCELLED or state.cancelled_at:
             raise Conflict("job is already cancelled")
         if state.status.is_final:
             raise Conflict("job is already in terminal state")
-        running = step.queues.leases.of_job(tenant, job)
+        running = txn.queues.leases.of_job(tenant, job)
         if running is not None:
-            running.cancelled_at = step.now
-            put_running(step, running)
+            running.cancelled_at = txn.now
+            put_running(txn, running)
             return
-        is_found = take_back(step, known.job, state, known.queued)
+        is_found = dequeue(txn, known.job, state, known.queued)
         assert is_found, f"scheduled job {job} has neither a task nor a request"
         # The attempt it waited for was never made, so its number is free for a restart.
         end(
-            step,
+            txn,
             known.job,
             known.index_key,
-            JobState(
-                JobStatus.CANCELLED, step.now, state.attempt - 1, state.relative_attempt - 1, cancelled_at=step.now
-            ),
+            JobState(JobStatus.CANCELLED, txn.now, state.attempt - 1, state.relative_attempt - 1, cancelled_at=txn.now),
         )
 
     await change(core, tenant, job, act)
@@ -50,39 +48,39 @@ async def cancel(core: Core, tenant: str, job: str) -> None:
 async def restart(core: Core, tenant: str, job: str) -> None:
     """Tries a failed or cancelled job again, through its limits; what it was to run after no longer matters."""
 
-    def act(step: ShardTxn, known: StoredJob) -> None:
+    def act(txn: ShardTxn, known: StoredJob) -> None:
         state = known.state
         if state.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
             raise Conflict(f"job cannot be restarted: it is {state.status.name.lower()}")
-        _claim_again(step, known)
-        keep(step, known.job, state)
-        again = rescheduled(
+        _claim_again(txn, known)
+        keep(txn, known.job, state)
+        again = to_rescheduled(
             state,
-            now=step.now,
-            start_at=max(known.job.start_at, step.now),
+            now=txn.now,
+            start_at=max(known.job.start_at, txn.now),
             attempt=state.attempt + 1,
             relative_attempt=1,
         )
-        step.put_state(tenant, job, known.index_key, again)
-        begin(step, known.job, again)
+        txn.put_state(tenant, job, known.index_key, again)
+        begin(txn, known.job, again)
 
     await change(core, tenant, job, act)
 
 
-def _claim_again(step: ShardTxn, known: StoredJob) -> None:
+def _claim_again(txn: ShardTxn, known: StoredJob) -> None:
     key = known.job.unique_key
     if not key:
         return
-    held = step.queues.claims.get((known.job.tenant, key))
-    if held is not None and held.job != known.job.id and not (held.is_done and held.until <= step.now):
+    held = txn.queues.claims.get((known.job.tenant, key))
+    if held is not None and held.job != known.job.id and not (held.is_done and held.until <= txn.now):
         raise Conflict(f"job cannot be restarted: job {held.job} has its unique key {key}")
-    claim(step, known.job, held.until if held is not None and held.job == known.job.id else 0)
+    claim(txn, known.job, held.until if held is not None and held.job == known.job.id else 0)
 
 
 async def expedite(core: Core, tenant: str, job: str) -> None:
     """Starts now what was to start later."""
 
-    def act(step: ShardTxn, known: StoredJob) -> None:
+    def act(txn: ShardTxn, known: StoredJob) -> None:
         state, queued = known.state, known.queued
         if state.status != JobStatus.SCHEDULED:
             raise Conflict(f"job cannot be expedited: it is {state.status.name.lower()}")
@@ -90,12 +88,12 @@ async def expedite(core: Core, tenant: str, job: str) -> None:
             raise Conflict(f"job cannot be expedited: it runs after job {state.waiting_for[0]}")
         if queued is None:
             raise Conflict("job cannot be expedited: it waits for a slot of a limit")
-        if state.next_start_at <= step.now:
+        if state.next_start_at <= txn.now:
             raise Conflict("job cannot be expedited: its time has come already")
         assert not isinstance(queued.task, RefreshLimit)
-        step.unqueue(queued)
-        step.put_state(tenant, job, known.index_key, replace(state, next_start_at=step.now))
-        step.queue(replace(queued, start_at=step.now))
+        txn.unqueue(queued)
+        txn.put_state(tenant, job, known.index_key, replace(state, next_start_at=txn.now))
+        txn.queue(replace(queued, start_at=txn.now))
 
     await change(core, tenant, job, act)
 
@@ -104,44 +102,44 @@ async def delete(core: Core, tenant: str, job: str) -> None:
     """Forgets a job that is done, its attempts too; one that is not there is forgotten already."""
     for _ in range(READS_MAX):
         core.check_open()
-        await settle_waiters(core, (tenant, job))  # those who wait for it must learn how it ended
+        await settle_dependents_of(core, (tenant, job))  # those who wait for it must learn how it ended
         with core.changes.on([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             if known is not None and not known.state.status.is_final:
-                await core.settle()
+                await core.wait_staged_durable()
                 raise Conflict(f"job cannot be deleted: it is {known.state.status.name.lower()}")
             attempts = [
-                key async for key, _ in core.ledger.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=DELETED_ROWS_MAX)
+                key async for key, _ in core.store.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=DELETED_ROWS_MAX)
             ]
             if changed or (tenant, job) in core.queues.waiters:
                 continue
-            with core.step() as step:
+            with core.begin_txn() as txn:
                 for key in attempts:
-                    step.batch.delete(key)
+                    txn.batch.delete(key)
                 is_all = len(attempts) < DELETED_ROWS_MAX
                 if is_all and known is not None:
-                    forget(step, known)
-        await core.commit(step)
+                    forget(txn, known)
+        await core.commit(txn)
         if is_all:
-            await core.settle()
+            await core.wait_staged_durable()
             return
-    raise too_busy(job)
+    raise too_many_changes(job)
 
 
-def forget(step: ShardTxn, known: StoredJob) -> None:
+def forget(txn: ShardTxn, known: StoredJob) -> None:
     """Deletes all rows of a done job but its attempts."""
     job, state = known.job, known.state
     for kind in (keys.JOB, keys.DONE):
-        step.batch.delete(keys.key(kind, job.tenant, job.id))
-    step.batch.delete(status_key(job.tenant, *known.index_key, job.id))
-    if when := forget_at(job, state.changed_at, step.options.retention_ms):
-        step.batch.delete(keys.key(keys.EXPIRY, when, job.tenant, job.id))
+        txn.batch.delete(keys.key(kind, job.tenant, job.id))
+    txn.batch.delete(status_key(job.tenant, *known.index_key, job.id))
+    if when := expiry_at(job, state.changed_at, txn.options.retention_ms):
+        txn.batch.delete(keys.key(keys.EXPIRY, when, job.tenant, job.id))
     for key, value in job.metadata.items():
-        step.batch.delete(keys.key(keys.METADATA, job.tenant, key, indexed(value), job.id))
-    held = step.queues.claims.get((job.tenant, job.unique_key)) if job.unique_key else None
+        txn.batch.delete(keys.key(keys.METADATA, job.tenant, key, index_value(value), job.id))
+    held = txn.queues.claims.get((job.tenant, job.unique_key)) if job.unique_key else None
     if held is not None and held.job == job.id:
-        drop_claim(step, (job.tenant, job.unique_key))
-    step.touch(job.tenant, job.id)
+        drop_claim(txn, (job.tenant, job.unique_key))
+    txn.touch(job.tenant, job.id)
 
 
 async def drop_holders(core: Core, tenant: str) -> int:
@@ -155,8 +153,8 @@ async def drop_holders(core: Core, tenant: str) -> int:
     ]
     # Those who are granted a slot meanwhile keep it: they are not what is stuck.
     for at in range(0, len(held), DELETED_ROWS_MAX):
-        with core.step() as step:
+        with core.begin_txn() as txn:
             for key, task_id in held[at : at + DELETED_ROWS_MAX]:
-                step.release(tenant, (key,), task_id)
-        await core.commit(step)
+                txn.release(tenant, (key,), task_id)
+        await core.commit(txn)
     return len(held)

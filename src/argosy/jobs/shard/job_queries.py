@@ -6,15 +6,15 @@ from argosy.base.errors import Gone, Invalid, NotFound
 from argosy.jobs import keys
 from argosy.jobs.model import Job, JobState, JobStatus, JobView
 from argosy.jobs.shard.core import READS_MAX, Core
-from argosy.jobs.shard.job_reader import attempts, read, too_busy
-from argosy.jobs.shard.rows import decode_job, decode_state, indexed, status_at
+from argosy.jobs.shard.job_reader import attempts, read, too_many_changes
+from argosy.jobs.shard.rows import decode_job, decode_state, index_value, status_at
 from argosy.jobs.shard.validation import check_number
 
 FIND_MAX = 1_000  # jobs in one answer
 SCAN_CHUNK = 256
 SCANNED_MAX = 100_000  # index rows looked at for one answer
 
-Place = tuple[int, str]  # newest first: what the index goes by, and the job
+IndexPosition = tuple[int, str]  # newest first: what the index goes by, and the job
 
 
 async def get(core: Core, tenant: str, job: str, *, with_attempts: bool) -> JobView:
@@ -25,11 +25,11 @@ async def get(core: Core, tenant: str, job: str, *, with_attempts: bool) -> JobV
             tried = await attempts(core, tenant, job) if with_attempts else ()
             if changed:
                 continue
-        await core.settle()
+        await core.wait_staged_durable()
         if known is None:
             raise NotFound("job not found")
         return JobView(known.job, known.state, tried)
-    raise too_busy(job)
+    raise too_many_changes(job)
 
 
 async def find(
@@ -52,7 +52,7 @@ async def find(
         found = await _find_by_metadata(core, tenant, metadata, set(statuses), is_dead, after, limit)
     else:
         found = await _find_by_status(core, tenant, statuses, is_dead, after, limit)
-    await core.settle()
+    await core.wait_staged_durable()
     return found
 
 
@@ -62,7 +62,7 @@ async def _find_by_status(
     place = await _place(core, tenant, after) if after else None
     found: list[JobView] = []
     for _ in range(SCANNED_MAX // SCAN_CHUNK):
-        rows: list[Place] = []
+        rows: list[IndexPosition] = []
         for status in statuses:
             rows += await _page(core, tenant, status, place, min(SCAN_CHUNK, limit))
         page = sorted(set(rows))[: min(SCAN_CHUNK, limit)]
@@ -74,19 +74,21 @@ async def _find_by_status(
     return found[:limit]
 
 
-async def _place(core: Core, tenant: str, job: str) -> Place:
+async def _place(core: Core, tenant: str, job: str) -> IndexPosition:
     known = await read(core, tenant, job)
     if known is None:
         raise Gone(f"job {job}, at which the page before ended, is no longer kept: list again")
     return keys.NEWEST_FIRST - status_at(known.state), job
 
 
-async def _page(core: Core, tenant: str, status: JobStatus, place: Place | None, limit: int) -> list[Place]:
+async def _page(
+    core: Core, tenant: str, status: JobStatus, place: IndexPosition | None, limit: int
+) -> list[IndexPosition]:
     start, end = keys.under(keys.STATUS, tenant, int(status))
     if place is not None:
         start = keys.key(keys.STATUS, tenant, int(status), *place) + b"\x00"
-    page: list[Place] = []
-    async for row, _ in core.ledger.scan(start, end, limit=limit):
+    page: list[IndexPosition] = []
+    async for row, _ in core.store.scan(start, end, limit=limit):
         _, _, at, job = keys.items(row)
         assert isinstance(at, int)
         assert isinstance(job, str)
@@ -98,12 +100,12 @@ async def _find_by_metadata(
     core: Core, tenant: str, pair: tuple[str, str], statuses: set[JobStatus], is_dead: bool, after: str, limit: int
 ) -> list[JobView]:
     name, value = pair
-    start, end = keys.under(keys.METADATA, tenant, name, indexed(value))
+    start, end = keys.under(keys.METADATA, tenant, name, index_value(value))
     if after:
-        start = keys.key(keys.METADATA, tenant, name, indexed(value), after) + b"\x00"
+        start = keys.key(keys.METADATA, tenant, name, index_value(value), after) + b"\x00"
     found: list[JobView] = []
     for _ in range(SCANNED_MAX // SCAN_CHUNK):
-        rows = [key async for key, _ in core.ledger.scan(start, end, limit=SCAN_CHUNK)]
+        rows = [key async for key, _ in core.store.scan(start, end, limit=SCAN_CHUNK)]
         views = await _views(core, tenant, [str(keys.items(row)[3]) for row in rows])
         found += [
             view
@@ -121,7 +123,7 @@ async def _find_by_metadata(
 async def _views(core: Core, tenant: str, jobs: Sequence[str]) -> list[JobView]:
     """Those of the jobs that are still there."""
     kinds = (keys.JOB, keys.LIVE, keys.DONE)
-    rows = await core.ledger.get_many([keys.key(kind, tenant, job) for job in jobs for kind in kinds])
+    rows = await core.store.get_many([keys.key(kind, tenant, job) for job in jobs for kind in kinds])
     views: list[JobView] = []
     for at in range(0, len(rows), len(kinds)):
         row, live, done = rows[at : at + len(kinds)]

@@ -28,7 +28,7 @@ class StoredJob(NamedTuple):
 
 
 async def read(core: Core, tenant: str, job: str) -> StoredJob | None:
-    row, live, done = await core.ledger.get_many(
+    row, live, done = await core.store.get_many(
         [keys.key(kind, tenant, job) for kind in (keys.JOB, keys.LIVE, keys.DONE)]
     )
     state_row = live if live is not None else done
@@ -37,7 +37,7 @@ async def read(core: Core, tenant: str, job: str) -> StoredJob | None:
     known, state = decode_job(row), decode_state(state_row)
     if state.status != JobStatus.SCHEDULED:
         return StoredJob(known, state, None)
-    task_row = await core.ledger.get(scheduled_task_key(known, state))
+    task_row = await core.store.get(scheduled_task_key(known, state))
     return StoredJob(known, state, decode_task(task_row) if task_row is not None else None)
 
 
@@ -52,22 +52,22 @@ async def change(core: Core, tenant: str, job: str, act: Callable[[ShardTxn, Sto
             try:
                 if known is None:
                     raise NotFound("job not found")
-                with core.step() as step:
-                    answer = act(step, known)
+                with core.begin_txn() as txn:
+                    answer = act(txn, known)
             except (Conflict, NotFound):
-                await core.settle()  # the refusal is about something that must not be undone by a crash
+                await core.wait_staged_durable()  # the refusal is about something that must not be undone by a crash
                 raise
-        await core.commit(step)
+        await core.commit(txn)
         return answer
-    raise too_busy(job)
+    raise too_many_changes(job)
 
 
-def too_busy(job: str) -> Unavailable:
+def too_many_changes(job: str) -> Unavailable:
     return Unavailable(f"job {job} changed {READS_MAX} times while it was read: try again")
 
 
 async def attempts(core: Core, tenant: str, job: str) -> tuple[Attempt, ...]:
     """Oldest first; of very many the latest."""
-    scan = core.ledger.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=ATTEMPTS_SHOWN_MAX, reverse=True)
+    scan = core.store.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=ATTEMPTS_SHOWN_MAX, reverse=True)
     latest_first = [decode_attempt(value) async for _, value in scan]
     return tuple(reversed(latest_first))

@@ -42,7 +42,7 @@ class LeaseTable:
         task_id = self.by_job.get((tenant, job))
         return self.by_task[task_id] if task_id is not None else None
 
-    def expired(self, now: int) -> tuple[str, RunningLease] | None:
+    def pop_expired(self, now: int) -> tuple[str, RunningLease] | None:
         """One lease whose time is up."""
         at = self.next_at()
         if at is None or at > now:

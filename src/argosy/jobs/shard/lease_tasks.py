@@ -18,12 +18,12 @@ from argosy.jobs.model import (
     RunAttempt,
     TaskLease,
 )
-from argosy.jobs.shard.completion import take_back
+from argosy.jobs.shard.completion import dequeue
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.job_reader import StoredJob, change
 from argosy.jobs.shard.lease_table import RunningLease
 from argosy.jobs.shard.queue import Entry
-from argosy.jobs.shard.report import owned
+from argosy.jobs.shard.report import require_lease
 from argosy.jobs.shard.retries import is_last
 from argosy.jobs.shard.rows import decode_job, without_payload
 from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
@@ -48,26 +48,26 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int) -> Lea
     taken: list[str] = []
     try:
         jobs = await _take(core, task_group, tasks_max, taken)
-        with core.step() as step:
+        with core.begin_txn() as txn:
             leased = [
-                lease_entry(step, worker, core.queues.tasks.hand[task_id], job)
+                lease_entry(txn, worker, core.queues.tasks.hand[task_id], job)
                 for task_id, job in jobs.items()
                 if task_id in core.queues.tasks.hand  # else it was cancelled while its job was read
             ]
-            refreshes = _lease_refreshes(step, task_group, worker)
+            refreshes = _lease_refreshes(txn, task_group, worker)
     except BaseException:
-        _put_back(core, taken)
+        _requeue(core, taken)
         core.on_change()  # others may be waiting for them
         raise
-    _put_back(core, taken)
-    await core.commit(step)
+    _requeue(core, taken)
+    await core.commit(txn)
     return leased, refreshes
 
 
-def _put_back(core: Core, taken: list[str]) -> None:
+def _requeue(core: Core, taken: list[str]) -> None:
     """What was taken and not leased waits again."""
     for task_id in taken:
-        core.queues.tasks.put_back(task_id)
+        core.queues.tasks.requeue(task_id)
 
 
 async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -> dict[str, Job]:
@@ -79,14 +79,14 @@ async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -
         now = core.now_ms()
         chunk: list[str] = []
         while len(chunk) < min(READ_CHUNK, tasks_max - len(jobs)):
-            if (task_id := core.queues.tasks.take(task_group, now)) is None:
+            if (task_id := core.queues.tasks.pop_due(task_group, now)) is None:
                 break
             chunk.append(task_id)
         taken += chunk
         if not chunk:
             break
         places = [(hand[task_id][1], hand[task_id][2][2]) for task_id in chunk]
-        rows = await core.ledger.get_many([keys.key(keys.JOB, *place) for place in places])
+        rows = await core.store.get_many([keys.key(keys.JOB, *place) for place in places])
         for task_id, row in zip(chunk, rows, strict=True):
             assert row is not None or task_id not in hand, f"task {task_id} waits for a job that is not there"
             if row is not None and size_bytes < LEASE_BYTES_MAX:
@@ -95,46 +95,46 @@ async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -
     return jobs
 
 
-def lease_entry(step: ShardTxn, worker: str, taken: tuple[str, str, Entry], job: Job) -> LeasedTask:
+def lease_entry(txn: ShardTxn, worker: str, taken: tuple[str, str, Entry], job: Job) -> LeasedTask:
     """Leases a task that is in hand."""
     group, tenant, (start_at, priority, _, attempt, task_id, relative_attempt, held) = taken
-    step.queues.tasks.remove(task_id, start_at)
-    step.batch.delete(keys.key(keys.TASK, group, start_at, priority, job.id, attempt, tenant))
+    txn.queues.tasks.remove(task_id, start_at)
+    txn.batch.delete(keys.key(keys.TASK, group, start_at, priority, job.id, attempt, tenant))
     task = RunAttempt(task_id, tenant, job.id, attempt, relative_attempt, held)
-    return run(step, worker, task, job, (JobStatus.SCHEDULED, start_at))
+    return run(txn, worker, task, job, (JobStatus.SCHEDULED, start_at))
 
 
-def run(step: ShardTxn, worker: str, task: RunAttempt, job: Job, was: StatusIndexKey) -> LeasedTask:
+def run(txn: ShardTxn, worker: str, task: RunAttempt, job: Job, was: StatusIndexKey) -> LeasedTask:
     """The lease, the attempt and the state that say that a worker has it."""
-    lease_ms = step.options.lease_ms
-    lease = TaskLease(worker, task, job.task_group, step.now, step.now + lease_ms, lease_ms)
-    step.put_lease(lease)
-    step.put_attempt(job.tenant, job.id, Attempt(task.attempt, task.id, AttemptStatus.RUNNING, step.now, worker))
-    step.put_state(job.tenant, job.id, was, JobState(JobStatus.RUNNING, step.now, task.attempt, task.relative_attempt))
-    step.queues.leases.add(task.id, RunningLease(lease, lease.expires_at, without_payload(job)))
+    lease_ms = txn.options.lease_ms
+    lease = TaskLease(worker, task, job.task_group, txn.now, txn.now + lease_ms, lease_ms)
+    txn.put_lease(lease)
+    txn.put_attempt(job.tenant, job.id, Attempt(task.attempt, task.id, AttemptStatus.RUNNING, txn.now, worker))
+    txn.put_state(job.tenant, job.id, was, JobState(JobStatus.RUNNING, txn.now, task.attempt, task.relative_attempt))
+    txn.queues.leases.add(task.id, RunningLease(lease, lease.expires_at, without_payload(job)))
     return LeasedTask(task, job, lease_ms, is_last(job.retry, task.relative_attempt))
 
 
-def _lease_refreshes(step: ShardTxn, task_group: str, worker: str) -> list[LeasedRefresh]:
+def _lease_refreshes(txn: ShardTxn, task_group: str, worker: str) -> list[LeasedRefresh]:
     leased: list[LeasedRefresh] = []
-    due = step.queues.refreshes.get(task_group)
-    while due is not None and len(leased) < REFRESHES_MAX and (taken := due.take(step.now)) is not None:
+    due = txn.queues.refreshes.get(task_group)
+    while due is not None and len(leased) < REFRESHES_MAX and (taken := due.pop_due(txn.now)) is not None:
         queued = taken[1]
         task = queued.task
         assert isinstance(task, RefreshLimit)
         slot = (task.tenant, task.key)
-        step.unqueue(queued)
-        if not step.queues.slots.is_wanted(slot):
+        txn.unqueue(queued)
+        if not txn.queues.slots.is_wanted(slot):
             # Those who waited were served before the question came due.
-            step.put_floating(slot, replace(step.queues.floating[slot], is_refreshing=False))
+            txn.put_floating(slot, replace(txn.queues.floating[slot], is_refreshing=False))
             continue
-        lease_ms = step.options.lease_ms
-        lease = TaskLease(worker, task, task_group, step.now, step.now + lease_ms, lease_ms)
-        step.put_lease(lease)
-        step.queues.leases.add(task.id, RunningLease(lease, lease.expires_at))
-        leased.append(LeasedRefresh(task, step.queues.floating[slot], lease_ms))
+        lease_ms = txn.options.lease_ms
+        lease = TaskLease(worker, task, task_group, txn.now, txn.now + lease_ms, lease_ms)
+        txn.put_lease(lease)
+        txn.queues.leases.add(task.id, RunningLease(lease, lease.expires_at))
+        leased.append(LeasedRefresh(task, txn.queues.floating[slot], lease_ms))
     if due is not None and not due.items:
-        del step.queues.refreshes[task_group]
+        del txn.queues.refreshes[task_group]
     return leased
 
 
@@ -142,16 +142,16 @@ async def lease_job(core: Core, tenant: str, job: str, worker: str) -> LeasedTas
     """One job by name. It holds no slots: those it had on the way are free again, and its limits are not asked."""
     check_text("worker", worker, WORKER_CHARS_MAX)
 
-    def act(step: ShardTxn, known: StoredJob) -> LeasedTask:
+    def act(txn: ShardTxn, known: StoredJob) -> LeasedTask:
         if known.state.status != JobStatus.SCHEDULED:
             raise Conflict(f"job cannot be leased: it is {known.state.status.name.lower()}")
         if known.state.waiting_for:
             raise Conflict(f"job cannot be leased: it runs after job {known.state.waiting_for[0]}")
-        is_found = take_back(step, known.job, known.state, known.queued)
+        is_found = dequeue(txn, known.job, known.state, known.queued)
         assert is_found, f"scheduled job {job} has neither a task nor a request"
         state = known.state
-        task = RunAttempt(step.new_id(), tenant, job, state.attempt, state.relative_attempt)
-        return run(step, worker, task, known.job, known.index_key)
+        task = RunAttempt(txn.new_id(), tenant, job, state.attempt, state.relative_attempt)
+        return run(txn, worker, task, known.job, known.index_key)
 
     return await change(core, tenant, job, act)
 
@@ -161,24 +161,24 @@ async def heartbeat(core: Core, worker: str, task_id: str, progress: bytes | Non
     if progress is not None:
         check_number("the length of progress", len(progress), PROGRESS_BYTES_MAX)
     try:
-        running = owned(core.queues, task_id, worker)
+        running = require_lease(core.queues, task_id, worker)
     except (Conflict, NotFound):
-        await core.settle()
+        await core.wait_staged_durable()
         raise
-    with core.step() as step:
-        expires_at = step.now + max(step.options.lease_ms, running.lease.lease_ms)
+    with core.begin_txn() as txn:
+        expires_at = txn.now + max(txn.options.lease_ms, running.lease.lease_ms)
         running.lease = replace(running.lease, expires_at=expires_at)
         running.expires_at = max(running.expires_at, expires_at)
-        step.put_lease(running.lease)
+        txn.put_lease(running.lease)
         if progress is not None and running.job is not None:
             running.progress = progress
-            put_running(step, running)
+            put_running(txn, running)
     cancelled_at = running.cancelled_at
-    await core.commit(step)
+    await core.commit(txn)
     return Heartbeat(cancelled_at)
 
 
-def put_running(step: ShardTxn, running: RunningLease) -> None:
+def put_running(txn: ShardTxn, running: RunningLease) -> None:
     """The state row of a job that runs, after something about it has changed."""
     lease, job = running.lease, running.job
     assert job is not None
@@ -191,4 +191,4 @@ def put_running(step: ShardTxn, running: RunningLease) -> None:
         cancelled_at=running.cancelled_at,
         progress=running.progress,
     )
-    step.put_state(job.tenant, job.id, (JobStatus.RUNNING, lease.started_at), state)
+    txn.put_state(job.tenant, job.id, (JobStatus.RUNNING, lease.started_at), state)

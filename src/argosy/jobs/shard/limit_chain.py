@@ -29,12 +29,12 @@ GRANTS_MAX = 500  # in one step: a limit raised by a million is granted in sever
 REFRESH_PRIORITY = 0
 
 
-def begin(step: ShardTxn, job: Job, state: JobState) -> None:
+def begin(txn: ShardTxn, job: Job, state: JobState) -> None:
     """Sends a scheduled job to its first limit."""
-    walk(
-        step,
+    advance(
+        txn,
         SlotRequest(
-            task_id=step.new_id(),
+            task_id=txn.new_id(),
             tenant=job.tenant,
             key="",
             job=job.id,
@@ -48,36 +48,36 @@ def begin(step: ShardTxn, job: Job, state: JobState) -> None:
     )
 
 
-def walk(step: ShardTxn, request: SlotRequest) -> None:
+def advance(txn: ShardTxn, request: SlotRequest) -> None:
     """Goes on until something has to be waited for, and queues or parks that."""
     while request.rest:
         limit = request.rest[0]
         if isinstance(limit, RateLimit):
-            _queue(step, request, CheckRateLimit(*_who(request), request.rest, 0, request.held))
+            _queue(txn, request, CheckRateLimit(*_task_fields(request), request.rest, 0, request.held))
             return
         if limit.key in request.held:
-            request = passed(request)
-        elif request.start_at > step.now:
-            _queue(step, request, RequestTicket(*_who(request), request.rest, request.held))
+            request = without_first_limit(request)
+        elif request.start_at > txn.now:
+            _queue(txn, request, RequestTicket(*_task_fields(request), request.rest, request.held))
             return
-        elif not _has_room(step, request.tenant, limit):
-            _park(step, replace(request, key=limit.key), limit)
+        elif not _has_room(txn, request.tenant, limit):
+            _park(txn, replace(request, key=limit.key), limit)
             return
         else:
-            request = _held(step, request, limit.key)
-    _queue(step, request, RunAttempt(*_who(request), request.held))
+            request = _take_slot(txn, request, limit.key)
+    _queue(txn, request, RunAttempt(*_task_fields(request), request.held))
 
 
-def _who(request: SlotRequest) -> tuple[str, str, str, int, int]:
+def _task_fields(request: SlotRequest) -> tuple[str, str, str, int, int]:
     return request.task_id, request.tenant, request.job, request.attempt, request.relative_attempt
 
 
-def passed(request: SlotRequest) -> SlotRequest:
+def without_first_limit(request: SlotRequest) -> SlotRequest:
     """The same with its first limit behind it."""
     return replace(request, key="", rest=request.rest[1:])
 
 
-def place(request: SlotRequest) -> tuple[int, int, str, int]:
+def grant_order(request: SlotRequest) -> tuple[int, int, str, int]:
     """What slots are granted by."""
     return request.start_at, request.priority, request.job, request.attempt
 
@@ -101,74 +101,74 @@ def request_of(queued: QueuedTask) -> SlotRequest:
     )
 
 
-def grant(step: ShardTxn) -> None:
+def grant(txn: ShardTxn) -> None:
     """Gives slots that have come free to those who wait first. What does not fit into one step stays for the next."""
-    slots = step.queues.slots
+    slots = txn.queues.slots
     granted = 0
     while slots.to_grant and granted < GRANTS_MAX:
         slot = next(iter(slots.to_grant))
         request = slots.first(slot)
-        if request is None or slots.count(slot) >= _height(step, slot, request.rest[0]):
+        if request is None or slots.count(slot) >= _max_concurrency(txn, slot, request.rest[0]):
             del slots.to_grant[slot]
             continue
         granted += 1
-        step.unpark(slot, request.job, request.attempt)
-        walk(step, _held(step, request, request.key))
+        txn.unpark(slot, request.job, request.attempt)
+        advance(txn, _take_slot(txn, request, request.key))
 
 
-def refresh_if_wanted(step: ShardTxn, slot: Slot, task_group: str) -> None:
+def refresh_if_wanted(txn: ShardTxn, slot: Slot, task_group: str) -> None:
     """Queues the question how high a floating limit is for when it is stale, if somebody waits and none is under way.
 
     The question may become due when nobody waits any more; whoever leases it looks again.
     """
-    state = step.queues.floating[slot]
-    if state.is_refreshing or not step.queues.slots.is_wanted(slot):
+    state = txn.queues.floating[slot]
+    if state.is_refreshing or not txn.queues.slots.is_wanted(slot):
         return
-    due_at = max(step.now, state.refreshed_at + state.refresh_interval_ms, state.not_before)
+    due_at = max(txn.now, state.refreshed_at + state.refresh_interval_ms, state.not_before)
     tenant, key = slot
-    step.queue(QueuedTask(RefreshLimit(step.new_id(), tenant, key, task_group), task_group, due_at, REFRESH_PRIORITY))
-    step.put_floating(slot, replace(state, is_refreshing=True))
+    txn.queue(QueuedTask(RefreshLimit(txn.new_id(), tenant, key, task_group), task_group, due_at, REFRESH_PRIORITY))
+    txn.put_floating(slot, replace(state, is_refreshing=True))
 
 
-def _has_room(step: ShardTxn, tenant: str, limit: ConcurrencyLimit | FloatingLimit) -> bool:
+def _has_room(txn: ShardTxn, tenant: str, limit: ConcurrencyLimit | FloatingLimit) -> bool:
     """Room, and nobody who came first."""
     slot = (tenant, limit.key)
-    height = _height(step, slot, limit)
-    return not step.queues.slots.is_wanted(slot) and step.queues.slots.count(slot) < height
+    height = _max_concurrency(txn, slot, limit)
+    return not txn.queues.slots.is_wanted(slot) and txn.queues.slots.count(slot) < height
 
 
-def _height(step: ShardTxn, slot: Slot, limit: ConcurrencyLimit | FloatingLimit | RateLimit) -> int:
+def _max_concurrency(txn: ShardTxn, slot: Slot, limit: ConcurrencyLimit | FloatingLimit | RateLimit) -> int:
     match limit:
         case ConcurrencyLimit():
             return limit.max_concurrency
         case FloatingLimit():
-            if slot not in step.queues.floating:
-                step.put_floating(
+            if slot not in txn.queues.floating:
+                txn.put_floating(
                     slot,
                     FloatingState(
-                        limit.default_max_concurrency, limit.refresh_interval_ms, step.now, dict(limit.metadata)
+                        limit.default_max_concurrency, limit.refresh_interval_ms, txn.now, dict(limit.metadata)
                     ),
                 )
-            return step.queues.floating[slot].max_concurrency
+            return txn.queues.floating[slot].max_concurrency
         case RateLimit():
             raise AssertionError("nobody waits for a slot of a rate limit")
         case _:
             assert_never(limit)
 
 
-def _held(step: ShardTxn, request: SlotRequest, key: str) -> SlotRequest:
-    step.hold((request.tenant, key), request.task_id)
-    return replace(passed(request), held=(*request.held, key))
+def _take_slot(txn: ShardTxn, request: SlotRequest, key: str) -> SlotRequest:
+    txn.hold((request.tenant, key), request.task_id)
+    return replace(without_first_limit(request), held=(*request.held, key))
 
 
-def _park(step: ShardTxn, request: SlotRequest, limit: ConcurrencyLimit | FloatingLimit) -> None:
-    step.park(request)
+def _park(txn: ShardTxn, request: SlotRequest, limit: ConcurrencyLimit | FloatingLimit) -> None:
+    txn.park(request)
     slot = (request.tenant, request.key)
     # It may stand before all others, and its own limit may have room where theirs have none.
-    step.queues.slots.to_grant[slot] = None
+    txn.queues.slots.to_grant[slot] = None
     if isinstance(limit, FloatingLimit):
-        refresh_if_wanted(step, slot, request.task_group)
+        refresh_if_wanted(txn, slot, request.task_group)
 
 
-def _queue(step: ShardTxn, request: SlotRequest, task: RunAttempt | RequestTicket | CheckRateLimit) -> None:
-    step.queue(QueuedTask(task, request.task_group, request.start_at, request.priority))
+def _queue(txn: ShardTxn, request: SlotRequest, task: RunAttempt | RequestTicket | CheckRateLimit) -> None:
+    txn.queue(QueuedTask(task, request.task_group, request.start_at, request.priority))

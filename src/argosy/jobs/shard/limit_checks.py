@@ -12,7 +12,7 @@ from argosy.jobs.model import RATE_LIMITED, CheckRateLimit, QueuedTask, RateLimi
 from argosy.jobs.shard.completion import fail
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.job_reader import StoredJob, read
-from argosy.jobs.shard.limit_chain import passed, place, request_of, walk
+from argosy.jobs.shard.limit_chain import advance, grant_order, request_of, without_first_limit
 from argosy.jobs.shard.retries import rate_delay_ms
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status
@@ -22,17 +22,17 @@ CHECKS_MAX = 100  # in one call of the limiter
 WIRE_DRAIN_OVER_LIMIT = 16  # the flag as clients send it; the limiter knows it by Gubernator's number
 
 
-def queue_due(step: ShardTxn) -> int:
+def queue_due(txn: ShardTxn) -> int:
     """Sends jobs whose start has come to queue for their slots; how many."""
     due: list[QueuedTask] = []
-    while len(due) < TICKETS_MAX and (taken := step.queues.tickets.take(step.now)) is not None:
+    while len(due) < TICKETS_MAX and (taken := txn.queues.tickets.pop_due(txn.now)) is not None:
         due.append(taken[1])
     requests = [request_of(queued) for queued in due]
     for queued in due:
-        step.unqueue(queued)
+        txn.unqueue(queued)
     # Those who come together queue in the order in which slots are granted.
-    for request in sorted(requests, key=place):
-        walk(step, request)
+    for request in sorted(requests, key=grant_order):
+        advance(txn, request)
     return len(due)
 
 
@@ -41,7 +41,7 @@ async def check_rates(core: Core) -> int:
     taken: list[str] = []
     checks: list[QueuedTask] = []
     now = core.now_ms()
-    while len(checks) < CHECKS_MAX and (found := core.queues.checks.take(now)) is not None:
+    while len(checks) < CHECKS_MAX and (found := core.queues.checks.pop_due(now)) is not None:
         taken.append(found[0])
         checks.append(found[1])
     if not checks:
@@ -49,13 +49,13 @@ async def check_rates(core: Core) -> int:
     try:
         answers = await _ask(core, checks)
         knowns = [await read(core, queued.task.tenant, _check(queued).job) for queued in checks]
-        with core.step() as step:
+        with core.begin_txn() as txn:
             for queued, answer, known in zip(checks, answers, knowns, strict=True):
-                _heed(step, queued, answer, known)
+                _apply_decisions(txn, queued, answer, known)
     finally:
         for task_id in taken:
-            core.queues.checks.put_back(task_id)
-    await core.commit(step)
+            core.queues.checks.requeue(task_id)
+    await core.commit(txn)
     return len(checks)
 
 
@@ -69,32 +69,32 @@ async def _ask(core: Core, checks: list[QueuedTask]) -> list[RateLimitResponse]:
         return [RateLimitResponse(error=str(error) or "the limiter failed")] * len(checks)
 
 
-def _heed(step: ShardTxn, queued: QueuedTask, answer: RateLimitResponse, known: StoredJob | None) -> None:
+def _apply_decisions(txn: ShardTxn, queued: QueuedTask, answer: RateLimitResponse, known: StoredJob | None) -> None:
     """Acts on one answer, unless the job was taken back while the limiter was asked."""
     task = _check(queued)
-    if task.id not in step.queues.checks.hand:
+    if task.id not in txn.queues.checks.hand:
         return
     assert known is not None, f"job {task.job} is not there, but its rate was checked"
-    step.unqueue(queued)
+    txn.unqueue(queued)
     if not answer.error and answer.status == Status.UNDER_LIMIT:
-        walk(step, passed(request_of(queued)))
+        advance(txn, without_first_limit(request_of(queued)))
     elif not answer.error and _gives_up(task, limit_of(queued)):
-        step.release(task.tenant, task.held, task.id)
-        fail(step, known.job, known.index_key, known.state, RATE_LIMITED)
+        txn.release(task.tenant, task.held, task.id)
+        fail(txn, known.job, known.index_key, known.state, RATE_LIMITED)
     else:
-        _check_again(step, queued, known, answer)
+        _check_again(txn, queued, known, answer)
 
 
-def _check_again(step: ShardTxn, queued: QueuedTask, known: StoredJob, answer: RateLimitResponse) -> None:
+def _check_again(txn: ShardTxn, queued: QueuedTask, known: StoredJob, answer: RateLimitResponse) -> None:
     task, retry = _check(queued), limit_of(queued).retry
     if answer.error:
-        start_at = step.now + max(1, retry.initial_backoff_ms)
-    elif step.now < answer.reset_time < step.now + retry.max_backoff_ms:
+        start_at = txn.now + max(1, retry.initial_backoff_ms)
+    elif txn.now < answer.reset_time < txn.now + retry.max_backoff_ms:
         start_at = answer.reset_time
     else:
-        start_at = step.now + rate_delay_ms(retry, task.tries)
-    step.queue(replace(queued, start_at=start_at, task=replace(task, tries=task.tries + 1)))
-    step.put_state(task.tenant, task.job, known.index_key, replace(known.state, next_start_at=start_at))
+        start_at = txn.now + rate_delay_ms(retry, task.tries)
+    txn.queue(replace(queued, start_at=start_at, task=replace(task, tries=task.tries + 1)))
+    txn.put_state(task.tenant, task.job, known.index_key, replace(known.state, next_start_at=start_at))
 
 
 def _gives_up(task: CheckRateLimit, limit: RateLimit) -> bool:

@@ -19,32 +19,32 @@ async def report_refresh(core: Core, task_id: str, max_concurrency: int | None) 
         check_number("max_concurrency", max_concurrency, RETRIES_MAX)
     running = core.queues.leases.by_task.get(task_id)
     if running is None or running.job is not None:
-        await core.settle()
+        await core.wait_staged_durable()
         raise NotFound("lease not found")
     task = running.lease.task
     assert isinstance(task, RefreshLimit)
     slot = (task.tenant, task.key)
-    with core.step() as step:
-        step.queues.leases.remove(task_id)
-        step.delete_lease(task_id)
-        state = step.queues.floating[slot]
+    with core.begin_txn() as txn:
+        txn.queues.leases.remove(task_id)
+        txn.delete_lease(task_id)
+        state = txn.queues.floating[slot]
         if max_concurrency is None:
-            state = _failed(state, step.now)
+            state = _with_failure(state, txn.now)
         else:
             state = replace(
                 state,
                 max_concurrency=max_concurrency,
-                refreshed_at=step.now,
+                refreshed_at=txn.now,
                 failures=0,
                 not_before=0,
                 is_refreshing=False,
             )
-            step.queues.slots.to_grant[slot] = None
-        step.put_floating(slot, state)
-        refresh_if_wanted(step, slot, task.task_group)
-    await core.commit(step)
+            txn.queues.slots.to_grant[slot] = None
+        txn.put_floating(slot, state)
+        refresh_if_wanted(txn, slot, task.task_group)
+    await core.commit(txn)
 
 
-def _failed(state: FloatingState, now: int) -> FloatingState:
+def _with_failure(state: FloatingState, now: int) -> FloatingState:
     wait_ms = min(FAILURE_MS_MAX, FAILURE_FIRST_MS << min(state.failures, DOUBLINGS_MAX))
     return replace(state, failures=state.failures + 1, not_before=now + wait_ms, is_refreshing=False)

@@ -34,7 +34,7 @@ class GroupQueue:
         if line[0] is entry and tenant not in self._is_ready:
             heappush(self._later, (entry[0], tenant))
 
-    def take(self, now: int, gone: set[tuple[str, int]]) -> tuple[str, Entry] | None:
+    def pop_due(self, now: int, gone: set[tuple[str, int]]) -> tuple[str, Entry] | None:
         """The next due task; those in `gone` are dropped on the way."""
         self._promote(now, gone)
         while self._ready:
@@ -110,10 +110,10 @@ class TaskQueue:
         self.waiting += 1
         self.fresh[group] = self.fresh.get(group, 0) + 1
 
-    def take(self, group: str, now: int) -> str | None:
+    def pop_due(self, group: str, now: int) -> str | None:
         """Takes the next due task in hand and answers with its id."""
         queue = self.groups.get(group)
-        taken = queue.take(now, self._gone) if queue is not None else None
+        taken = queue.pop_due(now, self._gone) if queue is not None else None
         if taken is None:
             if queue is not None and not queue.lines:
                 del self.groups[group]  # groups come and go
@@ -124,7 +124,7 @@ class TaskQueue:
         self.hand[entry[4]] = (group, tenant, entry)
         return entry[4]
 
-    def put_back(self, task_id: str) -> None:
+    def requeue(self, task_id: str) -> None:
         """What was taken waits again, unless it was removed meanwhile."""
         if (held := self.hand.pop(task_id, None)) is not None:
             self.push(*held)
@@ -177,7 +177,7 @@ class DelayQueue(Generic[T]):
         found = self.items.pop(id, None) or self.hand.pop(id, None)
         return found[1] if found is not None else None
 
-    def take(self, now: int) -> tuple[str, T] | None:
+    def pop_due(self, now: int) -> tuple[str, T] | None:
         """Takes the next due thing in hand."""
         at = self.next_at()
         if at is None or at > now:
@@ -186,7 +186,7 @@ class DelayQueue(Generic[T]):
         self.hand[id] = self.items.pop(id)
         return id, self.hand[id][1]
 
-    def put_back(self, id: str) -> None:
+    def requeue(self, id: str) -> None:
         if (held := self.hand.pop(id, None)) is not None:
             self.push(held[0], id, held[1])
 

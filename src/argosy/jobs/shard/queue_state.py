@@ -34,7 +34,7 @@ class QueueState:
     ended: dict[JobKey, None] = field(default_factory=dict)  # jobs waited for that are done, to be told on
     schedules: dict[tuple[str, str], Schedule] = field(default_factory=dict)
     cron_queue: DelayQueue[tuple[str, str]] = field(default_factory=DelayQueue)  # schedules by when they come round
-    forget_at: int | None = None  # when the first done job may be forgotten
+    expiry_at: int | None = None  # when the first done job may be forgotten
 
     def delay_queue_of(self, queued: QueuedTask) -> DelayQueue[QueuedTask]:
         """Where a task that is not an attempt waits."""

@@ -42,25 +42,25 @@ async def load(core: Core) -> None:
     await _load_claims(core)
     await _load_waiters(core)
     await _load_schedules(core)
-    async for key, _ in core.ledger.scan(*keys.under(keys.EXPIRY), limit=1):
+    async for key, _ in core.store.scan(*keys.under(keys.EXPIRY), limit=1):
         when = keys.items(key)[0]
         assert isinstance(when, int)
-        core.queues.forget_at = when
+        core.queues.expiry_at = when
 
 
 def _rows(core: Core, kind: int) -> AsyncIterator[tuple[bytes, bytes]]:
-    return core.ledger.scan(*keys.under(kind))
+    return core.store.scan(*keys.under(kind))
 
 
 async def _load_tasks(core: Core) -> None:
-    memory = core.queues
-    groups = memory.tasks.groups
+    queues = core.queues
+    groups = queues.tasks.groups
     waiting = 0
     async for _, value in _rows(core, keys.TASK):
         queued = decode_task(value)
         task = queued.task
         if type(task) is not RunAttempt:
-            memory.delay_queue_of(queued).push(queued.start_at, task.id, queued)
+            queues.delay_queue_of(queued).push(queued.start_at, task.id, queued)
             continue
         queue = groups.get(queued.task_group)
         if queue is None:
@@ -75,7 +75,7 @@ async def _load_tasks(core: Core) -> None:
         waiting += 1
     for queue in groups.values():
         queue.seal()
-    memory.tasks.waiting = waiting
+    queues.tasks.waiting = waiting
 
 
 async def _load_slots(core: Core) -> None:
@@ -96,7 +96,7 @@ async def _load_leases(core: Core) -> None:
     leases = [decode_lease(value) async for _, value in _rows(core, keys.LEASE)]
     now = core.now_ms()
     for chunk in _chunks(leases):
-        rows = iter(await core.ledger.get_many([key for lease in chunk for key in _keys_of(lease)]))
+        rows = iter(await core.store.get_many([key for lease in chunk for key in _keys_of(lease)]))
         for lease in chunk:
             running = RunningLease(lease, now + max(core.options.lease_ms, lease.lease_ms))
             if not isinstance(lease.task, RefreshLimit):
@@ -132,7 +132,7 @@ async def _load_waiters(core: Core) -> None:
         tenant, before, job = map(str, keys.items(key))
         waiters.setdefault((tenant, before), {})[job] = None
     for chunk in _chunks(waiters):
-        rows = await core.ledger.get_many([keys.key(keys.LIVE, *before) for before in chunk])
+        rows = await core.store.get_many([keys.key(keys.LIVE, *before) for before in chunk])
         done: list[JobKey] = [before for before, row in zip(chunk, rows, strict=True) if row is None]
         core.queues.ended.update(dict.fromkeys(done))
 

@@ -26,7 +26,7 @@ from argosy.jobs.model import (
     Success,
     TaskOutcome,
 )
-from argosy.jobs.shard.completion import end, rescheduled
+from argosy.jobs.shard.completion import end, to_rescheduled
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.lease_table import RunningLease
 from argosy.jobs.shard.limit_chain import begin, refresh_if_wanted
@@ -48,29 +48,29 @@ async def report(core: Core, outcomes: Sequence[tuple[str, TaskOutcome]], worker
     if sum(_size(outcome) for _, outcome in outcomes) > REPORT_BYTES_MAX:
         raise Invalid(f"the outcomes of one call may have {REPORT_BYTES_MAX} bytes: split it")
     await core.wait_capacity()
-    with core.step() as step:
-        answers = [_report_one(core, step, task_id, outcome, worker) for task_id, outcome in outcomes]
-    await core.commit(step)
+    with core.begin_txn() as txn:
+        answers = [_report_one(core, txn, task_id, outcome, worker) for task_id, outcome in outcomes]
+    await core.commit(txn)
     if any(isinstance(answer, NotFound | Conflict) for answer in answers):
-        await core.settle()
+        await core.wait_staged_durable()
     return answers
 
 
-def _report_one(core: Core, step: ShardTxn, task_id: str, outcome: TaskOutcome, worker: str) -> ArgosyError | None:
+def _report_one(core: Core, txn: ShardTxn, task_id: str, outcome: TaskOutcome, worker: str) -> ArgosyError | None:
     try:
-        running = owned(core.queues, task_id, worker)
+        running = require_lease(core.queues, task_id, worker)
         if running.job is None:
             raise NotFound("lease not found")  # the refresh of a limit is reported elsewhere
         _check(outcome)
     except ArgosyError as error:
         return error
-    finish(step, task_id, outcome, core.random)
+    finish(txn, task_id, outcome, core.random)
     return None
 
 
-def owned(memory: QueueState, task_id: str, worker: str) -> RunningLease:
+def require_lease(queues: QueueState, task_id: str, worker: str) -> RunningLease:
     """The lease, if it is the worker's; anybody's if no worker is named. The texts are those that clients match."""
-    running = memory.leases.by_task.get(task_id)
+    running = queues.leases.by_task.get(task_id)
     if running is None:
         raise NotFound("lease not found")
     if worker and running.lease.worker != worker:
@@ -78,72 +78,72 @@ def owned(memory: QueueState, task_id: str, worker: str) -> RunningLease:
     return running
 
 
-def finish(step: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) -> None:
+def finish(txn: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) -> None:
     """Ends the lease of an attempt, and with it perhaps the job."""
-    running = step.queues.leases.remove(task_id)
+    running = txn.queues.leases.remove(task_id)
     task, job = running.lease.task, running.job
     assert isinstance(task, RunAttempt)
     assert job is not None
-    step.delete_lease(task_id)
-    step.put_attempt(job.tenant, job.id, _attempt(running, task, outcome, step.now))
-    step.release(job.tenant, task.held, task_id)
+    txn.delete_lease(task_id)
+    txn.put_attempt(job.tenant, job.id, _attempt(running, task, outcome, txn.now))
+    txn.release(job.tenant, task.held, task_id)
     was = (JobStatus.RUNNING, running.lease.started_at)
     state = JobState(
         JobStatus.SUCCEEDED,
-        step.now,
+        txn.now,
         task.attempt,
         task.relative_attempt,
         cancelled_at=running.cancelled_at,
         progress=running.progress,
     )
     if isinstance(outcome, Success):
-        end(step, job, was, state)
+        end(txn, job, was, state)
     elif isinstance(outcome, Cancelled) or running.cancelled_at:
-        end(step, job, was, replace(state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or step.now))
+        end(txn, job, was, replace(state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or txn.now))
     elif isinstance(outcome, Released):
-        again = rescheduled(
-            state, now=step.now, start_at=step.now, attempt=task.attempt + 1, relative_attempt=task.relative_attempt
+        again = to_rescheduled(
+            state, now=txn.now, start_at=txn.now, attempt=task.attempt + 1, relative_attempt=task.relative_attempt
         )
-        step.put_state(job.tenant, job.id, was, again)
-        begin(step, job, again)
+        txn.put_state(job.tenant, job.id, was, again)
+        begin(txn, job, again)
     elif (delay := delay_ms(job.retry, task.relative_attempt, random)) is None:
-        end(step, job, was, replace(state, status=JobStatus.FAILED, is_dead=True))
+        end(txn, job, was, replace(state, status=JobStatus.FAILED, is_dead=True))
     else:
-        again = rescheduled(
+        again = to_rescheduled(
             state,
-            now=step.now,
-            start_at=step.now + delay,
+            now=txn.now,
+            start_at=txn.now + delay,
             attempt=task.attempt + 1,
             relative_attempt=task.relative_attempt + 1,
         )
-        step.put_state(job.tenant, job.id, was, again)
-        begin(step, job, again)
+        txn.put_state(job.tenant, job.id, was, again)
+        begin(txn, job, again)
 
 
-def expire(step: ShardTxn, random: Random) -> int:
+def expire(txn: ShardTxn, random: Random) -> int:
     """Ends leases whose time is up, as failures of their workers; how many there were."""
     for ended in range(EXPIRED_MAX):
-        if (found := step.queues.leases.expired(step.now)) is None:
+        if (found := txn.queues.leases.pop_expired(txn.now)) is None:
             return ended
         task_id, running = found
         if running.job is None:
-            _expire_refresh(step, task_id)
+            _expire_refresh(txn, task_id)
         elif running.cancelled_at:
-            finish(step, task_id, Cancelled(), random)
+            finish(txn, task_id, Cancelled(), random)
         else:
             told = f"worker {running.lease.worker} was not heard of until {running.expires_at}"
-            finish(step, task_id, Failure(WORKER_CRASHED, msgspec.msgpack.encode(told)), random)
+            finish(txn, task_id, Failure(WORKER_CRASHED, msgspec.msgpack.encode(told)), random)
     return EXPIRED_MAX
 
 
-def _expire_refresh(step: ShardTxn, task_id: str) -> None:
+def _expire_refresh(txn: ShardTxn, task_id: str) -> None:
     """Nobody is asking any more: it is asked again, if somebody still waits."""
-    task = step.queues.leases.remove(task_id).lease.task
+    task = txn.queues.leases.remove(task_id).lease.task
     assert isinstance(task, RefreshLimit)
-    step.delete_lease(task_id)
+    txn.delete_lease(task_id)
     slot = (task.tenant, task.key)
-    step.put_floating(slot, replace(step.queues.floating[slot], is_refreshing=False))
-    refresh_if_wanted(step, slot, task.task_group)
+    txn.put_floating(slot, replace(txn.queues.floating[slot], is_refreshing=False))
+    refresh_if_wanted(txn, slot, task.task_group)
 
 
 def _attempt(running: RunningLease, task: RunAttempt, outcome: TaskOutcome, now: int) -> Attempt:

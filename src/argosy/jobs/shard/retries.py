@@ -14,7 +14,7 @@ def delay_ms(policy: RetryPolicy | None, failed: int, random: Random) -> int | N
     """The wait after the failed attempt (1 is the first since the latest restart); None: it was the last."""
     if policy is None or failed > policy.retry_count:
         return None
-    delay = _grown(policy.initial_interval_ms, policy.backoff_factor, failed)
+    delay = _backoff_ms(policy.initial_interval_ms, policy.backoff_factor, failed)
     if policy.randomize_interval:
         delay *= 1 + random.random()
     return max(0, min(int(delay + 0.5), policy.max_interval_ms))
@@ -22,7 +22,7 @@ def delay_ms(policy: RetryPolicy | None, failed: int, random: Random) -> int | N
 
 def rate_delay_ms(retry: RateLimitRetry, tries: int) -> int:
     """The wait of a job over its rate that was checked so often before."""
-    delay = int(_grown(retry.initial_backoff_ms, retry.backoff_multiplier, tries) + 0.5)
+    delay = int(_backoff_ms(retry.initial_backoff_ms, retry.backoff_multiplier, tries) + 0.5)
     return max(1, min(delay, retry.max_backoff_ms))
 
 
@@ -30,7 +30,7 @@ def is_last(policy: RetryPolicy | None, relative_attempt: int) -> bool:
     return policy is None or relative_attempt > policy.retry_count
 
 
-def _grown(first_ms: int, factor: float, times: int) -> float:
+def _backoff_ms(first_ms: int, factor: float, times: int) -> float:
     try:
         return min(float(DELAY_MS_MAX), first_ms * factor**times)
     except OverflowError:

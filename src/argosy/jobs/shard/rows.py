@@ -56,14 +56,14 @@ def request_key(request: SlotRequest) -> bytes:
     )
 
 
-def indexed(value: str) -> str:
+def index_value(value: str) -> str:
     """A metadata value as its index spells it."""
     if len(value) <= METADATA_INDEXED_CHARS_MAX:
         return value
     return f"{value[:METADATA_INDEXED_CHARS_MAX]}#{hash64(value):016x}"
 
 
-def forget_at(job: Job, changed_at: int, retention_ms: int) -> int:
+def expiry_at(job: Job, changed_at: int, retention_ms: int) -> int:
     """When a job that is done is forgotten; 0: never. `retention_ms` is the broker's setting."""
     kept_ms = job.retention_ms or retention_ms
     return changed_at + kept_ms if kept_ms else 0

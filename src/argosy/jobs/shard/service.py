@@ -31,7 +31,7 @@ class ShardService(Shard):
 
     def __init__(
         self,
-        ledger: StagedStore,
+        store: StagedStore,
         *,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
@@ -39,7 +39,7 @@ class ShardService(Shard):
         limiter: RateLimiter,
         options: ShardOptions | None = None,
     ) -> None:
-        super().__init__(ledger, now_ms=now_ms, new_id=new_id, random=random, limiter=limiter, options=options)
+        super().__init__(store, now_ms=now_ms, new_id=new_id, random=random, limiter=limiter, options=options)
         self._waiters: dict[str, deque[asyncio.Future[None]]] = {}
         self._waiting = 0
         self._ticks = Alarm()
@@ -130,9 +130,9 @@ class ShardService(Shard):
         self._ticks.not_after(at)
 
     def _next_at(self, group: str) -> int | None:
-        memory = self.core.queues
-        refreshes = memory.refreshes.get(group)
-        times = (memory.tasks.next_at(group), refreshes.next_at() if refreshes is not None else None)
+        queues = self.core.queues
+        refreshes = queues.refreshes.get(group)
+        times = (queues.tasks.next_at(group), refreshes.next_at() if refreshes is not None else None)
         return min((at for at in times if at is not None), default=None)
 
     # -- time ---------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Shard:
 
     def __init__(
         self,
-        ledger: StagedStore,
+        store: StagedStore,
         *,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
@@ -51,7 +51,7 @@ class Shard:
         options: ShardOptions | None = None,
     ) -> None:
         self.core = Core(
-            ledger, now_ms=now_ms, new_id=new_id, random=random, limiter=limiter, options=options or ShardOptions()
+            store, now_ms=now_ms, new_id=new_id, random=random, limiter=limiter, options=options or ShardOptions()
         )
 
     async def open(self) -> None:

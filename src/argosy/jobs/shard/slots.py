@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from argosy.jobs.model import SlotRequest
 
 Slot = tuple[str, str]  # tenant and key
-Place = tuple[int, int, str, int]  # start, priority, job, attempt
+GrantOrder = tuple[int, int, str, int]  # start, priority, job, attempt
 
 
 class SlotQueue:
@@ -17,7 +17,7 @@ class SlotQueue:
 
     def __init__(self) -> None:
         self.requests: dict[tuple[str, int], SlotRequest] = {}  # by job and attempt
-        self._heap: list[Place] = []
+        self._heap: list[GrantOrder] = []
 
     def add(self, request: SlotRequest) -> None:
         self.requests[request.job, request.attempt] = request

@@ -31,9 +31,9 @@ StatusIndexKey = tuple[JobStatus, int]  # where a job stands in the status index
 
 class ShardTxn:
     def __init__(
-        self, memory: QueueState, watches: ChangeTracker, options: ShardOptions, new_id: Callable[[], str], now: int
+        self, queues: QueueState, watches: ChangeTracker, options: ShardOptions, new_id: Callable[[], str], now: int
     ) -> None:
-        self.queues = memory
+        self.queues = queues
         self.options = options
         self.new_id = new_id
         self.now = now

@@ -26,52 +26,52 @@ class JobCalls:
         self._broker = broker
         self._tenancy = tenancy
 
-    async def enqueue(self, request: pb.EnqueueRequest, asked: CallContext) -> pb.EnqueueResponse:
-        tenant = self._tenancy.tenant(asked, request.tenant)
+    async def enqueue(self, request: pb.EnqueueRequest, context: CallContext) -> pb.EnqueueResponse:
+        tenant = self._tenancy.tenant(context, request.tenant)
         shard = self._tenancy.shard(request.shard, tenant)
-        [answer] = await shard.enqueue([codec.from_enqueue(request, tenant, asked.trace)])
+        [answer] = await shard.enqueue([codec.from_enqueue(request, tenant, context.trace)])
         if isinstance(answer, Conflict):
             raise CallError(Code.ALREADY_EXISTS, str(answer))
         if isinstance(answer, ArgosyError):
             raise answer
         return pb.EnqueueResponse(id=answer)
 
-    async def get_job(self, request: pb.GetJobRequest, asked: CallContext) -> pb.GetJobResponse:
-        view = await self._view(request, asked, with_attempts=request.include_attempts)
+    async def get_job(self, request: pb.GetJobRequest, context: CallContext) -> pb.GetJobResponse:
+        view = await self._view(request, context, with_attempts=request.include_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.include_attempts:
-            view = await self._view(request, asked, with_attempts=True)  # the result lies with the last attempt
+            view = await self._view(request, context, with_attempts=True)  # the result lies with the last attempt
         return codec.to_job(view, with_attempts=request.include_attempts)
 
-    async def get_job_result(self, request: pb.GetJobResultRequest, asked: CallContext) -> pb.GetJobResultResponse:
-        view = await self._view(request, asked, with_attempts=True)
+    async def get_job_result(self, request: pb.GetJobResultRequest, context: CallContext) -> pb.GetJobResultResponse:
+        view = await self._view(request, context, with_attempts=True)
         if not view.state.status.is_final:
             raise Conflict(f"job is not complete: it is {view.state.status.name.lower()}")
         return codec.to_result(view)
 
     async def _view(
-        self, request: pb.GetJobRequest | pb.GetJobResultRequest, asked: CallContext, *, with_attempts: bool
+        self, request: pb.GetJobRequest | pb.GetJobResultRequest, context: CallContext, *, with_attempts: bool
     ) -> JobView:
-        tenant = self._tenancy.tenant(asked, request.tenant)
+        tenant = self._tenancy.tenant(context, request.tenant)
         shard = self._tenancy.shard(request.shard, tenant)
         return await shard.get(tenant, request.id, with_attempts=with_attempts)
 
-    async def cancel_job(self, request: pb.CancelJobRequest, asked: CallContext) -> pb.CancelJobResponse:
-        tenant = self._tenancy.tenant(asked, request.tenant)
+    async def cancel_job(self, request: pb.CancelJobRequest, context: CallContext) -> pb.CancelJobResponse:
+        tenant = self._tenancy.tenant(context, request.tenant)
         await self._tenancy.shard(request.shard, tenant).cancel(tenant, request.id)
         return pb.CancelJobResponse()
 
-    async def restart_job(self, request: pb.RestartJobRequest, asked: CallContext) -> pb.RestartJobResponse:
-        tenant = self._tenancy.tenant(asked, request.tenant)
+    async def restart_job(self, request: pb.RestartJobRequest, context: CallContext) -> pb.RestartJobResponse:
+        tenant = self._tenancy.tenant(context, request.tenant)
         await self._tenancy.shard(request.shard, tenant).restart(tenant, request.id)
         return pb.RestartJobResponse()
 
-    async def expedite_job(self, request: pb.ExpediteJobRequest, asked: CallContext) -> pb.ExpediteJobResponse:
-        tenant = self._tenancy.tenant(asked, request.tenant)
+    async def expedite_job(self, request: pb.ExpediteJobRequest, context: CallContext) -> pb.ExpediteJobResponse:
+        tenant = self._tenancy.tenant(context, request.tenant)
         await self._tenancy.shard(request.shard, tenant).expedite(tenant, request.id)
         return pb.ExpediteJobResponse()
 
-    async def delete_job(self, request: pb.DeleteJobRequest, asked: CallContext) -> pb.DeleteJobResponse:
-        tenant = self._tenancy.tenant(asked, request.tenant)
+    async def delete_job(self, request: pb.DeleteJobRequest, context: CallContext) -> pb.DeleteJobResponse:
+        tenant = self._tenancy.tenant(context, request.tenant)
         shard = self._tenancy.shard(request.shard, tenant)
         try:
             await shard.delete(tenant, request.id)
@@ -80,13 +80,13 @@ class JobCalls:
         return pb.DeleteJobResponse()
 
     async def drop_tenant_holders(
-        self, request: pb.DropTenantHoldersRequest, asked: CallContext
+        self, request: pb.DropTenantHoldersRequest, context: CallContext
     ) -> pb.DropTenantHoldersResponse:
-        tenant = self._tenancy.tenant(asked, request.tenant)
+        tenant = self._tenancy.tenant(context, request.tenant)
         dropped = await self._tenancy.shard(request.shard, tenant).drop_holders(tenant)
         return pb.DropTenantHoldersResponse(holders_dropped=dropped)
 
-    async def import_jobs(self, request: pb.ImportJobsRequest, asked: CallContext) -> pb.ImportJobsResponse:
+    async def import_jobs(self, request: pb.ImportJobsRequest, context: CallContext) -> pb.ImportJobsResponse:
         """Each job says where it goes; a running one among them refuses them all."""
         if len(request.jobs) > IMPORTED_MAX:
             raise Invalid(f"one call may import {IMPORTED_MAX} jobs; got {len(request.jobs)}")
@@ -94,7 +94,7 @@ class JobCalls:
         results = [pb.ImportJobResult(id=job.id) for job in request.jobs]
         for place, job in enumerate(request.jobs):
             try:
-                tenant = self._tenancy.tenant(asked, job.tenant)
+                tenant = self._tenancy.tenant(context, job.tenant)
                 self._tenancy.shard(job.shard, tenant)
                 if not job.id:
                     raise Invalid("an imported job must have an id")
@@ -106,7 +106,7 @@ class JobCalls:
         for shard_id, numbered in by_shard.items():
             answers = await self._tenancy.shard(shard_id).import_jobs([job for _, job in numbered])
             for (place, _), answer in zip(numbered, answers, strict=True):
-                _tell(results[place], answer)
+                _set_result(results[place], answer)
         return pb.ImportJobsResponse(results=results)
 
     async def _check_none_runs(self, shard_id: str, jobs: list[ImportedJob]) -> None:
@@ -119,16 +119,16 @@ class JobCalls:
             if view.state.status == JobStatus.RUNNING:
                 raise Conflict(f"{RUNNING_CANNOT_BE_IMPORTED}: {job.job.id}; nothing of this call was imported")
 
-    async def lease_task(self, request: pb.LeaseTaskRequest, asked: CallContext) -> pb.LeaseTaskResponse:
-        asked.caller.check_whole("lease tasks")
+    async def lease_task(self, request: pb.LeaseTaskRequest, context: CallContext) -> pb.LeaseTaskResponse:
+        context.caller.check_whole("lease tasks")
         check_worker(request.worker_id)
-        tenant = self._tenancy.tenant(asked, request.tenant)
+        tenant = self._tenancy.tenant(context, request.tenant)
         leased = await self._tenancy.shard(request.shard, tenant).lease_job(tenant, request.id, request.worker_id)
         return pb.LeaseTaskResponse(task=codec.to_task(leased, request.shard))
 
-    async def lease_tasks(self, request: pb.LeaseTasksRequest, asked: CallContext) -> pb.LeaseTasksResponse:
+    async def lease_tasks(self, request: pb.LeaseTasksRequest, context: CallContext) -> pb.LeaseTasksResponse:
         """From the shard named, or from all that are here."""
-        asked.caller.check_whole("lease tasks, which are of all tenants")
+        context.caller.check_whole("lease tasks, which are of all tenants")
         check_worker(request.worker_id)
         check_group(request.task_group)
         answer = pb.LeaseTasksResponse()
@@ -142,8 +142,8 @@ class JobCalls:
                 _add(answer, polled.shard_id, polled.tasks, polled.refreshes)
         return answer
 
-    async def report_outcome(self, request: pb.ReportOutcomeRequest, asked: CallContext) -> pb.ReportOutcomeResponse:
-        asked.caller.check_whole("report outcomes")
+    async def report_outcome(self, request: pb.ReportOutcomeRequest, context: CallContext) -> pb.ReportOutcomeResponse:
+        context.caller.check_whole("report outcomes")
         self._tenancy.tenant_of_task(request.tenant_id)
         shard = self._tenancy.shard(request.shard, request.tenant_id)
         [error] = await shard.report([(request.task_id, codec.from_outcome(request))])
@@ -152,9 +152,9 @@ class JobCalls:
         return pb.ReportOutcomeResponse()
 
     async def report_refresh_outcome(
-        self, request: pb.ReportRefreshOutcomeRequest, asked: CallContext
+        self, request: pb.ReportRefreshOutcomeRequest, context: CallContext
     ) -> pb.ReportRefreshOutcomeResponse:
-        asked.caller.check_whole("report outcomes")
+        context.caller.check_whole("report outcomes")
         self._tenancy.tenant_of_task(request.tenant_id)
         shard = self._tenancy.shard(request.shard, request.tenant_id)
         match request.WhichOneof("outcome"):
@@ -167,8 +167,8 @@ class JobCalls:
                 raise Invalid("an outcome is required: success or failure")
         return pb.ReportRefreshOutcomeResponse()
 
-    async def heartbeat(self, request: pb.HeartbeatRequest, asked: CallContext) -> pb.HeartbeatResponse:
-        asked.caller.check_whole("send heartbeats")
+    async def heartbeat(self, request: pb.HeartbeatRequest, context: CallContext) -> pb.HeartbeatResponse:
+        context.caller.check_whole("send heartbeats")
         check_worker(request.worker_id)
         self._tenancy.tenant_of_task(request.tenant_id)
         shard = self._tenancy.shard(request.shard, request.tenant_id)
@@ -193,7 +193,7 @@ def _add(
     answer.refresh_tasks.extend(codec.to_refresh(refresh, shard_id) for refresh in refreshes)
 
 
-def _tell(result: pb.ImportJobResult, answer: JobStatus | ArgosyError) -> None:
+def _set_result(result: pb.ImportJobResult, answer: JobStatus | ArgosyError) -> None:
     if isinstance(answer, ArgosyError):
         result.error = call_error(answer).details
     else:

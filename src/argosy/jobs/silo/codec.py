@@ -30,7 +30,7 @@ from argosy.jobs.silo import silo_pb2 as pb
 ALGORITHMS = (0, 1)  # token bucket, leaky bucket
 
 
-def packed(data: bytes) -> pb.SerializedBytes:
+def to_msgpack(data: bytes) -> pb.SerializedBytes:
     return pb.SerializedBytes(msgpack=data)
 
 
@@ -173,9 +173,9 @@ def to_attempt(job: str, attempt: Attempt) -> pb.JobAttempt:
         status=cast("pb.AttemptStatus", int(attempt.status)),
         started_at_ms=attempt.started_at,
         finished_at_ms=attempt.finished_at if attempt.status != AttemptStatus.RUNNING else None,
-        result=None if attempt.result is None else packed(attempt.result),
+        result=None if attempt.result is None else to_msgpack(attempt.result),
         error_code=attempt.error_code if is_failed else None,
-        error_data=packed(attempt.error_data) if is_failed else None,
+        error_data=to_msgpack(attempt.error_data) if is_failed else None,
     )
 
 
@@ -187,7 +187,7 @@ def to_job(view: JobView, *, with_attempts: bool) -> pb.GetJobResponse:
         id=job.id,
         priority=job.priority,
         enqueue_time_ms=job.enqueued_at,
-        payload=packed(job.payload),
+        payload=to_msgpack(job.payload),
         retry_policy=to_retry(job.retry),
         limits=to_limits(job.limits),
         metadata=job.metadata,
@@ -196,7 +196,7 @@ def to_job(view: JobView, *, with_attempts: bool) -> pb.GetJobResponse:
         attempts=[to_attempt(job.id, attempt) for attempt in view.attempts] if with_attempts else [],
         next_attempt_starts_after_ms=state.next_start_at if state.status == JobStatus.SCHEDULED else None,
         task_group=job.task_group,
-        result=None if result is None else packed(result),
+        result=None if result is None else to_msgpack(result),
     )
 
 
@@ -234,7 +234,7 @@ def to_task(leased: LeasedTask, shard: str) -> pb.Task:
         is_last_attempt=leased.is_last_attempt,
         metadata=job.metadata,
         limits=to_limits(job.limits),
-        payload=packed(job.payload),
+        payload=to_msgpack(job.payload),
         priority=job.priority,
         shard=shard,
         task_group=job.task_group,

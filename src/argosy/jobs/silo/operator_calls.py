@@ -61,8 +61,8 @@ class ShardOperations:
             members=[pb.ClusterMember(node_id=member.node, grpc_addr=member.address) for member in topology.members],
         )
 
-    async def get_node_info(self, _: pb.GetNodeInfoRequest, asked: CallContext) -> pb.GetNodeInfoResponse:
-        asked.caller.check_whole("look at a node")
+    async def get_node_info(self, _: pb.GetNodeInfoRequest, context: CallContext) -> pb.GetNodeInfoResponse:
+        context.caller.check_whole("look at a node")
         shards = []
         for shard_id, _shard in self._broker.local():
             try:
@@ -81,8 +81,8 @@ class ShardOperations:
             )
         return pb.GetNodeInfoResponse(node_id=self._broker.topology().node, owned_shards=shards)
 
-    async def request_split(self, request: pb.RequestSplitRequest, asked: CallContext) -> pb.RequestSplitResponse:
-        asked.caller.check_whole("split a shard")
+    async def request_split(self, request: pb.RequestSplitRequest, context: CallContext) -> pb.RequestSplitResponse:
+        context.caller.check_whole("split a shard")
         check_shard_id(request.shard_id)
         if not _HASH.fullmatch(request.split_point):
             raise Invalid(f"split_point must be 16 lower-case hexadecimal digits; got {request.split_point[:64]!r}")
@@ -93,9 +93,9 @@ class ShardOperations:
         return pb.RequestSplitResponse(left_child_id=status.left, right_child_id=status.right, phase=status.phase)
 
     async def get_split_status(
-        self, request: pb.GetSplitStatusRequest, asked: CallContext
+        self, request: pb.GetSplitStatusRequest, context: CallContext
     ) -> pb.GetSplitStatusResponse:
-        asked.caller.check_whole("look at a split")
+        context.caller.check_whole("look at a split")
         check_shard_id(request.shard_id)
         status = self._broker.split_status(request.shard_id)
         return pb.GetSplitStatusResponse(
@@ -108,9 +108,11 @@ class ShardOperations:
             requested_at_ms=status.requested_at,
         )
 
-    async def configure_shard(self, request: pb.ConfigureShardRequest, asked: CallContext) -> pb.ConfigureShardResponse:
+    async def configure_shard(
+        self, request: pb.ConfigureShardRequest, context: CallContext
+    ) -> pb.ConfigureShardResponse:
         """Every node may serve every shard: only the default ring has members, so only that can be chosen."""
-        asked.caller.check_whole("configure a shard")
+        context.caller.check_whole("configure a shard")
         check_shard_id(request.shard)
         if not any(place.id == request.shard for place in self._broker.topology().shards):
             raise NotFound(SHARD_NOT_FOUND)
@@ -121,35 +123,35 @@ class ShardOperations:
             )
         return pb.ConfigureShardResponse()
 
-    async def reset_shards(self, _: pb.ResetShardsRequest, asked: CallContext) -> pb.ResetShardsResponse:
-        asked.caller.check_whole("reset shards")
+    async def reset_shards(self, _: pb.ResetShardsRequest, context: CallContext) -> pb.ResetShardsResponse:
+        context.caller.check_whole("reset shards")
         if not self._is_dev:
             raise Forbidden("shards are reset only by a broker in dev mode, and this one is not")
         return pb.ResetShardsResponse(shards_reset=await self._broker.reset())
 
     async def force_release_shard(
-        self, request: pb.ForceReleaseShardRequest, asked: CallContext
+        self, request: pb.ForceReleaseShardRequest, context: CallContext
     ) -> pb.ForceReleaseShardResponse:
-        asked.caller.check_whole("release a shard")
+        context.caller.check_whole("release a shard")
         check_shard_id(request.shard)
         return pb.ForceReleaseShardResponse(released=await self._broker.force_release(request.shard))
 
-    async def compact_shard(self, request: pb.CompactShardRequest, asked: CallContext) -> pb.CompactShardResponse:
-        asked.caller.check_whole("compact a shard")
+    async def compact_shard(self, request: pb.CompactShardRequest, context: CallContext) -> pb.CompactShardResponse:
+        context.caller.check_whole("compact a shard")
         check_shard_id(request.shard)
         await self._broker.compact(request.shard)
         return pb.CompactShardResponse(status=DONE)
 
-    async def flush_shard(self, request: pb.FlushShardRequest, asked: CallContext) -> pb.FlushShardResponse:
-        asked.caller.check_whole("flush a shard")
+    async def flush_shard(self, request: pb.FlushShardRequest, context: CallContext) -> pb.FlushShardResponse:
+        context.caller.check_whole("flush a shard")
         check_shard_id(request.shard)
         await self._broker.flush(request.shard)
         return pb.FlushShardResponse(status=DONE)
 
     async def get_shard_storage_info(
-        self, request: pb.GetShardStorageInfoRequest, asked: CallContext
+        self, request: pb.GetShardStorageInfoRequest, context: CallContext
     ) -> pb.GetShardStorageInfoResponse:
-        asked.caller.check_whole("look into a shard's store")
+        context.caller.check_whole("look into a shard's store")
         check_shard_id(request.shard)
         info = await self._broker.storage(request.shard)
         return pb.GetShardStorageInfoResponse(
@@ -162,8 +164,8 @@ class ShardOperations:
             ],
         )
 
-    async def cpu_profile(self, request: pb.CpuProfileRequest, asked: CallContext) -> pb.CpuProfileResponse:
-        asked.caller.check_whole("profile a node")
+    async def cpu_profile(self, request: pb.CpuProfileRequest, context: CallContext) -> pb.CpuProfileResponse:
+        context.caller.check_whole("profile a node")
         seconds = _seconds(request.duration_seconds)
         frequency = request.frequency or FREQUENCY_DEFAULT
         if frequency > FREQUENCY_MAX:
@@ -171,13 +173,13 @@ class ShardOperations:
         folded, samples = await self._diagnostics.cpu(seconds, frequency)
         return pb.CpuProfileResponse(profile_data=folded, duration_seconds=seconds, samples=samples)
 
-    async def heap_profile(self, request: pb.HeapProfileRequest, asked: CallContext) -> pb.HeapProfileResponse:
-        asked.caller.check_whole("profile a node")
+    async def heap_profile(self, request: pb.HeapProfileRequest, context: CallContext) -> pb.HeapProfileResponse:
+        context.caller.check_whole("profile a node")
         seconds = _seconds(request.duration_seconds)
         return pb.HeapProfileResponse(profile_data=await self._diagnostics.heap(seconds), duration_seconds=seconds)
 
-    async def dump_tasks(self, _: pb.DumpTasksRequest, asked: CallContext) -> pb.DumpTasksResponse:
-        asked.caller.check_whole("look at a node's tasks")
+    async def dump_tasks(self, _: pb.DumpTasksRequest, context: CallContext) -> pb.DumpTasksResponse:
+        context.caller.check_whole("look at a node's tasks")
         dump, count = self._diagnostics.tasks()
         return pb.DumpTasksResponse(dump=dump, task_count=count)
 

@@ -43,24 +43,26 @@ class SqlCalls:
         self._engine = engine
         self._arrow = arrow
 
-    async def query(self, request: pb.QueryRequest, asked: CallContext) -> pb.QueryResponse:
-        result = await self._result(request, asked)
+    async def query(self, request: pb.QueryRequest, context: CallContext) -> pb.QueryResponse:
+        result = await self._result(request, context)
         names = [name for name, _ in result.columns]
         encode = msgspec.msgpack.Encoder().encode
         return pb.QueryResponse(
             columns=[pb.ColumnInfo(name=name, data_type=kind) for name, kind in result.columns],
-            rows=[codec.packed(encode(dict(zip(names, row, strict=True)))) for row in result.rows],
+            rows=[codec.to_msgpack(encode(dict(zip(names, row, strict=True)))) for row in result.rows],
             row_count=len(result.rows),
         )
 
-    async def query_arrow(self, request: pb.QueryArrowRequest, asked: CallContext) -> AsyncIterator[pb.ArrowIpcMessage]:
+    async def query_arrow(
+        self, request: pb.QueryArrowRequest, context: CallContext
+    ) -> AsyncIterator[pb.ArrowIpcMessage]:
         if self._arrow is None:
             raise CallError(Code.UNIMPLEMENTED, NO_ARROW)
-        for message in self._arrow.messages(await self._result(request, asked)):
+        for message in self._arrow.messages(await self._result(request, context)):
             yield pb.ArrowIpcMessage(ipc_data=message)
 
-    async def _result(self, request: pb.QueryRequest | pb.QueryArrowRequest, asked: CallContext) -> SqlResult:
-        tenant = self._tenancy.tenant_or_all(asked, request.tenant)
+    async def _result(self, request: pb.QueryRequest | pb.QueryArrowRequest, context: CallContext) -> SqlResult:
+        tenant = self._tenancy.tenant_or_all(context, request.tenant)
         self._tenancy.shard(request.shard, tenant)
         if not self._tenancy.is_on:
             tenant = NO_TENANT  # there is no other, and a tenant makes the indexes usable

@@ -9,7 +9,7 @@ from argosy.jobs.sql.model import Value
 
 def element_at(container: Value, key: Value) -> str | None:
     """The values a map has under a key, as a list: of one, or of none."""
-    found = _parsed(container)
+    found = _parse(container)
     if isinstance(found, dict):
         return _json([found[key]]) if key in found else "[]"
     if isinstance(found, list) and isinstance(key, int) and 1 <= key <= len(found):
@@ -18,13 +18,13 @@ def element_at(container: Value, key: Value) -> str | None:
 
 
 def array_contains(items: Value, item: Value) -> bool | None:
-    found = _parsed(items)
+    found = _parse(items)
     return item in found if isinstance(found, list) else None
 
 
 def array_any_value(items: Value) -> Value:
     """The first that is not null."""
-    found = _parsed(items)
+    found = _parse(items)
     values = found if isinstance(found, list) else []
     first = next((value for value in values if value is not None), None)
     return _json(first) if isinstance(first, dict | list) else first
@@ -50,7 +50,7 @@ BUILT_IN = frozenset((
 ))  # fmt: skip
 
 
-def _parsed(value: Value) -> Any:
+def _parse(value: Value) -> Any:
     if not isinstance(value, str):
         return None
     try:

@@ -23,7 +23,7 @@ from argosy.jobs.sql.pushdown import extract_pushdown
 from argosy.jobs.sql.table_loader import TableLoader
 from argosy.jobs.sql.tables import MAP, TABLES
 
-STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine: some tenths of a millisecond
+PROGRESS_STEPS = 10_000  # of SQLite's machine: some tenths of a millisecond
 FETCHED_AT_ONCE = 500
 EXPRESSION_DEPTH_MAX = 200
 COMPOUND_SELECTS_MAX = 20
@@ -53,7 +53,10 @@ class SqlEngine:
                 f"a statement may have {self._limits.statement_chars} characters"
                 f" and {self._limits.parameters} parameters"
             )
-        with self._counted(shard_id), closing(_Statement(sql, parameters, self._clock, self._limits)) as statement:
+        with (
+            self._limit_concurrency(shard_id),
+            closing(_Statement(sql, parameters, self._clock, self._limits)) as statement,
+        ):
             tables = await statement.prepare()
             loader = TableLoader(
                 shard_id,
@@ -70,7 +73,7 @@ class SqlEngine:
             return await statement.run(tables)
 
     @contextmanager
-    def _counted(self, shard_id: str) -> Iterator[None]:
+    def _limit_concurrency(self, shard_id: str) -> Iterator[None]:
         if self._under_way[shard_id] >= self._limits.concurrent:
             raise Throttled(
                 f"{self._limits.concurrent} statements are under way on this shard: ask again shortly",
@@ -107,7 +110,7 @@ class _Statement:
             self._base.create_function(name, arguments, function, deterministic=True)
         for table in TABLES.values():
             self._base.execute(table.ddl)
-        self._base.set_progress_handler(self._look, STEPS_BETWEEN_LOOKS)
+        self._base.set_progress_handler(self._check_deadline, PROGRESS_STEPS)
 
     async def prepare(self) -> set[str]:
         """The tables that the statement reads; Invalid if it is no SELECT on ours."""
@@ -196,7 +199,7 @@ class _Statement:
                 self._denied = "only SELECT is possible"
         return sqlite3.SQLITE_DENY
 
-    def _look(self) -> bool:
+    def _check_deadline(self) -> bool:
         """True stops the statement."""
         self._is_over_time = self._clock.now() >= self._ends_at
         return self._is_over_time or self._is_closed

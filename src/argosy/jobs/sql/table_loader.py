@@ -30,7 +30,7 @@ from argosy.jobs.shard.rows import (
     decode_state,
     decode_task,
     decode_time,
-    indexed,
+    index_value,
 )
 from argosy.jobs.sql.model import StatementTooLarge, Value
 from argosy.jobs.sql.pushdown import Pushdown
@@ -114,7 +114,7 @@ class TableLoader:
 
     async def _jobs(self) -> AsyncIterator[Row]:
         chunk: list[tuple[str, str]] = []
-        async for place in self._places():
+        async for place in self._job_keys():
             chunk.append(place)
             if len(chunk) >= CHUNK:
                 for row in await self._read_jobs(chunk):
@@ -123,7 +123,7 @@ class TableLoader:
         for row in await self._read_jobs(chunk):
             yield row
 
-    async def _places(self) -> AsyncIterator[tuple[str, str]]:
+    async def _job_keys(self) -> AsyncIterator[tuple[str, str]]:
         """Tenant and id of every job that the wish may be about."""
         pushdown, tenant = self._wish, self._tenant
         if tenant is not None and pushdown.id is not None:
@@ -132,7 +132,7 @@ class TableLoader:
         status = _STATUSES.get(pushdown.status or "")
         start, end = self._under(keys.JOB)
         if tenant is not None and pushdown.metadata is not None:
-            start, end = keys.under(keys.METADATA, tenant, pushdown.metadata[0], indexed(pushdown.metadata[1]))
+            start, end = keys.under(keys.METADATA, tenant, pushdown.metadata[0], index_value(pushdown.metadata[1]))
         elif tenant is not None and _is_indexed(pushdown.metadata_prefix):
             assert pushdown.metadata_prefix is not None
             start = keys.key(keys.METADATA, tenant, *pushdown.metadata_prefix)[:-1]  # less the end of the text

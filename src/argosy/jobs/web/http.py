@@ -76,13 +76,13 @@ async def _put(request: Request, client: JobsClient) -> Response:
     jobs, are_many = bodies.read_jobs(await _body(request), client.tenant)
     answers = await client.enqueue_many(jobs)
     if are_many:
-        return json_response({"results": [_enqueued(answer) for answer in answers]})
+        return json_response({"results": [_to_enqueue_result(answer) for answer in answers]})
     if isinstance(answers[0], ArgosyError):
         raise answers[0]
-    return json_response(_enqueued(answers[0]), 201)
+    return json_response(_to_enqueue_result(answers[0]), 201)
 
 
-def _enqueued(answer: JobHandle | ArgosyError) -> object:
+def _to_enqueue_result(answer: JobHandle | ArgosyError) -> object:
     return {"error": json_views.error_to_json(answer)} if isinstance(answer, ArgosyError) else {"id": answer.id}
 
 
@@ -143,8 +143,8 @@ async def _requeue_one(request: Request, client: JobsClient) -> Response:
 async def _requeue(request: Request, client: JobsClient) -> Response:
     body = bodies.read(await _body(request), bodies.RequeueBody)
     bodies.check_batch(len(body.ids))
-    told = await client.requeue(body.ids, limit=body.limit)
-    return json_response({"results": [_item(id, error) for id, error in told.items()]})
+    response = await client.requeue(body.ids, limit=body.limit)
+    return json_response({"results": [_item(id, error) for id, error in response.items()]})
 
 
 async def _delete(request: Request, client: JobsClient) -> Response:
@@ -158,8 +158,8 @@ async def _lease(request: Request, client: JobsClient) -> Response:
     if not (1 <= body.max_tasks <= bodies.TASKS_MAX and 0 <= body.wait_s <= bodies.WAIT_S_MAX):
         raise Invalid(f"max_tasks is 1 to {bodies.TASKS_MAX} and wait_s 0 to {bodies.WAIT_S_MAX:g}")
     leases = TaskLeases(client.router, body.worker)
-    told = await leases.lease_anywhere(body.task_group, body.max_tasks, wait_s=body.wait_s)
-    return json_response({"tasks": [json_views.task_to_json(task) for task in told.tasks]})
+    response = await leases.lease_anywhere(body.task_group, body.max_tasks, wait_s=body.wait_s)
+    return json_response({"tasks": [json_views.task_to_json(task) for task in response.tasks]})
 
 
 async def _beat(request: Request, client: JobsClient) -> Response:
@@ -169,8 +169,8 @@ async def _beat(request: Request, client: JobsClient) -> Response:
         (HeldTask(each.task, each.tenant or client.tenant), None if each.progress is None else pack(each.progress))
         for each in body.tasks
     ]
-    told = await TaskLeases(client.router, body.worker).beat(held)
-    beaten = [_beaten(each.task, answer) for each, answer in zip(body.tasks, told, strict=True)]
+    response = await TaskLeases(client.router, body.worker).beat(held)
+    beaten = [_heartbeat_result(each.task, answer) for each, answer in zip(body.tasks, response, strict=True)]
     return json_response({"results": beaten})
 
 
@@ -178,9 +178,9 @@ async def _report(request: Request, client: JobsClient) -> Response:
     body = bodies.read(await _body(request), bodies.OutcomesBody)
     bodies.check_batch(len(body.outcomes))
     outcomes = [(HeldTask(each.task, each.tenant or client.tenant), each.outcome()) for each in body.outcomes]
-    told = await TaskLeases(client.router, body.worker).report(outcomes)
+    response = await TaskLeases(client.router, body.worker).report(outcomes)
     return json_response(
-        {"results": [_item(each.task, error) for each, error in zip(body.outcomes, told, strict=True)]}
+        {"results": [_item(each.task, error) for each, error in zip(body.outcomes, response, strict=True)]}
     )
 
 
@@ -210,7 +210,7 @@ def _item(id: str, error: ArgosyError | None) -> dict[str, object]:
     return {"id": id} if error is None else {"id": id, "error": json_views.error_to_json(error)}
 
 
-def _beaten(id: str, answer: int | ArgosyError) -> dict[str, object]:
+def _heartbeat_result(id: str, answer: int | ArgosyError) -> dict[str, object]:
     return _item(id, answer) if isinstance(answer, ArgosyError) else {"id": id, "cancelled_at_ms": answer or None}
 
 

@@ -17,7 +17,7 @@ from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.jobs.backends.s3 import S3Bucket, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.cluster.ports import ShardMapStore
-from argosy.jobs.cluster.shardmap import ShardMap, decoded, encoded
+from argosy.jobs.cluster.shardmap import ShardMap, decode_map, encode_map
 
 VERSIONS_MAX = 99_999_999
 
@@ -30,7 +30,7 @@ def _name(version: int) -> str:
     return f"shards-{version:08d}.json"
 
 
-def _taken(version: int) -> Conflict:
+def _version_exists(version: int) -> Conflict:
     return Conflict(f"version {version} of the map of shards is there already: read it, and decide anew")
 
 
@@ -38,7 +38,7 @@ def _link(draft: Path, target: Path, version: int) -> None:
     try:
         os.link(draft, target)
     except FileExistsError as error:
-        raise _taken(version) from error
+        raise _version_exists(version) from error
 
 
 class MemoryShardMapStore:
@@ -49,12 +49,12 @@ class MemoryShardMapStore:
 
     async def newest(self, known: int = 0) -> ShardMap | None:
         version = max(self._versions, default=0)
-        return decoded(self._versions[version]) if version > known else None
+        return decode_map(self._versions[version]) if version > known else None
 
     async def add(self, shards: ShardMap) -> None:
         if shards.version in self._versions:
-            raise _taken(shards.version)
-        self._versions[shards.version] = encoded(shards)
+            raise _version_exists(shards.version)
+        self._versions[shards.version] = encode_map(shards)
 
 
 class DirShardMapStore:
@@ -73,7 +73,7 @@ class DirShardMapStore:
         try:
             names = os.listdir(self._folder)
             version = max((int(found[1]) for name in names if (found := _NAME.fullmatch(name))), default=0)
-            return decoded((self._folder / _name(version)).read_bytes()) if version > known else None
+            return decode_map((self._folder / _name(version)).read_bytes()) if version > known else None
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -85,7 +85,7 @@ class DirShardMapStore:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with draft.open("xb") as file:
-                file.write(encoded(shards))
+                file.write(encode_map(shards))
                 file.flush()
                 os.fsync(file.fileno())
             _link(draft, target, shards.version)
@@ -120,9 +120,9 @@ class S3ShardMapStore:
 
     async def add(self, shards: ShardMap) -> None:
         try:
-            await self._bucket.create(f"{self._prefix}{_name(shards.version)}", encoded(shards))
+            await self._bucket.create(f"{self._prefix}{_name(shards.version)}", encode_map(shards))
         except Conflict as error:
-            raise _taken(shards.version) from error
+            raise _version_exists(shards.version) from error
         except Invalid as error:  # a right that was withdrawn may be given back: nodes go on with what they know
             raise Unavailable(str(error)) from error
 
@@ -131,7 +131,7 @@ class S3ShardMapStore:
             body = await self._bucket.read(f"{self._prefix}{_name(version)}")
         except Invalid as error:
             raise Unavailable(str(error)) from error
-        return None if body is None else decoded(body)
+        return None if body is None else decode_map(body)
 
     async def _last(self) -> int:
         """The greatest version, from a listing. It is needed once: afterwards the next version is read."""

@@ -12,7 +12,7 @@ from argosy.jobs.broker import ShardInfo
 from argosy.jobs.model import Failure, Released, Success, TaskOutcome
 from argosy.jobs.sdk import calls
 from argosy.jobs.sdk.backends.router import BATCH_BYTES_MAX, ShardRouter
-from argosy.jobs.sdk.errors import told_item
+from argosy.jobs.sdk.errors import error_from_item
 
 ITEM_BYTES = 512  # of an item on the wire besides its data, at a guess
 ANSWER_S = 10.0  # for the answer to a poll, beyond its wait; and to heartbeats
@@ -40,10 +40,10 @@ class TaskLeases:
         request = pb.LeaseTasksRequest(
             worker_id=self._worker, task_group=group, max_tasks=tasks_max, wait_ms=int(wait_s * 1000)
         )
-        told: pb.LeaseTasksResponse = await self._router.call(
+        response: pb.LeaseTasksResponse = await self._router.call(
             address, calls.LEASE, request, timeout_s=wait_s + ANSWER_S
         )
-        return told
+        return response
 
     async def lease_anywhere(self, group: str, tasks_max: int, *, wait_s: float) -> pb.LeaseTasksResponse:
         """From the first node that has any, for callers who poll now and then; nodes that are away are passed over."""
@@ -56,13 +56,13 @@ class TaskLeases:
                 left_s = max(0.0, ends - clock.now())
                 slice_s = left_s if len(addresses) == 1 else min(SLICE_S, left_s)
                 try:
-                    told = await self.lease(address, group, tasks_max, wait_s=slice_s)
+                    response = await self.lease(address, group, tasks_max, wait_s=slice_s)
                 except Unavailable as error:
                     failure = error
                     continue
                 answered += 1
-                if told.tasks or told.refresh_tasks:
-                    return told
+                if response.tasks or response.refresh_tasks:
+                    return response
             if not answered:
                 raise failure
             if clock.now() >= ends:
@@ -79,8 +79,11 @@ class TaskLeases:
                 for (each, progress), place in batch
             ]
             request = pb.HeartbeatsRequest(worker_id=self._worker, heartbeats=beats)
-            told = await self._router.call(address, calls.HEARTBEATS, request, timeout_s=ANSWER_S)
-            return [told_item(each.error) if each.HasField("error") else each.cancelled_at_ms for each in told.results]
+            response = await self._router.call(address, calls.HEARTBEATS, request, timeout_s=ANSWER_S)
+            return [
+                error_from_item(each.error) if each.HasField("error") else each.cancelled_at_ms
+                for each in response.results
+            ]
 
         return await self._router.spread(
             held, lambda each: each[0].tenant, lambda _: BATCH_BYTES_MAX // BEATS_TOGETHER, send, attempts_max=1
@@ -92,8 +95,8 @@ class TaskLeases:
         ) -> list[ArgosyError | None]:
             items = [to_outcome(outcome, held.task_id, place.id) for (held, outcome), place in batch]
             request = pb.ReportOutcomesRequest(worker_id=self._worker, outcomes=items)
-            told = await self._router.call(address, calls.REPORT, request)
-            return [told_item(result.error) if result.HasField("error") else None for result in told.results]
+            response = await self._router.call(address, calls.REPORT, request)
+            return [error_from_item(result.error) if result.HasField("error") else None for result in response.results]
 
         return await self._router.spread(
             outcomes, lambda each: each[0].tenant, lambda each: len(getattr(each[1], "data", b"")) + ITEM_BYTES, send

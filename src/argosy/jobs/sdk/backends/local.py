@@ -10,7 +10,7 @@ from argosy.jobs.rpc.access import Access
 from argosy.jobs.rpc.call_context import CallContext, Tenancy, traceparent
 from argosy.jobs.rpc.status import OWNER_ADDRESS, CallError
 from argosy.jobs.sdk.calls import RpcMethod
-from argosy.jobs.sdk.errors import told
+from argosy.jobs.sdk.errors import error_from_status
 from argosy.jobs.sdk.ports import NodeLink, NodeLinks
 from argosy.jobs.silo.backends.diagnostics import ProcessDiagnostics
 from argosy.jobs.silo.grpc import silo_service
@@ -30,11 +30,11 @@ class LocalLink:
 
     async def call(self, call: RpcMethod, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any:
         caller = self._access.admit(headers.get("authorization"))
-        asked = CallContext(caller, traceparent(headers.get("traceparent")), timeout_s)
+        context = CallContext(caller, traceparent(headers.get("traceparent")), timeout_s)
         try:
-            return await self._services[call.service][call.method].call(request, asked)
+            return await self._services[call.service][call.method].call(request, context)
         except CallError as error:
-            raise told(error.code, error.details, dict(error.trailing).get(OWNER_ADDRESS, "")) from error
+            raise error_from_status(error.code, error.details, dict(error.trailing).get(OWNER_ADDRESS, "")) from error
 
 
 class LocalLinks:

@@ -64,7 +64,7 @@ class ShardRouter:
         self._timeout_s = timeout_s
         self._backoff = backoff
 
-    def saying(self, headers: Mapping[str, str]) -> "ShardRouter":
+    def with_headers(self, headers: Mapping[str, str]) -> "ShardRouter":
         """The same for another caller."""
         other = copy(self)
         other._headers = dict(headers)
@@ -87,11 +87,11 @@ class ShardRouter:
         members = [member.address for member in known.map.members] if known.map else []
         for address in dict.fromkeys([*members, *known.seeds]):
             try:
-                told = await self.call(address, CLUSTER, silo.GetClusterInfoRequest())
+                response = await self.call(address, CLUSTER, silo.GetClusterInfoRequest())
             except Unavailable as error:
                 failure = error
                 continue
-            known.map = ShardMap.read(told)
+            known.map = ShardMap.read(response)
             return known.map
         raise failure
 
@@ -100,7 +100,7 @@ class ShardRouter:
         link = self.known.links.link(address)
         return await link.call(call, request, timeout_s=timeout_s or self._timeout_s, headers=self._headers)
 
-    async def ask(
+    async def call_shard(
         self,
         place: Callable[[ShardMap], ShardInfo],
         call: RpcMethod,
@@ -160,7 +160,7 @@ class ShardRouter:
         """Fills in the answers; says whether a hint was learnt."""
         try:
             shards = await self.map()
-            placed = [(at, shards.place(tenant_of(items[at]))) for at in waiting]
+            for_shard = [(at, shards.shard_of(tenant_of(items[at]))) for at in waiting]
         except Unavailable as error:
             for at in waiting:
                 answers[at] = error
@@ -172,21 +172,21 @@ class ShardRouter:
             nonlocal is_hinted
             async with bound:
                 try:
-                    told = await send(batch[0][1].address, [(items[at], place) for at, place in batch])
+                    response = await send(batch[0][1].address, [(items[at], place) for at, place in batch])
                 except ArgosyError as error:
-                    told = [error] * len(batch)
-            for (at, place), answer in zip(batch, told, strict=True):
+                    response = [error] * len(batch)
+            for (at, place), answer in zip(batch, response, strict=True):
                 answers[at] = answer
                 is_hinted |= self._follow(place, _error(answer))
 
-        await asyncio.gather(*(one(batch) for batch in _batches(placed, lambda at: size_of(items[at]))))
+        await asyncio.gather(*(one(batch) for batch in _batches(for_shard, lambda at: size_of(items[at]))))
         return is_hinted
 
     def _follow(self, place: ShardInfo | None, error: BaseException | None) -> bool:
         """Remembers where another node says that the shard is."""
         if place is None or not isinstance(error, NotOwner) or not error.hint or self.known.map is None:
             return False
-        self.known.map = self.known.map.moved(place.id, error.hint)
+        self.known.map = self.known.map.with_address(place.id, error.hint)
         return error.hint != place.address
 
     async def _pause(self, failures: int, error: BaseException | None) -> None:
@@ -205,11 +205,11 @@ def _error(answer: object) -> ArgosyError | None:
 
 
 def _batches(
-    placed: Sequence[tuple[int, ShardInfo]], size_of: Callable[[int], int]
+    for_shard: Sequence[tuple[int, ShardInfo]], size_of: Callable[[int], int]
 ) -> list[list[tuple[int, ShardInfo]]]:
     """By node, in order, none larger than the bounds."""
     by_address: dict[str, list[tuple[int, ShardInfo]]] = {}
-    for each in placed:
+    for each in for_shard:
         by_address.setdefault(each[1].address, []).append(each)
     batches: list[list[tuple[int, ShardInfo]]] = []
     for entries in by_address.values():

@@ -16,10 +16,10 @@ class WorkerSlots:
         self._waiting: deque[tuple[asyncio.Future[int], int]] = deque()
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         return self.count - self._free
 
-    async def take(self, most: int) -> int:
+    async def acquire(self, most: int) -> int:
         """At least one, and up to `most` of those that are free; none once no more are handed out."""
         if self._is_closed:
             return 0
@@ -30,7 +30,7 @@ class WorkerSlots:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.give(turn.result())
+                self.release(turn.result())
             raise
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class WorkerSlots:
                 turn.set_result(0)
         self._waiting.clear()
 
-    def give(self, count: int) -> None:
+    def release(self, count: int) -> None:
         self._free += count
         assert self._free <= self.count, "more slots were given back than there are"
         self._hand_out()

@@ -73,10 +73,10 @@ class RunningTask:
             return Released()
         if self.context.is_cancelled:
             return Cancelled()
-        self._tell(error)
+        self._set_result(error)
         return failure_of(error)
 
-    def _tell(self, error: BaseException) -> None:
+    def _set_result(self, error: BaseException) -> None:
         context = self.context
         _log.warning(
             "handler failed",

@@ -112,14 +112,14 @@ class World:
     def __init__(self, *, options: ShardOptions | None = None) -> None:
         self.now = NOW
         self.options = options or ShardOptions()
-        self.ledger = StagedStore()
+        self.store = StagedStore()
         self.limiter = Limiter()
         self._ids = count(1)
         self.shard = self._made(Shard)
 
     def _made(self, kind: type[Shard]) -> Shard:
         return kind(
-            self.ledger,
+            self.store,
             now_ms=lambda: self.now,
             new_id=lambda: f"id-{next(self._ids):06}",
             random=seeded_random(7),
@@ -129,7 +129,7 @@ class World:
 
     async def reopen(self) -> Shard:
         """As after a crash: what was not durable is gone."""
-        self.ledger = StagedStore(self.ledger.kept)
+        self.store = StagedStore(self.store.kept)
         self.shard = self._made(Shard)
         await self.shard.open()
         return self.shard
