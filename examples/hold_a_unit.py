@@ -2,8 +2,8 @@
 
     python examples/hold_a_unit.py
 
-With `open_store("redis://…")` or `open_store("etcd://…")` the same code is a fleet of many machines.
-"""
+With `open_ownership_store("redis://…")` or `open_ownership_store("etcd://…")` the same code is a fleet of many
+machines."""
 
 # ruff: noqa: T201  (an example prints)
 
@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 
 from argosy.base.clock import SystemClock, system_random
-from argosy.ownership.backends.factory import open_store
+from argosy.ownership import open_ownership_store
 from argosy.ownership.effects import ServingChange, ServingStarted, ServingStopped
 from argosy.ownership.model import Lease, Space, Unit, UnitSpec
 from argosy.ownership.node_service import OwnershipNode
@@ -50,7 +50,7 @@ class Memory:
 
 async def main() -> None:
     space = Space("repos", is_auctioned=True)
-    store = await open_store("memory://", space, clock=SystemClock(), random=system_random(), grace_s=0)
+    store = await open_ownership_store("memory://", space, clock=SystemClock(), random=system_random(), grace_s=0)
     changes: asyncio.Queue[str] = asyncio.Queue()
     nodes, running = {}, []
     for name, free_bytes in (("small", 10_000), ("large", 90_000)):
@@ -63,7 +63,7 @@ async def main() -> None:
 
     print(await changes.get())  # the first holder
     holder = next(node for node in nodes.values() if node.holds(UNIT))
-    print(f"{holder.node_id} asks itself: do I hold it? {holder.holds(UNIT)}; epoch {holder.serving(UNIT).epoch}")
+    print(f"{holder.node_id} asks itself: do I hold it? {holder.holds(UNIT)}; epoch {holder.require_lease(UNIT).epoch}")
 
     await holder.drain()  # it waits until the other is ready
     print(await changes.get())

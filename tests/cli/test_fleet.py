@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
 from argosy.cli.root import cli
-from argosy.ownership.backends.factory import open_store
-from argosy.ownership.model import Member, Role, Space, Unit
+from argosy.ownership import open_ownership_store
+from argosy.ownership.model import Member, SessionRole, Space, Unit
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +25,13 @@ def store() -> Iterator[str]:
 
 async def populate(url: str) -> None:
     clock, random = SystemClock(), system_random()
-    store = await open_store(url, Space("repos", is_auctioned=True), clock=clock, random=random, grace_s=0.0)
+    store = await open_ownership_store(url, Space("repos", is_auctioned=True), clock=clock, random=random, grace_s=0.0)
     try:
         holders = {}
         for node in ("n1", "n2", "n3"):
             member = Member(node, f"{node}:6070", capabilities=("search",))
-            await store.open_session(Role.MEMBER, member, ttl_s=600)
-            holders[node] = await store.open_session(Role.HOLDER, member, ttl_s=600)
+            await store.open_session(SessionRole.MEMBER, member, ttl_s=600)
+            holders[node] = await store.open_session(SessionRole.HOLDER, member, ttl_s=600)
         for node, unit, max_bids in (("n1", "alpha", 1), ("n2", "beta", 5)):
             await store.place_bid(holders[node], Unit(unit), free_bytes=1, min_bytes=1, max_bids=max_bids, window_s=600)
         await store.close_auction(Unit("alpha"))

@@ -148,7 +148,7 @@ def test_a_search_node_can_be_drained_by_command(tmp_path: Path) -> None:
 def test_a_node_without_a_plane_holds_its_units_and_leaves_when_told() -> None:
     with process("serve", "--role", "hold", ARGOSY_OWNERSHIP_UNITS="alpha") as started:
         address = wait_for(started, "node up")["address"]
-        assert wait_for(started, "serving")["unit"] == "alpha"
+        assert wait_for(started, "serving started")["unit"] == "alpha"
         assert get(address, "/readyz")["ready"] is True
         assert [lease["unit"] for lease in get(address, "/v1/leases")["leases"]] == ["alpha"]
         started.send_signal(signal.SIGTERM)
@@ -168,7 +168,7 @@ def test_a_process_with_wrong_settings_does_not_start() -> None:
         assert started.stderr is not None
         said = started.stderr.read()
         assert started.wait(timeout=30) == 2
-        assert said.startswith("error: there is no store 'mysql'")
+        assert said.startswith("error: unknown ownership store scheme 'mysql'")
 
 
 def test_a_path_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:

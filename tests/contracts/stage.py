@@ -11,22 +11,22 @@ from argosy.base.errors import Fenced, Unavailable
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
-    Fact,
     LeaseChanged,
     LeaseGone,
     MaxBidsChanged,
     MemberChanged,
     MemberGone,
     Snapshot,
+    WatchEvent,
 )
 from argosy.ownership.model import (
-    BidReceipt,
+    BidResult,
     CloseOutcome,
-    Closing,
+    CloseResult,
     Lease,
     Member,
-    Role,
     Session,
+    SessionRole,
     Space,
     Unit,
 )
@@ -70,11 +70,11 @@ async def eventually(look: Callable[[], Awaitable[T]], *, is_so: Callable[[T], b
 
 
 async def member(store: OwnershipStore, node: str, *, is_bidding: bool = True, ttl_s: float = TTL_S) -> Session:
-    return await store.open_session(Role.MEMBER, Member(node, f"http://{node}", is_bidding), ttl_s=ttl_s)
+    return await store.open_session(SessionRole.MEMBER, Member(node, f"http://{node}", is_bidding), ttl_s=ttl_s)
 
 
 async def holder(store: OwnershipStore, node: str, *, ttl_s: float = TTL_S) -> Session:
-    return await store.open_session(Role.HOLDER, Member(node, f"http://{node}"), ttl_s=ttl_s)
+    return await store.open_session(SessionRole.HOLDER, Member(node, f"http://{node}"), ttl_s=ttl_s)
 
 
 async def bid(
@@ -86,13 +86,13 @@ async def bid(
     min_bytes: int = 0,
     max_bids: int | None = None,
     window_s: float = WINDOW_S,
-) -> BidReceipt:
+) -> BidResult:
     return await store.place_bid(
         session, unit, free_bytes=free_bytes, min_bytes=min_bytes, max_bids=max_bids, window_s=window_s
     )
 
 
-async def closed(store: OwnershipStore, unit: Unit) -> Closing:
+async def closed(store: OwnershipStore, unit: Unit) -> CloseResult:
     """Closes an auction as soon as it is due."""
     return await eventually(
         lambda: store.close_auction(unit), is_so=lambda closing: closing.outcome is not CloseOutcome.NOT_DUE
@@ -118,15 +118,15 @@ async def holders(store: OwnershipStore) -> dict[Unit, str]:
     return {lease.unit: lease.node for lease in (await snapshot(store)).leases}
 
 
-async def living(store: OwnershipStore) -> set[tuple[Role, str]]:
+async def living(store: OwnershipStore) -> set[tuple[SessionRole, str]]:
     return {(info.role, info.node) for info in await store.sessions()}
 
 
 class ClosableWatch(Protocol):
     """`watch` promises an iterator; all stores return a generator, which a test can close."""
 
-    def __aiter__(self) -> AsyncIterator[Fact]: ...
-    async def __anext__(self) -> Fact: ...
+    def __aiter__(self) -> AsyncIterator[WatchEvent]: ...
+    async def __anext__(self) -> WatchEvent: ...
     async def aclose(self) -> None: ...
 
 
@@ -139,7 +139,7 @@ class View:
     auctions: dict[Unit, tuple[int, int]] = field(default_factory=dict)
     max_bids: int | None = None
 
-    def learn(self, fact: Fact) -> None:
+    def learn(self, fact: WatchEvent) -> None:
         match fact:
             case Snapshot(leases, members, auctions, max_bids):
                 self.leases = {lease.unit: lease for lease in leases}
@@ -166,7 +166,7 @@ class Watcher:
     """Watches a store in the background and keeps all it hears."""
 
     def __init__(self) -> None:
-        self.facts: list[Fact] = []
+        self.facts: list[WatchEvent] = []
         self.view = View()
         self._heard = asyncio.Event()
 

@@ -114,9 +114,9 @@ async def test_a_unit_is_handed_over_to_a_ready_successor_in_one_step(open_store
     slot = Unit(UNIT.name, SUCCESSOR)
     lease, waiting = await store.claim(old, UNIT), await store.claim(new, slot)
     await store.set_state(old, UNIT, lease.epoch, LeaseState.DRAINING)
-    assert await store.hand_over(old, UNIT, lease.epoch, slot) is None, "the successor still warms"
+    assert await store.hand_off(old, UNIT, lease.epoch, slot) is None, "the successor still warms"
     await store.set_state(new, slot, waiting.epoch, LeaseState.READY)
-    given = await store.hand_over(old, UNIT, lease.epoch, slot)
+    given = await store.hand_off(old, UNIT, lease.epoch, slot)
     assert given is not None
     assert (given.unit, given.node, given.token, given.state) == (UNIT, "n2", new.token, LeaseState.READY)
     assert given.epoch > lease.epoch
@@ -133,10 +133,10 @@ async def test_only_the_holder_hands_over_and_only_to_a_sibling(open_store: Open
     for slot in (Unit(UNIT.name, 1), Unit("unrelated", 1)):
         waiting = await store.claim(new, slot)
         await store.set_state(new, slot, waiting.epoch, LeaseState.READY)
-    assert await store.hand_over(new, UNIT, lease.epoch, Unit(UNIT.name, 1)) is None
-    assert await store.hand_over(old, UNIT, lease.epoch - 1, Unit(UNIT.name, 1)) is None
-    assert await store.hand_over(old, UNIT, lease.epoch, Unit(UNIT.name, 2)) is None
-    assert await store.hand_over(old, UNIT, lease.epoch, Unit("unrelated", 1)) is None
+    assert await store.hand_off(new, UNIT, lease.epoch, Unit(UNIT.name, 1)) is None
+    assert await store.hand_off(old, UNIT, lease.epoch - 1, Unit(UNIT.name, 1)) is None
+    assert await store.hand_off(old, UNIT, lease.epoch, Unit(UNIT.name, 2)) is None
+    assert await store.hand_off(old, UNIT, lease.epoch, Unit("unrelated", 1)) is None
     assert (await holders(store))[UNIT] == "n1"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Conflict, Fenced
-from argosy.ownership.model import Member, Role, Unit
+from argosy.ownership.model import Member, SessionRole, Unit
 from argosy.ownership.ports import OwnershipStore
 from tests.contracts.stage import (
     AUCTIONED,
@@ -28,9 +28,14 @@ UNIT = Unit("example/repo")
 async def test_an_open_session_is_listed_with_the_time_it_has_left(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED)
     session = await holder(store, "n1")
-    assert (session.role, session.node, session.address, session.ttl_s) == (Role.HOLDER, "n1", "http://n1", TTL_S)
+    assert (session.role, session.node, session.address, session.ttl_s) == (
+        SessionRole.HOLDER,
+        "n1",
+        "http://n1",
+        TTL_S,
+    )
     [info] = await store.sessions()
-    assert (info.role, info.node, info.address) == (Role.HOLDER, "n1", "http://n1")
+    assert (info.role, info.node, info.address) == (SessionRole.HOLDER, "n1", "http://n1")
     assert 0 < info.expires_in_s <= TTL_S
 
 
@@ -58,11 +63,11 @@ async def test_a_member_and_a_holder_session_of_one_node_are_independent(open_st
     as_member, as_holder = await member(store, "n1"), await holder(store, "n1")
     await store.claim(as_holder, UNIT)
     await store.end_session(as_member)
-    assert await living(store) == {(Role.HOLDER, "n1")}
+    assert await living(store) == {(SessionRole.HOLDER, "n1")}
     assert await holders(store) == {UNIT: "n1"}
     again = await member(store, "n1")
     await store.end_session(as_holder)
-    assert await living(store) == {(Role.MEMBER, "n1")}
+    assert await living(store) == {(SessionRole.MEMBER, "n1")}
     assert await holders(store) == {}
     await store.renew(again)
 
@@ -76,7 +81,7 @@ async def test_a_renewed_session_outlives_its_first_time_to_live(open_store: Ope
 
     async def only_the_other_has_ended() -> bool:
         await store.renew(session)
-        return (Role.HOLDER, other.node) not in await living(store)
+        return (SessionRole.HOLDER, other.node) not in await living(store)
 
     await eventually(only_the_other_has_ended)
     held = await store.renew(session)
@@ -97,13 +102,13 @@ async def test_renewing_tells_a_holder_what_the_store_knows_it_to_hold(open_stor
 async def test_when_a_session_expires_all_its_leases_end(open_store: OpenStore) -> None:
     """ "If lease expires the repo becomes claimable by others." """
     store, other = await open_store(CLAIMED), await open_store(CLAIMED)
-    dying, heir = await holder(store, "n1", ttl_s=SHORT_TTL_S), await holder(store, "n2")
+    dying, ready_successor = await holder(store, "n1", ttl_s=SHORT_TTL_S), await holder(store, "n2")
     units = [Unit(f"u{n}") for n in range(5)]
     before = [await store.claim(dying, unit) for unit in units]
     async with watching(other) as watcher:
         await eventually(lambda: _is_gone(store, dying.node))
         await watcher.hears(lambda view: not view.leases)
-    after = [await other.claim(heir, unit) for unit in units]
+    after = [await other.claim(ready_successor, unit) for unit in units]
     assert all(new.epoch > old.epoch for old, new in zip(before, after, strict=True))
 
 
@@ -128,7 +133,7 @@ async def test_an_expired_session_is_fenced_from_everything(open_store: OpenStor
     with pytest.raises(Fenced):
         await bid(auctions, bidder, UNIT)
     assert not await store.release(session, UNIT, lease.epoch)
-    assert await store.hand_over(session, UNIT, lease.epoch, Unit(UNIT.name, 1)) is None
+    assert await store.hand_off(session, UNIT, lease.epoch, Unit(UNIT.name, 1)) is None
 
 
 async def test_a_node_may_come_back_under_its_name_once_its_session_has_expired(open_store: OpenStore) -> None:
@@ -169,7 +174,7 @@ async def test_ending_a_session_twice_is_no_error_and_spares_the_namesake(open_s
 async def test_a_member_says_new_things_about_itself(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED)
     said = Member("n1", "http://n1", is_bidding=True, started_at=1763212345.678901, capabilities=())
-    session = await store.open_session(Role.MEMBER, said, ttl_s=TTL_S)
+    session = await store.open_session(SessionRole.MEMBER, said, ttl_s=TTL_S)
     assert (await snapshot(store)).members == (said,)
     news = Member("n1", "http://n1", is_bidding=False, started_at=1763212345.678901, capabilities=("gpu", "s3"))
     await store.announce(session, news)
@@ -184,7 +189,7 @@ async def test_spaces_know_nothing_of_one_another(open_store: OpenStore) -> None
     one, other = await open_store(CLAIMED), await open_store(AUCTIONED)
     await holder(one, "n1")
     await holder(other, "n1")
-    assert await living(one) == await living(other) == {(Role.HOLDER, "n1")}
+    assert await living(one) == await living(other) == {(SessionRole.HOLDER, "n1")}
 
 
 async def _is_gone(store: OwnershipStore, node: str) -> bool:

@@ -12,15 +12,15 @@ from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
-    Fact,
     LeaseChanged,
     LeaseGone,
     MaxBidsChanged,
     MemberChanged,
     MemberGone,
     Snapshot,
+    WatchEvent,
 )
-from argosy.ownership.model import Lease, LeaseState, Member, Role, Session, Space, Unit
+from argosy.ownership.model import Lease, LeaseState, Member, Session, SessionRole, Space, Unit
 from argosy.ownership.ports import OwnershipStore
 from tests.contracts.conftest import ServerBackend
 from tests.contracts.stage import (
@@ -122,11 +122,11 @@ async def test_a_hand_over_is_told_as_one_change_of_hands(open_store: OpenStore)
     lease, waiting = await store.claim(old, UNIT), await store.claim(new, slot)
     await store.set_state(new, slot, waiting.epoch, LeaseState.READY)
     async with watching(store) as watcher:
-        given = await store.hand_over(old, UNIT, lease.epoch, slot)
+        given = await store.hand_off(old, UNIT, lease.epoch, slot)
         assert given is not None
         await watcher.catches_up(store, 7)
         assert watcher.view.leases == {UNIT: given}
-        # At no point does the heir think that it holds nothing of the unit.
+        # At no point does the ready_successor think that it holds nothing of the unit.
         assert watcher.facts.index(LeaseChanged(given)) < watcher.facts.index(LeaseGone(slot, waiting.epoch))
 
 
@@ -142,7 +142,7 @@ async def test_two_watchers_hear_the_same(open_store: OpenStore) -> None:
         assert [timeless(fact) for fact in one.facts] == [timeless(fact) for fact in two.facts]
 
 
-def timeless(fact: Fact) -> Fact:
+def timeless(fact: WatchEvent) -> WatchEvent:
     """A fact without the time that was left when it was heard."""
     return AuctionOpened(replace(fact.auction, closes_in_s=0.0)) if isinstance(fact, AuctionOpened) else fact
 
@@ -211,7 +211,7 @@ class Actor:
     """Plays steps on one store, and says what came of each in words that do not depend on the store's numbers."""
 
     store: OwnershipStore
-    sessions: dict[tuple[Role, str], Session] = field(default_factory=dict)
+    sessions: dict[tuple[SessionRole, str], Session] = field(default_factory=dict)
     epochs: dict[Unit, int] = field(default_factory=dict)
 
     async def perform(self, step: Step) -> object:
@@ -222,47 +222,47 @@ class Actor:
             return type(error).__name__
 
     async def _join(self, node: str, unit: Unit, number: int) -> object:
-        return await self._open(Role.MEMBER, node)
+        return await self._open(SessionRole.MEMBER, node)
 
-    async def _open(self, role: Role, node: str) -> object:
+    async def _open(self, role: SessionRole, node: str) -> object:
         self.sessions[role, node] = await self.store.open_session(role, Member(node, f"http://{node}"), ttl_s=TTL_S)
         return "opened"
 
-    async def _session(self, role: Role, node: str) -> Session:
+    async def _session(self, role: SessionRole, node: str) -> Session:
         if (role, node) not in self.sessions:
             await self._open(role, node)
         return self.sessions[role, node]
 
     async def _end(self, node: str, unit: Unit, number: int) -> object:
-        role = Role.MEMBER if number > 1 else Role.HOLDER
+        role = SessionRole.MEMBER if number > 1 else SessionRole.HOLDER
         if (session := self.sessions.pop((role, node), None)) is not None:
             await self.store.end_session(session)
         return session is not None
 
     async def _announce(self, node: str, unit: Unit, number: int) -> object:
-        session = await self._session(Role.MEMBER, node)
+        session = await self._session(SessionRole.MEMBER, node)
         await self.store.announce(session, Member(node, f"http://{node}", is_bidding=number > 1))
         return "announced"
 
     async def _claim(self, node: str, unit: Unit, number: int) -> object:
-        return self._told(await self.store.claim(await self._session(Role.HOLDER, node), unit))
+        return self._told(await self.store.claim(await self._session(SessionRole.HOLDER, node), unit))
 
     async def _state(self, node: str, unit: Unit, number: int) -> object:
-        session = await self._session(Role.HOLDER, node)
+        session = await self._session(SessionRole.HOLDER, node)
         state = list(LeaseState)[number - 1]
         return self._told(await self.store.set_state(session, unit, self.epochs.get(unit, 0), state))
 
     async def _release(self, node: str, unit: Unit, number: int) -> object:
-        session = await self._session(Role.HOLDER, node)
+        session = await self._session(SessionRole.HOLDER, node)
         return await self.store.release(session, unit, self.epochs.get(unit, 0) + number // 3)
 
     async def _hand_over(self, node: str, unit: Unit, number: int) -> object:
-        session, to = await self._session(Role.HOLDER, node), Unit(unit.name, 1 if unit.replica == 0 else 0)
-        lease = await self.store.hand_over(session, unit, self.epochs.get(unit, 0), to)
+        session, to = await self._session(SessionRole.HOLDER, node), Unit(unit.name, 1 if unit.replica == 0 else 0)
+        lease = await self.store.hand_off(session, unit, self.epochs.get(unit, 0), to)
         return lease and self._told(lease)
 
     async def _bid(self, node: str, unit: Unit, number: int) -> object:
-        session = await self._session(Role.HOLDER, node)
+        session = await self._session(SessionRole.HOLDER, node)
         max_bids = None if number == 3 else number
         return await bid(self.store, session, unit, number * 100, min_bytes=50, max_bids=max_bids)
 

@@ -10,7 +10,7 @@ import yaml
 from argosy.base import metrics
 from argosy.base.metrics import Metric
 from argosy.gateway import metrics as _gateway
-from argosy.ownership import metrics as _ownership
+from argosy.ownership import telemetry as _ownership
 from argosy.search.fleet import metrics as _search
 
 RULES = Path(__file__).resolve().parents[2] / "deploy" / "alerts" / "argosy.rules.yaml"

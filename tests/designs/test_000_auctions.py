@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from argosy.base.metrics import declared
-from argosy.ownership import metrics as m
+from argosy.ownership import telemetry
 from argosy.ownership.autoscale import Autoscaler
 from argosy.ownership.bidder import Bidder
 from argosy.ownership.closer import Closer
 from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseGone, Snapshot
-from argosy.ownership.model import BidOutcome, BidReceipt, CloseOutcome, Lease, Session, Unit, UnitSpec
+from argosy.ownership.model import BidOutcome, BidResult, CloseOutcome, Lease, Session, Unit, UnitSpec
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 from tests.contracts.stage import bid as place
@@ -24,7 +24,7 @@ REPO, OTHER = Unit("repo"), Unit("other")
 DEFAULTS = OwnershipSettings()
 
 
-async def bid(world: World, session: Session, free_bytes: int = 100, *, unit: Unit = REPO, **how: Any) -> BidReceipt:
+async def bid(world: World, session: Session, free_bytes: int = 100, *, unit: Unit = REPO, **how: Any) -> BidResult:
     return await place(world.store, session, unit, free_bytes, **how)
 
 
@@ -128,7 +128,7 @@ async def test_a_pushed_threshold_reaches_every_node(world: World) -> None:
     await world.pass_time(5.0)
     await world.store.push_max_bids(7)
     world.wish("repo")
-    await world.until(lambda: world.value("n1", m.CONFIGURED_MAX_BIDS) == 7, within_s=10.0)
+    await world.until(lambda: world.value("n1", telemetry.CONFIGURED_MAX_BIDS) == 7, within_s=10.0)
     assert world.nodes["n1"].members()
 
 

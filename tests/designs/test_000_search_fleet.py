@@ -6,10 +6,10 @@ from dataclasses import fields
 import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotOwner
-from argosy.ownership import metrics as m
+from argosy.ownership import telemetry
 from argosy.ownership.autoscale import Autoscaler
 from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, MemberGone, Snapshot
-from argosy.ownership.model import LeaseState, Role, Unit, UnitSpec
+from argosy.ownership.model import LeaseState, SessionRole, Unit, UnitSpec
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 from tests.contracts.stage import bid, holder
@@ -43,7 +43,7 @@ async def test_nodes_never_try_another_way(world: World) -> None:
     await world.crash("n1")
     await world.until(lambda: set(world.ready().values()) == {"n2"} and world.all_ready())
     assert all(link.calls["claim"] == 0 for link in world.links.values())
-    assert world.total(m.AUCTIONS_WON) == sum(_is_grant(fact) for _, fact in world.facts) >= len(REPOS)
+    assert world.total(telemetry.AUCTIONS_WON) == sum(_is_grant(fact) for _, fact in world.facts) >= len(REPOS)
 
 
 def _is_grant(fact: object) -> bool:
@@ -109,8 +109,8 @@ async def test_a_query_before_readiness_learns_that_the_owner_is_warming(world: 
     world.wish("repo")
     node = world.start("n1", warm_s=30.0)
     await world.until(lambda: node.holds(REPO))
-    assert node.serving(REPO).state is LeaseState.WARMING
-    await world.until(lambda: node.serving(REPO).state is LeaseState.READY)
+    assert node.require_lease(REPO).state is LeaseState.WARMING
+    await world.until(lambda: node.require_lease(REPO).state is LeaseState.READY)
 
 
 @in_virtual_time()
@@ -124,7 +124,7 @@ async def test_the_watched_map_routes_to_the_owner(world: World) -> None:
         for name, owner in world.ready().items():
             if owner != node.node_id:
                 with pytest.raises(NotOwner) as told:
-                    node.serving(Unit(name))
+                    node.require_lease(Unit(name))
                 assert told.value.hint == f"http://{owner}"
 
 
@@ -138,7 +138,7 @@ async def test_the_drain_flow(world: World) -> None:
     world.start("new", warm_s=15.0)
     await world.pass_time(5.0)
     draining = asyncio.ensure_future(node.drain())
-    await world.until(lambda: node.serving(REPO).state is LeaseState.DRAINING, within_s=1.0)
+    await world.until(lambda: node.require_lease(REPO).state is LeaseState.DRAINING, within_s=1.0)
     await world.pass_time(10.0)
     assert node.holds(REPO)  # queries are answered while the successor warms
     await draining
@@ -220,7 +220,7 @@ async def test_a_herd_is_spread_and_bounded(world: World) -> None:
     most = 0
     while not world.all_ready():
         await world.pass_time(0.2)
-        most = max(most, sum(lease.state is LeaseState.WARMING for lease in node.held()))
+        most = max(most, sum(lease.state is LeaseState.WARMING for lease in node.own_leases()))
     assert most == DEFAULTS.warming_max == 4
     assert DEFAULTS.claim_jitter_s > 0
 
@@ -255,5 +255,5 @@ async def test_liveness_is_visible_to_operators(world: World) -> None:
     world.start("n1")
     await world.pass_time(60.0)
     left = {info.role: info.expires_in_s for info in await world.store.sessions()}
-    assert set(left) == {Role.MEMBER, Role.HOLDER}
+    assert set(left) == {SessionRole.MEMBER, SessionRole.HOLDER}
     assert all(DEFAULTS.ttl_s - DEFAULTS.renew_s - 1 <= seconds <= DEFAULTS.ttl_s for seconds in left.values())

@@ -7,8 +7,8 @@ import pytest
 
 from argosy.base.errors import NotOwner
 from argosy.ownership.backends.memory import MemoryStore
-from argosy.ownership.events import Fact, LeaseChanged, LeaseGone, MemberChanged, MemberGone
-from argosy.ownership.model import LeaseState, Role, Unit
+from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, MemberGone, WatchEvent
+from argosy.ownership.model import LeaseState, SessionRole, Unit
 from argosy.ownership.ring import Ring
 from tests.ownership.world import World, in_virtual_time
 
@@ -20,7 +20,7 @@ SILO = {
     "ttl_s": TTL_S,
     "renew_s": KEEPALIVE_S,
     "quiesce_s": QUIESCE_S,
-    "handover_wait_s": 1.0,
+    "handoff_wait_s": 1.0,
 }
 
 
@@ -66,9 +66,9 @@ async def test_a_node_has_two_independent_leases(world: World) -> None:
     """Use two independent leases per node: one membership lease for `coord/members/*`, and one liveness lease shared by
     all `coord/shards/*/owner` keys that node holds."""
     await settled(world, "silo-a")
-    assert {info.role for info in await world.store.sessions()} == {Role.MEMBER, Role.HOLDER}
+    assert {info.role for info in await world.store.sessions()} == {SessionRole.MEMBER, SessionRole.HOLDER}
     assert len({lease.token for lease in world.store.snapshot().leases}) == 1
-    member = world.store._promises[Role.MEMBER, "silo-a"].session
+    member = world.store._promises[SessionRole.MEMBER, "silo-a"].session
     await world.store.end_session(member)
     assert len(world.ready()) == len(SHARDS)  # ownership stands without membership
 
@@ -97,7 +97,7 @@ async def test_when_keepalives_fail_all_shards_pause(world: World) -> None:
     await settled(world, "silo-a", "silo-b")
     await world.pass_time(20.0)
     world.links["silo-a"].is_cut = True
-    expires_at = world.store.expiry(Role.HOLDER, "silo-a") or 0.0
+    expires_at = world.store.expiry(SessionRole.HOLDER, "silo-a") or 0.0
     mine = [shard for shard, owner in world.ready().items() if owner == "silo-a"]
     await world.until(lambda: not any(world.nodes["silo-a"].holds(Unit(shard)) for shard in mine))
     stops = {to for shard in mine for _, to, node in world.spans(shard) if node == "silo-a"}
@@ -174,7 +174,7 @@ async def test_new_owners_try_before_old_ones_let_go(world: World) -> None:
     count = len(world.facts)
     world.start("silo-c", warm_s=0.1)
     await world.until(lambda: world.ready() == by_ring("silo-a", "silo-b", "silo-c"))
-    changes: list[tuple[float, Fact]] = world.facts[count:]
+    changes: list[tuple[float, WatchEvent]] = world.facts[count:]
     joined_at = next(at for at, fact in changes if isinstance(fact, MemberChanged) and fact.member.node == "silo-c")
     released_at = [at for at, fact in changes if isinstance(fact, LeaseGone)]
     assert min(released_at) >= joined_at + 1.0  # old ones wait a little
@@ -215,7 +215,7 @@ async def test_whoever_does_not_own_a_shard_says_so_with_a_hint(world: World) ->
         for name, node in world.nodes.items():
             if name != owner:
                 with pytest.raises(NotOwner) as told:
-                    node.serving(Unit(shard))
+                    node.require_lease(Unit(shard))
                 assert (told.value.node, told.value.hint) == (owner, f"http://{owner}")
 
 

@@ -17,7 +17,7 @@ def test_every_node_builds_the_same_ring_from_the_same_members() -> None:
 def test_the_whole_shard_space_is_assigned_without_a_coordinator() -> None:
     """Unlike Bigtable, there's no central coordiantor managing which bits are assigned to which nodes -- we just manage
     an internal consistent hash ring that assigns the entire shard space to all the nodes"""
-    wanted = [Ring(MEMBERS).wanted_by(node, SHARDS) for node in MEMBERS]
+    wanted = [Ring(MEMBERS).keys_of(node, SHARDS) for node in MEMBERS]
     assert all(wanted)
     assert sorted(shard for shards in wanted for shard in shards) == sorted(SHARDS)
 
@@ -25,13 +25,13 @@ def test_the_whole_shard_space_is_assigned_without_a_coordinator() -> None:
 def test_a_change_of_membership_shifts_as_few_shards_as_possible() -> None:
     """shifting around as few as possible when cluster membership changes."""
     old, new = Ring(MEMBERS), Ring([*MEMBERS, "silo-e"])
-    assert set(moves(old, new, SHARDS)) == new.wanted_by("silo-e", SHARDS)
-    assert set(moves(new, old, SHARDS)) == new.wanted_by("silo-e", SHARDS)
+    assert set(moves(old, new, SHARDS)) == new.keys_of("silo-e", SHARDS)
+    assert set(moves(new, old, SHARDS)) == new.keys_of("silo-e", SHARDS)
 
 
 def test_a_joining_node_computes_its_desired_shards_from_the_current_members() -> None:
     """Build ring from current `coord/members/*` and compute desired shard set."""
-    desired = Ring([*MEMBERS, "silo-e"]).wanted_by("silo-e", SHARDS)
+    desired = Ring([*MEMBERS, "silo-e"]).keys_of("silo-e", SHARDS)
     assert desired
     assert all(Ring(MEMBERS).owner(shard) in MEMBERS for shard in desired)
 
@@ -40,8 +40,8 @@ def test_a_node_knows_the_shards_for_which_it_is_next_in_line() -> None:
     """Start watches on `coord/members/*` and `coord/shards/<S>/owner` for shards you own or are next-in-line for."""
     ring = Ring(MEMBERS)
     for shard in SHARDS:
-        owner, heir = ring.owners(shard, 2)
-        assert Ring(set(MEMBERS) - {owner}).owner(shard) == heir
+        owner, ready_successor = ring.owners(shard, 2)
+        assert Ring(set(MEMBERS) - {owner}).owner(shard) == ready_successor
 
 
 def test_when_a_node_leaves_its_shards_and_no_others_find_contenders() -> None:
@@ -49,7 +49,7 @@ def test_when_a_node_leaves_its_shards_and_no_others_find_contenders() -> None:
     acquisition retries."""
     old, new = Ring(MEMBERS), Ring(MEMBERS[1:])
     moved = moves(old, new, SHARDS)
-    assert set(moved) == old.wanted_by("silo-a", SHARDS)
+    assert set(moved) == old.keys_of("silo-a", SHARDS)
     assert {after for _, after in moved.values()} <= set(MEMBERS[1:])
 
 
@@ -58,7 +58,7 @@ def test_a_membership_change_shifts_what_each_node_is_responsible_for() -> None:
     are responsible for."""
     old, new = Ring(MEMBERS), Ring([*MEMBERS, "silo-e"])
     for node in MEMBERS:
-        assert new.wanted_by(node, SHARDS) <= old.wanted_by(node, SHARDS)
+        assert new.keys_of(node, SHARDS) <= old.keys_of(node, SHARDS)
 
 
 def test_nodes_that_join_at_once_move_only_what_they_take_themselves() -> None:

@@ -195,7 +195,7 @@ async def _run_program(program: str, block: Block) -> dict[str, Any]:
         "JobsClient": JobsClient,
         "compute": lambda *_: "answer",
     }
-    if "node.serving(unit)" in program:
+    if "node.require_lease(unit)" in program:
         return await _with_a_node(program, block, names)
     await _exec(program, block, names)
     for name in ("store", "limiter"):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.gateway import Gateway, GatewaySettings
 from argosy.ownership.backends.memory import MemoryStore
-from argosy.ownership.model import LeaseState, Member, Role, Space, Unit
-from argosy.ownership.node_service import FleetWatcher
+from argosy.ownership.fleet_watcher import FleetWatcher
+from argosy.ownership.model import LeaseState, Member, SessionRole, Space, Unit
 from argosy.registry import catalog
 from argosy.registry.backends.factory import open_registry
 from argosy.search.catalog.watcher import CatalogWatcher
@@ -57,7 +57,7 @@ async def test_answers_follow_leases_and_the_catalog() -> None:
 
     for name in ("core", "dust"):
         await registry.run(catalog.add(name, f"https://example.org/{name}"))
-    session = await store.open_session(Role.HOLDER, Member("n1", "n1:80"), ttl_s=60.0)
+    session = await store.open_session(SessionRole.HOLDER, Member("n1", "n1:80"), ttl_s=60.0)
     lease = await store.claim(session, Unit("core"))
     await store.set_state(session, lease.unit, lease.epoch, LeaseState.READY)
     await changes.until(lambda: "dust" in specs.specs and _is_ready(onlooker, "core"))

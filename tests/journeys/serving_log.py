@@ -44,12 +44,12 @@ def intervals(logs: Iterable[Path]) -> dict[str, list[Interval]]:
 def _take(line: dict, node: str, serving: dict[str, _Open], found: dict[str, list[Interval]]) -> None:
     at = datetime.fromisoformat(line["at"]).timestamp()
     match line["event"]:
-        case "serving":
+        case "serving started":
             serving[line["unit"]] = _Open(line["epoch"], at, line["until"])
-        case "extended":
+        case "serving extended":
             for open_ in serving.values():
                 open_.until = line["until"]
-        case "stopped":
+        case "serving stopped":
             open_ = serving.pop(line["unit"])
             found[line["unit"]].append(Interval(node, open_.epoch, open_.start, min(at, open_.until)))
 

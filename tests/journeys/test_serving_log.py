@@ -26,26 +26,34 @@ def line(
 
 
 def test_two_nodes_that_served_at_one_instant_are_found(tmp_path: Path) -> None:
-    first = write(tmp_path, "a", line(1, "serving", unit="u", epoch=1, for_s=3), line(3, "extended", for_s=3))
-    second = write(tmp_path, "b", line(5, "serving", unit="u", epoch=2, for_s=3))
+    first = write(
+        tmp_path, "a", line(1, "serving started", unit="u", epoch=1, for_s=3), line(3, "serving extended", for_s=3)
+    )
+    second = write(tmp_path, "b", line(5, "serving started", unit="u", epoch=2, for_s=3))
     ((unit, earlier, later),) = overlaps(intervals([first, second]))
     assert (unit, earlier.node, later.node) == ("u", "a", "b")
 
 
 def test_a_promise_that_ran_out_or_was_ended_frees_the_unit(tmp_path: Path) -> None:
-    silent = write(tmp_path, "a", line(1, "serving", unit="u", epoch=1, for_s=3))
-    stop = line(6, "stopped", unit="u", epoch=2)
-    ended = write(tmp_path, "b", line(4.5, "serving", unit="u", epoch=2, for_s=9), stop)
-    last = write(tmp_path, "c", line(6.5, "serving", unit="u", epoch=3, for_s=3))
+    silent = write(tmp_path, "a", line(1, "serving started", unit="u", epoch=1, for_s=3))
+    stop = line(6, "serving stopped", unit="u", epoch=2)
+    ended = write(tmp_path, "b", line(4.5, "serving started", unit="u", epoch=2, for_s=9), stop)
+    last = write(tmp_path, "c", line(6.5, "serving started", unit="u", epoch=3, for_s=3))
     spans = intervals([silent, ended, last])
     assert len(spans["u"]) == 3
     assert overlaps(spans) == []
 
 
 def test_a_line_that_a_stopped_process_writes_late_does_not_lengthen_its_interval(tmp_path: Path) -> None:
-    late = line(3, "extended", for_s=3, written_after_s=5)  # stopped at 3, continued at 8
-    stopped = write(tmp_path, "a", line(1, "serving", unit="u", epoch=1, for_s=3), late, line(8.1, "stopped", unit="u"))
-    successor = write(tmp_path, "b", line(6.5, "serving", unit="u", epoch=2, for_s=3))
+    late = line(3, "serving extended", for_s=3, written_after_s=5)  # stopped at 3, continued at 8
+    stopped = write(
+        tmp_path,
+        "a",
+        line(1, "serving started", unit="u", epoch=1, for_s=3),
+        late,
+        line(8.1, "serving stopped", unit="u"),
+    )
+    successor = write(tmp_path, "b", line(6.5, "serving started", unit="u", epoch=2, for_s=3))
     assert overlaps(intervals([stopped, successor])) == []
 
 

@@ -59,7 +59,7 @@ def test_a_named_collector_receives_the_spans_of_a_node(collector: Collector, tm
     node = NodeProcess("n1", tmp_path, settings)
     node.start()
     try:
-        eventually(lambda: '"serving"' in node.log.read_text(), within_s=30, what="the unit is served")
+        eventually(lambda: '"serving started"' in node.log.read_text(), within_s=30, what="the unit is served")
         node.signal(signal.SIGTERM)
         assert node.process.wait(timeout=30) == 0
     finally:

@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from argosy.ownership.effects import Effect
 from argosy.ownership.events import CatalogRead, Event, LeaseChanged, MemoryMeasured, SessionOpened, Snapshot
-from argosy.ownership.lease_keeper import Keeper
-from argosy.ownership.model import Auction, Lease, LeaseState, Member, Role, Session, Unit, UnitSpec
-from argosy.ownership.session_keepalive import Promise, PromiseTiming
+from argosy.ownership.lease_keeper import LeaseKeeper
+from argosy.ownership.model import Auction, Lease, LeaseState, Member, Session, SessionRole, Unit, UnitSpec
+from argosy.ownership.session_keepalive import KeepAliveTiming, SessionKeepAlive
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 ME, OTHER = "n1", "n2"
 GIB = 1 << 30
-TIMING = PromiseTiming(ttl_s=30.0, renew_s=8.0, margin_s=3.0)
-VALID_S = TIMING.ttl_s - TIMING.margin_s  # how long a promise is believed after its request left
+TIMING = KeepAliveTiming(ttl_s=30.0, renew_s=8.0, margin_s=3.0)
+VALID_S = TIMING.ttl_s - TIMING.margin_s  # how long a keepalive is believed after its request left
 
 
 class Dice:
@@ -42,7 +42,7 @@ def settings(**changes: Any) -> OwnershipSettings:
     return OwnershipSettings(**changes)
 
 
-def session(role: Role = Role.HOLDER, node: str = ME, token: str = "run-1") -> Session:
+def session(role: SessionRole = SessionRole.HOLDER, node: str = ME, token: str = "run-1") -> Session:
     return Session(role, node, f"http://{node}", token, TIMING.ttl_s)
 
 
@@ -81,27 +81,27 @@ class Bench:
         self.settings = settings(**changes)
         self.dice = Dice()
         self.view = FleetView()
-        self.keeper = Keeper(TIMING, self.dice)
-        self.member = Promise(Role.MEMBER, TIMING, self.dice)
+        self.keeper = LeaseKeeper(TIMING, self.dice)
+        self.member = SessionKeepAlive(SessionRole.MEMBER, TIMING, self.dice)
         self.machine: Any = None
         self._node = node
-        self.member.want(0.0)
-        self.keeper.promise.want(0.0)
+        self.member.start(0.0)
+        self.keeper.keepalive.start(0.0)
         self.confirm(0.0)
         self.tell(Snapshot(members=(member(node),)), 0.0)
         self.tell(catalog(*specs), 0.0)
 
     def confirm(self, now: float) -> None:
         """Both sessions are as good as renewed at `now`."""
-        self.tell(SessionOpened(session(Role.MEMBER, self._node), now), now)
-        self.tell(SessionOpened(session(Role.HOLDER, self._node), now), now)
+        self.tell(SessionOpened(session(SessionRole.MEMBER, self._node), now), now)
+        self.tell(SessionOpened(session(SessionRole.HOLDER, self._node), now), now)
 
     def tell(self, event: Event | None, now: float) -> list[Effect]:
         """What the machine under test orders; the parts beside it take the same fact in first."""
         self.view.apply(event, now)
         self.member.handle(event, now)
         self.keeper.handle(event, now)
-        self.keeper.news.clear()
+        self.keeper.changes.clear()
         return [] if self.machine is None else list(self.machine.handle(event, now))
 
     def measure(self, free_bytes: int, now: float) -> list[Effect]:

@@ -44,7 +44,7 @@ def test_a_unit_open_for_five_windows_asks_for_a_node() -> None:
     assert watch.signal(EPOCHS * WINDOW_S - 1).desired_nodes == 2
     signal = watch.signal(EPOCHS * WINDOW_S)
     assert (signal.desired_nodes, signal.starved_units) == (3, 1)
-    assert signal.reasons == ("1 units found no holder for 5 auction windows",)
+    assert signal.reasons == ("1 units without a holder for 5 auction windows",)
 
 
 def test_five_auctions_without_a_winner_ask_for_a_node_even_when_they_were_quick() -> None:
@@ -65,7 +65,7 @@ def test_a_backlog_of_open_units_asks_for_nodes() -> None:
     assert Watch(*(f"u{i}" for i in range(most))).signal().desired_nodes == 2
     signal = Watch(*(f"u{i}" for i in range(most + 1))).signal()
     assert signal.desired_nodes == 3
-    assert signal.reasons == (f"{most + 1} units are unclaimed",)
+    assert signal.reasons == (f"{most + 1} units are unowned",)
 
 
 def test_long_waits_for_a_holder_ask_for_a_node() -> None:

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from argosy.base.clock import seeded_random
 from argosy.ownership.auction import PENDING_BUFFER_S
 from argosy.ownership.bidder import ANNOUNCE_STEP_BYTES, Bidder
-from argosy.ownership.effects import Announce, Effect, PlaceBid
+from argosy.ownership.effects import AnnounceMember, Effect, PlaceBid
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
     BidAnswered,
-    BidMissed,
+    BidFailed,
     LeaseChanged,
     LeaseGone,
     MaxBidsChanged,
@@ -21,15 +21,15 @@ from argosy.ownership.events import (
     SessionEnded,
     SessionOpened,
     Snapshot,
-    Warmed,
+    UnitWarmed,
     WarmingFailed,
 )
-from argosy.ownership.model import BidOutcome, BidReceipt, LeaseState, Role, Unit, UnitSpec
+from argosy.ownership.model import BidOutcome, BidResult, LeaseState, SessionRole, Unit, UnitSpec
 from tests.ownership.making import GIB, VALID_S, Bench, auction, catalog, lease, member, of_kind, session
 
 A, B = Unit("a"), Unit("b")
 WARMING = LeaseState.WARMING
-PLACED = BidReceipt(BidOutcome.PLACED, has_opened=True, max_bids=2)
+PLACED = BidResult(BidOutcome.PLACED, has_opened=True, max_bids=2)
 
 
 class BidderBench(Bench):
@@ -124,8 +124,8 @@ def test_a_full_node_does_not_bid() -> None:
     assert BidderBench("a", free_bytes=0).bids(None, 1.0) == []
 
 
-@pytest.mark.parametrize("role", [Role.MEMBER, Role.HOLDER])
-def test_without_both_sessions_there_is_no_bidding(role: Role) -> None:
+@pytest.mark.parametrize("role", [SessionRole.MEMBER, SessionRole.HOLDER])
+def test_without_both_sessions_there_is_no_bidding(role: SessionRole) -> None:
     bench = BidderBench("a")
     assert bench.bids(SessionEnded(session(role)), 0.1) == []
     assert bench.bids(None, 1.0) == []
@@ -162,29 +162,29 @@ def test_with_nothing_pushed_the_store_counts_who_is_bidding() -> None:
 
 def test_willingness_is_announced_only_when_it_changes() -> None:
     bench = BidderBench("a", "b", warming_max=1, free_bytes=None)
-    said = of_kind(bench.measure(GIB, 0.0), Announce)
+    said = of_kind(bench.measure(GIB, 0.0), AnnounceMember)
     assert [(a.is_bidding, a.free_bytes) for a in said] == [(True, GIB)]
-    assert of_kind(bench.measure(GIB - 1000, 1.0) + bench.tell(None, 2.0), Announce) == []
-    assert [a.is_bidding for a in of_kind(bench.grant("a", 3.0, state=WARMING), Announce)] == [False]
-    assert [a.is_bidding for a in of_kind(bench.grant("a", 4.0), Announce)] == [True]
+    assert of_kind(bench.measure(GIB - 1000, 1.0) + bench.tell(None, 2.0), AnnounceMember) == []
+    assert [a.is_bidding for a in of_kind(bench.grant("a", 3.0, state=WARMING), AnnounceMember)] == [False]
+    assert [a.is_bidding for a in of_kind(bench.grant("a", 4.0), AnnounceMember)] == [True]
 
 
 def test_a_new_member_session_is_told_anew() -> None:
     bench = BidderBench("a")
-    bench.tell(SessionEnded(session(Role.MEMBER)), 0.1)
-    said = of_kind(bench.tell(SessionOpened(session(Role.MEMBER, token="run-2"), 0.2), 0.2), Announce)
+    bench.tell(SessionEnded(session(SessionRole.MEMBER)), 0.1)
+    said = of_kind(bench.tell(SessionOpened(session(SessionRole.MEMBER, token="run-2"), 0.2), 0.2), AnnounceMember)
     assert [(a.session.token, a.is_bidding) for a in said] == [("run-2", True)]
 
 
 def test_memory_is_announced_when_it_has_changed_by_a_step() -> None:
     bench = BidderBench("a", free_bytes=GIB)
-    assert len(of_kind(bench.measure(GIB - ANNOUNCE_STEP_BYTES, 1.0), Announce)) == 1
+    assert len(of_kind(bench.measure(GIB - ANNOUNCE_STEP_BYTES, 1.0), AnnounceMember)) == 1
 
 
 def test_an_answer_that_was_lost_leads_to_another_try_later() -> None:
     bench = BidderBench("a")
     bench.bid(1.0)
-    assert bench.bids(BidMissed(A), 1.0) == []
+    assert bench.bids(BidFailed(A), 1.0) == []
     again = bench.machine.deadline()
     assert 1.0 < again <= 1.1
     bench.tell(None, again)  # the jitter begins anew
@@ -193,7 +193,7 @@ def test_an_answer_that_was_lost_leads_to_another_try_later() -> None:
 
 def test_a_bid_that_stands_unknown_to_us_is_waited_for_ever_longer() -> None:
     bench, now, waits = BidderBench("a"), 1.0, []
-    refused = BidAnswered(A, BidReceipt(BidOutcome.ALREADY_PENDING))
+    refused = BidAnswered(A, BidResult(BidOutcome.ALREADY_PENDING))
     bench.bid(now)
     for _ in range(6):
         bench.tell(refused, now)
@@ -210,7 +210,7 @@ def test_the_end_of_any_auction_shortens_that_wait() -> None:
     bench, now = BidderBench("a", "b"), 1.0
     bench.bid(now)
     for _ in range(7):
-        bench.tell(BidAnswered(A, BidReceipt(BidOutcome.ALREADY_PENDING)), now)
+        bench.tell(BidAnswered(A, BidResult(BidOutcome.ALREADY_PENDING)), now)
     assert bench.machine.deadline() > now + 1
     bench.tell(AuctionClosed(B, 1, None), now)
     assert bench.machine.deadline() <= now + 0.1
@@ -259,7 +259,7 @@ def test_bids_end_with_the_session_that_placed_them() -> None:
 def test_a_refused_unit_is_left_alone_for_a_moment(outcome: BidOutcome) -> None:
     bench = BidderBench("a", "b")
     bench.bid(1.0)
-    bench.tell(BidAnswered(A, BidReceipt(outcome)), 1.0)
+    bench.tell(BidAnswered(A, BidResult(outcome)), 1.0)
     bench.tell(AuctionOpened(auction("a")), 1.01)
     assert bench.bids(AuctionOpened(auction("b")), 1.02) == [B]
 
@@ -270,7 +270,7 @@ def test_what_could_not_be_made_ready_is_avoided_ever_longer() -> None:
         bench.tell(WarmingFailed(A, failures), 1.0)
         waits.append(bench.machine.deadline() - 1.0)
     assert waits == [22.5, 45.0, 90.0, 180.0, 180.0, 180.0]
-    bench.tell(Warmed(A, 7), 1.0)
+    bench.tell(UnitWarmed(A, 7), 1.0)
     bench.tell(WarmingFailed(A, 8), 1.0)
     assert bench.machine.deadline() - 1.0 == 22.5
 
@@ -321,9 +321,9 @@ def test_whatever_happens_it_bids_for_one_thing_at_a_time_and_never_spins(
                 effects = bench.measure(GIB if kind == "measure" else 0, now)
             case "placed" | "refused" | "shut" if asked is not None:
                 outcome = {"placed": BidOutcome.PLACED, "refused": BidOutcome.ALREADY_PENDING}
-                event, asked = BidAnswered(asked, BidReceipt(outcome.get(kind, BidOutcome.NOT_OPEN))), None
+                event, asked = BidAnswered(asked, BidResult(outcome.get(kind, BidOutcome.NOT_OPEN))), None
             case "missed" if asked is not None:
-                event, asked = BidMissed(asked), None
+                event, asked = BidFailed(asked), None
             case "opened":
                 event = AuctionOpened(auction(unit))
             case "closed":

@@ -10,16 +10,16 @@ from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
     BidAnswered,
-    ClosingAnswered,
-    ClosingMissed,
+    CloseAnswered,
+    CloseFailed,
     Snapshot,
 )
-from argosy.ownership.model import BidOutcome, BidReceipt, CloseOutcome, Closing, Unit
+from argosy.ownership.model import BidOutcome, BidResult, CloseOutcome, CloseResult, Unit
 from tests.ownership.making import Bench, auction
 
 A, B = Unit("a"), Unit("b")
-FULL = BidReceipt(BidOutcome.PLACED, is_full=True)
-NO_WINNER = Closing(CloseOutcome.NO_WINNER)
+FULL = BidResult(BidOutcome.PLACED, is_full=True)
+NO_WINNER = CloseResult(CloseOutcome.NO_WINNER)
 
 
 def closing(**changes: object) -> Bench:
@@ -56,8 +56,8 @@ def test_whose_bid_filled_the_auction_closes_it_at_once() -> None:
 def test_a_bid_that_does_not_fill_it_closes_nothing() -> None:
     bench = closing()
     bench.tell(AuctionOpened(auction("a")), 0.0)
-    assert bench.tell(BidAnswered(A, BidReceipt(BidOutcome.PLACED)), 3.0) == []
-    assert bench.tell(BidAnswered(A, BidReceipt(BidOutcome.NOT_OPEN, is_full=True)), 3.0) == []
+    assert bench.tell(BidAnswered(A, BidResult(BidOutcome.PLACED)), 3.0) == []
+    assert bench.tell(BidAnswered(A, BidResult(BidOutcome.NOT_OPEN, is_full=True)), 3.0) == []
 
 
 def test_an_auction_closed_by_another_is_forgotten() -> None:
@@ -79,7 +79,7 @@ def test_nobody_asks_twice_while_a_question_is_under_way() -> None:
 def test_what_is_not_due_is_asked_again_when_the_store_says() -> None:
     bench = closing()
     bench.tell(BidAnswered(A, FULL), 1.0)
-    bench.tell(ClosingAnswered(A, Closing(CloseOutcome.NOT_DUE, wait_s=20.0)), 2.0)
+    bench.tell(CloseAnswered(A, CloseResult(CloseOutcome.NOT_DUE, wait_s=20.0)), 2.0)
     assert 22.0 <= bench.machine.deadline() <= 22.0 + 60.0 * CLOSING_SPREAD
     assert bench.tell(None, 24.0) == [CloseAuction(A)]
 
@@ -89,7 +89,7 @@ def test_a_closed_auction_is_not_asked_about_again(outcome: CloseOutcome) -> Non
     bench = closing()
     bench.tell(AuctionOpened(auction("a")), 0.0)
     bench.tell(BidAnswered(A, FULL), 1.0)
-    bench.tell(ClosingAnswered(A, Closing(outcome)), 1.1)
+    bench.tell(CloseAnswered(A, CloseResult(outcome)), 1.1)
     assert bench.machine.deadline() is None
 
 
@@ -97,7 +97,7 @@ def test_a_store_that_is_away_is_asked_again_ever_more_rarely() -> None:
     bench, now, waits = closing(), 1.0, []
     bench.tell(BidAnswered(A, FULL), now)
     for _ in range(6):
-        assert bench.tell(ClosingMissed(A), now) == []
+        assert bench.tell(CloseFailed(A), now) == []
         waits.append(bench.machine.deadline() - now)
         now = bench.machine.deadline()
         assert bench.tell(None, now) == [CloseAuction(A)]
@@ -112,7 +112,7 @@ def test_a_late_answer_does_not_make_it_forget_the_next_auction() -> None:
     bench.tell(BidAnswered(A, FULL), 1.0)
     bench.tell(AuctionClosed(A, 1, None), 1.1)
     bench.tell(AuctionOpened(auction("a", id=2)), 1.2)
-    bench.tell(ClosingAnswered(A, NO_WINNER), 1.3)  # about the first
+    bench.tell(CloseAnswered(A, NO_WINNER), 1.3)  # about the first
     assert bench.tell(None, 63.0) == [CloseAuction(A)]
 
 
@@ -123,7 +123,7 @@ def test_the_next_auction_that_fills_while_an_answer_is_on_its_way_is_closed_aft
     bench.tell(AuctionOpened(auction("a", id=2)), 1.2)
     assert bench.tell(BidAnswered(A, FULL), 1.25) == []
     assert bench.machine.deadline() is None  # nothing to do until the answer
-    assert bench.tell(ClosingAnswered(A, NO_WINNER), 1.3) == [CloseAuction(A)]
+    assert bench.tell(CloseAnswered(A, NO_WINNER), 1.3) == [CloseAuction(A)]
 
 
 def test_a_snapshot_tells_all_auctions_anew() -> None:

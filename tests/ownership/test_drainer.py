@@ -1,16 +1,16 @@
 """Letting go: first stop serving, then tell the store, again and again until it is so."""
 
-from argosy.ownership.drainer import Leaver
-from argosy.ownership.effects import HandOver, Release, ServingStopped, SetState
+from argosy.ownership.drainer import Drainer
+from argosy.ownership.effects import HandOffLease, ReleaseLease, ServingStopped, SetLeaseState
 from argosy.ownership.events import (
     DrainRequested,
     LeaseChanged,
     LeaseGone,
-    LetGoAnswered,
     MemberChanged,
     MemberGone,
+    ReleaseAnswered,
     SessionEnded,
-    StateMissed,
+    SetStateFailed,
 )
 from argosy.ownership.model import SUCCESSOR, LeaseState, Unit
 from tests.ownership.making import ME, OTHER, Bench, lease, member, of_kind, session
@@ -26,44 +26,44 @@ class LeaverBench(Bench):
         self.tell(MemberChanged(member(OTHER)), 0.0)
         for unit in units:
             self.grant(unit, 0.0, state=state)
-        self.machine = Leaver(self.settings, ME, self.view, self.keeper, self.dice)
+        self.machine = Drainer(self.settings, ME, self.view, self.keeper, self.dice)
 
     def drain(self, now: float = 1.0) -> list[object]:
         effects = self.tell(DrainRequested(), now)
-        for effect in of_kind(effects, SetState):
+        for effect in of_kind(effects, SetLeaseState):
             self.grant(effect.unit, now, state=effect.state)
         return list(effects)
 
 
 def test_serving_stops_before_the_store_is_told() -> None:
     bench = LeaverBench("a")
-    assert bench.machine.let_go(A) == [ServingStopped(A, 1), Release(session(), A, 1)]
+    assert bench.machine.release(A) == [ServingStopped(A, 1), ReleaseLease(session(), A, 1)]
     assert not bench.keeper.holds(A, 0.0)
 
 
 def test_a_unit_is_let_go_once() -> None:
     bench = LeaverBench("a")
-    bench.machine.let_go(A)
-    assert bench.machine.let_go(A) == []
-    assert bench.machine.let_go(B) == []  # never held
+    bench.machine.release(A)
+    assert bench.machine.release(A) == []
+    assert bench.machine.release(B) == []  # never held
 
 
 def test_a_release_without_an_answer_is_repeated_until_the_lease_is_gone() -> None:
     bench = LeaverBench("a")
-    bench.machine.let_go(A)
+    bench.machine.release(A)
     for now in (1.0, 2.0, 3.0):
-        assert bench.tell(LetGoAnswered(A, 1, is_done=False), now) == []
-        assert [effect for _, effect in bench.wait(now, until=now + 1)] == [Release(session(), A, 1)]
-    bench.tell(LetGoAnswered(A, 1, is_done=False), 4.0)
+        assert bench.tell(ReleaseAnswered(A, 1, is_done=False), now) == []
+        assert [effect for _, effect in bench.wait(now, until=now + 1)] == [ReleaseLease(session(), A, 1)]
+    bench.tell(ReleaseAnswered(A, 1, is_done=False), 4.0)
     bench.tell(LeaseGone(A, 1), 4.01)
     assert bench.wait(4.01, until=100.0) == []
 
 
 def test_repeats_come_ever_more_rarely() -> None:
     bench, waits = LeaverBench("a"), []
-    bench.machine.let_go(A)
+    bench.machine.release(A)
     for now in range(8):
-        bench.tell(LetGoAnswered(A, 1, is_done=False), float(now * 100))
+        bench.tell(ReleaseAnswered(A, 1, is_done=False), float(now * 100))
         waits.append(bench.machine.deadline() - now * 100)
     assert waits == sorted(waits)
     assert waits[-1] > 10 * waits[0]
@@ -71,22 +71,22 @@ def test_repeats_come_ever_more_rarely() -> None:
 
 def test_an_answered_release_is_not_repeated() -> None:
     bench = LeaverBench("a")
-    bench.machine.let_go(A)
-    bench.tell(LetGoAnswered(A, 1, is_done=True), 1.0)
+    bench.machine.release(A)
+    bench.tell(ReleaseAnswered(A, 1, is_done=True), 1.0)
     assert bench.machine.deadline() is None
 
 
 def test_an_answer_about_an_older_epoch_is_ignored() -> None:
     bench = LeaverBench("a")
-    bench.machine.let_go(A)
+    bench.machine.release(A)
     bench.grant("a", 1.0, epoch=2)
-    bench.tell(LetGoAnswered(A, 1, is_done=False), 2.0)
+    bench.tell(ReleaseAnswered(A, 1, is_done=False), 2.0)
     assert bench.machine.deadline() is None
 
 
 def test_a_drain_marks_what_is_ready_and_goes_on_serving() -> None:
     bench = LeaverBench("a", "b")
-    assert bench.drain() == [SetState(session(), A, 1, DRAINING), SetState(session(), B, 1, DRAINING)]
+    assert bench.drain() == [SetLeaseState(session(), A, 1, DRAINING), SetLeaseState(session(), B, 1, DRAINING)]
     assert bench.keeper.holds(A, 2.0)
     assert bench.machine.is_draining
     assert not bench.machine.is_drained
@@ -94,12 +94,12 @@ def test_a_drain_marks_what_is_ready_and_goes_on_serving() -> None:
 
 def test_a_drain_gives_up_at_once_what_cannot_answer_yet() -> None:
     bench = LeaverBench("a", state=LeaseState.WARMING)
-    assert bench.drain() == [ServingStopped(A, 1), Release(session(), A, 1)]
+    assert bench.drain() == [ServingStopped(A, 1), ReleaseLease(session(), A, 1)]
 
 
 def test_a_drain_gives_up_at_once_slots_that_only_stand_by() -> None:
     bench = LeaverBench(Unit("a", 1))
-    assert Release(session(), Unit("a", 1), 1) in bench.drain()
+    assert ReleaseLease(session(), Unit("a", 1), 1) in bench.drain()
 
 
 def test_a_draining_unit_goes_to_its_heir_as_soon_as_that_is_ready() -> None:
@@ -108,7 +108,7 @@ def test_a_draining_unit_goes_to_its_heir_as_soon_as_that_is_ready() -> None:
     assert bench.tell(LeaseChanged(lease(HEIR, node=OTHER, state=LeaseState.WARMING)), 2.0) == []
     assert bench.keeper.holds(A, 2.0)
     effects = bench.tell(LeaseChanged(lease(HEIR, node=OTHER)), 3.0)
-    assert effects == [ServingStopped(A, 1), HandOver(session(), A, 1, HEIR)]
+    assert effects == [ServingStopped(A, 1), HandOffLease(session(), A, 1, HEIR)]
     assert not bench.keeper.holds(A, 3.0)
 
 
@@ -116,15 +116,15 @@ def test_a_hand_over_that_failed_becomes_a_release() -> None:
     bench = LeaverBench("a")
     bench.drain()
     bench.tell(LeaseChanged(lease(HEIR, node=OTHER)), 3.0)
-    bench.tell(LetGoAnswered(A, 1, is_done=False), 4.0)
-    assert [effect for _, effect in bench.wait(4.0, until=5.0)] == [Release(session(), A, 1)]
+    bench.tell(ReleaseAnswered(A, 1, is_done=False), 4.0)
+    assert [effect for _, effect in bench.wait(4.0, until=5.0)] == [ReleaseLease(session(), A, 1)]
 
 
 def test_past_the_timeout_everything_is_let_go_all_the_same() -> None:
     bench = LeaverBench("a", "b", drain_timeout_s=20.0)
     bench.drain(1.0)
     assert bench.machine.deadline() == 21.0
-    assert len(of_kind(bench.tell(None, 21.0), Release)) == 2
+    assert len(of_kind(bench.tell(None, 21.0), ReleaseLease)) == 2
 
 
 def test_after_the_timeout_it_waits_for_the_watch_without_spinning() -> None:
@@ -139,7 +139,7 @@ def test_after_the_timeout_it_waits_for_the_watch_without_spinning() -> None:
 def test_with_nobody_else_in_the_fleet_there_is_nobody_to_wait_for() -> None:
     bench = LeaverBench("a")
     bench.tell(MemberGone(OTHER), 0.5)
-    assert Release(session(), A, 1) in bench.drain(1.0)
+    assert ReleaseLease(session(), A, 1) in bench.drain(1.0)
 
 
 def test_a_second_request_to_drain_changes_nothing() -> None:
@@ -152,8 +152,8 @@ def test_a_second_request_to_drain_changes_nothing() -> None:
 def test_a_state_that_could_not_be_set_is_set_again() -> None:
     bench = LeaverBench("a")
     bench.tell(DrainRequested(), 1.0)
-    bench.tell(StateMissed(A, 1), 2.0)
-    assert [effect for _, effect in bench.wait(2.0, until=3.0)] == [SetState(session(), A, 1, DRAINING)]
+    bench.tell(SetStateFailed(A, 1), 2.0)
+    assert [effect for _, effect in bench.wait(2.0, until=3.0)] == [SetLeaseState(session(), A, 1, DRAINING)]
 
 
 def test_a_lost_session_leaves_nothing_to_let_go() -> None:

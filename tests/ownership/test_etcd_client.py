@@ -17,7 +17,7 @@ from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, follow
 from argosy.ownership.backends.etcd_client.ops import is_absent, is_attached, none_newer, put
 from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
 from argosy.ownership.events import LeaseChanged, LeaseGone, Snapshot
-from argosy.ownership.model import Member, Role, Space, Unit
+from argosy.ownership.model import Member, SessionRole, Space, Unit
 from tests.servers.etcd import Etcd, free_ports
 
 PATIENCE_S = 20.0
@@ -80,7 +80,7 @@ async def test_a_login_is_renewed_when_its_token_has_run_out(guarded: Etcd) -> N
 async def test_a_user_who_may_touch_our_prefix_only_is_enough_and_a_restart_forgets_no_login(guarded: Etcd) -> None:
     url, space = f"etcd://fleet:word@{guarded.endpoint}", Space("shards", is_auctioned=False)
     store = await EtcdStore.open(url, space, clock=SystemClock(), random=system_random(), grace_s=0.0)
-    session = await store.open_session(Role.HOLDER, Member("n", "a"), ttl_s=60)
+    session = await store.open_session(SessionRole.HOLDER, Member("n", "a"), ttl_s=60)
     facts = store.watch()
     assert isinstance(await anext(facts), Snapshot)
     lease = await store.claim(session, Unit("u"))

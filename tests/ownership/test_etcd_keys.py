@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.ownership.backends.etcd_keys import KEY_DOCS, EtcdKeys
-from argosy.ownership.model import Role, Space, Unit
+from argosy.ownership.model import SessionRole, Space, Unit
 
 KEYS = EtcdKeys("", "argosy", Space("repos", is_auctioned=True))
 NAMES = st.text(min_size=1, max_size=20).filter(str.isprintable)
@@ -16,7 +16,7 @@ def test_every_name_comes_back_from_its_key(name: str, replica: int, node: str) 
     kind, key, bidder = KEYS.split(KEYS.bid(unit, node))
     assert (kind, Unit.from_key(key), bidder) == ("bids", unit, node)
     assert KEYS.split(KEYS.lease(unit)) == ("leases", unit.key)
-    assert KEYS.split(KEYS.session(Role.MEMBER, node)) == ("members", node)
+    assert KEYS.split(KEYS.session(SessionRole.MEMBER, node)) == ("members", node)
 
 
 @given(NAMES, NAMES, NAMES)
@@ -46,8 +46,8 @@ def test_every_kind_of_key_is_documented() -> None:
         KEYS.auction(unit),
         KEYS.bid(unit, "n"),
         KEYS.pending("n"),
-        KEYS.session(Role.MEMBER, "n"),
-        KEYS.session(Role.HOLDER, "n"),
+        KEYS.session(SessionRole.MEMBER, "n"),
+        KEYS.session(SessionRole.HOLDER, "n"),
     }
     assert {doc.name.split("/")[0] for doc in KEY_DOCS} == {KEYS.split(key)[0] for key in spelt}
     assert len(KEY_DOCS) == len(spelt)

@@ -16,13 +16,13 @@ from argosy.ownership.model import (
     BIDS_MAX,
     SUCCESSOR,
     BidOutcome,
-    BidReceipt,
+    BidResult,
     CloseOutcome,
-    Closing,
+    CloseResult,
     LeaseState,
     Member,
-    Role,
     Session,
+    SessionRole,
     Space,
     Unit,
 )
@@ -68,7 +68,7 @@ async def opening(etcd: Etcd) -> AsyncIterator[Opening]:
 
 
 async def holder(store: EtcdStore, node: str, ttl_s: float = TTL_S) -> Session:
-    return await store.open_session(Role.HOLDER, Member(node, f"http://{node}"), ttl_s=ttl_s)
+    return await store.open_session(SessionRole.HOLDER, Member(node, f"http://{node}"), ttl_s=ttl_s)
 
 
 async def bid(
@@ -79,7 +79,7 @@ async def bid(
     free_bytes: int = 1,
     max_bids: int = 100,
     window_s: float = 60.0,
-) -> BidReceipt:
+) -> BidResult:
     return await store.place_bid(
         session, unit, free_bytes=free_bytes, min_bytes=0, max_bids=max_bids, window_s=window_s
     )
@@ -150,16 +150,16 @@ async def test_a_hand_over_is_one_revision_and_nobody_slips_in_between(opening: 
 
     thefts = [asyncio.create_task(steal(thief)) for thief in thieves]
     for turn in range(50):
-        old, heir = nodes[turn % 2], nodes[(turn + 1) % 2]
-        slot = await store.claim(heir, heir_slot)
-        assert await store.hand_over(old, UNIT, lease.epoch, heir_slot) is None, "the heir is not ready"
-        await store.set_state(heir, heir_slot, slot.epoch, LeaseState.READY)
-        handed = await store.hand_over(old, UNIT, lease.epoch, heir_slot)
+        old, ready_successor = nodes[turn % 2], nodes[(turn + 1) % 2]
+        slot = await store.claim(ready_successor, heir_slot)
+        assert await store.hand_off(old, UNIT, lease.epoch, heir_slot) is None, "the heir is not ready"
+        await store.set_state(ready_successor, heir_slot, slot.epoch, LeaseState.READY)
+        handed = await store.hand_off(old, UNIT, lease.epoch, heir_slot)
         assert handed is not None
-        assert (handed.node, handed.state) == (heir.node, LeaseState.READY)
+        assert (handed.node, handed.state) == (ready_successor.node, LeaseState.READY)
         assert handed.epoch > max(lease.epoch, slot.epoch)
         assert not await store.release(old, UNIT, lease.epoch)
-        lease = await store.set_state(heir, UNIT, handed.epoch, LeaseState.DRAINING)
+        lease = await store.set_state(ready_successor, UNIT, handed.epoch, LeaseState.DRAINING)
         assert lease.epoch == handed.epoch
     is_over = True
     await asyncio.gather(*thefts)
@@ -169,13 +169,13 @@ async def test_a_hand_over_is_one_revision_and_nobody_slips_in_between(opening: 
 async def test_a_lease_that_was_handed_over_falls_with_its_new_holder_only(opening: Opening) -> None:
     store = await opening(CLAIMED)
     slot = Unit(UNIT.name, 1)
-    old, heir = await holder(store, "old"), await holder(store, "heir")
-    lease, replica = await store.claim(old, UNIT), await store.claim(heir, slot)
-    await store.set_state(heir, slot, replica.epoch, LeaseState.READY)
-    assert await store.hand_over(old, UNIT, lease.epoch, slot) is not None
+    old, ready_successor = await holder(store, "old"), await holder(store, "heir")
+    lease, replica = await store.claim(old, UNIT), await store.claim(ready_successor, slot)
+    await store.set_state(ready_successor, slot, replica.epoch, LeaseState.READY)
+    assert await store.hand_off(old, UNIT, lease.epoch, slot) is not None
     await store.end_session(old)
     assert "leases" in await kinds(store)
-    await store.end_session(heir)
+    await store.end_session(ready_successor)
     assert "leases" not in await kinds(store)
 
 
@@ -186,7 +186,7 @@ async def test_of_many_closers_one_sees_the_winner(opening: Opening) -> None:
     stores = [await opening() for _ in range(8)]
     for n in range(5):
         await bid(stores[0], await holder(stores[0], f"n{n}"), free_bytes=n, max_bids=5)
-    closings: list[Closing] = await asyncio.gather(*(store.close_auction(UNIT) for store in stores))
+    closings: list[CloseResult] = await asyncio.gather(*(store.close_auction(UNIT) for store in stores))
     won = [closing for closing in closings if closing.outcome is CloseOutcome.WON]
     assert len(won) == 1
     assert {closing.outcome for closing in closings if closing not in won} == {CloseOutcome.ALREADY_CLOSED}
@@ -205,7 +205,7 @@ async def test_bids_that_come_while_an_auction_is_closed_leave_no_marks_behind(o
             *(bid(store, session, unit, max_bids=1) for session in sessions[1:]),
             *(store.close_auction(unit) for _ in range(3)),
         )
-        assert sum(isinstance(r, Closing) and r.outcome is CloseOutcome.WON for r in results) == 1
+        assert sum(isinstance(r, CloseResult) and r.outcome is CloseOutcome.WON for r in results) == 1
         # A mark stands for a bid that is in some auction, or it does not stand.
         kvs, _ = await store._client.list(store._keys.root)
         parts = [store._keys.split(kv.key) for kv in kvs]

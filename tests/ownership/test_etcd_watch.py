@@ -13,8 +13,8 @@ from argosy.base.errors import Unavailable
 from argosy.base.retry import Backoff
 from argosy.ownership.backends.etcd import EtcdStore
 from argosy.ownership.backends.etcd_client import channel
-from argosy.ownership.events import Fact, LeaseChanged, MemberChanged, Snapshot
-from argosy.ownership.model import Member, Role, Session, Space, Unit
+from argosy.ownership.events import LeaseChanged, MemberChanged, Snapshot, WatchEvent
+from argosy.ownership.model import Member, Session, SessionRole, Space, Unit
 from tests.servers.etcd import Etcd
 
 SPACE = Space("shards", is_auctioned=False)
@@ -38,7 +38,7 @@ class Listener:
     """Reads a watch in the background."""
 
     def __init__(self) -> None:
-        self.facts: list[Fact] = []
+        self.facts: list[WatchEvent] = []
         self._heard = asyncio.Event()
 
     async def listen(self, store: EtcdStore) -> None:
@@ -47,7 +47,7 @@ class Listener:
                 self.facts.append(fact)
                 self._heard.set()
 
-    async def hears(self, is_so: Callable[[list[Fact]], bool]) -> None:
+    async def hears(self, is_so: Callable[[list[WatchEvent]], bool]) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while not is_so(self.facts):
                 self._heard.clear()
@@ -103,7 +103,7 @@ async def until_up(store: EtcdStore) -> None:
 async def test_a_watch_goes_on_after_a_crash_without_loss_or_repetition(etcd: Etcd) -> None:
     clock = GatedClock()
     watched, writer = await opened(etcd, clock), await opened(etcd)
-    session = await writer.open_session(Role.MEMBER, Member("n", "a"), ttl_s=600)
+    session = await writer.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)
     async with listening(watched) as listener:
         await count_from(writer, session, 1, 100)
         await listener.hears(lambda _: len(listener.numbers()) == 100)
@@ -125,7 +125,7 @@ async def test_a_watch_goes_on_after_a_crash_without_loss_or_repetition(etcd: Et
 async def test_a_transaction_of_many_keys_is_told_whole_after_a_crash(etcd: Etcd) -> None:
     clock = GatedClock()
     watched, writer = await opened(etcd, clock), await opened(etcd)
-    holder = await writer.open_session(Role.HOLDER, Member("n", "a"), ttl_s=600)
+    holder = await writer.open_session(SessionRole.HOLDER, Member("n", "a"), ttl_s=600)
     units = [Unit(f"u{n}") for n in range(300)]
     async with listening(watched) as listener:
         etcd.kill()
@@ -146,7 +146,7 @@ async def test_a_transaction_of_many_keys_is_told_whole_after_a_crash(etcd: Etcd
 async def test_a_history_that_was_cut_while_away_is_replaced_by_a_snapshot(etcd: Etcd) -> None:
     clock = GatedClock()
     watched, writer = await opened(etcd, clock), await opened(etcd)
-    session = await writer.open_session(Role.MEMBER, Member("n", "a"), ttl_s=600)
+    session = await writer.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)
     async with listening(watched) as listener:
         etcd.kill()
         await asyncio.wait_for(clock.is_waiting.wait(), PATIENCE_S)
@@ -169,14 +169,14 @@ async def test_a_history_that_was_cut_while_away_is_replaced_by_a_snapshot(etcd:
 async def test_a_store_that_was_wiped_is_noticed_even_when_its_revisions_have_caught_up(etcd: Etcd, later: int) -> None:
     clock = GatedClock()
     watched, writer = await opened(etcd, clock), await opened(etcd)
-    await writer.open_session(Role.MEMBER, Member("old", "a"), ttl_s=600)
+    await writer.open_session(SessionRole.MEMBER, Member("old", "a"), ttl_s=600)
     async with listening(watched) as listener:
         await listener.hears(lambda facts: len(facts) == 2 or bool(listener.snapshots()[0].members))
         etcd.kill()
         await asyncio.wait_for(clock.is_waiting.wait(), PATIENCE_S)
         etcd.wipe()
         fresh = await opened(etcd)
-        session = await fresh.open_session(Role.MEMBER, Member("n", "a"), ttl_s=600)
+        session = await fresh.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)
         await count_from(fresh, session, 1, later)
         clock.gate.set()
         await listener.hears(lambda _: len(listener.snapshots()) == 2)
@@ -221,7 +221,7 @@ async def test_a_watch_on_a_server_that_went_silent_is_noticed(etcd: Etcd, monke
         etcd.resume()
         clock.gate.set()
         writer = await opened(etcd)
-        session = await writer.open_session(Role.MEMBER, Member("n", "a"), ttl_s=600)
+        session = await writer.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)
         await count_from(writer, session, 1, 1)
         await listener.hears(lambda _: len(listener.numbers()) == 2)
         assert listener.numbers() == [0.0, 1.0]
@@ -232,7 +232,7 @@ async def test_a_watch_on_a_server_that_went_silent_is_noticed(etcd: Etcd, monke
 async def test_a_snapshot_of_more_than_one_page_is_of_one_moment(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("argosy.ownership.backends.etcd_client.client.PAGE_KEYS", 7)
     store = await opened(etcd, namespace=secrets.token_hex(4))
-    holder = await store.open_session(Role.HOLDER, Member("n", "a"), ttl_s=600)
+    holder = await store.open_session(SessionRole.HOLDER, Member("n", "a"), ttl_s=600)
     leases = [await store.claim(holder, Unit(f"u{n:03}")) for n in range(40)]
     async with listening(store) as listener:
         assert listener.snapshots()[0].leases == tuple(leases)

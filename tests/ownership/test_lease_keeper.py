@@ -10,23 +10,23 @@ from argosy.ownership.events import (
     LeaseChanged,
     LeaseGone,
     SessionEnded,
-    SessionMissed,
+    SessionFailed,
     SessionOpened,
     SessionRenewed,
     Snapshot,
 )
-from argosy.ownership.lease_keeper import Gained, Keeper, Lost
-from argosy.ownership.model import LeaseState, Role, Unit
+from argosy.ownership.lease_keeper import LeaseGained, LeaseKeeper, LeaseLost
+from argosy.ownership.model import LeaseState, SessionRole, Unit
 from tests.ownership.making import OTHER, TIMING, VALID_S, Dice, lease, session
 
 A, B = Unit("a"), Unit("b")
 MINE = session()
 
 
-def keeping(*units: Unit, at: float = 0.0) -> Keeper:
+def keeping(*units: Unit, at: float = 0.0) -> LeaseKeeper:
     """A keeper whose session opened at `at`, serving `units`."""
-    keeper = Keeper(TIMING, Dice())
-    keeper.promise.want(at)
+    keeper = LeaseKeeper(TIMING, Dice())
+    keeper.keepalive.start(at)
     keeper.handle(None, at)
     keeper.handle(SessionOpened(MINE, at), at)
     for unit in units:
@@ -55,7 +55,7 @@ def test_nothing_is_held_at_the_very_instant_the_promise_ends() -> None:
 def test_when_renewal_fails_all_units_pause_at_once() -> None:
     keeper = keeping(A, B)
     keeper.handle(None, TIMING.renew_s)
-    keeper.handle(SessionMissed(Role.HOLDER), TIMING.renew_s)
+    keeper.handle(SessionFailed(SessionRole.HOLDER), TIMING.renew_s)
     assert keeper.holds(A, VALID_S - 1)
     assert serving_changes(keeper.handle(None, VALID_S)) == [ServingStopped(A, 1), ServingStopped(B, 1)]
     assert keeper.pauses == 1
@@ -87,10 +87,10 @@ def test_a_renewal_extends_what_is_served() -> None:
 
 def test_a_lost_session_loses_every_lease() -> None:
     keeper = keeping(A, B)
-    keeper.news.clear()
+    keeper.changes.clear()
     effects = keeper.handle(SessionEnded(MINE), 5.0)
     assert serving_changes(effects) == [ServingStopped(A, 1), ServingStopped(B, 1)]
-    assert keeper.news == [Lost(A), Lost(B)]
+    assert keeper.changes == [LeaseLost(A), LeaseLost(B)]
     keeper.handle(SessionOpened(session(token="run-2"), 5.0), 5.1)
     assert not keeper.holds(A, 5.1)
     assert keeper.pauses == 0
@@ -100,15 +100,15 @@ def test_a_lost_session_loses_every_lease() -> None:
 def test_a_lease_of_another_run_or_node_is_not_ours(foreign: object) -> None:
     keeper = keeping()
     assert keeper.handle(LeaseChanged(foreign), 1.0) == []  # type: ignore[arg-type]
-    assert keeper.holdings == {}
+    assert keeper.held_leases == {}
 
 
 def test_a_greater_epoch_replaces_the_holding() -> None:
     keeper = keeping(A)
-    keeper.news.clear()
+    keeper.changes.clear()
     effects = keeper.handle(LeaseChanged(lease(A, epoch=4)), 1.0)
     assert effects == [ServingStopped(A, 1), ServingStarted(A, 4, VALID_S)]
-    assert keeper.news == [Lost(A), Gained(lease(A, epoch=4))]
+    assert keeper.changes == [LeaseLost(A), LeaseGained(lease(A, epoch=4))]
     assert keeper.handle(LeaseGone(A, 1), 2.0) == []
     assert keeper.holds(A, 2.0)
 
@@ -123,7 +123,7 @@ def test_a_snapshot_drops_what_it_does_not_know_and_brings_what_it_does() -> Non
     keeper = keeping(A)
     effects = keeper.handle(Snapshot(leases=(lease(B, epoch=2), lease("c", node=OTHER))), 1.0)
     assert effects == [ServingStopped(A, 1), ServingStarted(B, 2, VALID_S)]
-    assert list(keeper.holdings) == [B]
+    assert list(keeper.held_leases) == [B]
 
 
 def test_a_snapshot_with_the_same_leases_changes_nothing() -> None:
@@ -135,7 +135,7 @@ def test_a_renewal_tells_which_leases_the_store_has_forgotten() -> None:
     keeper = keeping(A, B)
     effects = keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(B, 1)})), 8.1)
     assert ServingStopped(A, 1) in effects
-    assert list(keeper.holdings) == [B]
+    assert list(keeper.held_leases) == [B]
 
 
 def test_a_lease_granted_after_the_renewal_left_is_not_missed() -> None:
@@ -155,7 +155,7 @@ def test_what_is_leaving_is_never_served_again_under_its_epoch() -> None:
     keeper = keeping(A)
     assert keeper.stop_serving(A) == [ServingStopped(A, 1)]
     assert not keeper.holds(A, 1.0)
-    assert A in keeper.holdings  # the store has not been told yet
+    assert A in keeper.held_leases  # the store has not been told yet
     assert serving_changes(keeper.handle(LeaseChanged(lease(A, state=LeaseState.DRAINING)), 2.0)) == []
     assert serving_changes(keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(A, 1)})), 8.1)) == []
     assert not keeper.holds(A, 8.1)
@@ -184,7 +184,7 @@ def test_warming_is_what_is_held_and_not_ready() -> None:
     assert list(keeper.warming) == [A]
     keeper.handle(LeaseChanged(lease(A, state=LeaseState.READY)), 2.0)
     assert keeper.warming == {}
-    assert keeper.holdings[A].lease.state is LeaseState.READY
+    assert keeper.held_leases[A].lease.state is LeaseState.READY
 
 
 def test_how_many_are_served_is_none_when_the_promise_has_ended() -> None:
@@ -208,42 +208,44 @@ def histories(draw: st.DrawFn) -> list[tuple[float, str, Unit, float]]:
 @settings(max_examples=400)
 @given(histories())
 def test_no_unit_is_ever_served_without_a_valid_promise(history: list[tuple[float, str, Unit, float]]) -> None:
-    keeper, now, epoch, runs = Keeper(TIMING, Dice()), 0.0, 0, 0
+    keeper, now, epoch, runs = LeaseKeeper(TIMING, Dice()), 0.0, 0, 0
     confirmed_at = float("-inf")  # when the latest confirmed request of this session left
     served: dict[Unit, int] = {}
-    keeper.promise.want(now)
+    keeper.keepalive.start(now)
     for span, kind, unit, ago in history:
         now += span
-        current = keeper.promise.session
+        current = keeper.keepalive.session
         event: Event | None = None
         match kind:
             case "open" if current is None:
                 runs += 1
                 event, confirmed_at = SessionOpened(session(token=f"run-{runs}"), now - ago), now - ago
             case "renew" | "forgetful" if current is not None:
-                held = frozenset((u, h.lease.epoch) for u, h in keeper.holdings.items() if kind == "renew" or u != unit)
+                held = frozenset(
+                    (u, h.lease.epoch) for u, h in keeper.held_leases.items() if kind == "renew" or u != unit
+                )
                 event, confirmed_at = SessionRenewed(current, now - ago, held), max(confirmed_at, now - ago)
             case "end" if current is not None:
                 event, confirmed_at = SessionEnded(current), float("-inf")
             case "miss":
-                event = SessionMissed(Role.HOLDER)
+                event = SessionFailed(SessionRole.HOLDER)
             case "grant" | "foreign":
                 epoch += 1
                 token = current.token if current and kind == "grant" else "run-0"
                 event = LeaseChanged(lease(unit, epoch=epoch, token=token))
-            case "gone" if unit in keeper.holdings:
-                event = LeaseGone(unit, keeper.holdings[unit].lease.epoch)
+            case "gone" if unit in keeper.held_leases:
+                event = LeaseGone(unit, keeper.held_leases[unit].lease.epoch)
             case "snapshot":
-                event = Snapshot(leases=tuple(h.lease for u, h in keeper.holdings.items() if u != unit))
+                event = Snapshot(leases=tuple(h.lease for u, h in keeper.held_leases.items() if u != unit))
             case "empty":
                 event = Snapshot()
-            case "stop" if unit in keeper.holdings:
+            case "stop" if unit in keeper.held_leases:
                 _balance(served, keeper.stop_serving(unit))
         _balance(served, keeper.handle(event, now))
         for each in (A, B):
             assert keeper.holds(each, now) == (each in served)
             assert not keeper.holds(each, confirmed_at + VALID_S + 1e-9)  # OWN-4
-            assert each not in served or (each in keeper.holdings and not keeper.holdings[each].is_leaving)
+            assert each not in served or (each in keeper.held_leases and not keeper.held_leases[each].is_leaving)
 
 
 def _balance(served: dict[Unit, int], effects: list[Effect]) -> None:

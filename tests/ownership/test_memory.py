@@ -10,7 +10,7 @@ from argosy.base.errors import Conflict, Fenced, Throttled
 from argosy.ownership.auction import PENDING_BUFFER_S
 from argosy.ownership.backends.memory import WATCH_BACKLOG_MAX, MemoryStore
 from argosy.ownership.events import AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged, MemberChanged, Snapshot
-from argosy.ownership.model import BidOutcome, CloseOutcome, LeaseState, Role, Session, Space, Unit
+from argosy.ownership.model import BidOutcome, CloseOutcome, LeaseState, Session, SessionRole, Space, Unit
 from tests.ownership.making import member
 
 A = Unit("a")
@@ -42,7 +42,7 @@ def store_of(clock: Hand, *, is_auctioned: bool = False, grace_s: float = 0.0) -
 
 
 async def holder(store: MemoryStore, node: str = "n1", ttl_s: float = 30.0) -> Session:
-    return await store.open_session(Role.HOLDER, member(node), ttl_s=ttl_s)
+    return await store.open_session(SessionRole.HOLDER, member(node), ttl_s=ttl_s)
 
 
 async def test_a_session_ends_at_the_instant_its_time_is_up(clock: Hand) -> None:
@@ -51,11 +51,11 @@ async def test_a_session_ends_at_the_instant_its_time_is_up(clock: Hand) -> None
     await store.claim(session, A)
     clock.at = 29.999
     await store.sweep()
-    assert store.expiry(Role.HOLDER, "n1") == 30.0
+    assert store.expiry(SessionRole.HOLDER, "n1") == 30.0
     assert store.snapshot().leases
     clock.at = 30.0
     assert store.snapshot().leases == ()
-    assert store.expiry(Role.HOLDER, "n1") is None
+    assert store.expiry(SessionRole.HOLDER, "n1") is None
     with pytest.raises(Fenced, match="has ended"):
         await store.renew(session)
 
@@ -127,19 +127,19 @@ async def test_observers_hear_each_fact_in_the_same_instant(clock: Hand) -> None
     clock.at = 5.0
     lease = await store.claim(await holder(store), A)
     clock.at = 6.0
-    await store.open_session(Role.MEMBER, member("n2"), ttl_s=30.0)
+    await store.open_session(SessionRole.MEMBER, member("n2"), ttl_s=30.0)
     assert heard == [(5.0, LeaseChanged(lease)), (6.0, MemberChanged(member("n2")))]
 
 
 async def test_a_hand_over_is_told_so_that_the_heir_always_holds_something(clock: Hand) -> None:
     store, heard = store_of(clock), []
-    old, heir = await holder(store, "n1"), await holder(store, "n2")
+    old, ready_successor = await holder(store, "n1"), await holder(store, "n2")
     slot = Unit("a", -1)
     lease = await store.claim(old, A)
-    standby = await store.claim(heir, slot)
-    await store.set_state(heir, slot, standby.epoch, LeaseState.READY)
+    standby = await store.claim(ready_successor, slot)
+    await store.set_state(ready_successor, slot, standby.epoch, LeaseState.READY)
     store.observers.append(heard.append)
-    granted = await store.hand_over(old, A, lease.epoch, slot)
+    granted = await store.hand_off(old, A, lease.epoch, slot)
     assert granted is not None
     assert (granted.node, granted.state, granted.epoch > lease.epoch) == ("n2", LeaseState.READY, True)
     assert heard == [LeaseGone(A, lease.epoch), LeaseChanged(granted), LeaseGone(slot, standby.epoch)]

@@ -13,7 +13,7 @@ from argosy.ownership.model import (
     SUCCESSOR,
     UNIT_NAME_MAX,
     Member,
-    Role,
+    SessionRole,
     Space,
     Unit,
     UnitSpec,
@@ -86,4 +86,4 @@ def test_a_lease_belongs_to_one_run_of_a_node() -> None:
     assert held.is_of(session(node="n1", token="run-1"))
     assert not held.is_of(session(node="n1", token="run-2"))
     assert not held.is_of(session(node="n2", token="run-1"))
-    assert session(Role.MEMBER) != session(Role.HOLDER)
+    assert session(SessionRole.MEMBER) != session(SessionRole.HOLDER)

@@ -9,52 +9,52 @@ from hypothesis import strategies as st
 
 from argosy.base.clock import seeded_random
 from argosy.ownership.effects import (
-    Drop,
+    DropUnit,
     Effect,
     EndSession,
-    HandOver,
-    Left,
+    Exit,
+    HandOffLease,
     OpenSession,
     PlaceBid,
     ReadCatalog,
-    Release,
+    ReleaseLease,
     RenewSession,
     ServingStarted,
     ServingStopped,
-    SetState,
-    Sweep,
-    Warm,
+    SetLeaseState,
+    SweepSessions,
+    WarmUnit,
 )
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
     BidAnswered,
     CatalogChanged,
-    ClosingAnswered,
+    CloseAnswered,
     DrainRequested,
     Event,
     LeaseChanged,
     LeaseGone,
-    LetGoAnswered,
     MemberChanged,
     MemoryMeasured,
+    ReleaseAnswered,
     ReleaseRequested,
     SessionEnded,
     SessionOpened,
     SessionRenewed,
+    SetStateFailed,
     Snapshot,
-    StateMissed,
-    Warmed,
+    UnitWarmed,
     WarmingFailed,
 )
 from argosy.ownership.model import (
     SUCCESSOR,
     BidOutcome,
-    BidReceipt,
+    BidResult,
     CloseOutcome,
-    Closing,
+    CloseResult,
     LeaseState,
-    Role,
+    SessionRole,
     Unit,
     UnitSpec,
 )
@@ -74,9 +74,9 @@ class Node:
     def __init__(self, *specs: UnitSpec | str, **changes: object) -> None:
         self.machine = NodeMachine(made(**changes), ME, Dice())
         first = self.machine.handle(None, 0.0)
-        assert {type(effect) for effect in first} == {OpenSession, Sweep, ReadCatalog}
-        self.tell(SessionOpened(session(Role.MEMBER), 0.0), 0.0)
-        self.tell(SessionOpened(session(Role.HOLDER), 0.0), 0.0)
+        assert {type(effect) for effect in first} == {OpenSession, SweepSessions, ReadCatalog}
+        self.tell(SessionOpened(session(SessionRole.MEMBER), 0.0), 0.0)
+        self.tell(SessionOpened(session(SessionRole.HOLDER), 0.0), 0.0)
         self.tell(Snapshot(members=(member(ME), member(OTHER))), 0.0)
         self.tell(catalog(*specs or ("a",)), 0.0)
 
@@ -89,61 +89,61 @@ class Node:
 
 def test_a_won_unit_is_warmed_and_then_said_to_be_ready() -> None:
     node = Node()
-    assert node.grant("a", 1.0, state=WARMING)[-1] == Warm(A, 1)
-    assert SetState(session(), A, 1, READY) in node.tell(Warmed(A, 1), 2.0)
+    assert node.grant("a", 1.0, state=WARMING)[-1] == WarmUnit(A, 1)
+    assert SetLeaseState(session(), A, 1, READY) in node.tell(UnitWarmed(A, 1), 2.0)
 
 
 def test_warmth_that_came_after_the_lease_was_lost_is_not_told() -> None:
     node = Node()
     node.grant("a", 1.0, state=WARMING)
     node.tell(LeaseGone(A, 1), 1.5)
-    assert of_kind(node.tell(Warmed(A, 1), 2.0), SetState) == []
+    assert of_kind(node.tell(UnitWarmed(A, 1), 2.0), SetLeaseState) == []
 
 
 def test_readiness_the_store_could_not_be_told_is_told_again() -> None:
     node = Node()
     node.grant("a", 1.0, state=WARMING)
-    node.tell(Warmed(A, 1), 2.0)
-    node.tell(StateMissed(A, 1), 2.0)
-    assert SetState(session(), A, 1, READY) in node.tell(None, 2.2)
+    node.tell(UnitWarmed(A, 1), 2.0)
+    node.tell(SetStateFailed(A, 1), 2.0)
+    assert SetLeaseState(session(), A, 1, READY) in node.tell(None, 2.2)
 
 
 def test_a_unit_that_cannot_be_made_ready_is_given_back_and_forgotten() -> None:
     node = Node()
     node.grant("a", 1.0, state=WARMING)
-    assert of_kind(node.tell(WarmingFailed(A, 1), 2.0), ServingStopped | Release) == [
+    assert of_kind(node.tell(WarmingFailed(A, 1), 2.0), ServingStopped | ReleaseLease) == [
         ServingStopped(A, 1),
-        Release(session(), A, 1),
+        ReleaseLease(session(), A, 1),
     ]
-    assert Drop(A) in node.tell(LeaseGone(A, 1), 2.1)
+    assert DropUnit(A) in node.tell(LeaseGone(A, 1), 2.1)
 
 
 def test_a_lost_lease_is_dropped_from_memory() -> None:
     node = Node()
     node.grant("a", 1.0)
     effects = node.tell(SessionEnded(session()), 2.0)
-    assert effects.index(ServingStopped(A, 1)) < effects.index(Drop(A))
+    assert effects.index(ServingStopped(A, 1)) < effects.index(DropUnit(A))
 
 
 @pytest.mark.parametrize("wished", [(), ("b",), (UnitSpec("a", replicas=1),)])
 def test_what_is_no_longer_wished_for_is_released(wished: tuple[UnitSpec | str, ...]) -> None:
     node = Node(UnitSpec("a", replicas=2))
     node.grant(Unit("a", 2), 1.0)
-    assert of_kind(node.tell(catalog(*wished), 2.0), Release) == [Release(session(), Unit("a", 2), 1)]
+    assert of_kind(node.tell(catalog(*wished), 2.0), ReleaseLease) == [ReleaseLease(session(), Unit("a", 2), 1)]
 
 
 def test_what_is_still_wished_for_stays() -> None:
     node = Node(UnitSpec("a", replicas=2))
     node.grant(Unit("a", 2), 1.0)
-    assert of_kind(node.tell(catalog(UnitSpec("a", replicas=3), "b"), 2.0), Release) == []
+    assert of_kind(node.tell(catalog(UnitSpec("a", replicas=3), "b"), 2.0), ReleaseLease) == []
 
 
 def test_what_the_plane_gives_up_is_released() -> None:
     node = Node()
     node.grant("a", 1.0)
-    assert of_kind(node.tell(ReleaseRequested(A), 2.0), ServingStopped | Release) == [
+    assert of_kind(node.tell(ReleaseRequested(A), 2.0), ServingStopped | ReleaseLease) == [
         ServingStopped(A, 1),
-        Release(session(), A, 1),
+        ReleaseLease(session(), A, 1),
     ]
 
 
@@ -157,24 +157,24 @@ def test_a_primary_that_does_not_drain_needs_no_successor() -> None:
     node = Node()
     node.grant("a", 1.0, node=OTHER, state=DRAINING)
     node.grant(HEIR, 2.0)
-    assert of_kind(node.grant("a", 3.0, node="n3", epoch=2), Release) == [Release(session(), HEIR, 1)]
+    assert of_kind(node.grant("a", 3.0, node="n3", epoch=2), ReleaseLease) == [ReleaseLease(session(), HEIR, 1)]
 
 
 def test_a_superfluous_successor_learnt_of_from_a_snapshot_leaves_too() -> None:
     node = Node()
     node.grant(HEIR, 1.0)
     snapshot = Snapshot(leases=(lease(HEIR), lease("a", node=OTHER)), members=(member(ME),))
-    assert Release(session(), HEIR, 1) in node.tell(snapshot, 2.0)
+    assert ReleaseLease(session(), HEIR, 1) in node.tell(snapshot, 2.0)
 
 
 def test_one_node_keeps_one_slot_and_what_it_has_in_memory() -> None:
     node = Node(UnitSpec("a", replicas=1))
     node.grant(Unit("a", 1), 1.0)
     effects = node.grant("a", 2.0, state=WARMING)
-    assert Warm(A, 1) in effects
-    assert of_kind(effects, Release) == [], "the replica answers until the primary can"
-    assert Release(session(), Unit("a", 1), 1) in node.grant("a", 2.5, state=READY)
-    assert of_kind(node.tell(LeaseGone(Unit("a", 1), 1), 3.0), Drop) == []
+    assert WarmUnit(A, 1) in effects
+    assert of_kind(effects, ReleaseLease) == [], "the replica answers until the primary can"
+    assert ReleaseLease(session(), Unit("a", 1), 1) in node.grant("a", 2.5, state=READY)
+    assert of_kind(node.tell(LeaseGone(Unit("a", 1), 1), 3.0), DropUnit) == []
 
 
 def test_an_heir_takes_over_without_dropping_anything() -> None:
@@ -183,7 +183,7 @@ def test_an_heir_takes_over_without_dropping_anything() -> None:
     node.grant(HEIR, 2.0)
     told = node.tell(LeaseGone(A, 1), 3.0) + node.grant("a", 3.0, epoch=2) + node.tell(LeaseGone(HEIR, 1), 3.0)
     assert ServingStarted(A, 2, 27.0) in told
-    assert of_kind(told, Drop) == []
+    assert of_kind(told, DropUnit) == []
     assert node.machine.keeper.holds(A, 3.0)
 
 
@@ -191,15 +191,15 @@ def test_a_drain_ends_membership_first_and_the_holder_session_last() -> None:
     node = Node()
     node.grant("a", 1.0)
     effects = node.tell(DrainRequested(), 2.0)
-    assert of_kind(effects, EndSession | SetState) == [
-        SetState(session(), A, 1, DRAINING),
-        EndSession(session(Role.MEMBER)),
+    assert of_kind(effects, EndSession | SetLeaseState) == [
+        SetLeaseState(session(), A, 1, DRAINING),
+        EndSession(session(SessionRole.MEMBER)),
     ]
     node.grant("a", 2.1, state=DRAINING)
     node.grant(HEIR, 3.0, node=OTHER, state=WARMING)
     assert node.machine.keeper.holds(A, 3.0)
-    assert of_kind(node.grant(HEIR, 4.0, node=OTHER), HandOver) == [HandOver(session(), A, 1, HEIR)]
-    assert of_kind(node.tell(LetGoAnswered(A, 1, is_done=True), 4.1), EndSession) == []
+    assert of_kind(node.grant(HEIR, 4.0, node=OTHER), HandOffLease) == [HandOffLease(session(), A, 1, HEIR)]
+    assert of_kind(node.tell(ReleaseAnswered(A, 1, is_done=True), 4.1), EndSession) == []
     assert of_kind(node.tell(LeaseGone(A, 1), 4.2), EndSession) == [EndSession(session())]
     assert node.machine.has_left
 
@@ -218,15 +218,15 @@ def test_a_unit_won_while_draining_is_given_back() -> None:
     node = Node("a", "b")
     node.grant("b", 0.0)
     node.tell(DrainRequested(), 1.0)
-    assert Release(session(), A, 1) in node.grant("a", 2.0, state=WARMING)
+    assert ReleaseLease(session(), A, 1) in node.grant("a", 2.0, state=WARMING)
 
 
 def test_a_ring_node_quiesces_and_then_ends_its_session_with_all_leases() -> None:
-    first, second = sorted(Ring([ME, OTHER]).wanted_by(ME, [f"s{i}" for i in range(20)]))[:2]
+    first, second = sorted(Ring([ME, OTHER]).keys_of(ME, [f"s{i}" for i in range(20)]))[:2]
     node = Node(first, second, placement="ring", quiesce_s=1.5)
     node.grant(first, 0.0)
     node.grant(second, 0.0)
-    assert of_kind(node.tell(DrainRequested(), 1.0), EndSession) == [EndSession(session(Role.MEMBER))]
+    assert of_kind(node.tell(DrainRequested(), 1.0), EndSession) == [EndSession(session(SessionRole.MEMBER))]
     assert node.machine.keeper.holds(Unit(first), 2.4)
     assert of_kind(node.tell(None, 2.4), EndSession) == []
     effects = node.tell(None, 2.5)
@@ -249,11 +249,11 @@ def test_a_node_that_has_left_wants_nothing_more() -> None:
 def test_a_node_without_a_session_can_leave_too() -> None:
     machine = NodeMachine(made(), ME, Dice())
     machine.handle(None, 0.0)
-    assert machine.handle(DrainRequested(), 1.0)[-1] == Left()
+    assert machine.handle(DrainRequested(), 1.0)[-1] == Exit()
     node = Node()
     node.grant("a", 1.0)
     node.tell(DrainRequested(), 2.0)
-    assert of_kind(node.tell(SessionEnded(session()), 3.0), Left | EndSession) == [Left()]
+    assert of_kind(node.tell(SessionEnded(session()), 3.0), Exit | EndSession) == [Exit()]
 
 
 @pytest.mark.parametrize("placement", ["auction", "claim"])
@@ -307,13 +307,13 @@ def test_whatever_happens_the_node_comes_to_rest_at_every_instant(
     machine = NodeMachine(made(placement=placement), ME, seeded_random(seed))
     now, epoch, run = 0.0, 0, 1
     told: list[Event | None] = [None, catalog(UnitSpec("a", replicas=1), "b"), Snapshot(members=(member(ME),))]
-    told += [SessionOpened(session(role), 0.0) for role in Role]
+    told += [SessionOpened(session(role), 0.0) for role in SessionRole]
     for span, kind, slot in [*((0.0, "start", 0) for _ in told), *steps]:
         now += span
         unit = Unit("a", slot)
-        holding = machine.keeper.holdings.get(unit)
+        holding = machine.keeper.held_leases.get(unit)
         at = 0 if holding is None else holding.lease.epoch
-        current = machine.keeper.promise.session
+        current = machine.keeper.keepalive.session
         event: Event | None = told.pop(0) if kind == "start" else None
         match kind:
             case "win" | "drain_other":
@@ -322,14 +322,14 @@ def test_whatever_happens_the_node_comes_to_rest_at_every_instant(
                 token = current.token if current else "run-0"
                 event = LeaseChanged(lease(unit, node=who, epoch=epoch, state=state, token=token))
             case "ready" if at:
-                event = Warmed(unit, at)
+                event = UnitWarmed(unit, at)
             case "gone" if unit in machine.view.leases:
                 event = LeaseGone(unit, machine.view.leases[unit].epoch)
             case "spoil" | "missed" if at:
-                event = WarmingFailed(unit, at) if kind == "spoil" else LetGoAnswered(unit, at, is_done=False)
+                event = WarmingFailed(unit, at) if kind == "spoil" else ReleaseAnswered(unit, at, is_done=False)
             case "end" if current:
                 event = SessionEnded(current)
-            case "open" if current is None and not machine.leaver.is_draining:
+            case "open" if current is None and not machine.drainer.is_draining:
                 run += 1
                 event = SessionOpened(session(token=f"run-{run}"), now)
             case "measure":
@@ -339,9 +339,11 @@ def test_whatever_happens_the_node_comes_to_rest_at_every_instant(
             case "auction":
                 event = AuctionOpened(auction(unit, closes_in_s=5.0))
             case "close":
-                event = ClosingAnswered(unit, Closing(CloseOutcome.NO_WINNER)) if slot else AuctionClosed(unit, 1, None)
+                event = (
+                    CloseAnswered(unit, CloseResult(CloseOutcome.NO_WINNER)) if slot else AuctionClosed(unit, 1, None)
+                )
             case "placed":
-                event = BidAnswered(unit, BidReceipt(BidOutcome.PLACED, is_full=slot == 0))
+                event = BidAnswered(unit, BidResult(BidOutcome.PLACED, is_full=slot == 0))
             case "drain":
                 event = DrainRequested()
             case "unwish" | "wish":

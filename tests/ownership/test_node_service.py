@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from argosy.base.errors import Conflict, NotOwner
-from argosy.ownership import metrics as m
+from argosy.ownership import telemetry
 from argosy.ownership.events import LeaseChanged
-from argosy.ownership.model import SUCCESSOR, LeaseState, Role, Unit
+from argosy.ownership.model import SUCCESSOR, LeaseState, SessionRole, Unit
 from tests.ownership.world import MIB, World, in_virtual_time
 
 REPOS = [f"repo-{i}" for i in range(12)]
@@ -49,7 +49,7 @@ async def test_what_fits_nowhere_stays_open_and_the_rest_is_served(world: World)
     assert world.holder("huge") is None
     assert node.scale().starved_units == 1
     assert node.scale().desired_nodes > 1
-    assert world.value("n1", m.STARVED_UNITS) == 1
+    assert world.value("n1", telemetry.STARVED_UNITS) == 1
 
 
 @in_virtual_time()
@@ -72,7 +72,7 @@ async def test_a_node_that_loses_the_store_pauses_everything_before_its_leases_c
     await world.until(world.all_ready)
     await world.pass_time(20.0)
     world.links["n1"].is_cut = True
-    expires_at = world.store.expiry(Role.HOLDER, "n1") or 0.0
+    expires_at = world.store.expiry(SessionRole.HOLDER, "n1") or 0.0
     stopped_at = await world.until(lambda: not node.holds(A) and not node.holds(Unit("b")))
     assert stopped_at <= expires_at - 0.1 * TTL_S + 0.1
     assert {change.unit.name for at, _, change in world.serving if at >= stopped_at - 0.1} == {"a", "b"}
@@ -88,10 +88,10 @@ async def test_a_node_whose_session_survived_the_outage_resumes_without_warming_
     world.links["n1"].is_cut = False
     epoch = world.store.snapshot().leases[0].epoch
     await world.until(lambda: node.holds(A), within_s=5.0)
-    assert node.serving(A).epoch == epoch
+    assert node.require_lease(A).epoch == epoch
     assert world.shelves["n1"].warmed == ["a"]
     await world.pass_time(2.0)
-    assert world.value("n1", m.PAUSES) == 1
+    assert world.value("n1", telemetry.PAUSES) == 1
 
 
 @in_virtual_time()
@@ -99,14 +99,14 @@ async def test_a_node_whose_session_was_lost_starts_afresh_under_a_new_epoch(wor
     world.wish("a")
     node = world.start("n1")
     await world.until(world.all_ready)
-    first = node.serving(A).epoch
+    first = node.require_lease(A).epoch
     world.links["n1"].is_cut = True
     await world.pass_time(TTL_S + 1)
     await world.store.sweep()
     world.links["n1"].is_cut = False
     await world.until(lambda: node.holds(A))
-    assert node.serving(A).epoch > first
-    assert world.metrics["n1"].value(m.SESSIONS_LOST, space="repos", role=Role.HOLDER) == 1
+    assert node.require_lease(A).epoch > first
+    assert world.metrics["n1"].value(telemetry.SESSIONS_LOST, space="repos", role=SessionRole.HOLDER) == 1
     assert "a" in world.shelves["n1"].dropped
 
 
@@ -138,17 +138,17 @@ async def test_a_restarted_node_waits_for_its_own_earlier_session_and_goes_on(wo
 
 
 @in_virtual_time()
-async def test_whoever_asks_the_wrong_node_is_told_the_right_one(world: World) -> None:
+async def test_a_wrong_node_names_the_holder(world: World) -> None:
     world.wish("a", footprint_bytes=500 * MIB)
     world.start("n1", budget_bytes=1000 * MIB)
     other = world.start("n2", budget_bytes=900 * MIB)
     await world.until(world.all_ready)
-    assert world.nodes["n1"].serving(A).state is LeaseState.READY
+    assert world.nodes["n1"].require_lease(A).state is LeaseState.READY
     with pytest.raises(NotOwner, match="'a' is held by 'n1'") as told:
-        other.serving(A)
+        other.require_lease(A)
     assert (told.value.hint, told.value.node) == ("http://n1", "n1")
-    with pytest.raises(NotOwner, match="nobody is known") as unknown:
-        other.serving(Unit("z"))
+    with pytest.raises(NotOwner, match="no known holder") as unknown:
+        other.require_lease(Unit("z"))
     assert unknown.value.hint is None
 
 
@@ -160,7 +160,7 @@ async def test_a_hint_never_points_at_the_node_that_gives_it(world: World) -> No
     world.links["n1"].is_cut = True
     await world.until(lambda: not node.holds(A))
     with pytest.raises(NotOwner) as told:
-        node.serving(A)
+        node.require_lease(A)
     assert told.value.hint is None
 
 
@@ -173,16 +173,26 @@ async def test_the_documents_metrics_have_the_right_counts(world: World) -> None
     world.wish(*REPOS)
     await world.until(world.all_ready)
     await world.pass_time(2.0)
-    for metric in (m.AUCTIONS_STARTED, m.AUCTIONS_WON, m.AUCTIONS_SHORT_CIRCUITED, m.BID_WINDOW_MS):
+    for metric in (
+        telemetry.AUCTIONS_STARTED,
+        telemetry.AUCTIONS_WON,
+        telemetry.AUCTIONS_SHORT_CIRCUITED,
+        telemetry.BID_WINDOW_MS,
+    ):
         assert world.total(metric) == len(REPOS), metric.name
-    assert world.total(m.BIDS_PLACED) == world.total(m.BIDS_RECEIVED) >= len(REPOS)
-    for metric in (m.AUCTIONS_NO_WINNER, m.AUCTIONS_TIMED_OUT, m.BIDS_REJECTED_ALREADY_PENDING, m.UNITS_OPEN):
+    assert world.total(telemetry.BIDS_PLACED) == world.total(telemetry.BIDS_RECEIVED) >= len(REPOS)
+    for metric in (
+        telemetry.AUCTIONS_NO_WINNER,
+        telemetry.AUCTIONS_TIMED_OUT,
+        telemetry.BIDS_REJECTED_ALREADY_PENDING,
+        telemetry.UNITS_UNOWNED,
+    ):
         assert world.total(metric) == 0, metric.name
-    assert world.total(m.UNITS_HELD) == world.total(m.UNITS_SERVING) == len(REPOS)
-    assert world.value("n1", m.ACTIVE_BIDDERS) == 2
-    assert world.value("n1", m.CONFIGURED_MAX_BIDS) in (1, 2)
-    assert world.value("n1", m.CLAIM_LATENCY) == len(REPOS)
-    assert world.value("n1", m.DESIRED_NODES) == 2
+    assert world.total(telemetry.UNITS_HELD) == world.total(telemetry.UNITS_SERVING) == len(REPOS)
+    assert world.value("n1", telemetry.ACTIVE_BIDDERS) == 2
+    assert world.value("n1", telemetry.CONFIGURED_MAX_BIDS) in (1, 2)
+    assert world.value("n1", telemetry.CLAIM_LATENCY) == len(REPOS)
+    assert world.value("n1", telemetry.DESIRED_NODES) == 2
 
 
 @in_virtual_time(max_bids="5")
@@ -191,9 +201,9 @@ async def test_an_auction_that_cannot_fill_ends_with_its_window_and_is_counted(w
     world.start("n1")
     assert WINDOW_S <= await world.until(world.all_ready) <= WINDOW_S + 5
     await world.pass_time(1.0)
-    assert world.value("n1", m.AUCTIONS_TIMED_OUT) == 1
-    assert world.value("n1", m.AUCTIONS_SHORT_CIRCUITED) == 0
-    assert world.value("n1", m.CONFIGURED_MAX_BIDS) == 5
+    assert world.value("n1", telemetry.AUCTIONS_TIMED_OUT) == 1
+    assert world.value("n1", telemetry.AUCTIONS_SHORT_CIRCUITED) == 0
+    assert world.value("n1", telemetry.CONFIGURED_MAX_BIDS) == 5
 
 
 @in_virtual_time()
@@ -210,8 +220,8 @@ async def test_a_drained_node_stops_only_when_its_successor_is_ready(world: Worl
     for name in "abc":
         (_, stopped_at, _), (started_at, _, _) = world.spans(name)
         assert 0 <= started_at - stopped_at < 0.1  # the gap is one message, not one warming
-        heir = next(at for at, fact in world.facts if _is_ready_heir(fact, name))
-        assert heir <= stopped_at
+        ready_successor = next(at for at, fact in world.facts if _is_ready_heir(fact, name))
+        assert ready_successor <= stopped_at
     assert {info.node for info in await world.store.sessions()} == {"new"}
     assert world.shelves["new"].warmed == ["a", "b", "c"]  # once each: nothing is built twice
 
@@ -289,8 +299,8 @@ async def test_a_drain_goes_on_when_membership_could_not_be_ended(world: World) 
     draining = asyncio.ensure_future(node.drain())
     await world.until(lambda: world.holder("a") == "new", within_s=120.0)
     await draining
-    (_, stopped_at, who), (started_at, _, heir) = world.spans("a")
-    assert (who, heir) == ("old", "new")
+    (_, stopped_at, who), (started_at, _, ready_successor) = world.spans("a")
+    assert (who, ready_successor) == ("old", "new")
     assert started_at - stopped_at < 0.1
 
 
@@ -329,7 +339,7 @@ async def test_a_unit_that_cannot_be_warmed_goes_to_another_node(world: World) -
     world.start("n2", budget_bytes=1000 * MIB)
     world.shelves["n1"].spoilt.add("a")
     await world.until(lambda: world.ready() == {"a": "n2"})
-    assert world.value("n1", m.WARMINGS_FAILED) == 1
+    assert world.value("n1", telemetry.WARMINGS_FAILED) == 1
     assert world.shelves["n1"].kept == {}
 
 
@@ -339,7 +349,7 @@ async def test_a_unit_that_nobody_can_warm_is_not_tried_without_end(world: World
     world.start("n1")
     world.shelves["n1"].spoilt.add("a")
     await world.pass_time(10 * WINDOW_S)
-    assert 2 <= world.value("n1", m.WARMINGS_FAILED) <= 11
+    assert 2 <= world.value("n1", telemetry.WARMINGS_FAILED) <= 11
 
 
 @in_virtual_time()
@@ -348,7 +358,7 @@ async def test_a_unit_won_again_is_not_torn_down_by_a_slow_drop(world: World) ->
     node = world.start("n1")
     await world.until(world.all_ready)
     world.shelves["n1"].drop_s = 10.0
-    await world.store.end_session(world.store._promises[Role.HOLDER, "n1"].session)
+    await world.store.end_session(world.store._promises[SessionRole.HOLDER, "n1"].session)
     await world.until(lambda: world.ready() == {} and not node.holds(A))
     await world.until(world.all_ready)
     await world.pass_time(20.0)
@@ -381,15 +391,15 @@ async def test_a_unit_no_longer_wished_for_is_released_and_dropped(world: World)
 
 
 @in_virtual_time()
-async def test_the_request_path_never_asks_the_store(world: World) -> None:
+async def test_the_request_path_never_calls_the_store(world: World) -> None:
     world.wish("a")
     node = world.start("n1")
     await world.until(world.all_ready)
     before = world.links["n1"].calls.total()
     for _ in range(1000):
         assert node.holds(A)
-        assert node.serving(A).node == "n1"
-    assert (len(node.held()), len(node.leases()), len(node.members())) == (1, 1, 1)
+        assert node.require_lease(A).node == "n1"
+    assert (len(node.own_leases()), len(node.leases()), len(node.members())) == (1, 1, 1)
     assert world.links["n1"].calls.total() == before
 
 

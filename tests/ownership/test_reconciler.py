@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.clock import seeded_random
-from argosy.ownership.effects import Claim, Effect
+from argosy.ownership.effects import ClaimLease, Effect
 from argosy.ownership.events import (
     ClaimAnswered,
     LeaseChanged,
@@ -16,7 +16,7 @@ from argosy.ownership.events import (
     SessionOpened,
     WarmingFailed,
 )
-from argosy.ownership.model import SUCCESSOR, LeaseState, Role, Unit, UnitSpec
+from argosy.ownership.model import SUCCESSOR, LeaseState, SessionRole, Unit, UnitSpec
 from argosy.ownership.reconciler import CLAIMS_MAX, Reconciler
 from argosy.ownership.ring import Ring
 from tests.ownership.making import GIB, ME, OTHER, VALID_S, Bench, catalog, lease, member, of_kind, session
@@ -31,11 +31,11 @@ class ReconcilerBench(Bench):
         self.machine = Reconciler(self.settings, ME, self.view, self.keeper, self.member, self.dice)
 
     def claims(self, event: object, now: float) -> list[str]:
-        return [claim.unit.name for claim in of_kind(self.tell(event, now), Claim)]  # type: ignore[arg-type]
+        return [claim.unit.name for claim in of_kind(self.tell(event, now), ClaimLease)]  # type: ignore[arg-type]
 
     def claims_with(self, free_bytes: int, now: float) -> list[str]:
         """The claims that follow from so much memory, at once or after the jitter."""
-        claims = of_kind(self.measure(free_bytes, now), Claim)
+        claims = of_kind(self.measure(free_bytes, now), ClaimLease)
         return [claim.unit.name for claim in claims] + self.claims(None, now + self.settings.claim_jitter_s)
 
     def settle(self, now: float) -> None:
@@ -45,22 +45,22 @@ class ReconcilerBench(Bench):
             self.tell(ClaimAnswered(Unit(name), None), now)
 
 
-def wanted_by(node: str, *members: str) -> list[str]:
-    return sorted(Ring(members).wanted_by(node, SHARDS))
+def keys_of(node: str, *members: str) -> list[str]:
+    return sorted(Ring(members).keys_of(node, SHARDS))
 
 
 def test_a_ring_node_claims_what_is_its_own_after_a_jitter() -> None:
     bench = ReconcilerBench(*SHARDS, claim_jitter_s=0.2)
     assert bench.claims(MemberChanged(member(OTHER)), 0.0) == []
     assert bench.machine.deadline() == pytest.approx(0.1)
-    mine = wanted_by(ME, ME, OTHER)
+    mine = keys_of(ME, ME, OTHER)
     assert 0 < len(mine) < len(SHARDS)
     assert bench.claims(None, 0.1) == mine
 
 
 @pytest.mark.parametrize("placement", ["ring", "claim"])
-@pytest.mark.parametrize("role", [Role.MEMBER, Role.HOLDER])
-def test_without_both_sessions_nothing_is_claimed(role: Role, placement: str) -> None:
+@pytest.mark.parametrize("role", [SessionRole.MEMBER, SessionRole.HOLDER])
+def test_without_both_sessions_nothing_is_claimed(role: SessionRole, placement: str) -> None:
     bench = ReconcilerBench(*SHARDS, placement=placement)
     bench.measure(GIB, 0.0)
     bench.tell(SessionEnded(session(role)), 0.05)
@@ -121,22 +121,22 @@ def test_what_is_held_is_not_claimed_again() -> None:
 
 
 def test_old_owners_wait_a_little_and_then_leave() -> None:
-    bench = ReconcilerBench(*SHARDS, handover_wait_s=1.0)
+    bench = ReconcilerBench(*SHARDS, handoff_wait_s=1.0)
     bench.settle(0.0)
     bench.tell(MemberChanged(member(OTHER)), 5.0)
-    theirs = {Unit(name) for name in wanted_by(OTHER, ME, OTHER)}
-    assert bench.machine.due_to_leave(5.9) == []
+    theirs = {Unit(name) for name in keys_of(OTHER, ME, OTHER)}
+    assert bench.machine.due_releases(5.9) == []
     assert bench.machine.deadline() == 6.0
-    assert set(bench.machine.due_to_leave(6.0)) == theirs
-    assert bench.machine.due_to_leave(6.0) == []  # said once
+    assert set(bench.machine.due_releases(6.0)) == theirs
+    assert bench.machine.due_releases(6.0) == []  # said once
 
 
 def test_a_unit_wanted_again_in_time_stays() -> None:
-    bench = ReconcilerBench(*SHARDS, handover_wait_s=1.0)
+    bench = ReconcilerBench(*SHARDS, handoff_wait_s=1.0)
     bench.settle(0.0)
     bench.tell(MemberChanged(member(OTHER)), 5.0)
     bench.tell(MemberGone(OTHER), 5.5)
-    assert bench.machine.due_to_leave(7.0) == []
+    assert bench.machine.due_releases(7.0) == []
     assert bench.machine.deadline() is None
 
 
@@ -177,7 +177,7 @@ def test_a_claiming_node_never_lets_go_by_itself() -> None:
     bench = ReconcilerBench("a", placement="claim")
     bench.grant("a", 0.0)
     bench.tell(MemberChanged(member(OTHER)), 1.0)
-    assert bench.machine.due_to_leave(1000.0) == []
+    assert bench.machine.due_releases(1000.0) == []
 
 
 def test_one_node_claims_one_slot_of_a_unit() -> None:
@@ -192,7 +192,7 @@ def test_whoever_stands_by_may_claim_the_primary(slot: int) -> None:
     bench = ReconcilerBench(UnitSpec("a", replicas=1), placement="claim")
     bench.grant(Unit("a", slot), 0.0)
     bench.measure(GIB, 0.0)
-    assert of_kind(bench.tell(None, 1.0), Claim) == [Claim(session(), A)]
+    assert of_kind(bench.tell(None, 1.0), ClaimLease) == [ClaimLease(session(), A)]
 
 
 @pytest.mark.parametrize("placement", ["ring", "claim"])
@@ -256,12 +256,12 @@ def test_whatever_happens_no_unit_is_asked_for_twice_at_once_and_it_never_spins(
             case _:
                 effects = bench.measure(GIB, now)
         for _ in range(50):
-            for claim in of_kind(effects, Claim):
+            for claim in of_kind(effects, ClaimLease):
                 assert claim.unit not in asking
                 assert claim.unit not in bench.view.leases
                 asking.add(claim.unit)
             assert len(asking) <= CLAIMS_MAX
-            bench.machine.due_to_leave(now)
+            bench.machine.due_releases(now)
             deadline = bench.machine.deadline()
             if deadline is None or deadline > now:
                 break

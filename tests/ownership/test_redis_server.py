@@ -14,7 +14,17 @@ from argosy.ownership.backends import redis_connection, redis_watch
 from argosy.ownership.backends.redis import RedisStore
 from argosy.ownership.backends.redis_keys import KEY_DOCS
 from argosy.ownership.events import LeaseChanged, Snapshot
-from argosy.ownership.model import BidOutcome, CloseOutcome, Lease, LeaseState, Member, Role, Session, Space, Unit
+from argosy.ownership.model import (
+    BidOutcome,
+    CloseOutcome,
+    Lease,
+    LeaseState,
+    Member,
+    Session,
+    SessionRole,
+    Space,
+    Unit,
+)
 from tests.contracts.stage import (
     AUCTIONED,
     CLAIMED,
@@ -80,7 +90,7 @@ async def whole_life(store: RedisStore) -> None:
     await bid(store, second, Unit("left open"), max_bids=9)
     lease = await won(store, first, Unit("a", 1))
     await store.set_state(first, lease.unit, lease.epoch, LeaseState.READY)
-    await store.hand_over(first, UNIT, 1, Unit(UNIT.name, -1))
+    await store.hand_off(first, UNIT, 1, Unit(UNIT.name, -1))
     await store.release(first, lease.unit, lease.epoch)
     await store.push_max_bids(3)
     await store.renew(first)
@@ -200,7 +210,7 @@ async def test_a_replica_is_refused_and_the_way_to_it_given_up(opened: Opened, s
         with pytest.raises(Unavailable, match="is a replica: point the URL at the primary"):
             await store.renew(session)
         await admin.replicaof("NO", "ONE")
-        assert await living(store) <= {(Role.HOLDER, "n1")}
+        assert await living(store) <= {(SessionRole.HOLDER, "n1")}
 
 
 # -- a server that forgets --------------------------------------------------------------------------------------------

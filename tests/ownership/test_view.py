@@ -14,7 +14,7 @@ from argosy.ownership.events import (
     Snapshot,
 )
 from argosy.ownership.model import SUCCESSOR, LeaseState, Unit, UnitSpec
-from argosy.ownership.view import CLAIMS_REMEMBERED, FleetView
+from argosy.ownership.view import CLAIM_WAITS_MAX, FleetView
 from tests.ownership.making import OTHER, auction, catalog, lease, member
 
 A = Unit("a")
@@ -30,66 +30,66 @@ def seeing(*events: object, wishes: tuple[UnitSpec | str, ...] = ("a",)) -> Flee
 def test_a_view_is_current_from_its_first_snapshot_on() -> None:
     view = FleetView()
     view.apply(MemberChanged(member()), 0.0)
-    assert not view.is_current
+    assert not view.has_synced
     view.apply(Snapshot(), 0.0)
-    assert view.is_current
+    assert view.has_synced
 
 
 def test_a_wanted_unit_without_a_lease_is_open() -> None:
     view = seeing(LeaseChanged(lease("b")), wishes=("a", "b"))
-    assert list(view.open_units()) == [A]
+    assert list(view.unowned_units()) == [A]
     view.apply(LeaseGone(Unit("b"), 1), 1.0)
-    assert list(view.open_units()) == [A, Unit("b")]
+    assert list(view.unowned_units()) == [A, Unit("b")]
 
 
 def test_the_end_of_an_older_lease_opens_nothing() -> None:
     view = seeing(LeaseChanged(lease("a", epoch=2)))
     view.apply(LeaseGone(A, 1), 1.0)
-    assert not view.is_open(A)
+    assert not view.is_unowned(A)
 
 
 def test_the_largest_come_first_primaries_before_replicas_then_by_name() -> None:
     small, large = UnitSpec("a", footprint_bytes=1, replicas=1), UnitSpec("z", footprint_bytes=9)
     view = seeing(wishes=("m", "b", small, large))
-    assert [str(unit) for unit in view.open_units()] == ["z", "a", "b", "m", "a~1"]
+    assert [str(unit) for unit in view.unowned_units()] == ["z", "a", "b", "m", "a~1"]
 
 
 def test_the_circle_may_be_entered_anywhere() -> None:
     view = seeing(wishes=("a", "b", "c"))
-    assert [unit.name for unit in view.open_units_from(2)] == ["c", "a", "b"]
+    assert [unit.name for unit in view.unowned_units_from(2)] == ["c", "a", "b"]
 
 
 def test_a_unit_no_longer_wanted_is_no_longer_open() -> None:
     view = seeing(wishes=("a", "b"))
     view.apply(catalog("b"), 1.0)
-    assert [unit.name for unit in view.open_units()] == ["b"]
+    assert [unit.name for unit in view.unowned_units()] == ["b"]
 
 
 def test_how_long_a_unit_has_been_open_survives_a_new_catalog() -> None:
     view = seeing()
     view.apply(catalog("a", "b"), 50.0)
-    assert view.open_since == {A: 0.0, Unit("b"): 50.0}
+    assert view.unowned_since == {A: 0.0, Unit("b"): 50.0}
 
 
 def test_a_draining_primary_opens_the_slot_of_its_successor() -> None:
     view = seeing(LeaseChanged(lease("a", state=LeaseState.DRAINING)))
-    assert list(view.open_units()) == [Unit("a", SUCCESSOR)]
+    assert list(view.unowned_units()) == [Unit("a", SUCCESSOR)]
     view.apply(LeaseChanged(lease(Unit("a", SUCCESSOR), node=OTHER)), 1.0)
-    assert list(view.open_units()) == []
+    assert list(view.unowned_units()) == []
 
 
 def test_a_draining_primary_with_a_replica_needs_no_successor() -> None:
     spec = UnitSpec("a", replicas=1)
     view = seeing(LeaseChanged(lease(Unit("a", 1), node=OTHER)), wishes=(spec,))
     view.apply(LeaseChanged(lease("a", state=LeaseState.DRAINING)), 1.0)
-    assert list(view.open_units()) == []
+    assert list(view.unowned_units()) == []
 
 
 def test_only_a_ready_sibling_is_an_heir() -> None:
     view = seeing(LeaseChanged(lease(Unit("a", SUCCESSOR), node=OTHER, state=LeaseState.WARMING)))
-    assert view.heir(A) is None
+    assert view.ready_successor(A) is None
     view.apply(LeaseChanged(lease(Unit("a", SUCCESSOR), node=OTHER)), 1.0)
-    assert view.heir(A) == Unit("a", SUCCESSOR)
+    assert view.ready_successor(A) == Unit("a", SUCCESSOR)
 
 
 def test_the_version_of_members_grows_only_when_a_node_comes_or_goes() -> None:
@@ -119,27 +119,27 @@ def test_an_auctions_end_is_told_in_local_time() -> None:
 
 def test_auctions_without_a_winner_are_counted_until_one_wins() -> None:
     view = seeing(AuctionOpened(auction()), AuctionClosed(A, 1, None), AuctionClosed(A, 2, None))
-    assert view.fruitless == {A: 2}
+    assert view.fruitless_auctions == {A: 2}
     view.apply(LeaseChanged(lease("a")), 1.0)
-    assert view.fruitless == {}
+    assert view.fruitless_auctions == {}
 
 
 def test_a_winner_learnt_of_from_a_snapshot_ends_the_count_too() -> None:
     view = seeing(AuctionClosed(A, 1, None), Snapshot(leases=(lease("a"),)))
     view.apply(LeaseGone(A, 1), 1.0)
-    assert view.fruitless == {}
+    assert view.fruitless_auctions == {}
 
 
 def test_the_wait_from_open_to_held_is_remembered_and_bounded() -> None:
     view = seeing()
     view.apply(LeaseChanged(lease("a")), 12.5)
     view.apply(LeaseChanged(lease("a", state=LeaseState.DRAINING)), 20.0)
-    assert list(view.claimed_after_s) == [12.5]
-    assert list(view.waited_s.values()) == [12.5]
-    for epoch in range(1, CLAIMS_REMEMBERED + 10):
+    assert list(view.claim_waits_s) == [12.5]
+    assert list(view.claim_wait_s.values()) == [12.5]
+    for epoch in range(1, CLAIM_WAITS_MAX + 10):
         view.apply(LeaseChanged(lease("a", epoch=epoch)), 20.0)
         view.apply(LeaseGone(A, epoch), 20.0)
-    assert len(view.claimed_after_s) == CLAIMS_REMEMBERED
+    assert len(view.claim_waits_s) == CLAIM_WAITS_MAX
 
 
 def test_a_pushed_threshold_is_known_and_can_be_taken_back() -> None:
@@ -155,14 +155,14 @@ def test_a_snapshot_replaces_all_that_was_known() -> None:
     view = seeing(LeaseChanged(lease("a")), MemberChanged(member("n1")), AuctionOpened(auction("b")))
     view.apply(Snapshot(members=(member("n2"),)), 1.0)
     assert (view.leases, list(view.members), view.auctions) == ({}, ["n2"], {})
-    assert view.is_open(A)
+    assert view.is_unowned(A)
 
 
 def test_what_the_catalog_asks_for_is_primary_replicas_and_successor() -> None:
     view = seeing(wishes=(UnitSpec("a", replicas=1),))
-    asked = [view.is_wished(Unit("a", slot)) for slot in (SUCCESSOR, 0, 1, 2)]
+    asked = [view.is_in_catalog(Unit("a", slot)) for slot in (SUCCESSOR, 0, 1, 2)]
     assert asked == [True, True, True, False]
-    assert not view.is_wished(Unit("b"))
+    assert not view.is_in_catalog(Unit("b"))
 
 
 STEPS = st.lists(
@@ -193,6 +193,6 @@ def test_the_open_set_kept_step_by_step_is_that_of_a_fresh_look(steps: list[tupl
         fresh = FleetView()
         fresh.apply(Snapshot(leases=tuple(view.leases.values())), now)
         fresh.apply(catalog(*view.specs.values()), now)
-        assert list(view.open_units()) == list(fresh.open_units())
-        assert set(view.open_since) == set(view.open_units())
-        assert view.open_count() == len(view.open_since)
+        assert list(view.unowned_units()) == list(fresh.unowned_units())
+        assert set(view.unowned_since) == set(view.unowned_units())
+        assert view.unowned_count() == len(view.unowned_since)

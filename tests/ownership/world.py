@@ -10,7 +10,7 @@ from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metric, Metrics
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.effects import ServingChange, ServingStarted, ServingStopped
-from argosy.ownership.events import Fact
+from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Lease, LeaseState, Space, Unit, UnitSpec
 from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
@@ -55,7 +55,7 @@ class IndexSet:
 
 
 class Wishes:
-    """Implements `Catalog`; tests change it as they go."""
+    """Implements `UnitCatalog`; tests change it as they go."""
 
     def __init__(self) -> None:
         self.specs: dict[str, UnitSpec] = {}
@@ -89,7 +89,7 @@ class Link:
 
         return call
 
-    async def watch(self) -> AsyncIterator[Fact]:
+    async def watch(self) -> AsyncIterator[WatchEvent]:
         if self.is_cut:
             raise Unavailable("the link is cut")
         async for fact in self._store.watch():
@@ -106,7 +106,7 @@ class World:
         self.settings = OwnershipSettings(**{"placement": placement, **changes})
         self.clock = SimClock(loop.time)
         self.store = MemoryStore(Space("repos", is_auctioned), clock=self.clock, random=seeded_random("store"))
-        self.facts: list[tuple[float, Fact]] = []
+        self.facts: list[tuple[float, WatchEvent]] = []
         self.store.observers.append(lambda fact: self.facts.append((self.clock.now(), fact)))
         self.wishes = Wishes()
         self.sizes: dict[str, int] = {}

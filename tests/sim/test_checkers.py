@@ -19,14 +19,14 @@ from argosy.ownership.model import (
     Auction,
     Bid,
     BidOutcome,
-    BidReceipt,
+    BidResult,
     CloseOutcome,
-    Closing,
+    CloseResult,
     Lease,
     LeaseState,
     Member,
-    Role,
     Session,
+    SessionRole,
     Space,
     Unit,
 )
@@ -52,7 +52,7 @@ class Stage:
 
 
 def session(node: str) -> Session:
-    return Session(Role.HOLDER, node, "a:1", f"token of {node}", TTL_S)
+    return Session(SessionRole.HOLDER, node, "a:1", f"token of {node}", TTL_S)
 
 
 def lease(node: str, epoch: int, unit: Unit = U, state: LeaseState = LeaseState.READY) -> Lease:
@@ -212,12 +212,12 @@ class AuctionStage(Stage):
         self.checker.saw(AuctionOpened(Auction(unit, auction_id, 2, 60.0)))
 
     def bid(self, node: str, unit: Unit = U) -> None:
-        self.checker.tapped(Served(node, "place_bid", (session(node), unit), BidReceipt(BidOutcome.PLACED)))
+        self.checker.tapped(Served(node, "place_bid", (session(node), unit), BidResult(BidOutcome.PLACED)))
 
     def close(self, node: str, *, unit: Unit = U, auction_id: int = 1, winner: str | None = None) -> None:
         self.checker.saw(AuctionClosed(unit, auction_id, winner))
         outcome = CloseOutcome.WON if winner else CloseOutcome.NO_WINNER
-        self.checker.tapped(Served(node, "close_auction", (unit,), Closing(outcome)))
+        self.checker.tapped(Served(node, "close_auction", (unit,), CloseResult(outcome)))
 
 
 @pytest.fixture
@@ -257,8 +257,8 @@ def test_a_lease_that_goes_to_another_than_the_winner_breaks_own_2(house: Auctio
 
 
 def test_a_hand_over_is_lawful_and_a_change_of_state_is_no_grant(house: AuctionStage) -> None:
-    heir = Unit("u", SUCCESSOR)
-    for unit, node in ((U, "a"), (heir, "b")):
+    ready_successor = Unit("u", SUCCESSOR)
+    for unit, node in ((U, "a"), (ready_successor, "b")):
         house.open(unit, auction_id=1 + unit.replica)
         house.bid(node, unit)
         house.checker.saw(LeaseChanged(lease(node, 1, unit)))
@@ -267,7 +267,7 @@ def test_a_hand_over_is_lawful_and_a_change_of_state_is_no_grant(house: AuctionS
     house.checker.tapped(Served("a", "set_state", (), None))
     house.checker.saw(LeaseGone(U, 1))
     house.checker.saw(LeaseChanged(lease("b", 2)))
-    house.checker.saw(LeaseGone(heir, 1))
+    house.checker.saw(LeaseGone(ready_successor, 1))
     house.checker.tapped(Served("a", "hand_over", (), None))
     assert house.found() == []
 
@@ -289,7 +289,7 @@ def test_an_auction_closed_twice_breaks_own_6(house: AuctionStage) -> None:
 
 
 def test_a_second_closer_that_is_told_it_closed_breaks_own_6(house: AuctionStage) -> None:
-    house.checker.tapped(Served("b", "close_auction", (U,), Closing(CloseOutcome.NO_WINNER)))
+    house.checker.tapped(Served("b", "close_auction", (U,), CloseResult(CloseOutcome.NO_WINNER)))
     assert house.found() == ["OWN-6"]
 
 

@@ -8,8 +8,8 @@ import pytest
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Unavailable
 from argosy.ownership.backends.memory import MemoryStore
-from argosy.ownership.events import Fact, MemberChanged, Snapshot
-from argosy.ownership.model import Member, Role, Space, Unit
+from argosy.ownership.events import MemberChanged, Snapshot, WatchEvent
+from argosy.ownership.model import Member, SessionRole, Space, Unit
 from argosy.sim.clocks import SimClock
 from argosy.sim.link import Direction, Link, LinkQuality
 from argosy.sim.loop import SimLoop, run
@@ -51,7 +51,7 @@ def on_bench(scenario: Callable[[Bench], Awaitable[None]], quality: LinkQuality 
 
 def test_a_call_takes_one_latency_each_way() -> None:
     async def scenario(bench: Bench) -> None:
-        session = await bench.store.open_session(Role.HOLDER, Member("n1", "a:1"), ttl_s=30)
+        session = await bench.store.open_session(SessionRole.HOLDER, Member("n1", "a:1"), ttl_s=30)
         assert bench.loop.time() == pytest.approx(0.02)
         assert (await bench.store.claim(session, Unit("u"))).epoch == 1
         assert bench.store.calls == 2
@@ -134,7 +134,7 @@ def test_a_link_that_loses_everything_answers_nothing() -> None:
 
 def test_a_store_that_is_away_serves_nothing_and_comes_back_with_or_without_its_data() -> None:
     async def scenario(bench: Bench) -> None:
-        session = await bench.store.open_session(Role.HOLDER, Member("n1", "a:1"), ttl_s=30)
+        session = await bench.store.open_session(SessionRole.HOLDER, Member("n1", "a:1"), ttl_s=30)
         await bench.store.claim(session, Unit("u"))
         bench.server.stop()
         await bench.fails(bench.store.renew(session))
@@ -150,7 +150,7 @@ def test_a_store_that_is_away_serves_nothing_and_comes_back_with_or_without_its_
 
 class Listener:
     def __init__(self, bench: Bench) -> None:
-        self.facts: list[Fact] = []
+        self.facts: list[WatchEvent] = []
         self.broke_at: float | None = None
         self.task = asyncio.ensure_future(self._listen(bench))
 
@@ -167,7 +167,7 @@ class Listener:
 
 async def _join(bench: Bench, *names: str) -> None:
     for name in names:
-        await bench.memory.open_session(Role.MEMBER, Member(name, "a:1"), ttl_s=1e6)
+        await bench.memory.open_session(SessionRole.MEMBER, Member(name, "a:1"), ttl_s=1e6)
 
 
 def test_a_watch_begins_with_a_snapshot_and_keeps_the_order() -> None:

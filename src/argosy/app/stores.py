@@ -8,7 +8,7 @@ from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.retry import Backoff, retry
-from argosy.ownership.backends.factory import open_store
+from argosy.ownership import open_ownership_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 from argosy.ownership.settings import OwnershipSettings
@@ -30,7 +30,7 @@ async def reach_store(settings: OwnershipSettings, *, space: str | None = None) 
     where = Space(space or settings.space, is_auctioned=settings.placement == "auction")
     return await _reach(
         "store",
-        lambda: open_store(
+        lambda: open_ownership_store(
             settings.store,
             where,
             clock=SystemClock(),

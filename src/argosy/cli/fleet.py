@@ -236,10 +236,10 @@ def settings(config: Path | None, store: str | None, space: str | None) -> "Owne
 
 async def _ask(wished: "OwnershipSettings", question: "Callable[[OwnershipStore], Awaitable[T]]") -> T:
     from argosy.base.clock import SystemClock, system_random
-    from argosy.ownership.backends.factory import open_store
+    from argosy.ownership import open_ownership_store
     from argosy.ownership.model import Space
 
-    opened = await open_store(
+    opened = await open_ownership_store(
         wished.store,
         Space(wished.space, is_auctioned=wished.placement == "auction"),
         clock=SystemClock(),

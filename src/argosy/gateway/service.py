@@ -108,7 +108,7 @@ class Gateway:
 
     def is_ready(self) -> bool:
         """Whether this front door knows the fleet and the catalog."""
-        return self._view.is_current and self._catalog.version > 0
+        return self._view.has_synced and self._catalog.version > 0
 
     def missing(self) -> tuple[Missing, ...]:
         """The repositories of the catalog that no node can be asked for now."""
@@ -305,7 +305,7 @@ class Gateway:
 
     def _check_ready(self) -> None:
         if not self.is_ready():
-            what = "who holds what" if not self._view.is_current else "the catalog"
+            what = "who holds what" if not self._view.has_synced else "the catalog"
             raise Unavailable(f"this front door has only just started and does not know {what} yet: try again shortly")
 
     def _current_routes(self) -> RouteTable:

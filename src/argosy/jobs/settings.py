@@ -81,7 +81,7 @@ class JobsSettings:
             placement="ring",
             ttl_s=self.ttl_s,
             renew_s=self.renew_s,
-            handover_wait_s=self.handover_wait_s,
+            handoff_wait_s=self.handover_wait_s,
             quiesce_s=self.quiesce_s,
             window_s=self.reopen_s,
             catalog_s=self.map_s,

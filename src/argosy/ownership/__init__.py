@@ -1,21 +1,32 @@
-"""Who holds what, until when: leases with epochs, and three ways to place them (auction, ring, claim).
+"""Leases with fencing tokens: which node holds which unit, and until when.
 
-Reading order: `model` (the nouns), `ports` (what a store must do), `events` and `effects` (what a node hears and
-orders), `promise`, `keeper` (do I hold this?), `view` (what a node knows), `bidder` and `closer` (auctions),
-`reconcile` (ring and claim), `leaving` (release, hand-over, drain), `node` (all of them as one machine), `service`
-(the machine at work), with `client` (orders to the store), `worker` (orders to the plane above) and `teller` (metrics
-and logs). Beside them: `ring` and `assigner` (pure placement), `autoscale` (how many nodes), `backends/`.
-"""
+    store = await open_ownership_store("redis://…", Space("repos", is_auctioned=True), clock=…, random=…, grace_s=30.0)
+    node = OwnershipNode(store, catalog, workload, memory, node_id="n1", address="10.0.0.1:6070")
 
-from argosy.ownership.autoscale import ScaleSignal
-from argosy.ownership.model import Lease, LeaseState, Member, Space, Unit, UnitSpec
-from argosy.ownership.node_service import FleetWatcher, OwnershipNode
-from argosy.ownership.ports import Catalog, MemoryProbe, OwnershipStore, Workload
-from argosy.ownership.ring import Ring
-from argosy.ownership.settings import OwnershipSettings
+A unit's holder is chosen in one of three ways: by auction, by consistent hash ring, or by the first claim.
+
+Reading order: `model` (the data), `ports` (the store), `events` and `effects` (input and output of the state machines),
+`session_keepalive`, `lease_keeper` (may this node serve the unit?), `view` (local copy of the space), `bidder` and
+`closer` (auctions), `reconciler` (ring and claim), `drainer` (release, handoff, drain), `node` (all of them as one
+state machine), `node_service` (runs it), with `store_client` and `workload_runner` (perform effects) and `telemetry`.
+Beside them: `fleet_watcher` (a view without a node), `ring` and `assigner` (pure placement), `autoscale`, and
+`backends/`."""
+
+from typing import TYPE_CHECKING
+
+from argosy.base.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from argosy.ownership.autoscale import ScaleSignal
+    from argosy.ownership.backends.factory import open_ownership_store
+    from argosy.ownership.fleet_watcher import FleetWatcher
+    from argosy.ownership.model import Lease, LeaseState, Member, Space, Unit, UnitSpec
+    from argosy.ownership.node_service import OwnershipNode
+    from argosy.ownership.ports import MemoryProbe, OwnershipStore, UnitCatalog, Workload
+    from argosy.ownership.ring import Ring
+    from argosy.ownership.settings import OwnershipSettings
 
 __all__ = [
-    "Catalog",
     "FleetWatcher",
     "Lease",
     "LeaseState",
@@ -28,6 +39,22 @@ __all__ = [
     "ScaleSignal",
     "Space",
     "Unit",
+    "UnitCatalog",
     "UnitSpec",
     "Workload",
+    "open_ownership_store",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "argosy.ownership.autoscale": ("ScaleSignal",),
+        "argosy.ownership.backends.factory": ("open_ownership_store",),
+        "argosy.ownership.fleet_watcher": ("FleetWatcher",),
+        "argosy.ownership.model": ("Lease", "LeaseState", "Member", "Space", "Unit", "UnitSpec"),
+        "argosy.ownership.node_service": ("OwnershipNode",),
+        "argosy.ownership.ports": ("MemoryProbe", "OwnershipStore", "UnitCatalog", "Workload"),
+        "argosy.ownership.ring": ("Ring",),
+        "argosy.ownership.settings": ("OwnershipSettings",),
+    },
+)

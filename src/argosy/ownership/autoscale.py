@@ -1,7 +1,7 @@
-"""How many nodes the fleet should have: a pure reading of the view, with the reasons beside the number.
+"""Autoscale signal: how many nodes the fleet should have, computed from the view, with the reasons.
 
-Growing is asked for at once; shrinking only after the fleet has been calm for a while, and only by naming a node to
-drain. A node may be taken away when it has drained: it is no longer a member and holds nothing.
+The signal grows at once. It shrinks only after `CALM_S` without any reason to grow, and only by naming one node to
+drain. A node is removable once it has drained: it is no longer a member and holds no lease.
 """
 
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
 MEMORY_HIGH = 0.85  # fleet-wide share of memory in use above which nodes are added
-MEMORY_TARGET = 0.70  # the share to come to after adding
-MEMORY_LOW = 0.50  # the share the remaining nodes may reach when one is taken away
-LATENCY_WINDOWS_MAX = 2.0  # mean wait from open to held, in auction windows
-BACKLOG_ROUNDS_MAX = 4  # open units, as rounds of everything the fleet can make ready at once
-REMOVABLE_MAX = 100  # drained nodes that are remembered; by then somebody has taken the first ones away
-CALM_S = 600.0  # how long nothing may be asked for before a node is named for draining
+MEMORY_TARGET = 0.70  # the share to reach by adding nodes
+MEMORY_LOW = 0.50  # a node is removed only if the share of the remaining nodes stays at or below this
+LATENCY_WINDOWS_MAX = 2.0  # mean wait from unowned to leased, in auction windows
+BACKLOG_ROUNDS_MAX = 4  # unowned units, in multiples of what the fleet can warm at once
+REMOVABLE_MAX = 100  # drained nodes that are listed; older ones are assumed to be removed
+CALM_S = 600.0  # time without any reason to grow before a node is named for draining
 
 
 @dataclass(frozen=True)
 class ScaleSignal:
-    """The body of `GET /scale`: `desired_nodes` is the figure for an autoscaler, the rest is for people."""
+    """Body of `GET /scale`. Autoscalers use `desired_nodes`; the rest explains it."""
 
     desired_nodes: int
     current_nodes: int
     reasons: tuple[str, ...]
-    open_units: int
+    unowned_units: int
     starved_units: int
     claim_latency_s: float
     memory_used: float
@@ -36,28 +36,28 @@ class ScaleSignal:
 
 
 class Autoscaler:
-    """Remembers only how long the fleet has been calm, and who has been seen."""
+    """Computes the signal. Its only state is since when the fleet has been calm, and the nodes seen so far."""
 
     def __init__(self, settings: OwnershipSettings) -> None:
         self._settings = settings
         self._calm_since: float | None = None
-        self._seen: dict[str, None] = {}
+        self._nodes_seen: dict[str, None] = {}
 
     def signal(self, view: FleetView, now: float) -> ScaleSignal:
-        """Reads the view; call it as often as you like."""
+        """The signal for the current view. May be called at any rate."""
         nodes = len(view.members)
-        wanted = dict(self._wants(view, now))
-        more = max(wanted.values(), default=nodes)
-        if wanted or view.open_count():
+        growth = dict(self._growth_reasons(view, now))
+        largest = max(growth.values(), default=nodes)
+        if growth or view.unowned_count():
             self._calm_since = None
         elif self._calm_since is None:
             self._calm_since = now
         candidate = self._drain_candidate(view, now)
         return ScaleSignal(
-            desired_nodes=max(1, more if wanted else nodes - (candidate is not None)),
+            desired_nodes=max(1, largest if growth else nodes - (candidate is not None)),
             current_nodes=nodes,
-            reasons=tuple(wanted) or ((f"{candidate} can be drained",) if candidate else ()),
-            open_units=view.open_count(),
+            reasons=tuple(growth) or ((f"{candidate} can be drained",) if candidate else ()),
+            unowned_units=view.unowned_count(),
             starved_units=len(self.starved(view, now)),
             claim_latency_s=_mean_latency(view),
             memory_used=_memory_used(view),
@@ -66,30 +66,30 @@ class Autoscaler:
         )
 
     def starved(self, view: FleetView, now: float) -> list[Unit]:
-        """Units that found no holder for `epochs_max` windows, or in as many auctions."""
-        patience_s = self._settings.epochs_max * self._settings.window_s
+        """Units without a holder for `epochs_max` windows, or after as many auctions."""
+        limit_s = self._settings.epochs_max * self._settings.window_s
         return [
             unit
-            for unit, since in view.open_since.items()
-            if now - since >= patience_s or view.fruitless.get(unit, 0) >= self._settings.epochs_max
+            for unit, since in view.unowned_since.items()
+            if now - since >= limit_s or view.fruitless_auctions.get(unit, 0) >= self._settings.epochs_max
         ]
 
-    def _wants(self, view: FleetView, now: float) -> list[tuple[str, int]]:
-        """Each pressing reason with the node count it asks for."""
+    def _growth_reasons(self, view: FleetView, now: float) -> list[tuple[str, int]]:
+        """Each reason to grow, with the node count it requires."""
         nodes, settings = len(view.members), self._settings
-        wants: list[tuple[str, int]] = []
+        reasons: list[tuple[str, int]] = []
         if starved := self.starved(view, now):
-            text = f"{len(starved)} units found no holder for {settings.epochs_max} auction windows"
-            wants.append((text, nodes + self._nodes_for(starved, view)))
-        if view.open_count() > BACKLOG_ROUNDS_MAX * settings.warming_max * max(1, nodes):
+            text = f"{len(starved)} units without a holder for {settings.epochs_max} auction windows"
+            reasons.append((text, nodes + self._nodes_for(starved, view)))
+        if view.unowned_count() > BACKLOG_ROUNDS_MAX * settings.warming_max * max(1, nodes):
             rounds = settings.warming_max * BACKLOG_ROUNDS_MAX
-            wants.append((f"{view.open_count()} units are unclaimed", ceil(view.open_count() / rounds)))
-        if view.open_count() and (latency_s := _mean_latency(view)) > LATENCY_WINDOWS_MAX * settings.window_s:
-            wants.append((f"units wait {latency_s:.0f} s for a holder", nodes + 1))
+            reasons.append((f"{view.unowned_count()} units are unowned", ceil(view.unowned_count() / rounds)))
+        if view.unowned_count() and (latency_s := _mean_latency(view)) > LATENCY_WINDOWS_MAX * settings.window_s:
+            reasons.append((f"units wait {latency_s:.0f} s for a holder", nodes + 1))
         if (used := _memory_used(view)) > MEMORY_HIGH:
             text = f"{used:.0%} of the fleet's memory is in use"
-            wants.append((text, max(nodes + 1, ceil(nodes * used / MEMORY_TARGET))))
-        return wants
+            reasons.append((text, max(nodes + 1, ceil(nodes * used / MEMORY_TARGET))))
+        return reasons
 
     def _nodes_for(self, units: list[Unit], view: FleetView) -> int:
         default = self._settings.default_footprint_bytes
@@ -103,21 +103,21 @@ class Autoscaler:
             return None
         lightest = min(view.members.values(), key=lambda member: (member.held_bytes, member.node))
         held = sum(member.held_bytes for member in view.members.values())
-        room = sum(m.held_bytes + m.free_bytes for m in view.members.values() if m is not lightest)
-        return lightest.node if room and held / room <= MEMORY_LOW else None
+        capacity = sum(m.held_bytes + m.free_bytes for m in view.members.values() if m is not lightest)
+        return lightest.node if capacity and held / capacity <= MEMORY_LOW else None
 
     def _removable(self, view: FleetView) -> tuple[str, ...]:
-        """Seen before, no member now, and holding nothing."""
+        """Nodes that were members before, are not now, and hold no lease."""
         holders = {lease.node for lease in view.leases.values()}
-        self._seen.update(dict.fromkeys(view.members))
-        gone = [node for node in self._seen if node not in view.members and node not in holders]
+        self._nodes_seen.update(dict.fromkeys(view.members))
+        gone = [node for node in self._nodes_seen if node not in view.members and node not in holders]
         for node in gone[:-REMOVABLE_MAX]:
-            del self._seen[node]
+            del self._nodes_seen[node]
         return tuple(sorted(gone[-REMOVABLE_MAX:]))
 
 
 def _mean_latency(view: FleetView) -> float:
-    waits = view.claimed_after_s
+    waits = view.claim_waits_s
     return sum(waits) / len(waits) if waits else 0.0
 
 

@@ -1,13 +1,13 @@
-"""The orders a node's machines give; `service` carries them out."""
+"""Effects that a node's state machines return; `node_service` performs them."""
 
 from dataclasses import dataclass
 
-from argosy.ownership.model import LeaseState, Role, Session, Unit
+from argosy.ownership.model import LeaseState, Session, SessionRole, Unit
 
 
 @dataclass(frozen=True)
 class OpenSession:
-    role: Role
+    role: SessionRole
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class EndSession:
 
 
 @dataclass(frozen=True)
-class Announce:
-    """Tell the fleet whether this node would take one more unit, and how full it is."""
+class AnnounceMember:
+    """Announce whether this node would accept one more unit, and its memory use."""
 
     session: Session
     is_bidding: bool
@@ -34,7 +34,7 @@ class Announce:
 class PlaceBid:
     session: Session
     unit: Unit
-    reserved_bytes: int  # won and not yet in memory: taken off what is measured as free
+    reserved_bytes: int  # won and not yet loaded: subtracted from the measured free bytes
     min_bytes: int
     max_bids: int | None
 
@@ -45,24 +45,24 @@ class CloseAuction:
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimLease:
     session: Session
     unit: Unit
 
 
 @dataclass(frozen=True)
-class Warm:
+class WarmUnit:
     unit: Unit
     epoch: int
 
 
 @dataclass(frozen=True)
-class Drop:
+class DropUnit:
     unit: Unit
 
 
 @dataclass(frozen=True)
-class SetState:
+class SetLeaseState:
     session: Session
     unit: Unit
     epoch: int
@@ -70,14 +70,14 @@ class SetState:
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseLease:
     session: Session
     unit: Unit
     epoch: int
 
 
 @dataclass(frozen=True)
-class HandOver:
+class HandOffLease:
     session: Session
     unit: Unit
     epoch: int
@@ -85,18 +85,21 @@ class HandOver:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """End what has expired, and measure the memory that is free."""
+class SweepSessions:
+    """End expired sessions, and measure free memory."""
 
 
 @dataclass(frozen=True)
 class ReadCatalog:
-    """Ask what should be held."""
+    """Read the desired units."""
+
+
+# The three serving changes are past tense because they are also published to observers (`OwnershipNode.observers`).
 
 
 @dataclass(frozen=True)
 class ServingStarted:
-    """From now until `until` (local time, growing with each renewal) this node alone may answer for the unit."""
+    """From now until `until` (local time, extended by each renewal) only this node may serve the unit."""
 
     unit: Unit
     epoch: int
@@ -105,7 +108,7 @@ class ServingStarted:
 
 @dataclass(frozen=True)
 class ServingExtended:
-    """Every unit being served may be served until this later time."""
+    """All units being served may be served until this later time."""
 
     until: float
 
@@ -117,15 +120,15 @@ class ServingStopped:
 
 
 @dataclass(frozen=True)
-class Left:
-    """This node has drained and has no session left to end: it may go."""
+class Exit:
+    """Stop: the node has drained and has no session left to end."""
 
 
 @dataclass(frozen=True)
-class GiveUp:
-    """This node cannot take part: its id is in use elsewhere."""
+class Abort:
+    """Stop with an error: another process uses this node id."""
 
-    why: str
+    reason: str
 
 
 ServingChange = ServingStarted | ServingExtended | ServingStopped
@@ -134,20 +137,20 @@ Effect = (
     OpenSession
     | RenewSession
     | EndSession
-    | Announce
+    | AnnounceMember
     | PlaceBid
     | CloseAuction
-    | Claim
-    | Warm
-    | Drop
-    | SetState
-    | Release
-    | HandOver
-    | Sweep
+    | ClaimLease
+    | WarmUnit
+    | DropUnit
+    | SetLeaseState
+    | ReleaseLease
+    | HandOffLease
+    | SweepSessions
     | ReadCatalog
     | ServingStarted
     | ServingExtended
     | ServingStopped
-    | Left
-    | GiveUp
+    | Exit
+    | Abort
 )

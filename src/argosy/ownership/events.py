@@ -1,12 +1,13 @@
-"""What a store tells its watchers: facts about one space, in the order in which they became true.
+"""Events that a node's state machines handle: watch events from the store, and the results of their own effects.
 
-A watch begins with a `Snapshot`. Whenever the store cannot tell what happened in between (it was away, its log was cut,
-the watcher was too slow) another `Snapshot` follows, and replaces all that was known.
+A watch begins with a `Snapshot` and then delivers the changes of one space in the order in which they happened. When
+changes were lost (store unreachable, log trimmed, watcher too slow), another `Snapshot` follows and replaces the state
+so far.
 """
 
 from dataclasses import dataclass
 
-from argosy.ownership.model import Auction, BidReceipt, Closing, Lease, Member, Role, Session, Unit, UnitSpec
+from argosy.ownership.model import Auction, BidResult, CloseResult, Lease, Member, Session, SessionRole, Unit, UnitSpec
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class LeaseGone:
 
 @dataclass(frozen=True)
 class MemberChanged:
-    """A node joined, or says something new about itself."""
+    """A node joined, or announced a new member record."""
 
     member: Member
 
@@ -58,21 +59,24 @@ class AuctionClosed:
 
 @dataclass(frozen=True)
 class MaxBidsChanged:
-    """A controller pushed a new threshold; None means that none is pushed any more."""
+    """An operator or controller pushed a new threshold, or cleared it (None)."""
 
     max_bids: int | None
 
 
-Fact = Snapshot | LeaseChanged | LeaseGone | MemberChanged | MemberGone | AuctionOpened | AuctionClosed | MaxBidsChanged
+WatchEvent = (
+    Snapshot | LeaseChanged | LeaseGone | MemberChanged | MemberGone | AuctionOpened | AuctionClosed | MaxBidsChanged
+)
 
 
-# What a node's own effects led to. `Missed` means that the store could not be reached: the call may have taken effect.
+# Results of a node's own effects. `…Failed` means that the store was unreachable: the call may or may not have taken
+# effect.
 
 
 @dataclass(frozen=True)
 class SessionOpened:
     session: Session
-    sent_at: float  # local time before the request left: the store's promise cannot have begun earlier
+    sent_at: float  # local time before the request was sent: the session's TTL cannot have begun earlier
 
 
 @dataclass(frozen=True)
@@ -84,54 +88,54 @@ class SessionRenewed:
 
 @dataclass(frozen=True)
 class SessionEnded:
-    """The store no longer knows this session: whoever ran under it has been replaced."""
+    """The session has ended in the store; another process may run under this node id."""
 
     session: Session
 
 
 @dataclass(frozen=True)
-class SessionMissed:
-    role: Role
+class SessionFailed:
+    role: SessionRole
 
 
 @dataclass(frozen=True)
-class SessionRefused:
-    """Another run of a node with this id is alive."""
+class SessionRejected:
+    """Another process with this node id has a session."""
 
-    role: Role
-    why: str
+    role: SessionRole
+    reason: str
 
 
 @dataclass(frozen=True)
 class BidAnswered:
     unit: Unit
-    receipt: BidReceipt
+    result: BidResult
 
 
 @dataclass(frozen=True)
-class BidMissed:
+class BidFailed:
     unit: Unit
 
 
 @dataclass(frozen=True)
-class ClosingAnswered:
+class CloseAnswered:
     unit: Unit
-    closing: Closing
+    result: CloseResult
 
 
 @dataclass(frozen=True)
-class ClosingMissed:
+class CloseFailed:
     unit: Unit
 
 
 @dataclass(frozen=True)
 class ClaimAnswered:
     unit: Unit
-    retry_after_s: float | None  # None: granted, or held by another; the watch tells which
+    retry_after_s: float | None  # None: granted, or held by another node; the watch event says which
 
 
 @dataclass(frozen=True)
-class Warmed:
+class UnitWarmed:
     unit: Unit
     epoch: int
 
@@ -143,8 +147,8 @@ class WarmingFailed:
 
 
 @dataclass(frozen=True)
-class LetGoAnswered:
-    """A release or a hand-over was answered; if it did not take, it has to be tried again."""
+class ReleaseAnswered:
+    """A release or a handoff returned; unless it is done, it must be repeated."""
 
     unit: Unit
     epoch: int
@@ -152,7 +156,7 @@ class LetGoAnswered:
 
 
 @dataclass(frozen=True)
-class StateMissed:
+class SetStateFailed:
     unit: Unit
     epoch: int
 
@@ -164,7 +168,7 @@ class CatalogRead:
 
 @dataclass(frozen=True)
 class CatalogChanged:
-    """Somebody has written to the catalog: read it now rather than at the next turn."""
+    """The catalog was written: read it now instead of at the next periodic read."""
 
 
 @dataclass(frozen=True)
@@ -174,32 +178,32 @@ class MemoryMeasured:
 
 @dataclass(frozen=True)
 class ReleaseRequested:
-    """The plane above gives a unit up, for want of memory: others may have it, and this node not soon again."""
+    """The package above releases a unit, for lack of memory. Other nodes may acquire it; this one pauses first."""
 
     unit: Unit
 
 
 @dataclass(frozen=True)
 class DrainRequested:
-    """Somebody wants this node empty: leave membership, find successors, then let go."""
+    """An operator or a shutdown drains this node: end membership, wait for successors, release all leases."""
 
 
 Event = (
-    Fact
+    WatchEvent
     | SessionOpened
     | SessionRenewed
     | SessionEnded
-    | SessionMissed
-    | SessionRefused
+    | SessionFailed
+    | SessionRejected
     | BidAnswered
-    | BidMissed
-    | ClosingAnswered
-    | ClosingMissed
+    | BidFailed
+    | CloseAnswered
+    | CloseFailed
     | ClaimAnswered
-    | Warmed
+    | UnitWarmed
     | WarmingFailed
-    | LetGoAnswered
-    | StateMissed
+    | ReleaseAnswered
+    | SetStateFailed
     | CatalogRead
     | CatalogChanged
     | MemoryMeasured

@@ -1,10 +1,10 @@
-"""What a node tells over HTTP about ownership: the scale signal, the lease map, and, for operators, drain.
+"""HTTP routes of ownership: scale signal, leases, members, and drain for operators.
 
-`GET /v1/units/NAME` asks the local question: 200 with the lease if this node may answer for the unit at this instant,
-else 421 with the holder's address as far as it is known. No route here ever asks the store.
+`GET /v1/units/NAME` returns 200 with the lease if this node may serve the unit now, else 421 with the holder's address
+if known. No GET route calls the store.
 
-`GET /scale` answers an autoscaler: read `desired_nodes`. `POST /v1/drain` changes the fleet, so it needs the admin
-token; without a configured token the route is closed.
+`GET /scale` is for autoscalers: read `desired_nodes`. `POST /v1/drain` changes the fleet, so it requires the admin
+token; without a configured token it is disabled.
 """
 
 from dataclasses import asdict
@@ -25,25 +25,25 @@ def ownership_routes(node: OwnershipNode, *, admin_token: str | None) -> list[Ro
 
     async def scale(_: Request) -> Response:
         if not node.is_ready():
-            raise Unavailable("this node does not take part yet: ask again")
+            raise Unavailable("node not ready: ownership view not synced; retry")
         return json_response(node.scale())
 
     async def leases(_: Request) -> Response:
         rows = [_lease_row(lease) for lease in sorted(node.leases(), key=lambda lease: lease.unit)]
-        return json_response({"leases": rows, "is_current": node.is_ready()})
+        return json_response({"leases": rows, "has_synced": node.is_ready()})
 
     async def unit(request: Request) -> Response:
-        return json_response(_lease_row(node.serving(Unit(request.path_params["name"]))))
+        return json_response(_lease_row(node.require_lease(Unit(request.path_params["name"]))))
 
     async def members(_: Request) -> Response:
         rows = [asdict(member) for member in sorted(node.members(), key=lambda member: member.node)]
-        return json_response({"members": rows, "is_current": node.is_ready()})
+        return json_response({"members": rows, "has_synced": node.is_ready()})
 
     async def drain(request: Request) -> Response:
         check_admin(request, admin_token)
-        answer = json_response({"draining": node.node_id}, 202)
-        answer.background = BackgroundTask(node.drain)  # the answer leaves before the node does
-        return answer
+        response = json_response({"draining": node.node_id}, 202)
+        response.background = BackgroundTask(node.drain)  # runs after the response has been sent
+        return response
 
     return [
         Route("/scale", scale),
@@ -55,7 +55,7 @@ def ownership_routes(node: OwnershipNode, *, admin_token: str | None) -> list[Ro
 
 
 def _lease_row(lease: Lease) -> dict[str, object]:
-    """The token stays inside: whoever knows it could speak for the node."""
+    """Without the session token: with it, a client could act as the node."""
     unit = lease.unit
     row = {"unit": unit.name, "replica": unit.replica, "node": lease.node, "address": lease.address}
     return {**row, "epoch": lease.epoch, "state": lease.state.value}

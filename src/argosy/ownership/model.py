@@ -1,11 +1,11 @@
-"""The nouns of ownership: units, sessions, leases, members, auctions.
+"""Data model of ownership: units, sessions, leases, members and auctions.
 
-A node keeps two *sessions* with the store, each a promise with a time to live that it renews. The *holder* session
-carries all its leases: they stand as long as it does, and fall together. The *member* session says "give me work" and
-nothing more, so a node can leave the ring or the bidding first and let go of its leases afterwards.
+A node has two *sessions* with the store, each with a TTL that the node renews. The *holder* session carries all leases
+of the node: they are valid while the session is, and end with it. The *member* session only makes the node eligible
+for work (ring, bidding), so that a draining node can leave the fleet first and release its leases afterwards.
 
-A lease's expiry is therefore its holder session's expiry, and its **epoch** is its fencing token: each new lease of a
-unit has a greater epoch than any before it.
+A lease therefore expires when its holder session expires. Its **epoch** is its fencing token: every new lease of a unit
+has a greater epoch than all earlier ones.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from argosy.base.errors import Invalid
 
 UNIT_NAME_MAX = 1024  # characters; long enough for a clone URL with a branch
 NODE_ID_MAX = 200  # characters; a host name with a suffix
-BIDS_MAX = 100  # bids one auction takes before it closes; an etcd transaction carries 128 operations
+BIDS_MAX = 100  # bids in one auction; an etcd transaction, which closes it, carries at most 128 operations
 
-PRIMARY = 0  # the slot that answers for a unit; replicas are 1, 2, …
-SUCCESSOR = -1  # the slot of the node that will take over from a draining primary
-REPLICAS_MAX = 8  # replica slots of one unit; stores look at all siblings when they grant one
+PRIMARY = 0  # the slot that serves a unit; replicas are 1, 2, …
+SUCCESSOR = -1  # the slot of the node that takes over from a draining primary
+REPLICAS_MAX = 8  # replica slots of one unit; a store reads all sibling slots before it grants one
 
 
-def checked_name(what: str, text: str, length_max: int) -> str:
-    """Any printable text will do as an identity; control characters would break logs and keys."""
+def check_name(what: str, text: str, length_max: int) -> str:
+    """An identity is any printable text. Control characters are rejected: they would break log lines and keys."""
     if not text or len(text) > length_max or not text.isprintable():
         raise Invalid(f"{what} must be 1 to {length_max} printable characters, not {text[:60]!r}")
     return text
@@ -32,17 +32,17 @@ def checked_name(what: str, text: str, length_max: int) -> str:
 
 @dataclass(frozen=True, order=True)
 class Unit:
-    """Something one node at a time can hold: a repository, a shard, or one replica slot of it."""
+    """What one node at a time can hold: one slot (primary, replica or successor) of a repository or a shard."""
 
     name: str
     replica: int = PRIMARY
 
     def __post_init__(self) -> None:
-        checked_name("a unit's name", self.name, UNIT_NAME_MAX)
+        check_name("a unit's name", self.name, UNIT_NAME_MAX)
 
     @property
     def key(self) -> str:
-        """How stores spell the unit. The number comes first, so that a name may contain anything."""
+        """The unit in store keys. The slot number comes first, so that the name may contain a colon."""
         return f"{self.replica}:{self.name}"
 
     @classmethod
@@ -51,7 +51,7 @@ class Unit:
         return cls(name, int(replica))
 
     def siblings(self) -> "tuple[Unit, ...]":
-        """All other slots of the same thing. One node holds one of them, else a replica would protect nobody."""
+        """All other slots of the same name. A node holds at most one of them: two on one node would fail together."""
         return tuple(Unit(self.name, r) for r in range(SUCCESSOR, REPLICAS_MAX + 1) if r != self.replica)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Space:
-    """A set of units with one rule for the first lease: won at auction, or claimed by the first who comes (OWN-2)."""
+    """A set of units with one rule for the first lease: won at auction, or claimed by the first node to ask (OWN-2)."""
 
     name: str
     is_auctioned: bool
@@ -71,18 +71,19 @@ class Space:
             raise Invalid(f"a space's name has letters, digits, '-', '_' and '.' only, not {self.name!r}")
 
 
-class Role(StrEnum):
-    """What a session promises."""
+class SessionRole(StrEnum):
+    """What a session stands for."""
 
-    MEMBER = "member"  # count me in: ring, bidding
-    HOLDER = "holder"  # my leases stand
+    MEMBER = "member"  # the node takes part in ring and bidding
+    HOLDER = "holder"  # the node's leases are valid
 
 
 @dataclass(frozen=True)
 class Session:
-    """A node's living promise to the store. The token is unique to this run of the node, so a namesake is noticed."""
+    """A node's session with the store. The token is unique to one run of the node, so that two processes that run under
+    the same node id are told apart."""
 
-    role: Role
+    role: SessionRole
     node: str
     address: str
     token: str
@@ -91,9 +92,9 @@ class Session:
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """A session as an operator sees it."""
+    """A session as listed to operators, without its token."""
 
-    role: Role
+    role: SessionRole
     node: str
     address: str
     expires_in_s: float
@@ -101,31 +102,31 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class Member:
-    """A node that takes part. `is_bidding` says that it would take one more unit just now."""
+    """A node that takes part. `is_bidding` is true while it would accept one more unit."""
 
     node: str
     address: str
     is_bidding: bool = True
     started_at: float = 0.0
     capabilities: tuple[str, ...] = ()
-    held_bytes: int = 0  # memory its units take, as of its last announcement
-    free_bytes: int = 0  # memory it could still give
+    held_bytes: int = 0  # memory used by its units, as of its last announcement
+    free_bytes: int = 0  # memory available for more units
 
     def __post_init__(self) -> None:
-        checked_name("a node id", self.node, NODE_ID_MAX)
+        check_name("a node id", self.node, NODE_ID_MAX)
 
 
 class LeaseState(StrEnum):
-    """How far the holder is with a unit."""
+    """The holder's progress with a unit."""
 
-    WARMING = "warming"  # held, not yet able to answer
-    READY = "ready"  # answers
-    DRAINING = "draining"  # answers, and looks for a successor
+    WARMING = "warming"  # held, not yet able to serve
+    READY = "ready"  # serving
+    DRAINING = "draining"  # serving, until a successor is ready
 
 
 @dataclass(frozen=True)
 class Lease:
-    """The one fact that makes a node the holder of a unit."""
+    """The record that makes a node the holder of a unit."""
 
     unit: Unit
     node: str
@@ -140,15 +141,15 @@ class Lease:
 
 @dataclass(frozen=True)
 class UnitSpec:
-    """What is wished for a unit: desire, kept by whoever keeps the catalog."""
+    """Desired state of one unit, as the catalog stores it."""
 
     name: str
-    footprint_bytes: int | None = None  # memory it took when last held; None while unknown
+    footprint_bytes: int | None = None  # memory it used when last held; None while unknown
     max_bids: int | None = None  # overrides the fleet's threshold
     replicas: int = 0  # slots beside the primary
 
     def __post_init__(self) -> None:
-        checked_name("a unit's name", self.name, UNIT_NAME_MAX)
+        check_name("a unit's name", self.name, UNIT_NAME_MAX)
         if not 0 <= self.replicas <= REPLICAS_MAX:
             raise Invalid(f"replicas of {self.name!r} must be 0 to {REPLICAS_MAX}, not {self.replicas}")
         if self.footprint_bytes is not None and self.footprint_bytes < 0:
@@ -162,7 +163,7 @@ class UnitSpec:
 
 @dataclass(frozen=True)
 class Auction:
-    """A running auction. The threshold was fixed when it opened: later changes never touch it."""
+    """An open auction. Its threshold is fixed when it opens; later changes of the setting do not apply to it."""
 
     unit: Unit
     id: int
@@ -172,7 +173,7 @@ class Auction:
 
 @dataclass(frozen=True)
 class Bid:
-    """One node's offer: its free bytes, in the order in which the store received it."""
+    """A node's bid: its free bytes, and its place in the order in which the store received the bids."""
 
     node: str
     address: str
@@ -182,36 +183,36 @@ class Bid:
 
 
 class BidOutcome(StrEnum):
-    """What became of a bid."""
+    """Result of placing a bid."""
 
     PLACED = "placed"
-    ALREADY_PENDING = "already_pending"  # OWN-3: this node still waits for another auction's end
-    BELOW_MINIMUM = "below_minimum"  # it could not hold the unit anyway
-    NOT_OPEN = "not_open"  # somebody holds the unit, or this node holds a sibling slot
+    ALREADY_PENDING = "already_pending"  # OWN-3: this node has a bid in another open auction
+    BELOW_MINIMUM = "below_minimum"  # the free bytes do not suffice for the unit
+    NOT_OPEN = "not_open"  # the unit has a holder, or this node holds a sibling slot
 
 
 @dataclass(frozen=True)
-class BidReceipt:
+class BidResult:
     outcome: BidOutcome
-    has_opened: bool = False  # this was the first bid: it started the clock
-    is_full: bool = False  # max_bids reached: close now
+    has_opened: bool = False  # this was the first bid: it opened the auction and started its window
+    is_full: bool = False  # max_bids is reached: the auction can be closed now
     max_bids: int = 0
 
 
 class CloseOutcome(StrEnum):
-    """What closing an auction led to; only one caller ever sees WON or NO_WINNER for one auction (OWN-6)."""
+    """Result of closing an auction. Exactly one caller gets WON or NO_WINNER for one auction (OWN-6)."""
 
     WON = "won"
     NO_WINNER = "no_winner"
-    NOT_DUE = "not_due"  # the window runs and the bids are not all in, or the store is too young
+    NOT_DUE = "not_due"  # the window is open and bids are missing, or the store is in its grace period
     ALREADY_CLOSED = "already_closed"
 
 
 @dataclass(frozen=True)
-class Closing:
+class CloseResult:
     outcome: CloseOutcome
     lease: Lease | None = None
     bids: int = 0
     is_short_circuit: bool = False
     open_for_s: float = 0.0
-    wait_s: float = 0.0  # for NOT_DUE: how much longer, as far as the store knows
+    wait_s: float = 0.0  # for NOT_DUE: remaining time, as far as the store knows

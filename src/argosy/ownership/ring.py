@@ -1,8 +1,8 @@
-"""The consistent hash ring: which member is wished as the holder of each unit, known to every node without asking.
+"""Consistent hash ring: computes, from the member list alone, which node should hold each unit.
 
-Each node stands at many points of a circle of 64-bit numbers, and a key belongs to the node at the first point at or
-after the key's own. A node's points depend on its name alone, so every process that sees the same members computes the
-same ring, and a change of members moves only the keys between old and new owner (OWN-5).
+Each node has many points on a circle of 64-bit numbers, and a key belongs to the node at the first point at or after
+the key's hash. A node's points depend only on its name, so all processes that see the same members compute the same
+ring, and a change of members moves only the keys between old and new owner (OWN-5).
 """
 
 from bisect import bisect_left
@@ -10,28 +10,28 @@ from collections.abc import Iterable, Iterator
 
 from argosy.base.errors import Invalid
 from argosy.base.hashing import hash64
-from argosy.ownership.model import NODE_ID_MAX, checked_name
+from argosy.ownership.model import NODE_ID_MAX, check_name
 
-# Ketama's number. What the fullest node gets, as a multiple of the fair share (mean and worst of 100 rings):
+# Ketama's number. Load of the fullest node as a multiple of the fair share (mean and worst of 100 rings):
 #                        3 nodes      10 nodes     50 nodes
 #   of the circle        1.07 1.20    1.12 1.29    1.18 1.26
 #   of 8 keys per node   1.30 1.75    1.57 2.12    1.92 2.75
-# Four times as many points halve the first line's excess; only more keys mend the second.
+# Four times as many points halve the excess of the first line; only more keys reduce the second.
 VNODES = 160
 VNODES_MAX = 10_000  # points of one node; a ring of 100 such nodes takes about two seconds to build
 
 
 class Ring:
-    """An immutable ring; with no nodes, nobody owns anything."""
+    """An immutable ring. Without nodes no key has an owner."""
 
     __slots__ = ("_nodes", "_owners", "_points", "_vnodes")
 
     def __init__(self, nodes: Iterable[str], *, vnodes: int = VNODES) -> None:
         if not 1 <= vnodes <= VNODES_MAX:
             raise Invalid(f"vnodes must be 1 to {VNODES_MAX}, not {vnodes}")
-        self._nodes = frozenset(checked_name("a node id", node, NODE_ID_MAX) for node in nodes)
+        self._nodes = frozenset(check_name("a node id", node, NODE_ID_MAX) for node in nodes)
         self._vnodes = vnodes
-        # Two nodes at one point are so rare that it need only be settled, not be fair: the name decides.
+        # Two nodes at one point are too rare for fairness to matter; the order by name only makes the result unique.
         marks = sorted((hash64(f"{node}#{i}"), node) for node in self._nodes for i in range(vnodes))
         self._points = [point for point, _ in marks]
         self._owners = [node for _, node in marks]
@@ -49,9 +49,10 @@ class Ring:
         return self._owners[self._start(key)] if self._owners else None
 
     def owners(self, key: str, count: int) -> tuple[str, ...]:
-        """The first `count` distinct nodes from the key on, fewer if there are not so many: owner, then replicas."""
+        """The first `count` distinct nodes from the key on: the owner, then replicas. Fewer if the ring has fewer
+        nodes."""
         if count < 0:
-            raise Invalid(f"cannot name {count} owners of {key!r}: ask for 0 or more")
+            raise Invalid(f"count of owners of {key!r} must be 0 or more, not {count}")
         wanted = min(count, len(self._nodes))
         found: dict[str, None] = {}
         for node in self._clockwise(key):
@@ -61,7 +62,7 @@ class Ring:
         assert len(found) == wanted
         return tuple(found)
 
-    def wanted_by(self, node: str, keys: Iterable[str]) -> frozenset[str]:
+    def keys_of(self, node: str, keys: Iterable[str]) -> frozenset[str]:
         """Those of `keys` that `node` should hold."""
         return frozenset(key for key in keys if self.owner(key) == node)
 

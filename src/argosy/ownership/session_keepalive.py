@@ -1,53 +1,53 @@
-"""One session kept alive: opened, renewed in good time, and never believed longer than the store can have promised.
+"""Keep-alive of one session: opens it, renews it in time, and stops relying on it before the store can expire it.
 
-The store counts a promise from when a request *arrived*; this node counts it from before the request *left*, and
-stops a margin earlier (OWN-4). So no clock is ever compared with another, and only a drift of rates within the margin
-matters.
+The store counts a TTL from the *arrival* of a request; this node counts it from before the request was *sent*, and
+subtracts a margin (OWN-4). No two clocks are ever compared, so only clock drift within one TTL matters, and the margin
+covers it.
 """
 
 from dataclasses import dataclass
 
 from argosy.base.clock import Random
 from argosy.base.retry import Backoff
-from argosy.ownership.effects import Effect, GiveUp, OpenSession, RenewSession
+from argosy.ownership.effects import Abort, Effect, OpenSession, RenewSession
 from argosy.ownership.events import (
     Event,
     SessionEnded,
-    SessionMissed,
+    SessionFailed,
     SessionOpened,
-    SessionRefused,
+    SessionRejected,
     SessionRenewed,
 )
-from argosy.ownership.model import Role, Session
+from argosy.ownership.model import Session, SessionRole
 
-# A restarted node finds its own earlier session for at most one TTL; past that the id belongs to somebody else.
-REFUSED_FOR_TTLS = 2.0
+# A restarted node finds its own previous session for at most one TTL. After that, another process uses the node id.
+REJECTED_MAX_TTLS = 2.0
 
 
 @dataclass(frozen=True)
-class PromiseTiming:
-    """When to renew and when to stop believing, as spans from when the request left."""
+class KeepAliveTiming:
+    """When to renew a session and when to stop relying on it, as time since the request was sent."""
 
     ttl_s: float
     renew_s: float
     margin_s: float
 
 
-class Promise:
-    """A machine that keeps one session of one role."""
+class SessionKeepAlive:
+    """State machine that keeps one session of one role alive."""
 
-    def __init__(self, role: Role, timing: PromiseTiming, random: Random) -> None:
+    def __init__(self, role: SessionRole, timing: KeepAliveTiming, random: Random) -> None:
         self.role = role
         self.session: Session | None = None
         self._timing = timing
         self._random = random
-        # A store that is away is asked again soon at first: there are only so many tries before the margin.
+        # The first retries come quickly: only a few fit between a failed renewal and the margin.
         self._backoff = Backoff(first_s=timing.renew_s / 16, ceiling_s=timing.renew_s / 2)
         self._valid_until = float("-inf")
-        self._next_at: float | None = None  # None while a request is under way, or when closed
-        self._is_wanted = False
+        self._next_at: float | None = None  # None while a request is in flight, and when stopped
+        self._is_running = False
         self._failures = 0
-        self._refused_since: float | None = None
+        self._rejected_since: float | None = None
 
     @property
     def valid_until(self) -> float:
@@ -56,16 +56,16 @@ class Promise:
     def is_valid(self, now: float) -> bool:
         return self.session is not None and now < self._valid_until
 
-    def want(self, now: float) -> None:
-        """From now on keep a session open."""
-        if not self._is_wanted:
-            self._is_wanted = True
+    def start(self, now: float) -> None:
+        """Opens a session, and keeps one open from now on. Does nothing if already started."""
+        if not self._is_running:
+            self._is_running = True
             self._next_at = now
 
-    def forget(self) -> Session | None:
-        """Keep it no longer; returns the session for the caller to end."""
+    def stop(self) -> Session | None:
+        """Stops renewing; returns the session, which the caller ends."""
         session, self.session = self.session, None
-        self._is_wanted = False
+        self._is_running = False
         self._next_at = None
         self._valid_until = float("-inf")
         return session
@@ -75,43 +75,46 @@ class Promise:
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         match event:
-            case SessionOpened(session, sent_at) if session.role is self.role and self._is_wanted:
+            case SessionOpened(session, sent_at) if session.role is self.role and self._is_running:
                 self.session = session
-                self._confirmed(sent_at)
+                self._on_confirmed(sent_at)
             case SessionRenewed(session, sent_at, _) if session == self.session:
-                self._confirmed(sent_at)
+                self._on_confirmed(sent_at)
             case SessionEnded(session) if session == self.session:
-                self._lost(now)
-            case SessionMissed(role) if role is self.role and self._is_wanted:
-                self._failures += 1
-                self._next_at = now + self._backoff.delay(self._failures, self._random)
-            case SessionRefused(role, why) if role is self.role and self._is_wanted:
-                return self._refused(why, now)
-        return self._ask(now)
+                self._on_ended(now)
+            case SessionFailed(role) if role is self.role and self._is_running:
+                self._retry_later(now)
+            case SessionRejected(role, reason) if role is self.role and self._is_running:
+                return self._on_rejected(reason, now)
+        return self._send_if_due(now)
 
-    def _confirmed(self, sent_at: float) -> None:
-        """Answers may overtake each other; the latest departure counts."""
+    def _on_confirmed(self, sent_at: float) -> None:
+        """Replies may arrive out of order, so the latest send time counts."""
         timing = self._timing
         self._valid_until = max(self._valid_until, sent_at + timing.ttl_s - timing.margin_s)
+        # Jitter spreads the renewals of a fleet that was started at one instant.
         self._next_at = sent_at + timing.renew_s * self._random.uniform(0.9, 1.0)
         self._failures = 0
-        self._refused_since = None
+        self._rejected_since = None
 
-    def _lost(self, now: float) -> None:
+    def _on_ended(self, now: float) -> None:
         self.session = None
         self._valid_until = float("-inf")
         self._next_at = now
 
-    def _refused(self, why: str, now: float) -> list[Effect]:
-        self._refused_since = now if self._refused_since is None else self._refused_since
-        if now - self._refused_since > REFUSED_FOR_TTLS * self._timing.ttl_s:
-            self._is_wanted, self._next_at = False, None
-            return [GiveUp(why)]
-        self._failures += 1
-        self._next_at = now + self._backoff.delay(self._failures, self._random)
+    def _on_rejected(self, reason: str, now: float) -> list[Effect]:
+        self._rejected_since = now if self._rejected_since is None else self._rejected_since
+        if now - self._rejected_since > REJECTED_MAX_TTLS * self._timing.ttl_s:
+            self._is_running, self._next_at = False, None
+            return [Abort(reason)]
+        self._retry_later(now)
         return []
 
-    def _ask(self, now: float) -> list[Effect]:
+    def _retry_later(self, now: float) -> None:
+        self._failures += 1
+        self._next_at = now + self._backoff.delay(self._failures, self._random)
+
+    def _send_if_due(self, now: float) -> list[Effect]:
         if self._next_at is None or now < self._next_at:
             return []
         self._next_at = None

@@ -1,4 +1,4 @@
-"""The numbers of ownership: declared once, with the reason for each."""
+"""Settings of ownership."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,52 +24,64 @@ class OwnershipSettings:
     placement: str = setting(
         "auction",
         choices=("auction", "ring", "claim"),
-        doc="who gets a free unit: the best bidder, its place on the hash ring, or the first who comes",
+        doc="who gets an unowned unit: the best bidder, its owner on the hash ring, or the first node to claim it",
     )
-    units: tuple[str, ...] = setting((), doc="units that should be held, as long as no catalog tells")
+    units: tuple[str, ...] = setting((), doc="units to hold when no catalog is configured")
 
-    ttl_s: float = setting(30.0, min=0.5, max=3600, doc="a crashed node's units are free after this long")
-    renew_s: float = setting(8.0, min=0.1, doc="how often sessions are renewed: three tries fit into one TTL")
+    ttl_s: float = setting(30.0, min=0.5, max=3600, doc="session TTL: the units of a crashed node are unowned after it")
+    renew_s: float = setting(8.0, min=0.1, doc="interval of session renewals; three attempts fit into one TTL")
     stop_margin: float = setting(
-        0.1, min=0.01, max=0.5, doc="part of the TTL by which a node that cannot renew stops early; covers clock drift"
+        0.1,
+        min=0.01,
+        max=0.5,
+        doc="fraction of the TTL by which a node that cannot renew stops serving early; covers clock drift",
     )
     grace_s: float | None = setting(
-        None, min=0, doc="a store that may have forgotten leases grants none for this long; by default one TTL"
+        None,
+        min=0,
+        doc="time for which a store that may have lost leases grants none after its start; default: one TTL",
     )
 
-    window_s: float = setting(60.0, min=0.1, max=3600, doc="an auction ends at most this long after its first bid")
+    window_s: float = setting(60.0, min=0.1, max=3600, doc="time from an auction's first bid to its end")
     max_bids: str = setting(
-        "live", doc="bids that end an auction early: a number, 'live' (members now bidding) or 'pushed' by an operator"
+        "live",
+        doc="bids that end an auction early: a number, 'live' (members bidding now) or 'pushed' (set by an operator)",
     )
     claim_jitter_s: float = setting(
-        0.2, min=0, max=60, doc="an opening bid or claim waits a random part of this, so that nodes do not all rush"
+        0.2, min=0, max=60, doc="maximum random delay before an opening bid or a claim, so that nodes do not collide"
     )
     members_min: int = setting(
-        1, min=1, doc="a fleet that starts together: no bids before so many nodes are there, or a window has passed"
+        1, min=1, doc="no bids until this many nodes have joined, or one window has passed; for fleets started at once"
     )
-    warming_max: int = setting(4, min=1, max=1000, doc="units one node makes ready at a time; it bids for no more")
+    warming_max: int = setting(
+        4, min=1, max=1000, doc="units one node warms at a time; it acquires no more until one is ready"
+    )
     default_footprint_bytes: int = setting(
-        64 * MIB, min=0, doc="memory set aside for a unit that was won and never measured before"
+        64 * MIB, min=0, doc="memory reserved for a unit that was won and has never been measured"
     )
-    closings_per_s: float = setting(200.0, min=0.1, doc="auctions one node tries to close, to spare the store")
-    epochs_max: int = setting(5, min=1, doc="windows a unit may stay without a winner before more nodes are asked for")
+    closings_per_s: float = setting(200.0, min=0.1, doc="auctions one node tries to close; bounds load on the store")
+    epochs_max: int = setting(
+        5, min=1, doc="auction windows a unit may stay without a winner before the fleet asks for more nodes"
+    )
 
     vnodes: int = setting(160, min=1, max=10_000, doc="points of one node on the hash ring")
-    handover_wait_s: float = setting(
-        1.0, min=0, max=60, doc="after a ring change old owners wait this long, so that new ones are already trying"
+    handoff_wait_s: float = setting(
+        1.0, min=0, max=60, doc="time after a ring change before old owners release, so that new owners are waiting"
     )
-    claim_retry_s: float = setting(0.5, min=0.01, max=60, doc="longest wait between two tries for a wanted, held unit")
-    quiesce_s: float = setting(1.0, min=0, max=60, doc="time for requests in flight before a ring node's leases end")
+    claim_retry_s: float = setting(0.5, min=0.01, max=60, doc="longest pause between two claims of a unit that is held")
+    quiesce_s: float = setting(
+        1.0, min=0, max=60, doc="time for requests in flight before the leases of a leaving ring node end"
+    )
     drain_timeout_s: float = setting(
-        300.0, min=0, doc="a draining node waits this long for ready successors, then lets go all the same"
+        300.0, min=0, doc="time a draining node waits for ready successors before it releases all the same"
     )
 
-    catalog_s: float = setting(5.0, min=0.1, doc="how often the catalog is read")
-    sweep_s: float = setting(1.0, min=0.05, doc="how often expired sessions are swept and free memory is measured")
+    catalog_s: float = setting(5.0, min=0.1, doc="interval of catalog reads")
+    sweep_s: float = setting(1.0, min=0.05, doc="interval of expired-session sweeps and free-memory measurements")
 
     def check(self) -> Iterable[str]:
         if self.renew_s * 2 > self.ttl_s * (1 - self.stop_margin):
-            yield f"renew_s ({self.renew_s}) must leave two tries within ttl_s ({self.ttl_s}) less its margin"
+            yield f"renew_s ({self.renew_s}) must allow two attempts within ttl_s ({self.ttl_s}) minus its margin"
         if self.max_bids not in ("live", "pushed") and not self._is_count(self.max_bids):
             yield f"max_bids must be 'live', 'pushed' or a number from 1 to {BIDS_MAX}, not {self.max_bids!r}"
 

@@ -1,7 +1,7 @@
-"""A node's orders to its store: each order is one call with a deadline, and each answer becomes events.
+"""Performs a node's effects on its store: each effect is one call with a timeout, and each reply becomes events.
 
-Three answers look alike everywhere: the store is away (`…Missed`: the call may have taken effect), the session is gone
-(`SessionEnded`), or the call was answered.
+Every call has three kinds of result: the store is unreachable (`…Failed`; the call may or may not have taken effect),
+the session has ended (`SessionEnded`), or a reply.
 """
 
 import asyncio
@@ -11,25 +11,24 @@ from contextlib import asynccontextmanager
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict, Fenced, Throttled, Unavailable
 from argosy.base.retry import Backoff, retry
-from argosy.ownership import effects as do
-from argosy.ownership import events as saw
-from argosy.ownership.model import BidReceipt, Member, Session
+from argosy.ownership import effects, events
+from argosy.ownership.model import BidResult, Member, Session
 from argosy.ownership.ports import MemoryProbe, OwnershipStore
 from argosy.ownership.settings import OwnershipSettings
-from argosy.ownership.telemetry import Teller
+from argosy.ownership.telemetry import OwnershipTelemetry
 
 CALL_TIMEOUT_S = 10.0  # for one call to the store, unless a renewal is due earlier
 
 
 class StoreClient:
-    """Carries out one node's orders on one store."""
+    """Calls one store for one node."""
 
     def __init__(
         self,
         store: OwnershipStore,
         memory: MemoryProbe,
         settings: OwnershipSettings,
-        teller: Teller,
+        telemetry: OwnershipTelemetry,
         *,
         clock: Clock,
         random: Random,
@@ -37,68 +36,70 @@ class StoreClient:
         self._store = store
         self._memory = memory
         self._settings = settings
-        self._teller = teller
+        self._telemetry = telemetry
         self._clock = clock
         self._random = random
         self._timeout_s = min(CALL_TIMEOUT_S, settings.renew_s)
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
-    async def keep_session(self, effect: do.OpenSession | do.RenewSession, member: Member) -> Iterable[saw.Event]:
-        role = effect.role if isinstance(effect, do.OpenSession) else effect.session.role
+    async def open_or_renew(
+        self, effect: effects.OpenSession | effects.RenewSession, member: Member
+    ) -> Iterable[events.Event]:
+        role = effect.role if isinstance(effect, effects.OpenSession) else effect.session.role
         sent_at = self._clock.now()
         try:
             async with self.deadline():
-                if isinstance(effect, do.RenewSession):
+                if isinstance(effect, effects.RenewSession):
                     held = await self._store.renew(effect.session)
-                    return [saw.SessionRenewed(effect.session, sent_at, held)]
+                    return [events.SessionRenewed(effect.session, sent_at, held)]
                 session = await self._store.open_session(role, member, ttl_s=self._settings.ttl_s)
-            self._teller.session_opened(role)
-            return [saw.SessionOpened(session, sent_at)]
-        except Conflict as why:
-            return [saw.SessionRefused(role, str(why))]
+            self._telemetry.record_session_opened(role)
+            return [events.SessionOpened(session, sent_at)]
+        except Conflict as error:
+            return [events.SessionRejected(role, str(error))]
         except Fenced:
-            assert isinstance(effect, do.RenewSession)
-            return self._fenced(effect.session)
-        except Unavailable as why:
-            self._teller.store_away(why)
-            return [saw.SessionMissed(role)]
+            assert isinstance(effect, effects.RenewSession)
+            return self._on_fenced(effect.session)
+        except Unavailable as error:
+            self._telemetry.record_store_unreachable(error)
+            return [events.SessionFailed(role)]
 
-    async def announce(self, session: Session, latest: Callable[[], Member]) -> Iterable[saw.Event]:
-        """A retry tells the latest, lest it overtake and undo a newer announcement."""
+    async def announce(self, session: Session, latest: Callable[[], Member]) -> Iterable[events.Event]:
+        """A retry sends the latest record: an older one could arrive last and overwrite it."""
         try:
-            await self._try_hard(lambda: self._store.announce(session, latest()))
+            await self._call_with_retries(lambda: self._store.announce(session, latest()))
         except Fenced:
-            return self._fenced(session)
-        except Unavailable as why:
-            self._teller.store_away(why)
+            return self._on_fenced(session)
+        except Unavailable as error:
+            self._telemetry.record_store_unreachable(error)
         return ()
 
     async def end_session(self, session: Session) -> None:
-        """Ends it, or leaves it to expire."""
+        """Ends a session. If the store is unreachable, the session expires."""
         try:
-            await self._try_hard(lambda: self._store.end_session(session))
-        except Unavailable as why:
-            self._teller.store_away(why)
+            await self._call_with_retries(lambda: self._store.end_session(session))
+        except Unavailable as error:
+            self._telemetry.record_store_unreachable(error)
 
-    def _fenced(self, session: Session) -> Iterable[saw.Event]:
-        self._teller.session_lost(session.role)
-        return [saw.SessionEnded(session)]
+    def _on_fenced(self, session: Session) -> Iterable[events.Event]:
+        self._telemetry.record_session_lost(session.role)
+        return [events.SessionEnded(session)]
 
     # -- placement --------------------------------------------------------------------------------------------------
 
-    async def bid(self, effect: do.PlaceBid) -> Iterable[saw.Event]:
+    async def place_bid(self, effect: effects.PlaceBid) -> Iterable[events.Event]:
         try:
             async with self.deadline():
-                receipt = await self._place_bid(effect)
-            self._teller.bid(receipt)
-            return [saw.BidAnswered(effect.unit, receipt)]
+                result = await self._send_bid(effect)
+            self._telemetry.record_bid(result)
+            return [events.BidAnswered(effect.unit, result)]
         except Fenced:
-            return [*self._fenced(effect.session), saw.BidMissed(effect.unit)]
+            return [*self._on_fenced(effect.session), events.BidFailed(effect.unit)]
         except Unavailable:
-            return [saw.BidMissed(effect.unit)]
+            return [events.BidFailed(effect.unit)]
 
-    async def _place_bid(self, effect: do.PlaceBid) -> BidReceipt:
+    async def _send_bid(self, effect: effects.PlaceBid) -> BidResult:
         return await self._store.place_bid(
             effect.session,
             effect.unit,
@@ -108,62 +109,66 @@ class StoreClient:
             window_s=self._settings.window_s,
         )
 
-    async def close_auction(self, effect: do.CloseAuction) -> Iterable[saw.Event]:
+    async def close_auction(self, effect: effects.CloseAuction) -> Iterable[events.Event]:
         try:
             async with self.deadline():
-                closing = await self._store.close_auction(effect.unit)
-            self._teller.closing(effect.unit, closing)
-            return [saw.ClosingAnswered(effect.unit, closing)]
+                result = await self._store.close_auction(effect.unit)
+            self._telemetry.record_close(effect.unit, result)
+            return [events.CloseAnswered(effect.unit, result)]
         except Unavailable:
-            return [saw.ClosingMissed(effect.unit)]
+            return [events.CloseFailed(effect.unit)]
 
-    async def claim(self, effect: do.Claim) -> Iterable[saw.Event]:
-        answered = saw.ClaimAnswered(effect.unit, None)
+    async def claim(self, effect: effects.ClaimLease) -> Iterable[events.Event]:
+        answered = events.ClaimAnswered(effect.unit, None)
         try:
             async with self.deadline():
                 await self._store.claim(effect.session, effect.unit)
             return [answered]
         except Throttled as later:
-            return [saw.ClaimAnswered(effect.unit, later.retry_after_s)]
+            return [events.ClaimAnswered(effect.unit, later.retry_after_s)]
         except Fenced:
-            return [*self._fenced(effect.session), answered]
+            return [*self._on_fenced(effect.session), answered]
         except (Conflict, Unavailable):
             return [answered]
 
     # -- leases -----------------------------------------------------------------------------------------------------
 
-    async def change_lease(self, effect: do.SetState | do.Release | do.HandOver) -> Iterable[saw.Event]:
+    async def change_lease(
+        self, effect: effects.SetLeaseState | effects.ReleaseLease | effects.HandOffLease
+    ) -> Iterable[events.Event]:
         session, unit, epoch = effect.session, effect.unit, effect.epoch
         try:
             async with self.deadline():
                 match effect:
-                    case do.SetState(state=state):
+                    case effects.SetLeaseState(state=state):
                         await self._store.set_state(session, unit, epoch, state)
                         return ()
-                    case do.Release():
+                    case effects.ReleaseLease():
                         await self._store.release(session, unit, epoch)
-                        return [saw.LetGoAnswered(unit, epoch, is_done=True)]
-                    case do.HandOver(to=to):
-                        lease = await self._store.hand_over(session, unit, epoch, to)
-                        return [saw.LetGoAnswered(unit, epoch, is_done=lease is not None)]
+                        return [events.ReleaseAnswered(unit, epoch, is_done=True)]
+                    case effects.HandOffLease(to=to):
+                        lease = await self._store.hand_off(session, unit, epoch, to)
+                        return [events.ReleaseAnswered(unit, epoch, is_done=lease is not None)]
         except Fenced:
-            return ()  # no longer ours: the watch or the next renewal tells
+            return ()  # the lease is lost: the watch or the next renewal reports it
         except Unavailable:
-            is_state = isinstance(effect, do.SetState)
-            return [saw.StateMissed(unit, epoch) if is_state else saw.LetGoAnswered(unit, epoch, is_done=False)]
+            is_state = isinstance(effect, effects.SetLeaseState)
+            return [
+                events.SetStateFailed(unit, epoch) if is_state else events.ReleaseAnswered(unit, epoch, is_done=False)
+            ]
 
-    # -- waiting ----------------------------------------------------------------------------------------------------
+    # -- timeouts ---------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def deadline(self) -> AsyncIterator[None]:
-        """No call outlasts a renewal: what has not answered by then is as good as lost."""
+        """Limits a call to the renewal interval, so that a call that hangs does not delay the next renewal."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 yield
         except TimeoutError:
-            raise Unavailable(f"the store did not answer within {self._timeout_s} s") from None
+            raise Unavailable(f"store call timed out after {self._timeout_s} s") from None
 
-    async def _try_hard(self, call: Callable[[], Awaitable[None]]) -> None:
+    async def _call_with_retries(self, call: Callable[[], Awaitable[None]]) -> None:
         async def attempt() -> None:
             async with self.deadline():
                 await call()

@@ -1,24 +1,24 @@
-"""Warming and dropping, in an order that holds for one unit: nothing is built while its predecessor is torn down.
+"""Runs a node's workload: warms and drops units, one after another for each name.
 
-All slots of a unit are one thing in memory, so the order goes by name. What goes wrong with one unit never stops the
-node.
+All slots of a unit share one thing in memory, so the order is kept by name: nothing is built while its predecessor is
+torn down. A failure of one unit never stops the node.
 """
 
 import asyncio
 from collections.abc import Iterable
 
-from argosy.ownership.events import Event, Warmed, WarmingFailed
+from argosy.ownership.events import Event, UnitWarmed, WarmingFailed
 from argosy.ownership.model import Lease, Unit
 from argosy.ownership.ports import Workload
-from argosy.ownership.telemetry import Teller
+from argosy.ownership.telemetry import OwnershipTelemetry
 
 
-class Worker:
-    """Runs one node's workload."""
+class WorkloadRunner:
+    """Runs the workload of one node."""
 
-    def __init__(self, workload: Workload, teller: Teller) -> None:
+    def __init__(self, workload: Workload, telemetry: OwnershipTelemetry) -> None:
         self._workload = workload
-        self._teller = teller
+        self._telemetry = telemetry
         self._warmings: dict[Unit, asyncio.Task[object]] = {}
         self._drops: dict[str, asyncio.Task[object]] = {}
 
@@ -29,16 +29,16 @@ class Worker:
             if (drop := self._drops.get(unit.name)) is not None:
                 await asyncio.wait([drop])
             await self._workload.warm(lease)
-            return [Warmed(unit, lease.epoch)]
-        except Exception as why:
-            self._teller.warming_failed(unit, lease.epoch, why)
+            return [UnitWarmed(unit, lease.epoch)]
+        except Exception as error:
+            self._telemetry.record_warming_failure(unit, lease.epoch, error)
             return [WarmingFailed(unit, lease.epoch)]
         finally:
             if self._warmings.get(unit) is task:
                 del self._warmings[unit]
 
     async def drop(self, unit: Unit) -> None:
-        """After all that still builds or drops the same thing."""
+        """Drops the unit after its warming, which is cancelled, and earlier drops of the same name have ended."""
         task = _this_task()
         warming, earlier = self._warmings.pop(unit, None), self._drops.get(unit.name)
         self._drops[unit.name] = task

@@ -181,7 +181,7 @@ def _draw_space(
         max_bids=random.choice(["live", "live", "1", "2"]),
         claim_jitter_s=0.1,
         warming_max=4,
-        handover_wait_s=0.5,
+        handoff_wait_s=0.5,
         claim_retry_s=0.5,
         quiesce_s=0.3,
         drain_timeout_s=1.5 * TTL_S,

@@ -4,8 +4,8 @@ and indexes as nodes put them on their shelves."""
 import math
 from collections.abc import Callable
 
-from argosy.ownership.events import AuctionOpened, Fact, LeaseChanged, LeaseGone
-from argosy.ownership.model import PRIMARY, BidOutcome, BidReceipt, CloseOutcome, Closing, Lease, LeaseState, Unit
+from argosy.ownership.events import AuctionOpened, LeaseChanged, LeaseGone, WatchEvent
+from argosy.ownership.model import PRIMARY, BidOutcome, BidResult, CloseOutcome, CloseResult, Lease, LeaseState, Unit
 from argosy.sim.index_executor import SimIndex
 from argosy.sim.network import Served
 from argosy.sim.report import AuctionFigures, DrainFigures, EvictionFigures, RefreshFigures, spread_of
@@ -113,7 +113,7 @@ class Tally:
 
     # -- what the store says ----------------------------------------------------------------------------------------
 
-    def saw(self, fact: Fact) -> None:
+    def saw(self, fact: WatchEvent) -> None:
         match fact:
             case LeaseChanged(lease) if lease.unit.replica >= PRIMARY:
                 self._granted(lease)
@@ -130,9 +130,9 @@ class Tally:
         self._unserved.update(unit for unit in self._gone if unit in self._leaving and unit not in self._ready)
         self._gone.clear()
         match served.outcome:
-            case BidReceipt(BidOutcome.PLACED):
+            case BidResult(BidOutcome.PLACED):
                 self._bids += 1
-            case Closing(CloseOutcome.WON | CloseOutcome.NO_WINNER as outcome, is_short_circuit=is_short):
+            case CloseResult(CloseOutcome.WON | CloseOutcome.NO_WINNER as outcome, is_short_circuit=is_short):
                 self._short += is_short
                 self._timed_out += not is_short
                 self._no_winner += outcome is CloseOutcome.NO_WINNER

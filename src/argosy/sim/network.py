@@ -13,14 +13,14 @@ from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.model import (
-    BidReceipt,
-    Closing,
+    BidResult,
+    CloseResult,
     Lease,
     LeaseState,
     Member,
-    Role,
     Session,
     SessionInfo,
+    SessionRole,
     Space,
     Unit,
 )
@@ -93,7 +93,7 @@ class SimulatedStore:
     def space(self) -> Space:
         return self._server.store.space
 
-    async def open_session(self, role: Role, member: Member, *, ttl_s: float) -> Session:
+    async def open_session(self, role: SessionRole, member: Member, *, ttl_s: float) -> Session:
         return await self._call(MemoryStore.open_session, role, member, ttl_s=ttl_s)
 
     async def renew(self, session: Session) -> frozenset[tuple[Unit, int]]:
@@ -120,8 +120,8 @@ class SimulatedStore:
     async def release(self, session: Session, unit: Unit, epoch: int) -> bool:
         return await self._call(MemoryStore.release, session, unit, epoch)
 
-    async def hand_over(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
-        return await self._call(MemoryStore.hand_over, session, unit, epoch, to)
+    async def hand_off(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
+        return await self._call(MemoryStore.hand_off, session, unit, epoch, to)
 
     async def place_bid(
         self,
@@ -132,7 +132,7 @@ class SimulatedStore:
         min_bytes: int,
         max_bids: int | None,
         window_s: float,
-    ) -> BidReceipt:
+    ) -> BidResult:
         return await self._call(
             MemoryStore.place_bid,
             session,
@@ -143,7 +143,7 @@ class SimulatedStore:
             window_s=window_s,
         )
 
-    async def close_auction(self, unit: Unit) -> Closing:
+    async def close_auction(self, unit: Unit) -> CloseResult:
         return await self._call(MemoryStore.close_auction, unit)
 
     async def push_max_bids(self, max_bids: int | None) -> None:

@@ -200,13 +200,13 @@ class SimNode:
         if why is not None:
             self.on_trouble(self, why)
 
-    def holdings(self, space: str) -> Iterator[tuple[Unit, int]]:
+    def held_leases(self, space: str) -> Iterator[tuple[Unit, int]]:
         """What this machine says it holds at this instant."""
         if self.can_answer:
             member = self._members[space]
-            for lease in member.held():
+            for lease in member.own_leases():
                 if member.holds(lease.unit):
-                    yield lease.unit, member.serving(lease.unit).epoch
+                    yield lease.unit, member.require_lease(lease.unit).epoch
 
 
 def is_lawful_end(why: BaseException) -> bool:

@@ -101,7 +101,7 @@ class Searching:
         self.local_node: LocalNode | None = None
 
     def join(self, member: OwnershipNode) -> None:
-        self.node.join(member, claimed_after_s=member.waited_s)
+        self.node.join(member, claimed_after_s=member.claim_wait_s)
         self.catalog.observers.append(member.catalog_changed)
         self._member = member
         self.local_node = LocalNode(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from argosy.base.clock import Random
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.effects import ServingChange
-from argosy.ownership.events import Fact
+from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Unit
 from argosy.sim.checkers import AuctionChecker, Findings, LibraryChecker, RingChecker, ServingChecker
 from argosy.sim.clocks import SimClock
@@ -124,7 +124,7 @@ class SimSpace:
                     checker.lost_data()
         self.server.start(has_lost_data=has_lost_data)
 
-    def _saw(self, fact: Fact) -> None:
+    def _saw(self, fact: WatchEvent) -> None:
         self._trace.add(f"{self.name} {fact}")
         self._serving.saw(fact)
         if self._auctions is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from argosy.base.errors import Unavailable
 from argosy.ownership.backends.memory import WATCH_BACKLOG_MAX
-from argosy.ownership.events import Fact
+from argosy.ownership.events import WatchEvent
 from argosy.sim.link import Direction, Link
 from argosy.sim.loop import OUTSIDE, SimLoop
 
@@ -29,16 +29,16 @@ class Stream:
         self._is_asked = False
         self._is_broken = False
         self._is_subscribed = False
-        self._inbox: deque[Fact] = deque()
-        self._in_flight: deque[Fact] = deque()
-        self._stalled: list[Fact] = []
+        self._inbox: deque[WatchEvent] = deque()
+        self._in_flight: deque[WatchEvent] = deque()
+        self._stalled: list[WatchEvent] = []
         self._last_due = 0.0
         self._arrived: asyncio.Future[None] | None = None
 
     def __aiter__(self) -> "Stream":
         return self
 
-    async def __anext__(self) -> Fact:
+    async def __anext__(self) -> WatchEvent:
         try:
             if not self._is_asked:
                 await self._open()
@@ -125,7 +125,7 @@ class Stream:
         self.link.on_block.remove(self._notice_silence)
         self.link.on_heal.remove(self._flush)
 
-    def _push(self, fact: Fact) -> None:
+    def _push(self, fact: WatchEvent) -> None:
         if self.link.is_blocked(Direction.DOWN):
             self._stalled.append(fact)
             return

@@ -79,7 +79,7 @@ class World:
             self._ask(space, [self._probing.choice(running)] if running else [])
             answers: dict[Unit, dict[str, int]] = {}
             for node in self.nodes.values():
-                for unit, epoch in node.holdings(space.name):
+                for unit, epoch in node.held_leases(space.name):
                     answers.setdefault(unit, {})[node.name] = epoch
             for unit, epochs in answers.items():
                 space.answered(unit, epochs)

@@ -219,12 +219,12 @@ async def test_development_may_forget_everything(world: World) -> None:
 async def test_an_operator_can_make_a_node_open_a_shard_anew(world: World) -> None:
     await fleet(world, "a", "b")
     shard_id = world.nodes["a"].node.local()[0][0]
-    before = next(lease.epoch for lease in world.nodes["a"].node.ownership.held() if lease.unit.name == shard_id)
+    before = next(lease.epoch for lease in world.nodes["a"].node.ownership.own_leases() if lease.unit.name == shard_id)
     assert await world.nodes["a"].node.force_release(shard_id)
     assert not await world.nodes["b"].node.force_release(shard_id)
     await world.until(lambda: shard_id not in world.serving(), "it was let go")
     await world.until(world.all_served, "it is served again")
-    after = next(lease.epoch for lease in world.nodes["a"].node.ownership.held() if lease.unit.name == shard_id)
+    after = next(lease.epoch for lease in world.nodes["a"].node.ownership.own_leases() if lease.unit.name == shard_id)
     assert after > before
 
 
@@ -308,7 +308,7 @@ async def test_a_shard_that_was_lost_while_it_was_being_opened_is_closed_again(w
     (place,) = node.topology().shards
     await world.until(lambda: store.asked == 1, "it is being opened")
     assert await node.force_release(place.id)
-    await world.until(lambda: not node.ownership.held(), "it was let go")
+    await world.until(lambda: not node.ownership.own_leases(), "it was let go")
     await world.clock.sleep(5.0)
     assert store.asked == 1  # the next opening waits for the first, which it would else be fenced by
     store.may_go.set()

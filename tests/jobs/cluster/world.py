@@ -20,7 +20,7 @@ from argosy.jobs.ports import ShardCalls
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.shard.audit import audit
 from argosy.ownership.backends.memory import MemoryStore
-from argosy.ownership.events import Fact
+from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Space
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import Process, SimLoop, run
@@ -54,7 +54,7 @@ class Link:
 
         return call
 
-    async def watch(self) -> AsyncIterator[Fact]:
+    async def watch(self) -> AsyncIterator[WatchEvent]:
         if self.is_cut:
             raise Unavailable("the link is cut")
         async for fact in self._store.watch():

@@ -24,7 +24,7 @@ async def following(registry: RegistryStore) -> AsyncIterator[CatalogWatcher]:
     client = CatalogWatcher(registry)
     task = asyncio.ensure_future(client.run())
     try:
-        await client.wait_current()
+        await client.wait_synced()
         yield client
     finally:
         task.cancel()

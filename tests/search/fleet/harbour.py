@@ -87,7 +87,7 @@ class Held:
     def leases(self) -> list[Lease]:
         return [*self.others, *self.mine.values()]
 
-    def held(self) -> list[Lease]:
+    def own_leases(self) -> list[Lease]:
         return list(self.mine.values())
 
     def release(self, unit: Unit) -> None:
@@ -223,7 +223,7 @@ async def harbour_at(folder: Path) -> AsyncIterator[Harbour]:
         harbour = Harbour(folder, registry, stack)
         following = asyncio.ensure_future(harbour.catalog.run())
         try:
-            await harbour.catalog.wait_current()
+            await harbour.catalog.wait_synced()
             yield harbour
             await stack.aclose()
         finally:

@@ -30,7 +30,7 @@ from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.ports import Indexer
 from argosy.ipni.publish.labels import label_of
-from argosy.ownership.node_service import FleetWatcher
+from argosy.ownership.fleet_watcher import FleetWatcher
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry import catalog as catalog_rows
 from argosy.search.fleet.ports import Node, Nodes

@@ -71,7 +71,7 @@ async def search(process: Process) -> None:
         tracer=process.tracer,
         capabilities=("search",),
     )
-    library.join(node, claimed_after_s=node.waited_s)
+    library.join(node, claimed_after_s=node.claim_wait_s)
     catalog.observers.append(node.catalog_changed)
     local_node = LocalNode(
         shelf,
@@ -80,7 +80,7 @@ async def search(process: Process) -> None:
         address=process.node_address,
         may_answer=node.holds_any,
         holder_of=lambda name: _holder(node, name),
-        is_draining=lambda: any(lease.state is LeaseState.DRAINING for lease in node.held()),
+        is_draining=lambda: any(lease.state is LeaseState.DRAINING for lease in node.own_leases()),
         in_thread=asyncio.to_thread,
         clock=SystemClock(),
         settings=loaded.get(SearchSettings),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from argosy.bench.harness import Values
 from argosy.bench.ownership.site import Cost, Site, timed
-from argosy.ownership.model import Lease, Member, Role, Session, Unit
+from argosy.ownership.model import Lease, Member, Session, SessionRole, Unit
 from argosy.ownership.ports import OwnershipStore
 
 SESSIONS = 20  # holders that share the leases
@@ -71,4 +71,4 @@ async def bid(store: OwnershipStore, session: Session, unit: Unit, *, free_bytes
 
 
 async def open_session(store: OwnershipStore, node: str) -> Session:
-    return await store.open_session(Role.HOLDER, Member(node, f"{node}:1"), ttl_s=TTL_S)
+    return await store.open_session(SessionRole.HOLDER, Member(node, f"{node}:1"), ttl_s=TTL_S)

@@ -12,7 +12,7 @@ from argosy.base.backends.servers import Server
 from argosy.base.clock import SystemClock, system_random
 from argosy.bench import machine
 from argosy.bench.harness import Values
-from argosy.ownership.backends.factory import open_store
+from argosy.ownership import open_ownership_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 
@@ -37,7 +37,7 @@ class Site:
     @asynccontextmanager
     async def opened(self, space: Space) -> AsyncIterator[OwnershipStore]:
         url = "memory://" if self.server is None else self.server.url
-        store = await open_store(url, space, clock=SystemClock(), random=system_random(), grace_s=0.0)
+        store = await open_ownership_store(url, space, clock=SystemClock(), random=system_random(), grace_s=0.0)
         try:
             yield store
         finally:

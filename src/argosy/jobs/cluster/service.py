@@ -275,7 +275,7 @@ class JobsNode:
     async def force_release(self, shard_id: str) -> bool:
         """Lets go of a shard held here, which is then opened anew. A lease whose node is gone ends by itself."""
         _check_id(shard_id)
-        is_held = any(lease.unit.name == shard_id for lease in self.ownership.held())
+        is_held = any(lease.unit.name == shard_id for lease in self.ownership.own_leases())
         if is_held:
             self.ownership.release(Unit(shard_id))
         return is_held

@@ -13,7 +13,7 @@ from argosy.ownership.model import UnitSpec
 
 
 class ShardMapCache:
-    """Implements ownership's `Catalog`."""
+    """Implements ownership's `UnitCatalog`."""
 
     def __init__(self, store: ShardMapStore) -> None:
         self.store = store

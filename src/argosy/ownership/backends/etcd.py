@@ -15,7 +15,7 @@ from argosy.base.retry import RetryBudget
 from argosy.ownership.auction import threshold
 from argosy.ownership.backends.etcd_auction_clock import FirstSeen
 from argosy.ownership.backends.etcd_auctions import EtcdClosing
-from argosy.ownership.backends.etcd_bids import EtcdBids, Offer
+from argosy.ownership.backends.etcd_bids import BidRequest, EtcdBids
 from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, HistoryLost, follow
 from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
 from argosy.ownership.backends.etcd_events import FactBook
@@ -23,16 +23,16 @@ from argosy.ownership.backends.etcd_grace import Grace
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_leases import EtcdLeases
 from argosy.ownership.backends.etcd_sessions import EtcdSessions
-from argosy.ownership.events import Fact, Snapshot
+from argosy.ownership.events import Snapshot, WatchEvent
 from argosy.ownership.model import (
-    BidReceipt,
-    Closing,
+    BidResult,
+    CloseResult,
     Lease,
     LeaseState,
     Member,
-    Role,
     Session,
     SessionInfo,
+    SessionRole,
     Space,
     Unit,
 )
@@ -85,7 +85,7 @@ class EtcdStore:
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
-    async def open_session(self, role: Role, member: Member, *, ttl_s: float) -> Session:
+    async def open_session(self, role: SessionRole, member: Member, *, ttl_s: float) -> Session:
         return await self._sessions.open(role, member, ttl_s=ttl_s)
 
     async def renew(self, session: Session) -> frozenset[tuple[Unit, int]] | None:
@@ -116,8 +116,8 @@ class EtcdStore:
     async def release(self, session: Session, unit: Unit, epoch: int) -> bool:
         return await self._leases.release(session, unit, epoch)
 
-    async def hand_over(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
-        return await self._leases.hand_over(session, unit, epoch, to)
+    async def hand_off(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
+        return await self._leases.hand_off(session, unit, epoch, to)
 
     # -- auctions ---------------------------------------------------------------------------------------------------
 
@@ -130,10 +130,10 @@ class EtcdStore:
         min_bytes: int,
         max_bids: int | None,
         window_s: float,
-    ) -> BidReceipt:
-        return await self._bids.place(Offer(session, unit, free_bytes, min_bytes, max_bids, window_s))
+    ) -> BidResult:
+        return await self._bids.place(BidRequest(session, unit, free_bytes, min_bytes, max_bids, window_s))
 
-    async def close_auction(self, unit: Unit) -> Closing:
+    async def close_auction(self, unit: Unit) -> CloseResult:
         return await self._closing.close(unit)
 
     async def push_max_bids(self, max_bids: int | None) -> None:
@@ -144,7 +144,7 @@ class EtcdStore:
 
     # -- watching ---------------------------------------------------------------------------------------------------
 
-    async def watch(self) -> AsyncIterator[Fact]:
+    async def watch(self) -> AsyncIterator[WatchEvent]:
         book = FactBook(self._keys, self._first_seen)
         budget = RetryBudget(WATCH_BACKOFF, clock=self._clock, random=self._random)
 

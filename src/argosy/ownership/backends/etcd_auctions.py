@@ -32,14 +32,14 @@ from argosy.ownership.backends.etcd_records import (
     read_bid,
     read_lease,
 )
-from argosy.ownership.model import BIDS_MAX, Bid, CloseOutcome, Closing, LeaseState, Unit
+from argosy.ownership.model import BIDS_MAX, Bid, CloseOutcome, CloseResult, LeaseState, Unit
 
 ATTEMPTS_MAX = 32  # every bid that comes or goes while an auction is being closed costs an attempt
 RACE_PAUSE_S = 0.05  # after that many, bids are pouring in: let them
 
 
 @dataclass(frozen=True)
-class _Sale:
+class _AuctionState:
     """One auction and all that its end depends on, at one revision."""
 
     unit: Unit
@@ -68,19 +68,19 @@ class EtcdClosing:
         self._grace = grace
         self._first_seen = first_seen
 
-    async def close(self, unit: Unit) -> Closing:
+    async def close(self, unit: Unit) -> CloseResult:
         reads = self._reads(unit)
         reply = await self._client.txn(then=reads)
         dismissed = 0
         for _ in range(ATTEMPTS_MAX):
             sale = self._sale(unit, reply)
             if sale is None:
-                return Closing(CloseOutcome.ALREADY_CLOSED)
+                return CloseResult(CloseOutcome.ALREADY_CLOSED)
             auction = read_auction(sale.auction, unit)
             open_for_s, bids = self._first_seen.note(auction.id), len(sale.bids) + dismissed
             is_full = bids >= auction.max_bids
             if (wait_s := await self._wait_s(sale, 0.0 if is_full else auction.closes_in_s - open_for_s)) > 0:
-                return Closing(CloseOutcome.NOT_DUE, wait_s=wait_s)
+                return CloseResult(CloseOutcome.NOT_DUE, wait_s=wait_s)
             if len(sale.bids) > BIDS_MAX:
                 dismissed += await self._dismiss(sale)
                 reply = await self._client.txn(then=reads)
@@ -91,12 +91,12 @@ class EtcdClosing:
                 self._first_seen.forget(auction.id)
                 is_short_circuit = is_full and open_for_s < auction.closes_in_s
                 if winner is None:
-                    return Closing(CloseOutcome.NO_WINNER, None, bids, is_short_circuit, open_for_s)
+                    return CloseResult(CloseOutcome.NO_WINNER, None, bids, is_short_circuit, open_for_s)
                 lease = granted(unit, self._lease_value(winner), int(winner.token, 16), reply)
-                return Closing(CloseOutcome.WON, lease, bids, is_short_circuit, open_for_s)
-        return Closing(CloseOutcome.NOT_DUE, wait_s=RACE_PAUSE_S)
+                return CloseResult(CloseOutcome.WON, lease, bids, is_short_circuit, open_for_s)
+        return CloseResult(CloseOutcome.NOT_DUE, wait_s=RACE_PAUSE_S)
 
-    async def _wait_s(self, sale: _Sale, window_left_s: float) -> float:
+    async def _wait_s(self, sale: _AuctionState, window_left_s: float) -> float:
         if sale.grace is not None:
             return max(window_left_s, await self._grace.wait_s(sale.grace))
         if window_left_s <= 0 and not self._grace.is_known(sale.meta):
@@ -104,7 +104,7 @@ class EtcdClosing:
             return RACE_PAUSE_S  # by then the next call finds the grace, if there is to be one
         return window_left_s
 
-    async def _settle(self, sale: _Sale, winner: Bid | None, reads: list[pb.RequestOp]) -> pb.TxnResponse:
+    async def _settle(self, sale: _AuctionState, winner: Bid | None, reads: list[pb.RequestOp]) -> pb.TxnResponse:
         writes = list(self._clearing(sale))
         if winner is not None:
             value = encode(self._lease_value(winner))
@@ -114,7 +114,7 @@ class EtcdClosing:
     def _lease_value(self, winner: Bid) -> LeaseValue:
         return LeaseValue(winner.node, winner.address, LeaseState.WARMING, self._grace.base)
 
-    def _is_unchanged(self, sale: _Sale) -> Iterator[pb.Compare]:
+    def _is_unchanged(self, sale: _AuctionState) -> Iterator[pb.Compare]:
         keys, unit = self._keys, sale.unit
         yield is_at(keys.auction(unit), sale.auction.mod_revision)
         yield is_at(keys.lease(unit), mod_revision(sale.held))
@@ -127,13 +127,13 @@ class EtcdClosing:
         for rival, kv in zip(rivals(unit), sale.rivals, strict=True):
             yield is_at(keys.lease(rival), mod_revision(kv))
 
-    def _clearing(self, sale: _Sale) -> Iterator[pb.RequestOp]:
+    def _clearing(self, sale: _AuctionState) -> Iterator[pb.RequestOp]:
         yield delete(self._keys.auction(sale.unit))
         yield delete_all(self._keys.bids(sale.unit))
         for bid in sale.bids:
             yield delete(self._keys.pending(bid.node))
 
-    async def _dismiss(self, sale: _Sale) -> int:
+    async def _dismiss(self, sale: _AuctionState) -> int:
         """Sends the worst bids home early if there are more than one transaction can clear; they would lose anyway."""
         dismissed = 0
         for bid in sale.bids[BIDS_MAX:]:
@@ -149,9 +149,9 @@ class EtcdClosing:
         firsts = (keys.auction(unit), keys.lease(unit), keys.grace, keys.meta)
         return [get_all(keys.bids(unit)), *(get(key) for key in (*firsts, *map(keys.lease, rivals(unit))))]
 
-    def _sale(self, unit: Unit, reply: pb.TxnResponse) -> _Sale | None:
+    def _sale(self, unit: Unit, reply: pb.TxnResponse) -> _AuctionState | None:
         bids = rank(read_bid(kv, self._keys) for kv in reply.responses[0].response_range.kvs)
         auction, held, grace, meta, *others = map(found, list(reply.responses)[1:])
         if auction is None:
             return None
-        return _Sale(unit, reply.header.revision, auction, held, grace, meta, tuple(others), tuple(bids))
+        return _AuctionState(unit, reply.header.revision, auction, held, grace, meta, tuple(others), tuple(bids))

@@ -32,13 +32,13 @@ from argosy.ownership.backends.etcd_records import (
     read_lease,
 )
 from argosy.ownership.backends.etcd_sessions import EtcdSessions, contended, fenced
-from argosy.ownership.model import BidOutcome, BidReceipt, Role, Session, Unit
+from argosy.ownership.model import BidOutcome, BidResult, Session, SessionRole, Unit
 
 ATTEMPTS_MAX = 8  # the first bids of many nodes meet once, when all but one find the auction just opened
 
 
 @dataclass(frozen=True)
-class Offer:
+class BidRequest:
     """What a node asks for: the arguments of `place_bid`."""
 
     session: Session
@@ -50,7 +50,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class _Scene:
+class _BidContext:
     """All that a bid depends on, at one revision."""
 
     living: pb.KeyValue | None
@@ -60,7 +60,7 @@ class _Scene:
     held: pb.KeyValue | None
     rivals: tuple[pb.KeyValue | None, ...]
 
-    def refusal(self, offer: Offer) -> BidOutcome | None:
+    def refusal(self, offer: BidRequest) -> BidOutcome | None:
         if not is_of(self.living, offer.session):
             raise fenced(offer.session)
         if self.mark is not None:  # OWN-3
@@ -83,14 +83,14 @@ class EtcdBids:
         self._sessions = sessions
         self._first_seen = first_seen
 
-    async def place(self, offer: Offer) -> BidReceipt:
+    async def place(self, offer: BidRequest) -> BidResult:
         reads = [get(key) for key in self._scene_keys(offer)]
         reply = await self._client.txn(then=reads)
         for _ in range(ATTEMPTS_MAX):
             living, mark, auction, meta, held, *others = map(found, reply.responses)
-            scene = _Scene(living, mark, auction, meta, held, tuple(others))
+            scene = _BidContext(living, mark, auction, meta, held, tuple(others))
             if (refusal := scene.refusal(offer)) is not None:
-                return BidReceipt(refusal)
+                return BidResult(refusal)
             if not self._grace.is_known(meta):
                 await self._grace.begin()
             terms = await self._terms(offer) if auction is None else decode(auction, AuctionValue)
@@ -101,20 +101,20 @@ class EtcdBids:
                 opened_at = reply.header.revision if auction is None else auction.create_revision
                 self._first_seen.note(terms.base + opened_at)
                 bids = reply.responses[-1].response_range.count
-                return BidReceipt(BidOutcome.PLACED, auction is None, bids >= terms.max_bids, terms.max_bids)
+                return BidResult(BidOutcome.PLACED, auction is None, bids >= terms.max_bids, terms.max_bids)
         raise contended(f"bid for {str(offer.unit)!r}")
 
-    async def _terms(self, offer: Offer) -> AuctionValue:
+    async def _terms(self, offer: BidRequest) -> AuctionValue:
         """What the first bid fixes."""
         bidding = 0 if offer.max_bids is not None else await self._sessions.bidding_now()
         return AuctionValue(threshold(offer.max_bids, bidding), offer.window_s, self._grace.base)
 
-    def _scene_keys(self, offer: Offer) -> list[bytes]:
+    def _scene_keys(self, offer: BidRequest) -> list[bytes]:
         keys, node = self._keys, offer.session.node
         slots = (keys.lease(slot) for slot in (offer.unit, *rivals(offer.unit)))
-        return [keys.session(Role.HOLDER, node), keys.pending(node), keys.auction(offer.unit), keys.meta, *slots]
+        return [keys.session(SessionRole.HOLDER, node), keys.pending(node), keys.auction(offer.unit), keys.meta, *slots]
 
-    def _conditions(self, offer: Offer, scene: _Scene) -> list[pb.Compare]:
+    def _conditions(self, offer: BidRequest, scene: _BidContext) -> list[pb.Compare]:
         promise, pending, auction, _, *slots = self._scene_keys(offer)
         leases = (scene.held, *scene.rivals)
         return [
@@ -125,7 +125,7 @@ class EtcdBids:
             *(is_at(slot, mod_revision(kv)) for slot, kv in zip(slots, leases, strict=True)),
         ]
 
-    def _writes(self, offer: Offer, scene: _Scene, terms: AuctionValue) -> list[pb.RequestOp]:
+    def _writes(self, offer: BidRequest, scene: _BidContext, terms: AuctionValue) -> list[pb.RequestOp]:
         keys, unit, node = self._keys, offer.unit, offer.session.node
         lease, bid = lease_of(offer.session), BidValue(offer.session.address, offer.free_bytes)
         return [

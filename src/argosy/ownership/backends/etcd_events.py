@@ -17,13 +17,13 @@ from argosy.ownership.backends.etcd_records import decode, read_auction, read_le
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
-    Fact,
     LeaseChanged,
     LeaseGone,
     MaxBidsChanged,
     MemberChanged,
     MemberGone,
     Snapshot,
+    WatchEvent,
 )
 from argosy.ownership.model import Auction, Lease, Member, Unit
 
@@ -59,16 +59,16 @@ class FactBook:
                         max_bids = number
         return Snapshot(tuple(leases), tuple(members), tuple(auctions), max_bids)
 
-    def facts(self, events: Iterable[pb.Event]) -> Iterator[Fact]:
+    def facts(self, events: Iterable[pb.Event]) -> Iterator[WatchEvent]:
         """The facts of one reply, in order."""
         for _, transaction in groupby(events, key=lambda event: event.kv.mod_revision):
-            facts: list[Fact] = []
+            facts: list[WatchEvent] = []
             for event in sorted(transaction, key=lambda event: event.type):  # PUT is 0, DELETE is 1
                 is_put = event.type == pb.Event.PUT
                 facts.extend(self._put(event.kv) if is_put else self._delete(event.kv, facts))
             yield from facts
 
-    def _put(self, kv: pb.KeyValue) -> Iterator[Fact]:
+    def _put(self, kv: pb.KeyValue) -> Iterator[WatchEvent]:
         match self._keys.split(kv.key):
             case ("leases", key):
                 yield from self._lease(read_lease(kv, Unit.from_key(key)))
@@ -85,14 +85,14 @@ class FactBook:
             case ("meta",):
                 self.meta = kv.value
 
-    def _lease(self, lease: Lease) -> Iterator[Fact]:
+    def _lease(self, lease: Lease) -> Iterator[WatchEvent]:
         before = self._epochs.get(lease.unit, lease.epoch)
         if before != lease.epoch:  # handed over: the key was overwritten, the old lease is gone all the same
             yield LeaseGone(lease.unit, before)
         self._epochs[lease.unit] = lease.epoch
         yield LeaseChanged(lease)
 
-    def _delete(self, kv: pb.KeyValue, written: list[Fact]) -> Iterator[Fact]:
+    def _delete(self, kv: pb.KeyValue, written: list[WatchEvent]) -> Iterator[WatchEvent]:
         match self._keys.split(kv.key):
             case ("leases", key):
                 unit = Unit.from_key(key)

@@ -8,7 +8,7 @@ never another's.
 from urllib.parse import quote, unquote
 
 from argosy.base.key_docs import KeyDoc
-from argosy.ownership.model import Role, Space, Unit
+from argosy.ownership.model import SessionRole, Space, Unit
 
 KEY_DOCS = (
     KeyDoc("meta", "plain", "JSON: base, the wall clock in microseconds when the space was first opened here",
@@ -29,7 +29,7 @@ KEY_DOCS = (
     KeyDoc("max_bids", "plain", "a number", "the threshold a controller pushed to all nodes"),
 )  # fmt: skip
 
-# Left as they are because they are common in unit keys and URLs, and mean nothing in a path of ours.
+# Exit as they are because they are common in unit keys and URLs, and mean nothing in a path of ours.
 _SAFE = ":@"
 
 
@@ -43,11 +43,11 @@ class EtcdKeys:
         self.grace = self.root + b"grace"
         self.max_bids = self.root + b"max_bids"
 
-    def session(self, role: Role, node: str) -> bytes:
+    def session(self, role: SessionRole, node: str) -> bytes:
         return self.sessions(role) + _part(node).encode()
 
-    def sessions(self, role: Role) -> bytes:
-        return self.root + (b"members/" if role is Role.MEMBER else b"holders/")
+    def sessions(self, role: SessionRole) -> bytes:
+        return self.root + (b"members/" if role is SessionRole.MEMBER else b"holders/")
 
     def lease(self, unit: Unit) -> bytes:
         return self.root + b"leases/" + _part(unit.key).encode()

@@ -11,7 +11,7 @@ from argosy.ownership.backends.etcd_grace import Grace
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import LeaseValue, encode, is_of, lease_of, read_lease, token_of
 from argosy.ownership.backends.etcd_sessions import contended, fenced
-from argosy.ownership.model import Lease, LeaseState, Role, Session, Space, Unit
+from argosy.ownership.model import Lease, LeaseState, Session, SessionRole, Space, Unit
 
 ATTEMPTS_MAX = 8  # a lease is changed by its holder and by its end, so even a second attempt is rare
 
@@ -28,7 +28,7 @@ class EtcdLeases:
     async def claim(self, session: Session, unit: Unit) -> Lease:
         if self._space.is_auctioned:  # OWN-2
             raise Invalid(f"units of {self._space.name!r} are won at auction: place a bid for {str(unit)!r} instead")
-        promise, key = self._keys.session(Role.HOLDER, session.node), self._keys.lease(unit)
+        promise, key = self._keys.session(SessionRole.HOLDER, session.node), self._keys.lease(unit)
         for _ in range(ATTEMPTS_MAX):
             value = LeaseValue(session.node, session.address, LeaseState.WARMING, self._grace.base)
             reply = await self._client.txn(
@@ -76,7 +76,7 @@ class EtcdLeases:
                 return True
         raise contended(f"release of {str(unit)!r}")
 
-    async def hand_over(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
+    async def hand_off(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
         """Overwrites the unit's key, which moves it to the heir's etcd lease, and deletes the heir's slot.
 
         The key is there all the time, so nobody else can take the unit; the write is a grant, so the epoch is new.
@@ -88,10 +88,10 @@ class EtcdLeases:
             kv, heir_kv = map(found, (await self._client.txn(then=[get(key), get(heir_key)])).responses)
             if kv is None or heir_kv is None or not _is_held(kv, session, unit, epoch):
                 return None
-            heir = read_lease(heir_kv, to)
-            if heir.state is not LeaseState.READY:
+            ready_successor = read_lease(heir_kv, to)
+            if ready_successor.state is not LeaseState.READY:
                 return None
-            value = LeaseValue(heir.node, heir.address, LeaseState.READY, self._grace.base)
+            value = LeaseValue(ready_successor.node, ready_successor.address, LeaseState.READY, self._grace.base)
             reply = await self._client.txn(
                 # Both keys stand, so both sessions live; and both are as they were read.
                 when=[is_at(key, kv.mod_revision), is_at(heir_key, heir_kv.mod_revision), self._grace.knows_store()],

@@ -9,7 +9,7 @@ from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
 from argosy.ownership.backends.etcd_client.ops import found, get, get_all, is_absent, is_attached, is_other_value, put
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import decode, encode, is_of, lease_of, token_of
-from argosy.ownership.model import Member, Role, Session, SessionInfo
+from argosy.ownership.model import Member, Session, SessionInfo, SessionRole
 
 _LOOKUPS_AT_ONCE_MAX = 32  # questions for the time left; an operator's list must not crowd out renewals
 
@@ -21,7 +21,7 @@ class EtcdSessions:
         self._client = client
         self._keys = keys
 
-    async def open(self, role: Role, member: Member, *, ttl_s: float) -> Session:
+    async def open(self, role: SessionRole, member: Member, *, ttl_s: float) -> Session:
         if ttl_s <= 0:
             raise Invalid(f"a session's ttl_s must be positive, not {ttl_s:g}")
         # etcd counts whole seconds. The node keeps the shorter time it asked for, which errs on the safe side (OWN-4).
@@ -61,13 +61,13 @@ class EtcdSessions:
     async def list(self) -> list[SessionInfo]:
         places = asyncio.Semaphore(_LOOKUPS_AT_ONCE_MAX)
 
-        async def look_up(role: Role, kv: pb.KeyValue) -> SessionInfo | None:
+        async def look_up(role: SessionRole, kv: pb.KeyValue) -> SessionInfo | None:
             async with places:
                 left_s = await self._client.time_to_live(kv.lease)
             member = decode(kv, Member)
             return None if left_s < 0 else SessionInfo(role, member.node, member.address, float(left_s))
 
-        listings = [(role, (await self._client.list(self._keys.sessions(role)))[0]) for role in sorted(Role)]
+        listings = [(role, (await self._client.list(self._keys.sessions(role)))[0]) for role in sorted(SessionRole)]
         infos = await asyncio.gather(*(look_up(role, kv) for role, kvs in listings for kv in kvs))
         return sorted((info for info in infos if info is not None), key=lambda info: (info.role, info.node))
 
@@ -76,7 +76,7 @@ class EtcdSessions:
 
         A crashed node's two sessions end at different times: whose leases have fallen will not bid either.
         """
-        roles = (Role.MEMBER, Role.HOLDER)
+        roles = (SessionRole.MEMBER, SessionRole.HOLDER)
         reply = await self._client.txn(then=[get_all(self._keys.sessions(role)) for role in roles])
         members, holders = ([decode(kv, Member) for kv in part.response_range.kvs] for part in reply.responses)
         return len({member.node for member in members if member.is_bidding} & {holder.node for holder in holders})

@@ -15,27 +15,27 @@ from argosy.ownership.auction import PENDING_BUFFER_S, rank, rivals, threshold
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
-    Fact,
     LeaseChanged,
     LeaseGone,
     MaxBidsChanged,
     MemberChanged,
     MemberGone,
     Snapshot,
+    WatchEvent,
 )
 from argosy.ownership.model import (
     Auction,
     Bid,
     BidOutcome,
-    BidReceipt,
+    BidResult,
     CloseOutcome,
-    Closing,
+    CloseResult,
     Lease,
     LeaseState,
     Member,
-    Role,
     Session,
     SessionInfo,
+    SessionRole,
     Space,
     Unit,
 )
@@ -51,7 +51,7 @@ class _Promise:
 
 
 @dataclass
-class _Sale:
+class _AuctionState:
     """An auction as the store keeps it."""
 
     unit: Unit
@@ -73,15 +73,17 @@ class MemoryStore:
         self._random = random
         self._grace_s = grace_s
         self._watchers: list[_Watcher] = []
-        self.observers: list[Callable[[Fact], None]] = []  # called in the same instant: for the simulator's checkers
+        self.observers: list[
+            Callable[[WatchEvent], None]
+        ] = []  # called in the same instant: for the simulator's checkers
         self._forget_all()
         self._grants_from = clock.now() + grace_s
 
     def _forget_all(self) -> None:
-        self._promises: dict[tuple[Role, str], _Promise] = {}
+        self._promises: dict[tuple[SessionRole, str], _Promise] = {}
         self._leases: dict[Unit, Lease] = {}
         self._epochs: dict[Unit, int] = {}
-        self._sales: dict[Unit, _Sale] = {}
+        self._sales: dict[Unit, _AuctionState] = {}
         self._pending: dict[str, Unit] = {}
         self._max_bids: int | None = None
         self._sequence = 0
@@ -98,7 +100,7 @@ class MemoryStore:
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
-    async def open_session(self, role: Role, member: Member, *, ttl_s: float) -> Session:
+    async def open_session(self, role: SessionRole, member: Member, *, ttl_s: float) -> Session:
         self._sweep()
         if (living := self._promises.get((role, member.node))) is not None:
             wait_s = living.expires_at - self._clock.now()
@@ -109,7 +111,7 @@ class MemoryStore:
         token = f"{self._random.randrange(0, 1 << 63):016x}"
         session = Session(role, member.node, member.address, token, ttl_s)
         self._promises[role, member.node] = _Promise(session, member, self._clock.now() + ttl_s)
-        if role is Role.MEMBER:
+        if role is SessionRole.MEMBER:
             self._tell(MemberChanged(member))
         return session
 
@@ -156,7 +158,7 @@ class MemoryStore:
     def _end(self, promise: _Promise) -> None:
         session = promise.session
         del self._promises[session.role, session.node]
-        if session.role is Role.MEMBER:
+        if session.role is SessionRole.MEMBER:
             self._tell(MemberGone(session.node))
             return
         for lease in [lease for lease in self._leases.values() if lease.is_of(session)]:
@@ -191,14 +193,21 @@ class MemoryStore:
         self._drop(lease)
         return True
 
-    async def hand_over(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
+    async def hand_off(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
         self._sweep()
-        lease, heir = self._held(session, unit, epoch), self._leases.get(to)
-        if lease is None or heir is None or heir.state is not LeaseState.READY or to not in unit.siblings():
+        lease, ready_successor = self._held(session, unit, epoch), self._leases.get(to)
+        if (
+            lease is None
+            or ready_successor is None
+            or ready_successor.state is not LeaseState.READY
+            or to not in unit.siblings()
+        ):
             return None
         self._drop(lease)
-        granted = self._grant(unit, self._promises[Role.HOLDER, heir.node].session, LeaseState.READY)
-        self._drop(heir)  # told last: at no point does the heir think that it holds nothing of the unit
+        granted = self._grant(unit, self._promises[SessionRole.HOLDER, ready_successor.node].session, LeaseState.READY)
+        self._drop(
+            ready_successor
+        )  # told last: at no point does the ready_successor think that it holds nothing of the unit
         return granted
 
     def _held(self, session: Session, unit: Unit, epoch: int) -> Lease | None:
@@ -228,37 +237,37 @@ class MemoryStore:
         min_bytes: int,
         max_bids: int | None,
         window_s: float,
-    ) -> BidReceipt:
+    ) -> BidResult:
         self._living(session)
         if self._is_bound(session.node):  # OWN-3
-            return BidReceipt(BidOutcome.ALREADY_PENDING)
+            return BidResult(BidOutcome.ALREADY_PENDING)
         if free_bytes < min_bytes:
-            return BidReceipt(BidOutcome.BELOW_MINIMUM)
+            return BidResult(BidOutcome.BELOW_MINIMUM)
         if unit in self._leases or self._holds_rival(session.node, unit):
-            return BidReceipt(BidOutcome.NOT_OPEN)
+            return BidResult(BidOutcome.NOT_OPEN)
         self._withdraw(session.node)
         has_opened = unit not in self._sales
         sale = self._open_sale(unit, max_bids, window_s) if has_opened else self._sales[unit]
         self._sequence += 1
         sale.bids[session.node] = Bid(session.node, session.address, session.token, free_bytes, self._sequence)
         self._pending[session.node] = unit
-        return BidReceipt(BidOutcome.PLACED, has_opened, len(sale.bids) >= sale.max_bids, sale.max_bids)
+        return BidResult(BidOutcome.PLACED, has_opened, len(sale.bids) >= sale.max_bids, sale.max_bids)
 
-    async def close_auction(self, unit: Unit) -> Closing:
+    async def close_auction(self, unit: Unit) -> CloseResult:
         self._sweep()
         now = self._clock.now()
         if (sale := self._sales.get(unit)) is None:
-            return Closing(CloseOutcome.ALREADY_CLOSED)
+            return CloseResult(CloseOutcome.ALREADY_CLOSED)
         is_full = len(sale.bids) >= sale.max_bids
         due_at = max(now if is_full else sale.closes_at, self._grants_from)
         if now < due_at:
-            return Closing(CloseOutcome.NOT_DUE, wait_s=due_at - now)
+            return CloseResult(CloseOutcome.NOT_DUE, wait_s=due_at - now)
         winner = next((bid for bid in rank(sale.bids.values()) if self._may_win(bid, unit)), None)
         self._clear(sale)
-        lease = None if winner is None else self._grant(unit, self._promises[Role.HOLDER, winner.node].session)
+        lease = None if winner is None else self._grant(unit, self._promises[SessionRole.HOLDER, winner.node].session)
         self._tell(AuctionClosed(unit, sale.id, None if winner is None else winner.node))
         outcome = CloseOutcome.NO_WINNER if lease is None else CloseOutcome.WON
-        return Closing(outcome, lease, len(sale.bids), is_full and now < sale.closes_at, now - sale.opened_at)
+        return CloseResult(outcome, lease, len(sale.bids), is_full and now < sale.closes_at, now - sale.opened_at)
 
     async def push_max_bids(self, max_bids: int | None) -> None:
         if max_bids is not None:
@@ -266,16 +275,16 @@ class MemoryStore:
         self._max_bids = max_bids
         self._tell(MaxBidsChanged(max_bids))
 
-    def _open_sale(self, unit: Unit, max_bids: int | None, window_s: float) -> _Sale:
+    def _open_sale(self, unit: Unit, max_bids: int | None, window_s: float) -> _AuctionState:
         # A crashed node's two sessions end at different times: whose leases have fallen will not bid either.
         bidding = sum(
-            promise.member.is_bidding and (Role.HOLDER, node) in self._promises
+            promise.member.is_bidding and (SessionRole.HOLDER, node) in self._promises
             for (role, node), promise in self._promises.items()
-            if role is Role.MEMBER
+            if role is SessionRole.MEMBER
         )
         now = self._clock.now()
         self._sequence += 1
-        sale = _Sale(unit, self._sequence, threshold(max_bids, bidding), now, now + window_s)
+        sale = _AuctionState(unit, self._sequence, threshold(max_bids, bidding), now, now + window_s)
         self._sales[unit] = sale
         self._tell(AuctionOpened(self._auction(sale)))
         return sale
@@ -289,18 +298,18 @@ class MemoryStore:
         if (unit := self._pending.pop(node, None)) is not None:
             del self._sales[unit].bids[node]
 
-    def _auction(self, sale: _Sale) -> Auction:
+    def _auction(self, sale: _AuctionState) -> Auction:
         return Auction(sale.unit, sale.id, sale.max_bids, max(0.0, sale.closes_at - self._clock.now()))
 
     def _may_win(self, bid: Bid, unit: Unit) -> bool:
-        promise = self._promises.get((Role.HOLDER, bid.node))
+        promise = self._promises.get((SessionRole.HOLDER, bid.node))
         is_alive = promise is not None and promise.session.token == bid.token
         return is_alive and unit not in self._leases and not self._holds_rival(bid.node, unit)
 
     def _holds_rival(self, node: str, unit: Unit) -> bool:
         return any((held := self._leases.get(rival)) is not None and held.node == node for rival in rivals(unit))
 
-    def _clear(self, sale: _Sale) -> None:
+    def _clear(self, sale: _AuctionState) -> None:
         """OWN-6: with the auction go its bids and every pending mark."""
         del self._sales[sale.unit]
         for node in sale.bids:
@@ -310,11 +319,11 @@ class MemoryStore:
 
     def snapshot(self) -> Snapshot:
         self._sweep()
-        members = (p.member for (role, _), p in sorted(self._promises.items()) if role is Role.MEMBER)
+        members = (p.member for (role, _), p in sorted(self._promises.items()) if role is SessionRole.MEMBER)
         auctions = (self._auction(sale) for sale in self._sales.values())
         return Snapshot(tuple(self._leases.values()), tuple(members), tuple(auctions), self._max_bids)
 
-    async def watch(self) -> AsyncIterator[Fact]:
+    async def watch(self) -> AsyncIterator[WatchEvent]:
         watcher = _Watcher(self.snapshot())
         self._watchers.append(watcher)
         try:
@@ -333,12 +342,12 @@ class MemoryStore:
         """Which node waits for which auction's end: for tests and checkers."""
         return dict(self._pending)
 
-    def expiry(self, role: Role, node: str) -> float | None:
+    def expiry(self, role: SessionRole, node: str) -> float | None:
         """When a node's promise runs out, in this store's time: for checkers."""
         promise = self._promises.get((role, node))
         return None if promise is None else promise.expires_at
 
-    def _tell(self, fact: Fact) -> None:
+    def _tell(self, fact: WatchEvent) -> None:
         for observer in self.observers:
             observer(fact)
         for watcher in self._watchers:
@@ -349,11 +358,11 @@ class _Watcher:
     """One watcher's backlog, which is bounded."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._facts: deque[Fact] = deque([snapshot])
+        self._facts: deque[WatchEvent] = deque([snapshot])
         self._arrived = asyncio.Event()
         self.has_fallen_behind = False
 
-    def put(self, fact: Fact) -> None:
+    def put(self, fact: WatchEvent) -> None:
         if len(self._facts) >= WATCH_BACKLOG_MAX:
             self._facts.clear()
             self.has_fallen_behind = True
@@ -371,5 +380,5 @@ class _Watcher:
             self._arrived.clear()
             await self._arrived.wait()
 
-    def take(self) -> Fact:
+    def take(self) -> WatchEvent:
         return self._facts.popleft()

@@ -16,19 +16,19 @@ from argosy.ownership.backends.redis_codec import SessionRecord, milliseconds, s
 from argosy.ownership.backends.redis_connection import CONNECT_TIMEOUT_S, RedisConnection
 from argosy.ownership.backends.redis_keys import Keys
 from argosy.ownership.backends.redis_watch import RedisWatch
-from argosy.ownership.events import Fact
+from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import (
     BIDS_MAX,
     BidOutcome,
-    BidReceipt,
+    BidResult,
     CloseOutcome,
-    Closing,
+    CloseResult,
     Lease,
     LeaseState,
     Member,
-    Role,
     Session,
     SessionInfo,
+    SessionRole,
     Space,
     Unit,
 )
@@ -80,7 +80,7 @@ class RedisStore:
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
-    async def open_session(self, role: Role, member: Member, *, ttl_s: float) -> Session:
+    async def open_session(self, role: SessionRole, member: Member, *, ttl_s: float) -> Session:
         session = Session(role, member.node, member.address, f"{self._random.randrange(0, 1 << 63):016x}", ttl_s)
         reply = await self._run("open_session", *_names(session), milliseconds(ttl_s), *_said(session, member))
         if reply[0] == "in_use":
@@ -104,7 +104,7 @@ class RedisStore:
         found = []
         for role, left_ms, text in await self._run("sessions"):
             member = codec.session_record(text).member
-            found.append(SessionInfo(Role(role), member.node, member.address, seconds(left_ms)))
+            found.append(SessionInfo(SessionRole(role), member.node, member.address, seconds(left_ms)))
         return sorted(found, key=lambda info: (info.role, info.node))
 
     async def sweep(self) -> None:
@@ -132,13 +132,13 @@ class RedisStore:
         reply = await self._run("release", *_hold(session, unit, epoch))
         return bool(reply[0] == "ok")
 
-    async def hand_over(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
+    async def hand_off(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
         if to not in unit.siblings():
             return None
         reply = await self._run("hand_over", *_hold(session, unit, epoch), to.key)
         return codec.lease(reply[1]) if reply[0] == "ok" else None
 
-    async def watch(self) -> AsyncIterator[Fact]:
+    async def watch(self) -> AsyncIterator[WatchEvent]:
         place = RedisWatch(self._connection, clock=self._clock, random=self._random)
         try:
             while True:
@@ -158,7 +158,7 @@ class RedisStore:
         min_bytes: int,
         max_bids: int | None,
         window_s: float,
-    ) -> BidReceipt:
+    ) -> BidResult:
         if abs(free_bytes) > FREE_BYTES_MAX:
             raise Invalid(f"free_bytes must be at most {FREE_BYTES_MAX}, not {free_bytes}")
         outcome, *details = await self._as(
@@ -177,23 +177,23 @@ class RedisStore:
             more_keys=(self._connection.keys.bids(unit),),
         )
         if outcome != BidOutcome.PLACED:
-            return BidReceipt(BidOutcome(outcome))
+            return BidResult(BidOutcome(outcome))
         has_opened, is_full, max_bids = details
-        return BidReceipt(BidOutcome.PLACED, bool(has_opened), bool(is_full), max_bids)
+        return BidResult(BidOutcome.PLACED, bool(has_opened), bool(is_full), max_bids)
 
-    async def close_auction(self, unit: Unit) -> Closing:
+    async def close_auction(self, unit: Unit) -> CloseResult:
         outcome, *details = await self._run(
             "close_auction", unit.key, self._grace, _rivals(unit), more_keys=(self._connection.keys.bids(unit),)
         )
         match CloseOutcome(outcome):
             case CloseOutcome.ALREADY_CLOSED:
-                return Closing(CloseOutcome.ALREADY_CLOSED)
+                return CloseResult(CloseOutcome.ALREADY_CLOSED)
             case CloseOutcome.NOT_DUE:
-                return Closing(CloseOutcome.NOT_DUE, wait_s=seconds(details[0]))
+                return CloseResult(CloseOutcome.NOT_DUE, wait_s=seconds(details[0]))
             case closed:
                 text, bids, is_short_circuit, open_for_ms = details
                 lease = codec.lease(text) if text else None
-                return Closing(closed, lease, bids, bool(is_short_circuit), seconds(open_for_ms))
+                return CloseResult(closed, lease, bids, bool(is_short_circuit), seconds(open_for_ms))
 
     async def push_max_bids(self, max_bids: int | None) -> None:
         value = "" if max_bids is None else str(threshold(max_bids, 0))

@@ -13,13 +13,13 @@ from argosy.base.errors import Invalid
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
-    Fact,
     LeaseChanged,
     LeaseGone,
     MaxBidsChanged,
     MemberChanged,
     MemberGone,
     Snapshot,
+    WatchEvent,
 )
 from argosy.ownership.model import Auction, Lease, LeaseState, Member, Unit
 
@@ -64,7 +64,7 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.3f}"
 
 
-def fact(kind: str, text: str) -> Fact:
+def fact(kind: str, text: str) -> WatchEvent:
     """One entry of the stream."""
     raw = msgspec.json.decode(text)
     match kind:

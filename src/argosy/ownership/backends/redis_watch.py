@@ -12,7 +12,7 @@ from argosy.base.errors import Unavailable
 from argosy.base.retry import Backoff
 from argosy.ownership.backends import redis_codec as codec
 from argosy.ownership.backends.redis_connection import CALL_TIMEOUT_S, RedisConnection
-from argosy.ownership.events import Fact
+from argosy.ownership.events import WatchEvent
 
 BLOCK_S = 2.0  # how long one read waits; each empty one is followed by a look whether all is as it was
 BATCH_MAX = 500  # facts per read
@@ -33,7 +33,7 @@ class RedisWatch:
         self._needs_snapshot = True
         self._is_in_doubt = False  # the connection broke, so the server may be another one now
 
-    async def next_facts(self) -> list[Fact]:
+    async def next_facts(self) -> list[WatchEvent]:
         """The next facts, of which there may be none yet; Unavailable after AWAY_S_MAX without the server."""
         away_since = self._clock.now()
         failures = 0
@@ -50,7 +50,7 @@ class RedisWatch:
     async def close(self) -> None:
         await self._connection.close()
 
-    async def _read(self) -> list[Fact]:
+    async def _read(self) -> list[WatchEvent]:
         if self._is_in_doubt:
             await self._check_place()
         if self._needs_snapshot:
@@ -60,7 +60,7 @@ class RedisWatch:
         await self._check_place()
         return []
 
-    async def _snapshot(self) -> Fact:
+    async def _snapshot(self) -> WatchEvent:
         run_id, number, entry, *content = await self._connection.run("snapshot")
         self._run_id, self._number, self._entry = run_id, int(number), entry
         self._needs_snapshot = False
@@ -74,7 +74,7 @@ class RedisWatch:
             )
         return reply[0][1] if reply else []
 
-    def _told(self, entries: list[tuple[str, dict[str, str]]]) -> list[Fact]:
+    def _told(self, entries: list[tuple[str, dict[str, str]]]) -> list[WatchEvent]:
         facts = []
         for entry, fields in entries:
             if int(fields["number"]) != self._number + 1:

@@ -24,7 +24,7 @@ log = logs.get("catalog")
 
 
 class CatalogWatcher:
-    """Implements `ownership.ports.Catalog` from what it has been told so far."""
+    """Implements `ownership.ports.UnitCatalog` from what it has been told so far."""
 
     def __init__(self, registry: RegistryStore, *, clock: Clock | None = None, random: Random | None = None) -> None:
         self.observers: list[Callable[[], None]] = []  # called after every change
@@ -58,7 +58,7 @@ class CatalogWatcher:
             failures += 1
             await self._clock.sleep(FOLLOW_BACKOFF.delay(failures, self._random))
 
-    async def wait_current(self) -> None:
+    async def wait_synced(self) -> None:
         """Returns once the catalog has been read for the first time."""
         await self._is_current.wait()
 

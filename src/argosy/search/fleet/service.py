@@ -60,7 +60,7 @@ class Leases(Protocol):
     """What a node asks of ownership; `OwnershipNode` is one."""
 
     def leases(self) -> list[Lease]: ...
-    def held(self) -> list[Lease]: ...
+    def own_leases(self) -> list[Lease]: ...
     def release(self, unit: Unit) -> None: ...
 
 
@@ -279,7 +279,7 @@ class SearchNode:
         self._teller.released(name, reason, is_eviction=is_eviction)
         if self._leases is None:
             raise Invalid("a search node must be joined to its ownership before it runs: call join()")
-        for lease in self._leases.held():
+        for lease in self._leases.own_leases():
             if lease.unit.name == name:
                 self._leases.release(lease.unit)
 

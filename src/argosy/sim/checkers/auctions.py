@@ -5,8 +5,8 @@ done. So everything between two reports belongs to one call.
 """
 
 from argosy.ownership.backends.memory import MemoryStore
-from argosy.ownership.events import AuctionClosed, AuctionOpened, Fact, LeaseChanged, LeaseGone
-from argosy.ownership.model import BidOutcome, BidReceipt, CloseOutcome, Closing, Lease, Session, Unit
+from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseChanged, LeaseGone, WatchEvent
+from argosy.ownership.model import BidOutcome, BidResult, CloseOutcome, CloseResult, Lease, Session, Unit
 from argosy.sim.checkers.violations import Findings
 from argosy.sim.network import Served
 
@@ -26,7 +26,7 @@ class AuctionChecker:
         self._given_up: dict[Unit, str] = {}  # slot -> who held it, of leases that ended in this call
         self._closings = 0  # in the call under way
 
-    def saw(self, fact: Fact) -> None:
+    def saw(self, fact: WatchEvent) -> None:
         match fact:
             case LeaseChanged(lease):
                 known = self._leases.get(lease.unit)
@@ -49,10 +49,12 @@ class AuctionChecker:
         for unit, lease in self._unexplained.items():
             self._findings.add("OWN-2", f"{lease.node} got the lease of {unit} without an auction, by {served.call}")
         match served:
-            case Served(call="place_bid", args=(Session(node=node), unit, *_), outcome=BidReceipt(BidOutcome.PLACED)):
+            case Served(call="place_bid", args=(Session(node=node), unit, *_), outcome=BidResult(BidOutcome.PLACED)):
                 self._bidders.setdefault(unit, set()).add(node)
                 self._count_bids(node)
-            case Served(call="close_auction", args=(unit,), outcome=Closing(CloseOutcome.WON | CloseOutcome.NO_WINNER)):
+            case Served(
+                call="close_auction", args=(unit,), outcome=CloseResult(CloseOutcome.WON | CloseOutcome.NO_WINNER)
+            ):
                 if self._closings != 1:
                     self._findings.add("OWN-6", f"{served.node} was told that it closed {unit}, which was not open")
         self._check_marks()

@@ -4,7 +4,7 @@ A node acts on the members it last heard of, so a unit may go to its owner under
 nobody else.
 """
 
-from argosy.ownership.events import Fact, LeaseChanged, MemberChanged, MemberGone
+from argosy.ownership.events import LeaseChanged, MemberChanged, MemberGone, WatchEvent
 from argosy.ownership.model import Unit
 from argosy.ownership.ring import Ring
 from argosy.sim.checkers.violations import Findings
@@ -24,7 +24,7 @@ class RingChecker:
         self._rings: list[tuple[float, Ring]] = [(0.0, Ring((), vnodes=vnodes))]  # with the time each began
         self._holder: dict[Unit, tuple[str, int]] = {}
 
-    def saw(self, fact: Fact) -> None:
+    def saw(self, fact: WatchEvent) -> None:
         match fact:
             case MemberChanged(member) if member.node not in self._members:
                 self._members[member.node] = None

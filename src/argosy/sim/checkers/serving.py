@@ -8,8 +8,8 @@ off; only its death ends it sooner. A successor's slot answers for nothing, and 
 from dataclasses import dataclass
 
 from argosy.ownership.effects import ServingChange, ServingExtended, ServingStarted, ServingStopped
-from argosy.ownership.events import Fact, LeaseChanged, LeaseGone
-from argosy.ownership.model import PRIMARY, SUCCESSOR, Lease, Role, Session, Unit
+from argosy.ownership.events import LeaseChanged, LeaseGone, WatchEvent
+from argosy.ownership.model import PRIMARY, SUCCESSOR, Lease, Session, SessionRole, Unit
 from argosy.sim.checkers.violations import Findings
 from argosy.sim.clocks import SimClock
 from argosy.sim.network import Served
@@ -68,7 +68,7 @@ class ServingChecker:
 
     # -- what the store does ----------------------------------------------------------------------------------------
 
-    def saw(self, fact: Fact) -> None:
+    def saw(self, fact: WatchEvent) -> None:
         match fact:
             case LeaseChanged(lease):
                 self._leases[lease.unit] = lease
@@ -81,10 +81,12 @@ class ServingChecker:
     def tapped(self, served: Served) -> None:
         """Follows how long the store has promised each node's holder session to stand."""
         match served:
-            case Served(call="open_session", outcome=Session(role=Role.HOLDER, node=node, ttl_s=ttl_s)):
+            case Served(call="open_session", outcome=Session(role=SessionRole.HOLDER, node=node, ttl_s=ttl_s)):
                 self._forgotten.pop(node, None)
                 self._promise(node, ttl_s)
-            case Served(call="renew", args=(Session(role=Role.HOLDER, node=node, ttl_s=ttl_s),), outcome=outcome):
+            case Served(
+                call="renew", args=(Session(role=SessionRole.HOLDER, node=node, ttl_s=ttl_s),), outcome=outcome
+            ):
                 if not isinstance(outcome, BaseException):
                     self._promise(node, ttl_s)
             case Served(outcome=AssertionError() | KeyError() as bug):

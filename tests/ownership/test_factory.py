@@ -6,7 +6,7 @@ import pytest
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
-from argosy.ownership.backends.factory import SCHEMES, open_store
+from argosy.ownership.backends.factory import SCHEMES, open_ownership_store
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
@@ -15,7 +15,7 @@ SPACE = Space("repos", is_auctioned=True)
 
 
 async def opened(url: str) -> OwnershipStore:
-    return await open_store(url, SPACE, clock=SystemClock(), random=system_random(), grace_s=30.0)
+    return await open_ownership_store(url, SPACE, clock=SystemClock(), random=system_random(), grace_s=30.0)
 
 
 async def test_memory_is_a_store_of_its_own_each_time() -> None:
@@ -42,7 +42,7 @@ async def test_an_unknown_scheme_is_refused_with_a_hint(url: str, hint: str) -> 
 
 @pytest.mark.parametrize("url", ["", "memory", "host:6379", "://", "postgres://host"])
 async def test_whatever_is_no_url_of_a_store_is_refused(url: str) -> None:
-    with pytest.raises(Invalid, match="there is no store"):
+    with pytest.raises(Invalid, match="unknown ownership store scheme"):
         await opened(url)
 
 
