@@ -8,7 +8,7 @@ from pathlib import Path
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.registry import jobs
-from argosy.registry.backends.factory import open_registry
+from argosy.registry.factory import open_registry
 from argosy.registry.rows import JobState
 
 

@@ -14,7 +14,7 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.cli.root import cli
 from argosy.registry import changes, idempotency, jobs, limits, migrations
 from argosy.registry.backends import redis_memory
-from argosy.registry.backends.factory import open_registry
+from argosy.registry.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from tests.servers.valkey import Valkey
 

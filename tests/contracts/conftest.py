@@ -8,8 +8,8 @@ from typing import Protocol
 import pytest
 
 from argosy.base.clock import SystemClock, system_random
-from argosy.ownership.backends.factory import open_ownership_store as open_by_url
 from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.factory import open_ownership_store as open_by_url
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 from tests.contracts.registry_stage import registry_valkey, stage, store  # noqa: F401

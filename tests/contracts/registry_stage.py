@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from argosy.base.clock import Clock, SystemClock, system_random
-from argosy.registry.backends.factory import open_registry
+from argosy.registry.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.registry.transaction import Committed, Program, Question, Transaction, Write, ask, commit, transaction
 from tests.servers.valkey import Valkey

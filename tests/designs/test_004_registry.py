@@ -35,10 +35,10 @@ from argosy.registry import (
     tasks,
     tenants,
 )
-from argosy.registry.backends.factory import open_registry
 from argosy.registry.backends.redis import RedisRegistry
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.backends.sqlite import SqliteStore
+from argosy.registry.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import JobState, LivePod, RolloverPolicy, RunStatus
 from argosy.registry.tables import LIVE_PODS, ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TABLES

@@ -9,7 +9,7 @@ from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.fleet_watcher import FleetWatcher
 from argosy.ownership.model import LeaseState, Member, SessionRole, Space, Unit
 from argosy.registry import catalog
-from argosy.registry.backends.factory import open_registry
+from argosy.registry.factory import open_registry
 from argosy.search.catalog.watcher import CatalogWatcher
 from argosy.search.model import MissingReason, Options, SearchResult
 from argosy.search.query import parse

@@ -9,7 +9,7 @@ import pytest
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.registry import jobs
-from argosy.registry.backends.factory import open_registry
+from argosy.registry.factory import open_registry
 from argosy.registry.rows import JobState
 from tests.servers.valkey import Valkey
 

@@ -6,8 +6,8 @@ import pytest
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
-from argosy.ownership.backends.factory import SCHEMES, open_ownership_store
 from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.factory import SCHEMES, open_ownership_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 

@@ -14,10 +14,10 @@ from redis import Redis
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.backends.factory import open_registry
 from argosy.registry.backends.sqlite import SqliteStore
 from argosy.registry.export import Movable
 from argosy.registry.export_format import Header, Item, end_line, header_line, item_line, read_header, read_items
+from argosy.registry.factory import open_registry
 from argosy.registry.migrations import SCHEMA_VERSION
 from argosy.registry.table import Column, Kind, Table
 from argosy.registry.tables import TABLES

@@ -5,8 +5,8 @@ import pytest
 from argosy.base import extras
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid
-from argosy.registry.backends.factory import open_registry
 from argosy.registry.backends.redis_url import parse
+from argosy.registry.factory import open_registry
 
 
 def test_a_plain_url_has_defaults() -> None:

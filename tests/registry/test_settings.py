@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base import settings
 from argosy.base.errors import Invalid
-from argosy.registry.backends.factory import SCHEMES
+from argosy.registry.factory import SCHEMES
 from argosy.registry.settings import RegistrySettings
 
 

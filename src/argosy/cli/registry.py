@@ -211,7 +211,7 @@ async def _measure(url: str, runs: int) -> "Accounting":
 
 def settings(config: Path | None, url: str | None, namespace: str | None) -> "RegistrySettings":
     """The settings with what the options override. A registry inside another process cannot be looked at."""
-    from argosy.registry.backends.factory import SCHEMES
+    from argosy.registry.factory import SCHEMES
     from argosy.registry.settings import RegistrySettings
 
     wished = load(config).get(RegistrySettings)
@@ -243,7 +243,7 @@ async def _opened(
 ) -> T:
     """Opens the registry, asks one thing, and closes it."""
     from argosy.base.clock import SystemClock, system_random
-    from argosy.registry.backends.factory import open_registry
+    from argosy.registry.factory import open_registry
 
     if may_create:
         _make_folder(wished.url)

@@ -18,7 +18,7 @@ from argosy.base.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from argosy.ownership.autoscale import ScaleSignal
-    from argosy.ownership.backends.factory import open_ownership_store
+    from argosy.ownership.factory import open_ownership_store
     from argosy.ownership.fleet_watcher import FleetWatcher
     from argosy.ownership.model import Lease, LeaseState, Member, Space, Unit, UnitSpec
     from argosy.ownership.node_service import OwnershipNode
@@ -49,7 +49,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "argosy.ownership.autoscale": ("ScaleSignal",),
-        "argosy.ownership.backends.factory": ("open_ownership_store",),
+        "argosy.ownership.factory": ("open_ownership_store",),
         "argosy.ownership.fleet_watcher": ("FleetWatcher",),
         "argosy.ownership.model": ("Lease", "LeaseState", "Member", "Space", "Unit", "UnitSpec"),
         "argosy.ownership.node_service": ("OwnershipNode",),

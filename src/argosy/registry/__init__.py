@@ -5,7 +5,7 @@
     job = await store.run(jobs.claim("worker-1"))
 
 Reading order: `table` (what a table is), `rows` and `tables` (all of them), `program` (what an operation is), `jobs`
-(the pattern of all operation modules), `ports` (what a store must do), then `backends/` with `opening.open_registry`.
+(the pattern of all operation modules), `ports` (what a store must do), then `backends/` and `factory`.
 """
 
 from argosy.registry.ports import Change, RegistryStore

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.ownership.model import UnitSpec
 from argosy.registry import catalog
-from argosy.registry.backends.factory import open_registry
+from argosy.registry.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.search.catalog.watcher import CatalogWatcher, footprint_of
 

@@ -15,7 +15,7 @@ from argosy.ownership.model import Lease, LeaseState, Space, Unit
 from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry import catalog
-from argosy.registry.backends.factory import open_registry
+from argosy.registry.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import Repository as Row
 from argosy.search.backends.remote import RemoteFetcher

@@ -39,7 +39,7 @@ BROKEN = 99  # pytest itself did not get that far
 LOADED = (
     "pytest", "hypothesis", "hypothesis.strategies", "mmh3", "msgspec", "redis", "redis.sentinel", "xxhash",
     "argosy.base.settings", "argosy.base.metrics", "argosy.base.tracing", "argosy.base.backends.servers",
-    "argosy.ownership.backends.factory", "argosy.registry.backends.factory",
+    "argosy.ownership.factory", "argosy.registry.factory",
 )  # fmt: skip
 
 

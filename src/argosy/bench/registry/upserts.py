@@ -8,7 +8,7 @@ from typing import Any
 
 from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
-from argosy.registry.backends.factory import open_registry
+from argosy.registry.factory import open_registry
 from argosy.registry.rows import Alias, AliasKind, ControlTask, TaskStatus
 from argosy.registry.table import Table
 from argosy.registry.transaction import Program, Upsert, commit, transaction
