@@ -18,21 +18,20 @@ import uvicorn
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.metrics import Metrics
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.formats import multiaddr, multihash
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.indexer.backends.usage import DiskUsage
 from argosy.ipni.indexer.service import IndexerService
-from argosy.ipni.publish.announce_client import AnnounceClient
+from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.files import publish_paths
-from argosy.ipni.publish.head_announcer import HeadAnnouncer
+from argosy.ipni.publish.head_announcer import AnnounceClient, HeadAnnouncer
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
+from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.client import HttpSources
-from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.service import indexer_app
+from argosy.ipni.web.app import indexer_app
 
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
 FOLDER = FOLDER if FOLDER.is_dir() else FOLDER.parent
@@ -67,7 +66,7 @@ async def main() -> None:
 
             announcer = AnnounceClient([indexer_url], clock=SystemClock(), random=system_random())
             await HeadAnnouncer(publisher, announcer, [multiaddr.from_url(chain_url)], clock=SystemClock()).announce()
-            await indexer.idle(publisher.id)  # it reads the chain in its own time
+            await indexer.wait_idle(publisher.id)  # it reads the chain in its own time
 
             async with IndexerClient(find_url=indexer_url) as client:
                 for content in (THIS_FILE, b"nobody has this"):

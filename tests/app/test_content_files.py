@@ -20,9 +20,8 @@ from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.cid import DAG_PB, RAW, Cid
 from argosy.ipni.formats.multihash import SHA2_512
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.service import Publisher
-from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.settings import IndexerHttpSettings
+from argosy.ipni.publish.publisher import Publisher
+from argosy.ipni.settings import IndexerHttpSettings, SyncSettings
 from argosy.search.backends.memory import one_branch
 from argosy.search.content_digests import holding_of
 from argosy.search.index.build import build

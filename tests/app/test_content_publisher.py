@@ -19,9 +19,9 @@ from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.model import CONTEXT_BYTES_MAX
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.labels import Label, label_of
+from argosy.ipni.publish.contexts import Label, decode_label
 from argosy.ipni.publish.ports import ChainLink, ChainStore
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from argosy.search.backends.memory import one_branch
 from argosy.search.content_digests import Found
 from argosy.search.index.build import build
@@ -98,7 +98,7 @@ async def test_an_indexed_repository_is_advertised_with_its_name_and_commit() ->
         await here.until_offered("fleet/argo@0123456789a")
         assert await here.held() == hashes("one", "two")
         [offer] = await here.publisher.offers()
-        assert label_of(offer.metadata) == Label("fleet/argo", "0123456789abcdef")
+        assert decode_label(offer.metadata) == Label("fleet/argo", "0123456789abcdef")
         assert metadata.protocols(offer.metadata)[0][0] == "transport-ipfs-gateway-http"
         async with reading(here.publisher) as source:
             assert [list(advert.addresses) for advert in await chain(source)] == [AT]
@@ -160,7 +160,7 @@ async def test_a_folder_that_was_touched_is_not_advertised_again() -> None:
         async with reading(here.publisher) as source:
             assert [advert.context[:6] for advert in await chain(source)] == [b"folder", b"s@bbbb"]
         [offer] = await here.publisher.offers(b"folder@")
-        assert label_of(offer.metadata) == Label("folder")
+        assert decode_label(offer.metadata) == Label("folder")
 
 
 async def test_a_repository_that_became_empty_is_taken_back() -> None:

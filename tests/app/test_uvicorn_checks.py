@@ -22,9 +22,9 @@ from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
 from argosy.ipni.formats.bases import base58
+from argosy.ipni.web.app import indexer_app
 from argosy.ipni.web.find import connection
 from argosy.ipni.web.find.connection import FindConnection
-from argosy.ipni.web.service import indexer_app
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.remote_node import RemoteNodes
 from tests.ipni.web.double import IndexerDouble

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Invalid, Unavailable
-from argosy.ipni.backends import rocks, rocks_reads, rocks_sweep
+from argosy.ipni.backends import rocks, rocks_reader, rocks_sweeper
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats.peer import peer_bytes
@@ -27,9 +27,9 @@ async def store(
     if request.param == "rocks-in-small-pieces":
         monkeypatch.setattr(rocks, "PIECE", 3)
         monkeypatch.setattr(rocks, "READS_PER_TURN", 2)
-        monkeypatch.setattr(rocks_reads, "PAGE_MAX", 2)
-        monkeypatch.setattr(rocks_sweep, "ENTRIES_PER_PIECE_MAX", 2)
-        monkeypatch.setattr(rocks_sweep, "CONTEXTS_PER_PIECE_MAX", 1)
+        monkeypatch.setattr(rocks_reader, "PAGE_MAX", 2)
+        monkeypatch.setattr(rocks_sweeper, "ENTRIES_PER_PIECE_MAX", 2)
+        monkeypatch.setattr(rocks_sweeper, "CONTEXTS_PER_PIECE_MAX", 1)
     opened: IndexStore
     if request.param == "memory":
         opened = MemoryIndexStore(is_double_hashed=True)

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from argosy.ipni.backends import rocks, rocks_reads, rocks_sweep
+from argosy.ipni.backends import rocks, rocks_reader, rocks_sweeper
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats.peer import peer_bytes
@@ -31,9 +31,9 @@ HASHES = st.lists(st.sampled_from(UNIVERSE), max_size=12)
 ROWS = st.dictionaries(st.sampled_from([b"a", b"a/1", b"b", b"\xff"]), st.none() | st.binary(max_size=4), max_size=2)
 SMALL = (
     (rocks, "PIECE", 3),
-    (rocks_reads, "PAGE_MAX", 2),
-    (rocks_sweep, "ENTRIES_PER_PIECE_MAX", 2),
-    (rocks_sweep, "CONTEXTS_PER_PIECE_MAX", 1),
+    (rocks_reader, "PAGE_MAX", 2),
+    (rocks_sweeper, "ENTRIES_PER_PIECE_MAX", 2),
+    (rocks_sweeper, "CONTEXTS_PER_PIECE_MAX", 1),
 )
 
 

@@ -12,7 +12,7 @@ from argosy.ipni.settings import IndexerSettings
 from tests.ipni.assigner.doubles import until
 from tests.ipni.assigner.site import chains, site, wrote
 from tests.ipni.indexer.stage import METADATA, hashes
-from tests.ipni.indexer.test_upkeep import HandClock
+from tests.ipni.indexer.test_maintenance import HandClock
 
 # Handoff
 

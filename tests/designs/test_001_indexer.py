@@ -16,7 +16,7 @@ from argosy.ipni.settings import IndexerSettings
 from argosy.ipni.web.providers_json import decode_provider, encode_provider
 from tests.ipni.assigner.site import site
 from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, follow, has, hashes, key_of
-from tests.ipni.indexer.test_upkeep import Stage
+from tests.ipni.indexer.test_maintenance import Stage
 
 POOLED = replace(SETTINGS, use_assigner=True)
 THAWING = replace(SETTINGS, unfreeze_on_start=True)
@@ -202,7 +202,7 @@ async def test_an_operator_freezes_and_unfreezes_by_hand() -> None:
     thawed = await opened(store, chain, settings=THAWING)
     assert not thawed.status().is_frozen
     await thawed.sync(chain.id)
-    await thawed.idle(chain.id)
+    await thawed.wait_idle(chain.id)
     assert all(await has(thawed, hashes("a", 3)))
     await thawed.close()
 
@@ -289,7 +289,7 @@ async def test_an_unfrozen_indexer_goes_on_with_each_publisher_from_where_it_fro
     thawed = await opened(store, *chains, settings=THAWING)
     for chain in chains:
         await thawed.sync(chain.id)
-        await thawed.idle(chain.id)
+        await thawed.wait_idle(chain.id)
         assert all(await has(thawed, hashes(f"{chain.name} old", 3) + hashes(f"{chain.name} new", 3)))
         assert chain.ads[0] not in chain.fetched
     await thawed.close()

@@ -6,10 +6,10 @@ Real indexers and assigners over real HTTP; what the choice of an indexer depend
 import pytest
 
 from argosy.base.errors import Forbidden, Unauthorized
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.assigner.configuration import Configuration, parse
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.indexer_client import IndexerClient
 from tests.ipni.assigner.site import chains, site, wrote
 from tests.ipni.indexer.stage import SetUsage, follow
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from argosy.ipni.keyspace import layout_file
+from argosy.ipni.keyspace import layout
 from argosy.jobs.sdk import JobsClient
 from tests.architecture.tree import ROOT, location
 from tests.docs.blocks import COMMAND_LANGUAGES, Block, Command, pages, read_blocks
@@ -250,7 +250,7 @@ def _check_pool(block: Block, world: World) -> None:
 
 
 def _check_layout(block: Block, world: World) -> None:
-    assert layout_file.parse(block.text).now.nodes
+    assert layout.parse(block.text).now.nodes
 
 
 def _check_report(block: Block, world: World) -> None:

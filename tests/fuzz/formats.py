@@ -18,7 +18,6 @@ from argosy.ipni.formats import (
     dag_cbor,
     dag_json,
     entries,
-    hamt,
     head,
     metadata,
     multiaddr,
@@ -181,7 +180,7 @@ def _chunk(codec: int) -> Check:
 def _hamt(codec: int) -> Check:
     def check(data: bytes) -> None:
         name = cid.of(data, codec)
-        made = entries.decode_entries(name, data) if _is_root(data) else hamt.decode_node(name, data)
+        made = entries.decode_entries(name, data) if _is_root(data) else entries.decode_node(name, data)
         assert isinstance(made, entries.EntryChunk | entries.HamtNode)
         assert all(multihash.is_whole(each) for each in made.multihashes)
 
@@ -254,7 +253,9 @@ def targets() -> list[Target]:
         return tuple(entries.encode_chunk(each, after, codec)[1] for each in lists for after in (None, link))
 
     def trees(codec: int) -> tuple[bytes, ...]:
-        return tuple(data for _, data in hamt.build([multihash.of(bytes([n, n])) for n in range(250)], codec)[-3:])
+        return tuple(
+            data for _, data in entries.encode_hamt([multihash.of(bytes([n, n])) for n in range(250)], codec)[-3:]
+        )
 
     made = [
         Target("cid text", _cid_text, tuple(name.encode() for name in names)),

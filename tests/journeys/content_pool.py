@@ -20,17 +20,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.clock import SystemClock
 from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries, multiaddr
 from argosy.ipni.formats.announce import Announcement, encode
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.entries import EntryChunk
 from argosy.ipni.formats.multihash import of as multihash_of
+from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.model import Peer
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from argosy.ipni.web import results
 from tests.ipni.indexer.stage import ADDRESS, METADATA, key_of
 from tests.ipni.publish.serving import serving

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.indexer.stage import ADDRESS, key_of
 from tests.journeys.content_pool import CHUNK, Asker, Author
 from tests.journeys.content_watch import OrderWatch, Watch

@@ -34,15 +34,13 @@ from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats import metadata, multiaddr
 from argosy.ipni.formats.cid import RAW
 from argosy.ipni.formats.multihash import SHA2_256, split, wrap
-from argosy.ipni.publish import labels
-from argosy.ipni.publish.announce_client import AnnounceClient, AnnounceResult
+from argosy.ipni.publish import contexts
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.contexts import beginning_of, context_of
-from argosy.ipni.publish.head_announcer import HeadAnnouncer
+from argosy.ipni.publish.contexts import Label, beginning_of, context_of
+from argosy.ipni.publish.head_announcer import AnnounceClient, AnnounceResult, HeadAnnouncer
 from argosy.ipni.publish.http import FOR_EVER, publisher_routes
-from argosy.ipni.publish.labels import Label
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from argosy.search.content_digests import DIGEST_BYTES, Found, Holding, Stopped, holding_of
 from argosy.search.index.index import Index
 from argosy.search.settings import SearchSettings
@@ -210,7 +208,7 @@ class ContentPublisher:
         context = _context(label, multihashes)
         before = {offer.context for offer in await self._publisher.offers(beginning_of(name))}
         if multihashes and context not in before:
-            encoded = metadata.join(metadata.http(), labels.encode(label))
+            encoded = metadata.join(metadata.http(), contexts.encode_label(label))
             await self._publisher.publish(context, encoded, multihashes, supersedes=sorted(before))
             self._metrics.inc(ADS, outcome="published")
             log.info("repository advertised", repository=name, commit=label.version, files=len(multihashes))

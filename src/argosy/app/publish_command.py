@@ -17,8 +17,7 @@ from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.keys import PrivateKey
-from argosy.ipni.publish.announce_client import AnnounceClient, AnnounceResult
-from argosy.ipni.publish.backends.files import Hashed, Note, Skipped
+from argosy.ipni.publish.backends.file_hashes import Hashed, Note, Skipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.files import (
@@ -29,10 +28,9 @@ from argosy.ipni.publish.files import (
     publish_paths,
     withdraw_paths,
 )
-from argosy.ipni.publish.head_announcer import HeadAnnouncer
+from argosy.ipni.publish.head_announcer import AnnounceClient, AnnounceResult, HeadAnnouncer
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.read_only_chain import ReadOnlyChain
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher, ReadOnlyChain
 
 __all__ = ["Published", "Wish", "publish_and_serve"]
 

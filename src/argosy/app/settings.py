@@ -12,9 +12,7 @@ from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.ipni.assigner.settings import AssignerSettings
 from argosy.ipni.keyspace.settings import KeyspaceSettings
-from argosy.ipni.settings import IndexerSettings
-from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.settings import IndexerHttpSettings
+from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, SyncSettings
 from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.settings import OwnershipSettings

@@ -37,8 +37,7 @@ from argosy.base import logs
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
-from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.settings import IndexerHttpSettings
+from argosy.ipni.settings import IndexerHttpSettings, SyncSettings
 from argosy.ownership.backends.cgroup import CgroupMemory
 from argosy.registry.ports import RegistryStore
 from argosy.registry.settings import RegistrySettings

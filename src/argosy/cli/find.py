@@ -22,7 +22,7 @@ from argosy.cli.settings import config_option, load
 from argosy.cli.terminal_text import safe_name
 
 if TYPE_CHECKING:
-    from argosy.ipni.admin.client import IndexerClient
+    from argosy.ipni.indexer_client import IndexerClient
     from argosy.ipni.model import ProviderResult
 
 READ_BYTES = 1 << 20
@@ -104,7 +104,7 @@ def _hashed(path: Path, show: Show) -> bytes:
 
 
 async def _ask(url: str, multihashes: list[bytes]) -> "list[tuple[ProviderResult, ...]]":
-    from argosy.ipni.admin.client import IndexerClient
+    from argosy.ipni.indexer_client import IndexerClient
 
     turn = asyncio.Semaphore(ASKED_AT_ONCE)
     async with IndexerClient(find_url=url) as client:
@@ -141,9 +141,9 @@ def _told(name: str, multihash: bytes, results: "Iterable[ProviderResult]") -> d
 
 def _holder(result: "ProviderResult", cid: str) -> dict[str, Any]:
     from argosy.ipni.formats import metadata, multiaddr
-    from argosy.ipni.publish.labels import label_of
+    from argosy.ipni.publish.contexts import decode_label
 
-    label = label_of(result.metadata)
+    label = decode_label(result.metadata)
     try:
         protocols = [name for name, _ in metadata.protocols(result.metadata)]
     except Invalid:

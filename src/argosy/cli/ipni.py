@@ -13,7 +13,7 @@ from argosy.cli.ipni_publish import publish
 from argosy.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from argosy.ipni.admin.client import IndexerClient
+    from argosy.ipni.indexer_client import IndexerClient
     from argosy.ipni.model import Provider
 
 

@@ -14,7 +14,7 @@ from argosy.cli.output import json_option
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
-    from argosy.ipni.admin.client import IndexerClient
+    from argosy.ipni.indexer_client import IndexerClient
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -33,8 +33,8 @@ class Reach:
     def client(self) -> "IndexerClient":
         """What is not said is taken from the settings: the indexer that they would run."""
         from argosy.app.settings import NodeSettings
-        from argosy.ipni.admin.client import IndexerClient
-        from argosy.ipni.web.settings import IndexerHttpSettings
+        from argosy.ipni.indexer_client import IndexerClient
+        from argosy.ipni.settings import IndexerHttpSettings
 
         loaded = load(self.config)
         here = loaded.get(IndexerHttpSettings)

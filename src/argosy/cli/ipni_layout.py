@@ -79,9 +79,9 @@ def show(config: Path | None, as_json: bool) -> None:
     ]
     if as_json:
         nodes = [dict(zip(("node", "slots", "left", "entries", "disk_bytes"), row, strict=True)) for row in rows]
-        print_json({"version": here.version, "is_moving": here.former is not None, "nodes": nodes})
+        print_json({"version": here.version, "is_moving": here.previous is not None, "nodes": nodes})
     else:
-        state = "moving" if here.former is not None else "settled"
+        state = "moving" if here.previous is not None else "settled"
         print_table(columns, rows, empty="no nodes", title=f"version {here.version}, {state}")
 
 
@@ -117,11 +117,11 @@ def remove(name: str, lost: bool, config: Path | None, as_json: bool) -> None:
 @json_option
 def settle(config: Path | None, as_json: bool) -> None:
     """End a move, once every node has gathered its part; what belongs to others is deleted then."""
-    from argosy.ipni.keyspace.layout import settled
+    from argosy.ipni.keyspace.layout import finalize
     from argosy.ipni.keyspace.runtime import check_moved
 
     here = (file := LayoutFile.of(config)).read()
-    following = settled(here)
+    following = finalize(here)
     file.ask(check_moved, here)
     file.write(following)
     _say(following, as_json=as_json)
@@ -132,12 +132,12 @@ def settle(config: Path | None, as_json: bool) -> None:
 @json_option
 def give_up(config: Path | None, as_json: bool) -> None:
     """Take a move back: all as it was before."""
-    from argosy.ipni.keyspace.layout import given_up
+    from argosy.ipni.keyspace.layout import revert
 
     file = LayoutFile.of(config)
-    former = given_up(file.read())
-    file.write(former)
-    _say(former, as_json=as_json)
+    previous = revert(file.read())
+    file.write(previous)
+    _say(previous, as_json=as_json)
 
 
 def _change(
@@ -148,9 +148,9 @@ def _change(
     as_json: bool,
     lost: frozenset[str] = frozenset(),
 ) -> None:
-    from argosy.ipni.keyspace.layout import changed
+    from argosy.ipni.keyspace.layout import start_move
 
-    following = changed(here, nodes, lost=lost)
+    following = start_move(here, nodes, lost=lost)
     file.write(following)
     _say(following, as_json=as_json)
 
@@ -158,6 +158,6 @@ def _change(
 def _say(written: "KeyspaceLayout", *, as_json: bool) -> None:
     nodes = sorted(written.now.nodes)
     if as_json:
-        print_json({"version": written.version, "is_moving": written.former is not None, "nodes": nodes})
+        print_json({"version": written.version, "is_moving": written.previous is not None, "nodes": nodes})
     else:
         click.echo(f"version {written.version}: {', '.join(nodes)}; give the file to every node, then to the indexers")

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from argosy.base.settings import setting
 
+KIB = 1 << 10
 MIB = 1 << 20
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -82,3 +83,38 @@ class IndexerSettings:
             )
         if any("=" not in rule.strip("=") for rule in self.publishers_for):
             yield "publishers_for are written PROVIDER=PUBLISHER or PROVIDER=!PUBLISHER"
+
+
+@dataclass(frozen=True)
+class IndexerHttpSettings:
+    """An indexer's own ports. With one port all three surfaces are on it; the original has them on 3000, 3001, 3002."""
+
+    SECTION: ClassVar[str] = "ipni_http"
+
+    host: str = setting("127.0.0.1", doc="address to listen on")
+    port: int = setting(3000, min=0, max=65535, doc="port of finds, and of all that has no port of its own; 0: any")
+    ingest_port: int | None = setting(None, min=0, max=65535, doc="port of announcements and sync status; 0: any")
+    admin_port: int | None = setting(None, min=0, max=65535, doc="port of the admin API; 0: any")
+    is_private_network: bool = setting(
+        False, doc="admin routes take no token, as the original's clients expect: only where nobody else can reach them"
+    )
+
+
+@dataclass(frozen=True)
+class SyncSettings:
+    """The bounds of reading from publishers."""
+
+    SECTION: ClassVar[str] = "ipni_sync"
+
+    allow_private: bool = setting(
+        False, doc="whether publishers may be at private, loopback or link-local addresses; anyone can announce those"
+    )
+    grace_s: float = setting(10.0, min=0.05, doc="an answer may take this long, however little of it comes")
+    rate_bytes_s_min: int = setting(
+        64 * KIB, min=1, doc="beyond the grace, an answer must have come at this rate on the whole, or it is given up"
+    )
+    head_bytes_max: int = setting(16 * KIB, min=KIB, doc="a larger signed head is refused")
+    advert_bytes_max: int = setting(256 * KIB, min=KIB, doc="a larger advertisement is refused")
+    entries_bytes_max: int = setting(4 * MIB, min=KIB, doc="a larger block of entries is refused, packed or unpacked")
+    connections_max: int = setting(128, min=1, doc="connections to publishers at one time")
+    connections_per_host_max: int = setting(8, min=1, doc="connections to one publisher's host at one time")

@@ -18,13 +18,13 @@ from uvicorn.server import ServerState
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, Forbidden, Invalid, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.ipni.admin.client import IndexerClient, OutcomeUnknown
 from argosy.ipni.assigner.configuration import Configuration, PoolEntry
 from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats import cid
 from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.peer import id_of_key
+from argosy.ipni.indexer_client import IndexerClient, OutcomeUnknown
 from argosy.ipni.model import Assignment, IndexerStatus, Peer
 
 HOST = "127.0.0.1"

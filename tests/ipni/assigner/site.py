@@ -11,15 +11,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.clock import Clock, SystemClock, seeded_random
 from argosy.base.metrics import Metrics
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.assigner.configuration import Configuration, PoolEntry
 from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.model import Assignment, Provider
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.settings import IndexerSettings
-from argosy.ipni.web.service import indexer_app
+from argosy.ipni.web.app import indexer_app
 from tests.ipni.assigner.doubles import serving
 from tests.ipni.indexer.stage import Chain, ChainSources, SetUsage, has, hashes
 
@@ -141,7 +141,7 @@ class Site:
     async def idle(self) -> None:
         for indexer in self.indexers.values():
             for publisher in self.sources.chains:
-                await indexer.idle(publisher)
+                await indexer.wait_idle(publisher)
 
     async def announced(self, service: AssignerService, *chains: Chain) -> None:
         for chain in chains:

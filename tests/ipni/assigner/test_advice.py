@@ -2,8 +2,8 @@
 
 from argosy.ipni.assigner.advice import Advice, advise
 from argosy.ipni.assigner.configuration import Configuration, PoolEntry
+from argosy.ipni.assigner.http import assignment_rows, pool_rows, render_page
 from argosy.ipni.assigner.pool_state import IndexerReport, PoolState
-from argosy.ipni.assigner.views import assignment_rows, page, pool_rows
 
 
 def picture(replication: int = 1, presets: tuple[str, ...] = (), **answers: IndexerReport | None) -> PoolState:
@@ -98,9 +98,9 @@ def test_the_rows_tell_states_and_counts() -> None:
 
 
 def test_the_page_shows_the_pool_and_trusts_nobodys_text() -> None:
-    shown = page(picture(a=IndexerReport("<script>alert(1)</script>"), b=None), ("p",))
+    shown = render_page(picture(a=IndexerReport("<script>alert(1)</script>"), b=None), ("p",))
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
     assert "connection refused" in shown
     assert "1 announced publishers wait" in shown
-    assert "all is well" in page(picture(a=IndexerReport("A"), b=IndexerReport("B")))
+    assert "all is well" in render_page(picture(a=IndexerReport("A"), b=IndexerReport("B")))

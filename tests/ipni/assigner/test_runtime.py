@@ -9,9 +9,9 @@ import pytest
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
-from argosy.ipni.assigner.metrics import RELOADS
 from argosy.ipni.assigner.runtime import Assigner
 from argosy.ipni.assigner.settings import AssignerSettings
+from argosy.ipni.assigner.telemetry import RELOADS
 from tests.ipni.assigner.doubles import Double, Stage, announced, peer, stage, until
 
 P1 = peer("p1")

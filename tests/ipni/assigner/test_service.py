@@ -7,8 +7,8 @@ import pytest
 
 from argosy.base.errors import Forbidden, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.ipni.assigner import metrics as m
 from argosy.ipni.assigner import service as services
+from argosy.ipni.assigner import telemetry as m
 from argosy.ipni.assigner.advice import advise
 from argosy.ipni.assigner.configuration import Configuration
 from tests.ipni.assigner.doubles import (
@@ -414,7 +414,7 @@ async def test_too_many_announcements_are_turned_away(monkeypatch: pytest.Monkey
         only.gates["assign"] = asyncio.Event()
         for publisher in ("p1", "p2", "p3"):
             service.announce(announcement(publisher))
-        with pytest.raises(Unavailable, match="come back later"):
+        with pytest.raises(Unavailable, match="retry later"):
             service.announce(announcement("p4"))
         only.gates.pop("assign").set()
         await service.settled()

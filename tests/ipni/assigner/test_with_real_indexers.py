@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.model import Assignment
 from argosy.ipni.settings import IndexerSettings
 from tests.ipni.assigner.site import site
@@ -153,7 +153,7 @@ async def test_an_indexer_that_has_data_from_before_is_preferred() -> None:
         store = MemoryIndexStore()
         before = await IndexerService.open(store, it.sources, usage=SetUsage())
         await before.announce(chain.announced())
-        await before.idle(chain.id)
+        await before.wait_idle(chain.id)
         await before.close()
         await it.add("a")
         await it.add("b", store)
@@ -192,7 +192,7 @@ async def test_everything_an_operator_asks_is_answered() -> None:
         client = it.clients["a"]
         chain.add(b"old", hashes("old", 3))
         await client.announce(chain.announced())
-        await it.indexers["a"].idle(chain.id)
+        await it.indexers["a"].wait_idle(chain.id)
         await client.check_health()
         assert chain.head is not None
         assert await client.is_indexed(chain.head)
@@ -204,7 +204,7 @@ async def test_everything_an_operator_asks_is_answered() -> None:
         assert (await client.telemetry())[chain.id][0] == 3
         assert (await client.figures()).entries >= 0
         await client.sync(chain.id, is_resync=True)
-        await it.indexers["a"].idle(chain.id)
+        await it.indexers["a"].wait_idle(chain.id)
         assert await client.syncs() == []
         await client.mark_processed(chain.id, chain.head)
         await client.block(chain.id)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from argosy.base.clock import Random, seeded_random
 from argosy.base.metrics import Metrics
 from argosy.ipni.assigner.configuration import Configuration, PoolEntry
-from argosy.ipni.assigner.metrics import POLLS
 from argosy.ipni.assigner.service import AssignerService
+from argosy.ipni.assigner.telemetry import POLLS
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import SimLoop, run
 from tests.ipni.assigner.doubles import Double, announcement, peer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.ipni.backends import rocks_folder
+from argosy.ipni.backends import rocks_database
 from argosy.ipni.backends.rocks import BEHIND_S_MAX, PIECE, RocksStore
 from tests.contracts.index_store_stage import ALICE, BOB, many, sha, value
 
@@ -61,7 +61,7 @@ async def test_a_store_is_behind_when_there_are_many_files_to_compact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await RocksStore.open(tmp_path)
-    monkeypatch.setattr(rocks_folder, "_L0_FILES_BEHIND", 2)
+    monkeypatch.setattr(rocks_database, "_L0_FILES_BEHIND", 2)
     seen = []
     for at in range(2):
         await store.put(value(), [sha(f"{at}")])

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.ipni.formats import cid, dag, dag_cbor, dag_json, entries, hamt, multihash
+from argosy.ipni.formats import cid, dag, dag_cbor, dag_json, entries, multihash
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
 from argosy.ipni.formats.entries import EntryChunk, HamtRoot
 from argosy.ipni.formats.node import Node
@@ -121,7 +121,7 @@ def walk(blocks: list[tuple[Cid, bytes]]) -> list[bytes]:
     found, waiting = list(root.multihashes), list(root.children)
     while waiting:
         name = waiting.pop()
-        node = hamt.decode_node(name, by_name[name])
+        node = entries.decode_node(name, by_name[name])
         found += node.multihashes
         waiting += node.children
     return found
@@ -131,7 +131,7 @@ def walk(blocks: list[tuple[Cid, bytes]]) -> list[bytes]:
 @pytest.mark.parametrize("count", [0, 1, 500, 3000])
 def test_every_key_of_a_hamt_is_found_once(codec: int, count: int) -> None:
     keys = [multihash.of(n.to_bytes(4, "big")) for n in range(count)]
-    blocks = hamt.build(keys, codec)
+    blocks = entries.encode_hamt(keys, codec)
     for block in blocks:
         dag.check(*block)
     assert sorted(walk(blocks)) == sorted(keys)
@@ -146,7 +146,7 @@ def test_a_hamt_of_another_writer_is_read() -> None:
     root: Node = {"hashAlg": 0x22, "bucketSize": 3, "hamt": [b"\xff\0\0\0", [name, bucket]]}
     made = entries.decode_entries(*dag.encode(root, DAG_CBOR))
     assert made == HamtRoot([HASHES[1], HASHES[2]], [name], 0, 0x22, 3)
-    assert hamt.decode_node(name, data) == hamt.HamtNode([HASHES[0]], [])
+    assert entries.decode_node(name, data) == entries.HamtNode([HASHES[0]], [])
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_hamt_of_another_writer_is_read() -> None:
 )
 def test_what_is_no_hamt_is_refused(node: Node) -> None:
     with pytest.raises(Invalid):
-        hamt.decode_node(*dag.encode(node, DAG_CBOR))
+        entries.decode_node(*dag.encode(node, DAG_CBOR))
     root: Node = {"hashAlg": 0x12, "bucketSize": 3, "hamt": node}
     with pytest.raises(Invalid):
         entries.decode_entries(*dag.encode(root, DAG_CBOR))
@@ -162,4 +162,4 @@ def test_what_is_no_hamt_is_refused(node: Node) -> None:
 
 def test_keys_of_a_hamt_that_are_no_multihashes_are_counted() -> None:
     node: Node = [b"\x01", [[[HASHES[0], True], [b"x", True]]]]
-    assert hamt.decode_node(*dag.encode(node, DAG_JSON)) == hamt.HamtNode([HASHES[0]], [], 1)
+    assert entries.decode_node(*dag.encode(node, DAG_JSON)) == entries.HamtNode([HASHES[0]], [], 1)

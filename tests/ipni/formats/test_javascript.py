@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.ipni.formats import advertisement, cid, dag, entries, hamt, metadata, multiaddr
+from argosy.ipni.formats import advertisement, cid, dag, entries, metadata, multiaddr
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
 from argosy.ipni.formats.entries import HamtRoot
 from argosy.ipni.formats.node import Node
@@ -39,7 +39,7 @@ def test_every_key_of_a_hamt_is_found(root: str) -> None:
     while waiting:
         name = waiting.pop()
         dag.check(name, blocks[str(name)])
-        node = hamt.decode_node(name, blocks[str(name)])
+        node = entries.decode_node(name, blocks[str(name)])
         found += node.multihashes
         waiting += node.children
     assert sorted(each.hex() for each in found) == sorted(MADE["keys"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from argosy.base.errors import NotFound, Unavailable
 from argosy.ipni.formats import advertisement as adverts
-from argosy.ipni.formats import hamt
+from argosy.ipni.formats import entries as entry_blocks
 from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
 from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES, Cid
@@ -74,7 +74,7 @@ class Chain:
         return following
 
     def hamt(self, multihashes: Sequence[bytes]) -> Cid:
-        blocks = hamt.build(multihashes)
+        blocks = entry_blocks.encode_hamt(multihashes)
         self.blocks.update(blocks)
         return blocks[-1][0]
 
@@ -172,7 +172,7 @@ class SetUsage:
 async def follow(indexer: IndexerService, chain: Chain) -> None:
     """Announces the chain's head and waits until the indexer has nothing left to do for it."""
     await indexer.announce(chain.announced())
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
 
 
 async def until_found(indexer: IndexerService, multihashes: Sequence[bytes]) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from argosy.base.errors import Forbidden, Invalid
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.indexer.announce_filter import RECENT_MAX, TRIAL_S, PausedPublishers, RecentHeads
 from argosy.ipni.indexer.contact_log import ContactLog
-from argosy.ipni.indexer.progress import HISTORY_MAX, PublisherStatuses, span_text
-from argosy.ipni.indexer.sample import places
+from argosy.ipni.indexer.progress import HISTORY_MAX, PublisherStatuses, format_duration
+from argosy.ipni.indexer.resolver import places
+from argosy.ipni.indexer.sync_queue import RECENT_MAX, TRIAL_S, PausedPublishers, RecentHeads
 from argosy.ipni.model import Peer, Provider
 from argosy.ipni.settings import DAY_S, HOUR_S, IndexerSettings
 
@@ -21,28 +21,30 @@ def test_a_silent_publisher_is_asked_hidden_and_removed_in_turn() -> None:
     contacts = ContactLog(0.0)
 
     def look(now: float, provider: Provider = PROVIDER) -> tuple[int, int, int]:
-        found = contacts.look([provider], SETTINGS, now, polls_max=5)
+        found = contacts.plan_polls([provider], SETTINGS, now, polls_max=5)
         return len(found.polls), len(found.deactivations), len(found.removals)
 
     assert look(0.0) == (1, 0, 0), "what it announced while we were away was not heard"
-    contacts.asked("publisher", 0.0)
+    contacts.on_poll("publisher", 0.0)
     assert look(DAY_S - 1) == (0, 0, 0)
     assert look(DAY_S) == (1, 0, 0)
-    contacts.asked("publisher", DAY_S)
+    contacts.on_poll("publisher", DAY_S)
     assert look(DAY_S + 5 * HOUR_S - 1) == (0, 0, 0)
     assert look(DAY_S + 5 * HOUR_S) == (1, 0, 0)
     assert look(7 * DAY_S) == (1, 1, 0)
     assert look(7 * DAY_S, replace(PROVIDER, is_inactive=True)) == (1, 0, 0)
     assert look(14 * DAY_S) == (0, 0, 1)
-    contacts.heard("publisher", 14 * DAY_S)
+    contacts.on_contact("publisher", 14 * DAY_S)
     assert look(14 * DAY_S) == (0, 0, 0)
 
 
 def test_a_provider_with_an_error_is_asked_at_every_look_and_never_too_many_at_once() -> None:
     failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
-    assert len(ContactLog(0.0).look(failed, SETTINGS, 1.0, polls_max=5).polls) == 5
+    assert len(ContactLog(0.0).plan_polls(failed, SETTINGS, 1.0, polls_max=5).polls) == 5
     nowhere = replace(failed[0], publisher=Peer("q", ()))
-    assert ContactLog(0.0).look([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], "there is no address to ask at"
+    assert ContactLog(0.0).plan_polls([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], (
+        "there is no address to ask at"
+    )
 
 
 def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> None:
@@ -52,10 +54,10 @@ def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> Non
     asked: list[str] = []
     for minute in range(4):
         now = DAY_S + 60.0 * minute
-        contacts.heard("q0", now)  # one announces all the time, and always fails
-        polls = contacts.look(everybody, SETTINGS, now, polls_max=3).polls
+        contacts.on_contact("q0", now)  # one announces all the time, and always fails
+        polls = contacts.plan_polls(everybody, SETTINGS, now, polls_max=3).polls
         for publisher in polls:
-            contacts.asked(publisher, now)
+            contacts.on_poll(publisher, now)
         asked += polls
     assert "publisher" in asked
     assert {f"q{number}" for number in range(1, 9)} <= set(asked)
@@ -64,10 +66,14 @@ def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> Non
 def test_a_publisher_that_announces_itself_is_not_polled_before_its_announcement() -> None:
     contacts = ContactLog(0.0, announcing=["publisher"])
     failed = replace(PROVIDER, last_error="broken")
-    assert contacts.look([failed], SETTINGS, 0.0, polls_max=5).polls == [], "its address may be that of an earlier run"
-    assert contacts.look([failed], SETTINGS, 7 * DAY_S, polls_max=5).deactivations == ["provider"], "it never came back"
-    contacts.heard("publisher", 1.0)
-    assert contacts.look([failed], SETTINGS, 1.0, polls_max=5).polls == ["publisher"]
+    assert contacts.plan_polls([failed], SETTINGS, 0.0, polls_max=5).polls == [], (
+        "its address may be that of an earlier run"
+    )
+    assert contacts.plan_polls([failed], SETTINGS, 7 * DAY_S, polls_max=5).deactivations == ["provider"], (
+        "it never came back"
+    )
+    contacts.on_contact("publisher", 1.0)
+    assert contacts.plan_polls([failed], SETTINGS, 1.0, polls_max=5).polls == ["publisher"]
 
 
 def test_the_last_heads_are_remembered_until_they_fail() -> None:
@@ -76,7 +82,7 @@ def test_the_last_heads_are_remembered_until_they_fail() -> None:
     assert all(recent.is_new(head) for head in heads)
     assert not recent.is_new(heads[-1])
     assert recent.is_new(heads[0]), "the oldest has made room"
-    recent.forget(heads[-1])
+    recent.invalidate(heads[-1])
     assert recent.is_new(heads[-1])
 
 
@@ -100,20 +106,20 @@ def test_a_status_shows_what_runs_and_what_ran() -> None:
     for number in range(HISTORY_MAX + 3):
         status.scan.begin(float(number), AdsScanned=number)
     status.scan.now.add("AdsScanned", 5)  # type: ignore[union-attr]
-    shown = statuses.shown(100.0)["p"]
+    shown = statuses.to_json(100.0)["p"]
     assert isinstance(shown, dict)
     assert shown["Scan"]["AdsScanned"] == HISTORY_MAX + 7
     assert shown["Scan"]["Ongoing"] is True
     assert [run["AdsScanned"] for run in shown["ScanHistory"]] == list(range(HISTORY_MAX + 1, 1, -1))
     assert "Processing" not in shown
-    assert statuses.shown(100.0, "nobody") == {}
+    assert statuses.to_json(100.0, "nobody") == {}
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.25, "250ms"), (15.2, "15s"), (75, "1m15s"), (3725, "1h2m5s"), (-1, "0ms")]
 )
 def test_spans_are_written_as_the_original_does(seconds: float, text: str) -> None:
-    assert span_text(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_sampling_is_bounded() -> None:

@@ -94,7 +94,7 @@ async def test_a_freeze_between_any_two_chunks_loses_nothing(fills_after: int) -
     assert not indexer.status().is_frozen
     assert all(each.frozen_at is None for each in indexer.providers())
     await indexer.sync(chain.id)
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     assert all(await has(indexer, everything))
     assert sorted(first.stored + second.stored) == sorted(everything), "and nothing is stored twice"
     await indexer.close()
@@ -126,7 +126,7 @@ async def test_removals_seen_while_frozen_hold_after_unfreezing() -> None:
     await indexer.close()
     indexer = await opened(store, chain, settings=replace(SETTINGS, unfreeze_on_start=True))
     await indexer.sync(chain.id)
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     assert await has(indexer, hashes("1", 1) + hashes("2", 1) + hashes("3", 1)) == [False, True, False]
     assert indexer.provider(chain.id).last_ad == chain.head
     await indexer.close()

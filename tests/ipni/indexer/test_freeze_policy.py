@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.ipni.indexer.backends.usage import DiskUsage, FileUsage
-from argosy.ipni.indexer.freeze_policy import UNREADABLE, Freeze, Freezer, ReportUsage, UsageRead
+from argosy.ipni.indexer.freeze import UNREADABLE, Freeze, Freezer, ReportUsage, UsageRead
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ async def test_all_is_found_on_one_or_the_other_and_nothing_is_taken_in_twice(fi
     chain.fetched.clear()
     fresh = await pool.start("fresh")
     await fresh.handoff(chain.id, frozen_id=full.status().id, frozen_url="http://full")
-    await fresh.idle(chain.id)
+    await fresh.wait_idle(chain.id)
     on_full, on_fresh = await has(full, everything), await has(fresh, everything)
     assert all(a or b for a, b in zip(on_full, on_fresh, strict=True))
     applied = [each for each in chain.ads if await full.is_indexed(each)]
@@ -108,12 +108,12 @@ async def test_a_second_handoff_begins_where_the_first_successor_froze() -> None
     await first.freeze()
     second = await pool.start("second")
     await second.handoff(chain.id, frozen_id="x", frozen_url="http://first")
-    await second.idle(chain.id)
+    await second.wait_idle(chain.id)
     await second.freeze()
     chain.add(b"2", hashes("2", 3))
     third = await pool.start("third")
     await third.handoff(chain.id, frozen_id="y", frozen_url="http://second")
-    await third.idle(chain.id)
+    await third.wait_idle(chain.id)
     assert pool.stores["second"].stored == []
     assert sorted(pool.stores["third"].stored) == sorted(hashes("2", 3))
     await pool.close()
@@ -184,7 +184,7 @@ async def test_providers_of_another_indexer_can_be_imported() -> None:
         MemoryIndexStore(), ChainSources(chain), settings=SETTINGS, usage=SetUsage(), providers_of=pool._providers
     )
     assert await here.import_providers("http://there") == 1
-    await here.idle(chain.id)
+    await here.wait_idle(chain.id)
     assert all(await has(here, hashes("1", 3)))
     assert await here.import_providers("http://there") == 0
     with pytest.raises(Conflict, match="assigner"):

@@ -148,7 +148,7 @@ async def in_trouble(
         publish(chain, ad)
     indexer = await opened(store, chain, SetUsage())
     await indexer.sync(chain.id, chain.peer.addresses[0])
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     assert "'Error'" not in str(indexer.sync_status(chain.id))
     found = await answers(indexer)
     await indexer.close()

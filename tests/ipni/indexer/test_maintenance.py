@@ -78,7 +78,7 @@ async def test_a_silent_publisher_is_polled_and_its_news_are_taken() -> None:
         await follow(indexer, chain)
         chain.add(b"2", hashes("2", 1))
         await stage.clock.pass_(DAY_S + 1)
-        await indexer.idle(chain.id)
+        await indexer.wait_idle(chain.id)
         assert all(await has(indexer, hashes("2", 1)))
 
 
@@ -107,7 +107,7 @@ async def test_a_provider_falls_out_of_sight_comes_back_and_is_at_last_removed()
         await follow(indexer, chain)
         chain.is_down = True
         await stage.clock.pass_(7 * DAY_S + 1)
-        await indexer.idle(chain.id)
+        await indexer.wait_idle(chain.id)
         assert await has(indexer, hashes("1", 1)) == [False]
         try:
             indexer.provider(chain.id)
@@ -117,11 +117,11 @@ async def test_a_provider_falls_out_of_sight_comes_back_and_is_at_last_removed()
         assert [each.is_inactive for each in indexer.providers()] == [True]
         chain.is_down = False
         await indexer.sync(chain.id)
-        await indexer.idle(chain.id)
+        await indexer.wait_idle(chain.id)
         assert await has(indexer, hashes("1", 1)) == [True], "back, although its chain has not moved"
         chain.is_down = True
         await stage.clock.pass_(14 * DAY_S + 1)
-        await indexer.idle(chain.id)
+        await indexer.wait_idle(chain.id)
         await stage.clock.pass_(60)
         assert indexer.providers() == []
         chain.is_down = False
@@ -137,7 +137,7 @@ async def test_a_failed_chain_is_tried_again_by_itself() -> None:
         await follow(indexer, chain)
         chain.is_down = False
         await stage.clock.pass_(60)
-        await indexer.idle(chain.id)
+        await indexer.wait_idle(chain.id)
         assert all(await has(indexer, hashes("1", 1)))
 
 

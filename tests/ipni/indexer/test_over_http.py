@@ -17,10 +17,9 @@ from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.service import Publisher
-from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.publish.publisher import Publisher
+from argosy.ipni.settings import IndexerSettings, SyncSettings
 from argosy.ipni.sync.client import HttpSources
-from argosy.ipni.sync.settings import SyncSettings
 from tests.ipni.indexer.stage import ADDRESS, METADATA, has, hashes, key_of, until_found
 from tests.ipni.publish.serving import serving
 
@@ -54,7 +53,7 @@ async def test_publish_find_freeze_remove_unfreeze(tmp_path: Path, codec: int) -
         async def tell(indexer: IndexerService) -> None:
             assert publisher.head is not None
             await indexer.announce(Announcement(publisher.head, peer))
-            await indexer.idle(publisher.id)
+            await indexer.wait_idle(publisher.id)
 
         async with indexing(tmp_path, settings) as indexer:
             first = await publisher.publish(b"1", METADATA, hashes("1", 450))
@@ -70,7 +69,7 @@ async def test_publish_find_freeze_remove_unfreeze(tmp_path: Path, codec: int) -
         (tmp_path / "usage").write_text("50")
         async with indexing(tmp_path, replace(settings, unfreeze_on_start=True)) as indexer:
             await until_found(indexer, hashes("2", 450))  # it goes on by itself
-            await indexer.idle(publisher.id)
+            await indexer.wait_idle(publisher.id)
             assert not any(await has(indexer, hashes("1", 450)))
             assert indexer.provider(publisher.id).last_ad == publisher.head
 
@@ -95,5 +94,5 @@ async def test_two_publishers_of_one_provider_take_turns_and_both_arrive(tmp_pat
             assert publisher.head is not None
             await indexer.announce(Announcement(publisher.head, Peer(publisher.id, (from_url(url),))))
         for publisher in publishers:
-            await indexer.idle(publisher.id)
+            await indexer.wait_idle(publisher.id)
         assert all(await has(indexer, [each for n in "pq" for i in range(8) for each in hashes(f"{n}{i}", 30)]))

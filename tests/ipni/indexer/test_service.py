@@ -269,7 +269,7 @@ async def test_an_old_head_that_is_announced_late_moves_nothing_back() -> None:
     indexer = await opened(chain)
     await follow(indexer, chain)
     await indexer.announce(chain.announced(old))
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     await indexer.freeze()
     assert indexer.provider(chain.id).frozen_at == chain.head
     assert indexer.provider(chain.id).last_ad == chain.head
@@ -293,7 +293,7 @@ async def test_a_freeze_while_gaps_are_open_lets_a_successor_read_all() -> None:
     await indexer.close()
     indexer = await opened(chain, store=store, settings=replace(SETTINGS, unfreeze_on_start=True))
     await indexer.sync(chain.id)
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     assert all(await has(indexer, hashes("1", 3) + hashes("2", 3))), "nor is it lost here"
     await indexer.close()
 
@@ -353,10 +353,10 @@ async def test_resync_applies_what_was_applied() -> None:
     assert indexer.syncs() == [chain.id]
     with pytest.raises(Conflict):
         await indexer.sync(chain.id)
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     assert await has(indexer, hashes("1", 1) + hashes("2", 1)) == [False, True]
     await indexer.sync(chain.id, is_resync=True)
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     assert all(await has(indexer, hashes("1", 3) + hashes("2", 3)))
     await indexer.close()
 
@@ -367,11 +367,11 @@ async def test_a_sync_by_hand_asks_the_publisher_for_its_head() -> None:
     with pytest.raises(Invalid, match="no address"):
         await indexer.sync(chain.id)
     await indexer.sync(chain.id, chain.peer.addresses[0])
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     assert indexer.providers() == [], "it has published nothing"
     chain.add(b"1", hashes("1", 3))
     await indexer.sync(chain.id)
-    await indexer.idle(chain.id)
+    await indexer.wait_idle(chain.id)
     assert all(await has(indexer, hashes("1", 3)))
     await indexer.close()
 

@@ -14,16 +14,16 @@ from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats import advertisement as adverts
-from argosy.ipni.formats import entries, hamt
+from argosy.ipni.formats import entries
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
 from argosy.ipni.formats.entries import HamtNode
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import PublisherSource
+from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.client import HttpSources
-from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.service import indexer_app
+from argosy.ipni.web.app import indexer_app
 from tests.ipni.interop.node import Told, javascript_publisher
 from tests.ipni.publish.chains import chain
 from tests.ipni.publish.serving import serving
@@ -55,7 +55,7 @@ async def read(source: PublisherSource, advert: Advertisement) -> set[str]:
     while waiting:
         cid, is_first = waiting.pop()
         data = await source.block(cid, is_entries=True)
-        block = entries.decode_entries(cid, data) if is_first else hamt.decode_node(cid, data)
+        block = entries.decode_entries(cid, data) if is_first else entries.decode_node(cid, data)
         found.update(each.hex() for each in block.multihashes)
         if isinstance(block, HamtNode):
             waiting.extend((child, False) for child in block.children)
@@ -78,7 +78,7 @@ async def test_what_javascript_publishes_and_announces_is_found(
         await see_the_chain(publisher.told)
         assert await publisher.announce(f"{url}/announce", is_json=is_json) == 204
         async with asyncio.timeout(PATIENCE_S):
-            await indexer.idle(publisher.told.id)
+            await indexer.wait_idle(publisher.told.id)
         await see_all_found(client, publisher.told)
         await see_how_far(client, publisher.told)
         assert await publisher.announce(f"{url}/announce", is_json=not is_json) == 204

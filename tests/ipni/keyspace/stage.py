@@ -17,7 +17,7 @@ from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
 from argosy.ipni.keyspace.backends.sharded import ShardedStore
 from argosy.ipni.keyspace.client import NodeConnections
 from argosy.ipni.keyspace.http import keyspace_app
-from argosy.ipni.keyspace.layout import KeyspaceLayout, NodeSet, changed, settled
+from argosy.ipni.keyspace.layout import KeyspaceLayout, NodeSet, finalize, start_move
 from argosy.ipni.keyspace.ports import RangedStore
 from argosy.ipni.keyspace.runtime import FileMembership, IngestStore, KeyspaceNode, statuses, write_layout
 from argosy.ipni.keyspace.settings import KeyspaceSettings
@@ -76,13 +76,13 @@ class Fleet:
     async def change(self, names: str, *, replicas: int | None = None, lost: str = "") -> None:
         """Writes the moving layout, and starts who joins."""
         urls = {name: await self.url(name) for name in names}
-        self.write(changed(self.layout, urls, replicas=replicas, lost=frozenset(lost)))
+        self.write(start_move(self.layout, urls, replicas=replicas, lost=frozenset(lost)))
         for name in names:
             if name not in self.nodes:
                 await self.start(name)
 
     async def settle(self) -> None:
-        self.write(settled(self.layout))
+        self.write(finalize(self.layout))
 
     def settings(self, name: str) -> KeyspaceSettings:
         return KeyspaceSettings(

@@ -24,7 +24,7 @@ class Load:
         self._store = store
         self._reader = reader
         self._random = Random(seed)
-        self.live: dict[bytes, IndexValue] = {}  # acknowledged, and not being changed
+        self.live: dict[bytes, IndexValue] = {}  # acknowledged, and not being start_move
         self.gone: set[bytes] = set()
         self.finds = 0
         self.writes = 0
@@ -111,7 +111,7 @@ async def started(made: Fleet, names: str, replicas: int) -> Load:
     return load
 
 
-async def changed(made: Fleet, running: Running, names: str, *, lost: str = "") -> None:
+async def run_move(made: Fleet, running: Running, names: str, *, lost: str = "") -> None:
     """From one settled layout to the next, under load all the time."""
     joining = set(names) - set(made.layout.now.nodes)
     await made.change(names, lost=lost)
@@ -130,8 +130,8 @@ async def test_a_node_is_added_and_another_removed_under_load(tmp_path: Path, ki
     async with fleet(tmp_path, kind) as made:
         load = await started(made, "abc", replicas)
         running = Running(load)
-        await changed(made, running, "abcd")
-        await changed(made, running, "bcd")
+        await run_move(made, running, "abcd")
+        await run_move(made, running, "bcd")
         await running.stop()
         await load.check(sorted(load.live))
         assert made.layout.version == 5
@@ -158,7 +158,7 @@ async def test_a_node_that_was_killed_is_replaced_from_the_other_replicas(tmp_pa
         await made.kill("b")
         await load.check(sorted(load.live))
         running = Running(load)  # its writes wait until the lost one is named
-        await changed(made, running, "acd", lost="b")
+        await run_move(made, running, "acd", lost="b")
         await running.stop()
         await load.check(sorted(load.live))
         await made.kill("a")

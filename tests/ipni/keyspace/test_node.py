@@ -9,7 +9,7 @@ from argosy.base.errors import Conflict, Invalid, NotOwner, Unavailable
 from argosy.ipni.backends.layout import value_key_hash
 from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
-from argosy.ipni.keyspace.layout import KeyspaceLayout, changed, given_up, settled
+from argosy.ipni.keyspace.layout import KeyspaceLayout, finalize, revert, start_move
 from argosy.ipni.keyspace.ports import RangedStore, SlotExport
 from argosy.ipni.keyspace.query_node import QueryNodeService, ReadWriteLock
 from argosy.ipni.keyspace.slots import slot_of
@@ -18,8 +18,8 @@ from tests.contracts.index_store_stage import ALICE, many, sha, value
 from tests.ipni.keyspace.test_plan import side
 
 FIRST = KeyspaceLayout(1, side("ab", 1))
-JOINING = changed(FIRST, side("abc").nodes)
-SETTLED = settled(JOINING)
+JOINING = start_move(FIRST, side("abc").nodes)
+SETTLED = finalize(JOINING)
 
 
 class Told:
@@ -241,7 +241,7 @@ async def test_a_move_that_is_given_up_leaves_all_as_it_was() -> None:
     node, told = await opened("a", FIRST)
     hashes = of(FIRST, "a", 30)
     await node.put(1, value(), hashes, is_durable=False)
-    for layout in (JOINING, given_up(JOINING)):
+    for layout in (JOINING, revert(JOINING)):
         told.newest = layout
         await node.reload()
     await node.clear(3, entries_max=1000)

@@ -5,8 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.layout import KeyspaceLayout, NodeSet, changed, given_up, settled
-from argosy.ipni.keyspace.plan import SlotMove, gains, moves, next_pull, orphans
+from argosy.ipni.keyspace.layout import (
+    KeyspaceLayout,
+    NodeSet,
+    SlotMove,
+    finalize,
+    gains,
+    moves,
+    next_pull,
+    orphans,
+    revert,
+    start_move,
+)
 from argosy.ipni.keyspace.slots import SLOTS
 
 NAMES = "abcdefg"
@@ -31,8 +41,8 @@ def test_after_all_moves_every_owner_has_its_slots_and_no_move_is_for_nothing(
     old: set[str], new: set[str], replicas: int
 ) -> None:
     layout = moving(old, new, replicas)
-    assert layout.former is not None
-    before = {(name, slot) for slot, owners in enumerate(layout.former.owners) for name in owners}
+    assert layout.previous is not None
+    before = {(name, slot) for slot, owners in enumerate(layout.previous.owners) for name in owners}
     after = {(name, slot) for slot, owners in enumerate(layout.now.owners) for name in owners}
     moved = [(each.to, each.slot) for each in moves(layout)]
     assert len(moved) == len(set(moved))
@@ -52,8 +62,8 @@ def test_when_a_node_joins_slots_move_to_it_alone(old: set[str], joining: str, r
 @given(new=members, leaving=st.sampled_from("xyz"), replicas=replicas)
 def test_when_a_node_leaves_only_its_slots_move(new: set[str], leaving: str, replicas: int) -> None:
     layout = moving(new | {leaving}, new, replicas)
-    assert layout.former is not None
-    assert {each.slot for each in moves(layout)} <= layout.former.slots_of(leaving)  # OWN-5
+    assert layout.previous is not None
+    assert {each.slot for each in moves(layout)} <= layout.previous.slots_of(leaving)  # OWN-5
 
 
 @few
@@ -82,20 +92,20 @@ def test_slots_are_shared_out_about_evenly() -> None:
 
 def test_while_slots_move_writes_go_to_both_and_reads_to_the_former_first() -> None:
     layout = moving("abc", "abcd")
-    assert layout.former is not None
+    assert layout.previous is not None
     for slot in range(SLOTS):
-        old, new = layout.former.owners[slot], layout.now.owners[slot]
+        old, new = layout.previous.owners[slot], layout.now.owners[slot]
         assert layout.owners[slot][: len(old)] == old
         assert set(layout.owners[slot]) == set(old) | set(new)
 
 
 def test_versions_follow_one_another() -> None:
     first = KeyspaceLayout(1, side("ab"))
-    second = changed(first, side("abc").nodes)
-    assert (second.version, second.former, second.now.replicas) == (2, first.now, 2)
-    assert settled(second) == KeyspaceLayout(3, side("abc"))
-    assert given_up(second) == KeyspaceLayout(3, side("ab"))
-    for wrong in (lambda: changed(second, side("a").nodes), lambda: settled(first), lambda: given_up(first)):
+    second = start_move(first, side("abc").nodes)
+    assert (second.version, second.previous, second.now.replicas) == (2, first.now, 2)
+    assert finalize(second) == KeyspaceLayout(3, side("abc"))
+    assert revert(second) == KeyspaceLayout(3, side("ab"))
+    for wrong in (lambda: start_move(second, side("a").nodes), lambda: finalize(first), lambda: revert(first)):
         with pytest.raises(Invalid):
             wrong()
 

@@ -9,7 +9,7 @@ from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
 from argosy.base.settings import load
 from argosy.ipni.backends.memory import MemoryIndexStore
-from argosy.ipni.keyspace.layout import KeyspaceLayout, changed
+from argosy.ipni.keyspace.layout import KeyspaceLayout, start_move
 from argosy.ipni.keyspace.runtime import (
     FileMembership,
     IngestStore,
@@ -29,7 +29,7 @@ async def test_a_layout_is_followed_as_its_file_changes_and_never_backwards(tmp_
     path = tmp_path / "layout.json"
     write_layout(path, FIRST)
     membership = FileMembership(path)
-    second = changed(FIRST, side("abc").nodes)
+    second = start_move(FIRST, side("abc").nodes)
     write_layout(path, second)
     assert membership.layout == FIRST
     assert await membership.reload() == second

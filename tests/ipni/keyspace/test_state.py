@@ -3,8 +3,7 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.layout import KeyspaceLayout
-from argosy.ipni.keyspace.plan import orphans
+from argosy.ipni.keyspace.layout import KeyspaceLayout, orphans
 from argosy.ipni.keyspace.state import NodeState, adopted, left, pack, readable, unpack
 from tests.ipni.keyspace.test_plan import moving, side
 

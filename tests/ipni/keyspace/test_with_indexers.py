@@ -10,9 +10,9 @@ from starlette.types import ASGIApp
 
 from argosy.base.clock import seeded_random
 from argosy.base.metrics import Metrics
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.keyspace.runtime import KeyspaceFrontend
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.web.find.http import find_app

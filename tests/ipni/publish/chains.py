@@ -18,8 +18,8 @@ from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.ports import ChainStore, PublisherChain
+from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.client import HttpSource, HttpSources
-from argosy.ipni.sync.settings import SyncSettings
 from tests.ipni.publish.serving import serving
 
 KEY = PrivateKey.generate(random_bytes=bytes(range(32)))

@@ -16,10 +16,9 @@ from argosy.base.errors import Forbidden, Invalid, Unavailable
 from argosy.base.retry import Backoff
 from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats.announce import Announcement
-from argosy.ipni.publish.announce_client import AnnounceClient, announce_url
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.head_announcer import HeadAnnouncer
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.head_announcer import AnnounceClient, HeadAnnouncer, announce_url
+from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import BITSWAP, KEY, hashes
 from tests.ipni.publish.serving import serving
 

@@ -9,10 +9,10 @@ import pytest
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import metadata as metadatas
 from argosy.ipni.formats.multihash import SHA2_256, wrap
-from argosy.ipni.publish.backends.files import Hashed, Skipped
+from argosy.ipni.publish.backends.file_hashes import Hashed, Skipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.contexts import beginning_of
+from argosy.ipni.publish.contexts import Label, beginning_of, decode_label
 from argosy.ipni.publish.files import (
     Event,
     Published,
@@ -22,8 +22,7 @@ from argosy.ipni.publish.files import (
     publish_paths,
     withdraw_paths,
 )
-from argosy.ipni.publish.labels import Label, label_of
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import HTTP, KEY, chain, found, reading
 
 
@@ -97,7 +96,7 @@ async def test_files_that_are_only_named_claim_no_way_to_be_had(folder: Path, pu
     (published,) = await publish_paths([folder], publisher, metadata=only_named)
     (offer,) = await publisher.offers()
     assert [name for name, _ in metadatas.protocols(offer.metadata) if name in metadatas.NAMES.values()] == []
-    assert label_of(offer.metadata) == Label(name_of(folder))
+    assert decode_label(offer.metadata) == Label(name_of(folder))
     assert (offer.context, offer.advert) == (published.context, published.advert)
 
 

@@ -11,12 +11,12 @@ from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES
 from argosy.ipni.model import ExtendedPeer, Peer
-from argosy.ipni.publish import service
+from argosy.ipni.publish import publisher as service
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.contexts import VERSION_CHARS_MAX, beginning_of, context_of
 from argosy.ipni.publish.ports import ChainLink
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import (
     ADDRESSES,
     BITSWAP,

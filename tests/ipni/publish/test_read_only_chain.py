@@ -14,8 +14,7 @@ from argosy.ipni.formats.cid import DAG_JSON
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.ports import ChainLink
-from argosy.ipni.publish.read_only_chain import ReadOnlyChain
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher, ReadOnlyChain
 from tests.ipni.publish.chains import BITSWAP, KEY, chain_of, found, hashes, reading
 from tests.ipni.publish.serving import serving
 

@@ -9,7 +9,7 @@ from argosy.ipni.formats import head as heads
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import BITSWAP, KEY, chain, hashes, reading
 from tests.ipni.publish.serving import serving
 

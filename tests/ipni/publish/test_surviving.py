@@ -5,14 +5,14 @@ import sys
 from pathlib import Path
 
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import BITSWAP, KEY, chain, found, hashes, reading
 
 PUBLISHING = """
 import asyncio, sys
 from pathlib import Path
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import BITSWAP, KEY, hashes
 
 async def main():

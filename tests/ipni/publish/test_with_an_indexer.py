@@ -14,15 +14,14 @@ from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
-from argosy.ipni.publish.announce_client import AnnounceClient
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.files import publish_paths
-from argosy.ipni.publish.head_announcer import HeadAnnouncer
+from argosy.ipni.publish.head_announcer import AnnounceClient, HeadAnnouncer
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish.publisher import Publisher
+from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.client import HttpSources
-from argosy.ipni.sync.settings import SyncSettings
-from argosy.ipni.web.service import indexer_app
+from argosy.ipni.web.app import indexer_app
 from tests.ipni.publish.chains import ADDRESSES, HTTP, KEY
 from tests.ipni.publish.serving import serving
 
@@ -67,7 +66,7 @@ async def test_a_folder_is_found_by_its_content_and_what_it_lost_is_not(tmp_path
 async def settled(herald: HeadAnnouncer, indexer: IndexerService) -> None:
     assert [told.error for told in await herald.announce()] == [None]
     async with asyncio.timeout(PATIENCE_S):
-        await indexer.idle(KEY.peer_id)
+        await indexer.wait_idle(KEY.peer_id)
 
 
 async def holders(indexer: IndexerService, *contents: bytes) -> list[list[str]]:

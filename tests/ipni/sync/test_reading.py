@@ -16,9 +16,9 @@ from argosy.ipni.formats.cid import DAG_JSON, Cid
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.formats.multihash import BLAKE2B_256, SHA2_512
 from argosy.ipni.model import Peer
+from argosy.ipni.settings import KIB, MIB, SyncSettings
 from argosy.ipni.sync.client import BadStatus, HttpSource, HttpSources
 from argosy.ipni.sync.fetcher import REDIRECTS_MAX
-from argosy.ipni.sync.settings import KIB, MIB, SyncSettings
 from tests.ipni.sync.liar import Liar, drip, hang_up, lying, pour, reply, silence, trickle
 
 PUBLIC = "127.0.0.2"

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
-from argosy.ipni.web.service import indexer_app
+from argosy.ipni.web.app import indexer_app
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import A
 

@@ -10,7 +10,7 @@ import pytest
 from argosy.base import logs
 from argosy.base.metrics import Metrics
 from argosy.ipni.model import Provider
-from argosy.ipni.web.admin.http import admin_app
+from argosy.ipni.web.admin import admin_app
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import AD, A, B, C
 

@@ -9,7 +9,7 @@ from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.peer import peer_bytes
 from argosy.ipni.formats.peer_record import PeerRecord
 from argosy.ipni.model import Peer
-from argosy.ipni.web.ingest.http import ANNOUNCE_BYTES_MAX, ingest_app
+from argosy.ipni.web.ingest import ANNOUNCE_BYTES_MAX, ingest_app
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import AD, KEYS, A, B
 
@@ -66,7 +66,7 @@ async def test_a_malformed_announcement_is_refused_and_not_a_crash(
 
 async def test_an_announcement_has_an_end(asking: httpx.AsyncClient) -> None:
     answer = await asking.put("/announce", content=b"\0" * (ANNOUNCE_BYTES_MAX + 1))
-    assert (answer.status_code, "send less" in answer.text) == (400, True)
+    assert (answer.status_code, "too large" in answer.text) == (400, True)
 
 
 async def test_an_announcement_is_put(asking: httpx.AsyncClient) -> None:

@@ -14,7 +14,6 @@ import pytest
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Conflict, Invalid, NotFound, Unauthorized
 from argosy.base.metrics import Metrics
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats import cid, metadata, multihash, privacy
 from argosy.ipni.formats.announce import Announcement
@@ -23,15 +22,15 @@ from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.multiaddr import from_url
 from argosy.ipni.indexer.backends.usage import DiskUsage
 from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.model import Assignment, Peer, Provider
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.http import publisher_app
-from argosy.ipni.publish.service import Publisher
-from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.publish.publisher import Publisher
+from argosy.ipni.settings import IndexerSettings, SyncSettings
 from argosy.ipni.sync.client import HttpSources
-from argosy.ipni.sync.settings import SyncSettings
 from argosy.ipni.web import results
-from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
+from argosy.ipni.web.app import admin_app, find_app, indexer_app, ingest_app
 from tests.ipni.publish.serving import serving
 from tests.ipni.web.making import KEYS, A, B
 from tests.ipni.web.wire import served

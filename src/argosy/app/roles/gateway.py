@@ -29,7 +29,7 @@ from argosy.gateway.v1.settings import ApiSettings
 from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.ports import Indexer
-from argosy.ipni.publish.labels import label_of
+from argosy.ipni.publish.contexts import decode_label
 from argosy.ownership.fleet_watcher import FleetWatcher
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry import catalog as catalog_rows
@@ -75,7 +75,7 @@ class IndexedHolders:
 
     async def holders(self, digest: bytes) -> Sequence[FileHolder]:
         [found] = await self._indexer.find([wrap(SHA2_256, digest)])
-        labels = [(label_of(result.metadata), result.provider.id) for result in found]
+        labels = [(decode_label(result.metadata), result.provider.id) for result in found]
         return [
             FileHolder(provider)
             if label is None
@@ -147,7 +147,7 @@ def _add_finds(process: Process) -> HolderLookup | None:
 
 def find_routes(indexer: Indexer, *, metrics: Metrics) -> list[BaseRoute]:
     """The find paths of an indexer in this process, answered without a network."""
-    from argosy.ipni.web.service import find_app  # loads the indexer's whole HTTP side
+    from argosy.ipni.web.app import find_app  # loads the indexer's whole HTTP side
 
     find = find_app(indexer, clock=SystemClock(), metrics=metrics)
     return [Route(path, find) for path in FIND_PATHS]

@@ -14,19 +14,17 @@ from argosy.app.roles.keyspace import open_index_store
 from argosy.app.settings import load_settings
 from argosy.base import logs
 from argosy.base.clock import SystemClock
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.indexer.backends.mirror import mirror_of
 from argosy.ipni.indexer.backends.usage import usage_of
 from argosy.ipni.indexer.service import IndexerService
+from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.model import Provider
 from argosy.ipni.publish.backends.key_file import read_key
-from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, SyncSettings
 from argosy.ipni.sync.client import HttpSources
-from argosy.ipni.sync.settings import SyncSettings
+from argosy.ipni.web.app import admin_app, find_app, indexer_app, ingest_app
 from argosy.ipni.web.find.fast_path import FindFastPath
-from argosy.ipni.web.service import admin_app, find_app, indexer_app, ingest_app
-from argosy.ipni.web.settings import IndexerHttpSettings
 from argosy.search.settings import SearchSettings
 
 log = logs.get("app")

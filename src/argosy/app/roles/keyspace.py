@@ -14,7 +14,7 @@ from argosy.ipni.keyspace.runtime import IngestStore, KeyspaceFrontend, Keyspace
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.settings import IndexerSettings
-from argosy.ipni.web.service import find_app
+from argosy.ipni.web.app import find_app
 
 log = logs.get("app")
 

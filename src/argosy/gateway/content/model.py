@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 from argosy.base.errors import Unavailable
-from argosy.ipni.admin.urls import checked_url
+from argosy.ipni.indexer_wire import checked_url
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.ipni.admin.urls import checked_url
 from argosy.ipni.formats.peer import parse_peer
+from argosy.ipni.indexer_wire import checked_url
 from argosy.ownership.assigner import PoolPolicy
 
 T = TypeVar("T")

@@ -5,15 +5,47 @@ So a slow one delays nobody else: announcements to it wait in its line, requests
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Throttled, Unavailable
 from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.retry import Backoff, retry
+from argosy.ipni.assigner.configuration import PoolEntry
 from argosy.ipni.assigner.pool_state import IndexerReport
-from argosy.ipni.assigner.ports import Destination, PoolIndexer
 from argosy.ipni.assigner.telemetry import AssignerTelemetry
 from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.model import Assignment, IndexerStatus
+
+
+class Destination(Protocol):
+    """Somebody who takes announcements."""
+
+    async def announce(self, announce: Announcement) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class PoolIndexer(Destination, Protocol):
+    """One indexer of the pool."""
+
+    async def status(self) -> IndexerStatus: ...
+
+    async def assigned(self) -> Sequence[Assignment]: ...
+
+    async def preferred(self) -> Sequence[str]: ...
+
+    async def assign(self, publisher: str) -> None: ...
+
+    async def handoff(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
+        """Returns without error also when the frozen indexer no longer has the publisher; then nothing is assigned."""
+        ...
+
+
+OpenIndexer = Callable[[PoolEntry], PoolIndexer]
+OpenDestination = Callable[[str], Destination]
+
 
 ANNOUNCES_WAITING_MAX = 10_000  # by destination, one for each publisher
 ANNOUNCES_MISSED_MAX = 10_000  # by indexer, kept for when it is back; the oldest are forgotten first

@@ -20,15 +20,14 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Forbidden, Unavailable
 from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.metrics import Metrics
-from argosy.ipni.admin.client import OutcomeUnknown
 from argosy.ipni.assigner.configuration import Configuration
-from argosy.ipni.assigner.pool_member import Outbox, PoolMember
+from argosy.ipni.assigner.pool_member import OpenDestination, OpenIndexer, Outbox, PoolMember
 from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState
-from argosy.ipni.assigner.ports import OpenDestination, OpenIndexer
 from argosy.ipni.assigner.telemetry import AssignerTelemetry
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.indexer_client import OutcomeUnknown
 
 HEADS_REMEMBERED_MAX = 64  # as the reference: repeats come close together
 PUBLISHERS_AT_ONCE_MAX = 256

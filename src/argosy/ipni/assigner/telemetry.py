@@ -1,9 +1,28 @@
 """What the assigner says of itself: metrics and log lines, in one place, so that no other module is about them."""
 
 from argosy.base import logs
-from argosy.base.metrics import Metrics
-from argosy.ipni.assigner import metrics as m
+from argosy.base.metrics import Metrics, counter, gauge
 from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState
+
+ANNOUNCES = counter(
+    "argosy_assigner_announces",
+    "announcements received, by outcome: taken, repeated, forbidden, turned away",
+    ("outcome",),
+)
+REQUESTS = counter(
+    "argosy_assigner_requests",
+    "requests to take a publisher, by kind (assign, handoff) and outcome (accepted, refused, lost)",
+    ("kind", "outcome"),
+)
+DELIVERIES = counter("argosy_assigner_deliveries", "announcements passed on, by outcome: sent, failed", ("outcome",))
+INDEXERS = gauge("argosy_assigner_indexers", "indexers of the pool by state: active, frozen, unknown", ("state",))
+ASSIGNMENTS = gauge("argosy_assigner_assignments", "publishers that one indexer follows", ("indexer",))
+OWED = gauge("argosy_assigner_handoffs_owed", "publishers of frozen indexers that are still to be handed on")
+WAITING = gauge("argosy_assigner_publishers_waiting", "announced publishers that too few indexers hold so far")
+POLLS = counter("argosy_assigner_polls", "rounds of questions to the pool")
+RELOADS = counter(
+    "argosy_assigner_reloads", "changes of the pool's configuration, by outcome: taken, refused", ("outcome",)
+)
 
 
 class AssignerTelemetry:
@@ -15,7 +34,7 @@ class AssignerTelemetry:
         self._shown: set[str] = set()
 
     def announced(self, outcome: str, publisher: str) -> None:
-        self.metrics.inc(m.ANNOUNCES, outcome=outcome)
+        self.metrics.inc(ANNOUNCES, outcome=outcome)
         self._log.debug("announced", publisher=publisher, outcome=outcome)
 
     def accepted(self, step: AssignmentStep) -> None:
@@ -37,10 +56,10 @@ class AssignerTelemetry:
         self._log.warning("too few indexers hold publisher", publisher=publisher)
 
     def delivered(self) -> None:
-        self.metrics.inc(m.DELIVERIES, outcome="sent")
+        self.metrics.inc(DELIVERIES, outcome="sent")
 
     def not_delivered(self, url: str, publisher: str, why: Exception) -> None:
-        self.metrics.inc(m.DELIVERIES, outcome="failed")
+        self.metrics.inc(DELIVERIES, outcome="failed")
         self._log.warning("announcement not passed on", url=url, publisher=publisher, why=str(why))
 
     def missed(self, url: str, why: Exception) -> None:
@@ -53,15 +72,15 @@ class AssignerTelemetry:
         self._log.info("indexer frozen" if is_frozen else "indexer active", indexer=url)
 
     def reloaded(self, picture: PoolState) -> None:
-        self.metrics.inc(m.RELOADS, outcome="taken")
+        self.metrics.inc(RELOADS, outcome="taken")
         self._log.info("pool configured", indexers=len(picture.urls()))
 
     def reload_refused(self, why: Exception) -> None:
-        self.metrics.inc(m.RELOADS, outcome="refused")
+        self.metrics.inc(RELOADS, outcome="refused")
         self._log.error("pool file refused, the former configuration holds", why=str(why))
 
     def polled(self, picture: PoolState, waiting: int) -> None:
-        self.metrics.inc(m.POLLS)
+        self.metrics.inc(POLLS)
         self.show(picture, waiting)
         for url, first in picture.doubles().items():
             self._log.error("indexer is in the pool twice", indexer=url, counted=first)
@@ -71,16 +90,16 @@ class AssignerTelemetry:
         states = picture.pool()
         frozen = sum(state.is_frozen for state in states)
         unknown = sum(not state.is_known for state in states)
-        self.metrics.set(m.INDEXERS, len(states) - frozen - unknown, state="active")
-        self.metrics.set(m.INDEXERS, frozen, state="frozen")
-        self.metrics.set(m.INDEXERS, unknown, state="unknown")
-        self.metrics.set(m.OWED, sum(len(publishers) for publishers in picture.owed().values()))
-        self.metrics.set(m.WAITING, waiting)
+        self.metrics.set(INDEXERS, len(states) - frozen - unknown, state="active")
+        self.metrics.set(INDEXERS, frozen, state="frozen")
+        self.metrics.set(INDEXERS, unknown, state="unknown")
+        self.metrics.set(OWED, sum(len(publishers) for publishers in picture.owed().values()))
+        self.metrics.set(WAITING, waiting)
         for state in states:
-            self.metrics.set(m.ASSIGNMENTS, len(state.assigned), indexer=state.id)
+            self.metrics.set(ASSIGNMENTS, len(state.assigned), indexer=state.id)
         for gone in self._shown - {state.id for state in states}:
-            self.metrics.remove(m.ASSIGNMENTS, indexer=gone)
+            self.metrics.remove(ASSIGNMENTS, indexer=gone)
         self._shown = {state.id for state in states}
 
     def _count(self, step: AssignmentStep, outcome: str) -> None:
-        self.metrics.inc(m.REQUESTS, kind="assign" if step.source is None else "handoff", outcome=outcome)
+        self.metrics.inc(REQUESTS, kind="assign" if step.source is None else "handoff", outcome=outcome)

@@ -21,10 +21,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash as multihashes
 from argosy.ipni.formats import varint
 from argosy.ipni.formats.privacy import second_digest, value_key
-from argosy.ipni.model import IndexValue
+from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, IndexValue
+
+
+def check_value(value: IndexValue) -> None:
+    if len(value.context) > CONTEXT_BYTES_MAX:
+        raise Invalid(f"a context id has up to {CONTEXT_BYTES_MAX} bytes, not {len(value.context)}")
+    if len(value.metadata) > METADATA_BYTES_MAX:
+        raise Invalid(f"metadata has up to {METADATA_BYTES_MAX} bytes, not {len(value.metadata)}")
+
 
 LAYOUT = 1
 PLACE_BYTES = 32

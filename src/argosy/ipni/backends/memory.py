@@ -11,7 +11,7 @@ from itertools import count
 
 from argosy.base.errors import Unavailable
 from argosy.ipni.backends import layout
-from argosy.ipni.backends.checking import check_value
+from argosy.ipni.backends.layout import check_value
 from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.model import IndexValue, StoreStats
 from argosy.ipni.ports import Rows

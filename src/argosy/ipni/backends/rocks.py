@@ -18,12 +18,10 @@ from rocksdict import RdictIter, WriteBatch
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Unavailable
 from argosy.ipni.backends import layout
-from argosy.ipni.backends.checking import check_value
-from argosy.ipni.backends.rocks_errors import told
-from argosy.ipni.backends.rocks_folder import RocksDatabase
-from argosy.ipni.backends.rocks_reads import RocksReader, first_begins
-from argosy.ipni.backends.rocks_sweep import RocksSweeper
-from argosy.ipni.backends.rocks_values import ValueTable
+from argosy.ipni.backends.layout import check_value
+from argosy.ipni.backends.rocks_database import RocksDatabase, told
+from argosy.ipni.backends.rocks_reader import RocksReader, ValueTable, first_begins
+from argosy.ipni.backends.rocks_sweeper import RocksSweeper
 from argosy.ipni.formats import varint
 from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.model import IndexValue, StoreStats

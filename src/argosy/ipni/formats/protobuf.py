@@ -5,29 +5,29 @@ from collections.abc import Iterator, Sequence
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import varint
 
-IndexValue = int | bytes
+FieldValue = int | bytes
 
 _NUMBER = 0
 _BYTES = 2
 
 
-def encode(fields: Sequence[tuple[int, IndexValue]]) -> bytes:
+def encode(fields: Sequence[tuple[int, FieldValue]]) -> bytes:
     """The fields in the order given, which is what a signature is made over."""
     return b"".join(_field(number, value) for number, value in fields)
 
 
-def _field(number: int, value: IndexValue) -> bytes:
+def _field(number: int, value: FieldValue) -> bytes:
     if isinstance(value, int):
         return varint.encode(number << 3 | _NUMBER) + varint.encode(value)
     return varint.encode(number << 3 | _BYTES) + varint.prefixed(value)
 
 
-def fields(data: bytes) -> Iterator[tuple[int, IndexValue]]:
+def fields(data: bytes) -> Iterator[tuple[int, FieldValue]]:
     """Every field as it comes; Invalid for fixed-size numbers and groups, which none of our messages has."""
     at = 0
     while at < len(data):
         tag, at = varint.decode(data, at)
-        value: IndexValue
+        value: FieldValue
         match tag & 7:
             case 0:
                 value, at = varint.decode(data, at)
@@ -38,19 +38,19 @@ def fields(data: bytes) -> Iterator[tuple[int, IndexValue]]:
         yield tag >> 3, value
 
 
-def last_fields(data: bytes) -> dict[int, IndexValue]:
+def last_fields(data: bytes) -> dict[int, FieldValue]:
     """By number; of a field that comes twice the last counts, as the encoding defines it."""
     return dict(fields(data))
 
 
-def number(found: dict[int, IndexValue], field: int, what: str) -> int:
+def number(found: dict[int, FieldValue], field: int, what: str) -> int:
     value = found.get(field, 0)  # a zero is not written
     if not isinstance(value, int):
         raise Invalid(f"{what} is a number, not bytes")
     return value
 
 
-def content(found: dict[int, IndexValue], field: int, what: str) -> bytes:
+def content(found: dict[int, FieldValue], field: int, what: str) -> bytes:
     value = found.get(field, b"")
     if not isinstance(value, bytes):
         raise Invalid(f"{what} is bytes, not a number")

@@ -19,10 +19,8 @@ from argosy.base.errors import Invalid, NotFound
 from argosy.ipni import keys
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
-from argosy.ipni.indexer import provider_table as rosters
-from argosy.ipni.indexer.provider_table import ProviderTable, UnknownWhileFrozen
-from argosy.ipni.indexer.rows import ChainCursor, EntriesProgress, EntryBatch, pack
-from argosy.ipni.indexer.sync_state import Change, SyncState
+from argosy.ipni.indexer.provider_table import ProviderTable, UnknownWhileFrozen, provider_row, with_applied
+from argosy.ipni.indexer.sync_state import ChainCursor, Change, EntriesProgress, EntryBatch, SyncState, pack
 from argosy.ipni.model import IndexValue, Peer, Provider
 from argosy.ipni.ports import IndexStore, PublisherSource, Rows
 
@@ -39,7 +37,7 @@ class AdKind(StrEnum):
 class WriteGate(Protocol):
     """Through which everything that is stored must pass; `True` inside means that it is open for entries."""
 
-    def passing(self) -> AbstractAsyncContextManager[bool]: ...
+    def admit(self) -> AbstractAsyncContextManager[bool]: ...
 
     async def is_open(self) -> bool: ...
 
@@ -62,7 +60,7 @@ class ApplyRequest:
     is_superseded: bool = False  # a removal that follows takes away all it would add
     is_refill: bool = False  # newer ones have been applied already
     lag: int = 0  # how many follow
-    stored: Callable[[EntryBatch], None] = field(default=lambda step: None)
+    on_stored: Callable[[EntryBatch], None] = field(default=lambda step: None)
 
 
 @dataclass(frozen=True)
@@ -87,97 +85,99 @@ class Applier:
     def __init__(
         self,
         store: IndexStore,
-        roster: ProviderTable,
-        ledger: SyncState,
+        provider_table: ProviderTable,
+        sync_state: SyncState,
         gate: WriteGate,
         entries: EntriesReader,
         *,
         wall: Callable[[], float],
     ) -> None:
         self._store = store
-        self._roster = roster
-        self._ledger = ledger
+        self._provider_table = provider_table
+        self._sync_state = sync_state
         self._gate = gate
         self._entries = entries
         self._wall = wall
 
-    async def apply(self, order: ApplyRequest) -> ApplyResult:
-        ad = order.ad
+    async def apply(self, request: ApplyRequest) -> ApplyResult:
+        ad = request.ad
         try:
-            kind = kind_of(ad, is_superseded=order.is_superseded)
-        except Invalid as wrong:
-            await self._finish(order, self._store.write, error=str(wrong))
-            return ApplyResult(None, str(wrong))
+            kind = kind_of(ad, is_superseded=request.is_superseded)
+        except Invalid as error:
+            await self._finish(request, self._store.write, error=str(error))
+            return ApplyResult(None, str(error))
         value = IndexValue(ad.provider, ad.context, ad.metadata)
         match kind:
             case AdKind.REMOVAL:
-                await self._finish(order, lambda rows: self._store.remove_context(ad.provider, ad.context, rows))
+                await self._finish(request, lambda rows: self._store.remove_context(ad.provider, ad.context, rows))
             case AdKind.ADDRESSES:
-                await self._finish(order, self._store.write)
+                await self._finish(request, self._store.write)
             case AdKind.METADATA:
-                await self._finish(order, lambda rows: self._store.put(value, (), rows))
+                await self._finish(request, lambda rows: self._store.put(value, (), rows))
             case AdKind.CONTENT:
-                return await self._content(order, value)
+                return await self._content(request, value)
         return ApplyResult(kind)
 
-    async def _content(self, order: ApplyRequest, value: IndexValue) -> ApplyResult:
+    async def _content(self, request: ApplyRequest, value: IndexValue) -> ApplyResult:
         async def put_value(rows: Rows) -> None:
             await self._store.put(value, (), rows)
 
         if not await self._gate.is_open():
-            await self._finish(order, put_value)  # a frozen indexer never fetches entries
+            await self._finish(request, put_value)  # a frozen indexer never fetches entries
             return ApplyResult(AdKind.METADATA)
-        self._updated(order, is_frozen=False)  # a provider that cannot be taken costs no fetching
-        progress = await self._ledger.progress(order.publisher.id, order.cid)
-        progress = progress or EntriesProgress(order.cid, order.ad.provider, (order.ad.entries,))
-        async with aclosing(_steps(self._entries.read(order.source, progress))) as steps:
+        self._provider_after(request, is_frozen=False)  # a provider that cannot be taken costs no fetching
+        progress = await self._sync_state.progress(request.publisher.id, request.cid)
+        progress = progress or EntriesProgress(request.cid, request.ad.provider, (request.ad.entries,))
+        async with aclosing(_steps(self._entries.read(request.source, progress))) as steps:
             async for step in steps:
                 if isinstance(step, str):
-                    await self._finish(order, put_value, error=step)
+                    await self._finish(request, put_value, error=step)
                     return ApplyResult(AdKind.CONTENT, step)
-                if not await self._store_step(order, value, step, progress):
-                    await self._finish(order, put_value)
+                if not await self._store_step(request, value, step, progress):
+                    await self._finish(request, put_value)
                     return ApplyResult(AdKind.METADATA)
-                progress = advanced(progress, step)
-                order.stored(step)
+                progress = advance(progress, step)
+                request.on_stored(step)
         return ApplyResult(AdKind.CONTENT)
 
     async def _store_step(
-        self, order: ApplyRequest, value: IndexValue, step: EntryBatch, progress: EntriesProgress
+        self, request: ApplyRequest, value: IndexValue, step: EntryBatch, progress: EntriesProgress
     ) -> bool:
         """False if the indexer has frozen meanwhile: the step is not stored."""
-        async with self._gate.passing() as is_open:
+        async with self._gate.admit() as is_open:
             if not is_open:
                 return False
-            provider = self._updated(order, is_frozen=False)
+            provider = self._provider_after(request, is_frozen=False)
             if step.left:
                 rows: Change = {
-                    keys.progress(order.publisher.id): pack(advanced(progress, step)),
-                    **rosters.row(provider),
+                    keys.progress(request.publisher.id): pack(advance(progress, step)),
+                    **provider_row(provider),
                 }
                 await self._store.put(value, step.multihashes, rows)
-                self._roster.take(provider)
+                self._provider_table.apply(provider)
             else:
                 await self._close(
-                    order, provider, lambda rows: self._store.put(value, step.multihashes, rows), is_frozen=False
+                    request, provider, lambda rows: self._store.put(value, step.multihashes, rows), is_frozen=False
                 )
             return True
 
-    async def _finish(self, order: ApplyRequest, store: Callable[[Rows], Awaitable[None]], *, error: str = "") -> None:
-        async with self._gate.passing() as is_open:
+    async def _finish(
+        self, request: ApplyRequest, store: Callable[[Rows], Awaitable[None]], *, error: str = ""
+    ) -> None:
+        async with self._gate.admit() as is_open:
             try:
-                provider = self._updated(order, is_frozen=not is_open)
+                provider = self._provider_after(request, is_frozen=not is_open)
             except UnknownWhileFrozen:
                 # The chain goes on, for removals that follow must be honoured (IPN-2); unfreezing comes back to it.
-                course, rows = self._done(order, is_frozen=True)
+                cursor, rows = self._completion(request, is_frozen=True)
                 await self._store.write(rows)
-                self._ledger.take(course)
+                self._sync_state.apply(cursor)
                 return
-            await self._close(order, provider, store, is_frozen=not is_open, error=error)
+            await self._close(request, provider, store, is_frozen=not is_open, error=error)
 
     async def _close(
         self,
-        order: ApplyRequest,
+        request: ApplyRequest,
         provider: Provider,
         store: Callable[[Rows], Awaitable[None]],
         *,
@@ -185,24 +185,24 @@ class Applier:
         error: str = "",
     ) -> None:
         """The last batch of an advertisement: with it the course moves."""
-        provider = rosters.applied(provider, order.cid, self._wall(), error=error)
-        course, rows = self._done(order, is_frozen=is_frozen)
-        await store({**rows, **rosters.row(provider)})
-        self._ledger.take(course)
-        self._roster.take(provider)
+        provider = with_applied(provider, request.cid, self._wall(), error=error)
+        cursor, rows = self._completion(request, is_frozen=is_frozen)
+        await store({**rows, **provider_row(provider)})
+        self._sync_state.apply(cursor)
+        self._provider_table.apply(provider)
 
-    def _done(self, order: ApplyRequest, *, is_frozen: bool) -> tuple[ChainCursor, Change]:
-        return self._ledger.done(
-            order.publisher.id, order.cid, order.ad.provider, is_frozen=is_frozen, is_refill=order.is_refill
+    def _completion(self, request: ApplyRequest, *, is_frozen: bool) -> tuple[ChainCursor, Change]:
+        return self._sync_state.complete(
+            request.publisher.id, request.cid, request.ad.provider, is_frozen=is_frozen, is_refill=request.is_refill
         )
 
-    def _updated(self, order: ApplyRequest, *, is_frozen: bool) -> Provider:
-        return self._roster.updated(
-            order.ad, order.publisher, addresses=order.addresses, lag=order.lag, is_frozen=is_frozen
+    def _provider_after(self, request: ApplyRequest, *, is_frozen: bool) -> Provider:
+        return self._provider_table.provider_after(
+            request.ad, request.publisher, addresses=request.addresses, lag=request.lag, is_frozen=is_frozen
         )
 
 
-def advanced(progress: EntriesProgress, step: EntryBatch) -> EntriesProgress:
+def advance(progress: EntriesProgress, step: EntryBatch) -> EntriesProgress:
     return EntriesProgress(
         progress.ad,
         progress.provider,
@@ -220,5 +220,5 @@ async def _steps(read: AsyncGenerator[EntryBatch]) -> AsyncGenerator[EntryBatch 
         async with aclosing(read):
             async for step in read:
                 yield step
-    except (Invalid, NotFound) as wrong:
-        yield str(wrong)
+    except (Invalid, NotFound) as error:
+        yield str(error)

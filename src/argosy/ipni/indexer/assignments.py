@@ -1,10 +1,14 @@
 """The publishers an assigner has given to this indexer: its allow-list, and the fact of who indexes what."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni import keys
-from argosy.ipni.model import Assignment
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.indexer.provider_table import provider_row
+from argosy.ipni.indexer.sync_state import APPLIED, AdState, ChainCursor, cursor_row, pack
+from argosy.ipni.model import Assignment, Peer, Provider
 from argosy.ipni.ports import IndexStore
 
 
@@ -13,35 +17,86 @@ class Assignments:
 
     def __init__(self, store: IndexStore) -> None:
         self._store = store
-        self._continued: dict[str, str] = {}
+        self._by_publisher: dict[str, str] = {}
 
     async def load(self) -> None:
         async for key, data in self._store.scan(keys.ASSIGNMENTS):
-            self._continued[key[len(keys.ASSIGNMENTS) :].decode()] = data.decode()
+            self._by_publisher[key[len(keys.ASSIGNMENTS) :].decode()] = data.decode()
 
     def __contains__(self, publisher: str) -> bool:
-        return publisher in self._continued
+        return publisher in self._by_publisher
 
     def all(self) -> Sequence[Assignment]:
-        return tuple(Assignment(publisher, continued) for publisher, continued in sorted(self._continued.items()))
+        return tuple(Assignment(publisher, continued) for publisher, continued in sorted(self._by_publisher.items()))
 
-    def refuse_if_assigned(self, publisher: str) -> None:
-        if publisher in self._continued:
+    def check_unassigned(self, publisher: str) -> None:
+        if publisher in self._by_publisher:
             raise Invalid(f"publisher {publisher} is already assigned to this indexer")
 
     async def add(self, publisher: str, continued: str = "", rows: Mapping[bytes, bytes | None] | None = None) -> None:
         """With the rows of what was taken over, in one batch."""
-        self.refuse_if_assigned(publisher)
+        self.check_unassigned(publisher)
         await self._store.write({**(rows or {}), keys.assignment(publisher): continued.encode()}, is_durable=True)
-        self._continued[publisher] = continued
+        self._by_publisher[publisher] = continued
 
     async def adopt(self, publishers: Iterable[str]) -> None:
         for publisher in publishers:
-            if publisher not in self._continued:
+            if publisher not in self._by_publisher:
                 await self.add(publisher)
 
     async def remove(self, publisher: str) -> None:
-        if publisher not in self._continued:
+        if publisher not in self._by_publisher:
             raise NotFound(f"peer {publisher} was not assigned")
         await self._store.write({keys.assignment(publisher): None}, is_durable=True)
-        del self._continued[publisher]
+        del self._by_publisher[publisher]
+
+
+@dataclass(frozen=True)
+class HandoffPlan:
+    """What changes here: stored in one batch with the assignment."""
+
+    providers: tuple[Provider, ...]
+    cursor: ChainCursor
+    rows: dict[bytes, bytes | None]
+
+
+def plan_handoff(
+    publisher: str,
+    frozen: Sequence[Provider],
+    *,
+    known: Callable[[str], Provider | None],
+    cursor: ChainCursor,
+) -> HandoffPlan | None:
+    """None if the frozen indexer has nothing of the publisher: then there is nothing to hand off."""
+    theirs = [each for each in frozen if each.publisher is not None and each.publisher.id == publisher]
+    if not theirs:
+        return None
+    addresses = next((each.publisher.addresses for each in theirs if each.publisher and each.publisher.addresses), ())
+    stops = _stops(theirs)
+    providers = tuple(_adopt(each, known(each.id), Peer(publisher, addresses)) for each in theirs)
+    # One floor only: where several providers stopped at different advertisements, the marks stop the reading at the
+    # newest of them, whichever that is.
+    moved = replace(
+        cursor,
+        publisher=Peer(publisher, addresses or cursor.publisher.addresses),
+        floor=stops[0] if len(stops) == 1 else cursor.floor,
+        last=cursor.last or (stops[0] if len(stops) == 1 else None),
+    )
+    rows: dict[bytes, bytes | None] = {**cursor_row(moved)}
+    for provider in providers:
+        rows.update(provider_row(provider))
+    for each in theirs:
+        if each.frozen_at is not None:
+            rows[keys.mark(each.frozen_at)] = pack(AdState(APPLIED, each.id, publisher))
+    return HandoffPlan(providers, moved, rows)
+
+
+def _stops(providers: Iterable[Provider]) -> list[Cid]:
+    return list(dict.fromkeys(each.frozen_at for each in providers if each.frozen_at is not None))
+
+
+def _adopt(theirs: Provider, known: Provider | None, publisher: Peer) -> Provider:
+    """As they know it, less how far they have come; one that is known here keeps what is known here."""
+    if known is not None:
+        return known
+    return Provider(theirs.id, theirs.addresses, publisher, extended=theirs.extended)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.rows import ChainCursor
-from argosy.ipni.indexer.sync_state import SyncState
+from argosy.ipni.indexer.sync_state import ChainCursor, SyncState
 from argosy.ipni.ports import PublisherSource
 
 
@@ -45,24 +44,24 @@ class Scan:
 
     def __init__(
         self,
-        course: ChainCursor,
+        cursor: ChainCursor,
         source: PublisherSource,
-        ledger: SyncState,
-        reach: ScanLimits,
+        sync_state: SyncState,
+        limits: ScanLimits,
         *,
         check: Callable[[Advertisement], None],
-        seen: Callable[[Cid], None],
+        on_ad: Callable[[Cid], None],
     ) -> None:
-        self._course = course
+        self._cursor = cursor
         self._source = source
-        self._ledger = ledger
-        self._reach = reach
+        self._sync_state = sync_state
+        self._limits = limits
         self._check = check
-        self._seen = seen
-        self._publisher = course.publisher.id
+        self._on_ad = on_ad
+        self._publisher = cursor.publisher.id
         self._removed: set[tuple[str, bytes]] = set()
-        self._unkept: list[tuple[Cid, bytes]] = []
-        self._kept_bytes = 0
+        self._unsaved: list[tuple[Cid, bytes]] = []
+        self._saved_bytes = 0
         self._is_past = False  # of what was applied last
 
     async def run(self, head: Cid) -> ScanResult:
@@ -71,57 +70,57 @@ class Scan:
         passed = 0
         try:
             while cid is not None and not self._is_end(cid):
-                is_done = await self._ledger.mark(cid) is not None
-                self._is_past = self._is_past or is_done or cid == self._course.last
+                is_done = await self._sync_state.ad_state(cid) is not None
+                self._is_past = self._is_past or is_done or cid == self._cursor.last
                 if is_done and not self._is_passing():
                     break
-                if passed == self._reach.ads_max:
+                if passed == self._limits.ads_max:
                     batch.is_cut = True
                     break
                 ad = await self._read(cid)
                 passed += 1
-                self._seen(cid)
-                self._note(batch, cid.bytes, ad, is_done=is_done and not self._reach.is_resync)
+                self._on_ad(cid)
+                self._add(batch, cid.bytes, ad, is_done=is_done and not self._limits.is_resync)
                 cid = ad.previous
         finally:
-            await self._keep()
+            await self._save()
         batch.older = cid
         return batch
 
     def _is_passing(self) -> bool:
-        return self._reach.is_resync or self._course.has_gaps
+        return self._limits.is_resync or self._cursor.has_gaps
 
     def _is_end(self, cid: Cid) -> bool:
-        return cid == self._course.floor or (cid == self._course.last and not self._is_passing())
+        return cid == self._cursor.floor or (cid == self._cursor.last and not self._is_passing())
 
     async def _read(self, cid: Cid) -> Advertisement:
-        block = await self._ledger.pending(self._publisher, cid)
-        is_kept = block is not None
+        block = await self._sync_state.pending(self._publisher, cid)
+        is_pending = block is not None
         if block is None:
             block = await self._source.block(cid, is_entries=False)
         ad = adverts.decode(cid, block)
         self._check(ad)  # also what was kept: policy may have changed since
-        self._kept_bytes += len(block)
-        if not is_kept and self._kept_bytes <= self._reach.pending_bytes_max:
-            self._unkept.append((cid, block))
-            if len(self._unkept) >= self._reach.segment_ads:
-                await self._keep()
+        self._saved_bytes += len(block)
+        if not is_pending and self._saved_bytes <= self._limits.pending_bytes_max:
+            self._unsaved.append((cid, block))
+            if len(self._unsaved) >= self._limits.segment_ads:
+                await self._save()
         return ad
 
-    def _note(self, batch: ScanResult, cid: bytes, ad: Advertisement, *, is_done: bool) -> None:
+    def _add(self, batch: ScanResult, cid: bytes, ad: Advertisement, *, is_done: bool) -> None:
         under = (ad.provider, ad.context)
         if ad.addresses:
             batch.addresses.setdefault(ad.provider, ad.addresses)
         if not is_done:
             batch.ads.append(cid)
-            if self._is_past and not self._reach.is_resync:
+            if self._is_past and not self._limits.is_resync:
                 batch.refills.add(cid)
             if not ad.is_removal and under in self._removed:
                 batch.superseded.add(cid)
         if ad.is_removal:
             self._removed.add(under)
 
-    async def _keep(self) -> None:
-        if self._unkept:
-            kept, self._unkept = self._unkept, []
-            await self._ledger.keep(self._publisher, kept)
+    async def _save(self) -> None:
+        if self._unsaved:
+            kept, self._unsaved = self._unsaved, []
+            await self._sync_state.store_pending(self._publisher, kept)

@@ -14,14 +14,12 @@ from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
-from argosy.ipni.indexer import provider_table as rosters
 from argosy.ipni.indexer.apply_ad import AdKind, Applier, ApplyRequest, ApplyResult
 from argosy.ipni.indexer.chain import Scan, ScanLimits, ScanResult
 from argosy.ipni.indexer.policy import PeerPolicy
 from argosy.ipni.indexer.progress import IngestRates, PublisherStatus, SyncRun
-from argosy.ipni.indexer.provider_table import ProviderTable
-from argosy.ipni.indexer.rows import ChainCursor, EntryBatch
-from argosy.ipni.indexer.sync_state import SyncState
+from argosy.ipni.indexer.provider_table import ProviderTable, provider_row, with_error
+from argosy.ipni.indexer.sync_state import ChainCursor, EntryBatch, SyncState
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import IndexStore, PublisherSource
 from argosy.ipni.settings import IndexerSettings
@@ -45,10 +43,10 @@ class Follower:
     def __init__(
         self,
         store: IndexStore,
-        ledger: SyncState,
-        roster: ProviderTable,
+        sync_state: SyncState,
+        provider_table: ProviderTable,
         applier: Applier,
-        turns: KeyedLock[str],
+        provider_locks: KeyedLock[str],
         *,
         policy: PeerPolicy,
         settings: IndexerSettings,
@@ -59,10 +57,10 @@ class Follower:
         mirror: AdMirror | None = None,
     ) -> None:
         self._store = store
-        self._ledger = ledger
-        self._roster = roster
+        self._sync_state = sync_state
+        self._provider_table = provider_table
         self._applier = applier
-        self._turns = turns
+        self._provider_locks = provider_locks
         self._policy = policy
         self._settings = settings
         self._telemetry = telemetry
@@ -75,7 +73,7 @@ class Follower:
 
     async def scan(
         self,
-        course: ChainCursor,
+        cursor: ChainCursor,
         source: PublisherSource,
         status: PublisherStatus,
         *,
@@ -84,29 +82,29 @@ class Follower:
         is_resync: bool,
     ) -> ScanResult | None:
         """None if the publisher has published nothing."""
-        head = head or await self._head(course.publisher.id, source)
+        head = head or await self._head(cursor.publisher.id, source)
         if head is None:
             return None
         status.state, status.head = "scanning", str(head)
         run = status.scan.begin(self._clock.wall(), AdsScanned=0, HeadAd=str(head))
 
-        def seen(cid: Cid) -> None:
+        def on_ad(cid: Cid) -> None:
             run.add("AdsScanned", 1)
-            run.figures["CurrentAd"] = str(cid)
+            run.fields["CurrentAd"] = str(cid)
 
-        reach = ScanLimits(
-            self._depth(course, depth),
+        limits = ScanLimits(
+            self._depth(cursor, depth),
             self._settings.segment_ads,
             self._settings.pending_bytes_max,
             is_resync=is_resync,
         )
-        check = _Check(course.publisher.id, self._policy)
-        batch = await Scan(course, source, self._ledger, reach, check=check, seen=seen).run(head)
+        check = _Check(cursor.publisher.id, self._policy)
+        batch = await Scan(cursor, source, self._sync_state, limits, check=check, on_ad=on_ad).run(head)
         if is_resync:
-            started = replace(course, last=batch.older, wanted=head)
-            await self._ledger.forget(course.publisher.id, batch.ads, then=started)
+            started = replace(cursor, last=batch.older, wanted=head)
+            await self._sync_state.reset_ads(cursor.publisher.id, batch.ads, then=started)
         if batch.is_cut:
-            run.figures["IsCut"] = True  # there is more, beyond the depth that was asked for
+            run.fields["IsCut"] = True  # there is more, beyond the depth that was asked for
         status.scan.end(self._clock.wall())
         status.distance = len(batch.ads)
         return batch
@@ -117,8 +115,8 @@ class Follower:
             raise Invalid(f"the head of publisher {publisher} is signed by {signed.signer}")
         return None if signed is None else signed.head
 
-    def _depth(self, course: ChainCursor, depth: int) -> int:
-        asked = depth or (self._settings.first_depth if course.last is None else 0)
+    def _depth(self, cursor: ChainCursor, depth: int) -> int:
+        asked = depth or (self._settings.first_depth if cursor.last is None else 0)
         return min(asked, self._settings.ads_depth_max) if asked > 0 else self._settings.ads_depth_max
 
     # -- applying -----------------------------------------------------------------------------------------------------
@@ -133,10 +131,10 @@ class Follower:
             )
             for left in range(total - 1, -1, -1):
                 cid = cids.decode(batch.ads[left])
-                run.figures["CurrentAd"] = str(cid)
+                run.fields["CurrentAd"] = str(cid)
                 outcome = await self._apply_one(publisher, cid, batch, source, status, lag=left)
                 self._count(outcome, run)
-                run.figures["AdsLeft"] = status.distance = left
+                run.fields["AdsLeft"] = status.distance = left
             status.processing.end(self._clock.wall())
             status.download.end(self._clock.wall())
         await self._arrive(publisher, batch)
@@ -152,11 +150,11 @@ class Follower:
         *,
         lag: int,
     ) -> ApplyResult:
-        block = await self._ledger.pending(publisher.id, cid)
+        block = await self._sync_state.pending(publisher.id, cid)
         if block is None:
             block = await source.block(cid, is_entries=False)
         ad = adverts.decode(cid, block)
-        order = ApplyRequest(
+        request = ApplyRequest(
             cid,
             ad,
             publisher,
@@ -165,51 +163,51 @@ class Follower:
             is_superseded=cid.bytes in batch.superseded,
             is_refill=cid.bytes in batch.refills,
             lag=lag,
-            stored=self._counter(ad, status),
+            on_stored=self._counter(ad, status),
         )
-        async with self._turns.hold(ad.provider):
+        async with self._provider_locks.hold(ad.provider):
             try:
-                return await self._apply_mirrored(order, block)
-            except ArgosyError as wrong:
-                await self._note_error(ad.provider, str(wrong))
+                return await self._apply_mirrored(request, block)
+            except ArgosyError as error:
+                await self._record_error(ad.provider, str(error))
                 raise
 
-    async def _apply_mirrored(self, order: ApplyRequest, block: bytes) -> ApplyResult:
-        has_entries = order.ad.entries != NO_ENTRIES and not order.ad.is_removal and not order.is_superseded
+    async def _apply_mirrored(self, request: ApplyRequest, block: bytes) -> ApplyResult:
+        has_entries = request.ad.entries != NO_ENTRIES and not request.ad.is_removal and not request.is_superseded
         if self._mirror is None or not has_entries:
-            return await self._applier.apply(order)
-        async with self._mirror.through(order.cid, block, order.ad.entries, order.source) as mirrored:
-            outcome = await self._applier.apply(replace(order, source=mirrored))
+            return await self._applier.apply(request)
+        async with self._mirror.through(request.cid, block, request.ad.entries, request.source) as mirrored:
+            outcome = await self._applier.apply(replace(request, source=mirrored))
             if outcome.kind is AdKind.CONTENT and not outcome.error:
                 mirrored.keep()
             return outcome
 
     async def _arrive(self, publisher: Peer, batch: ScanResult) -> None:
         """The course is at the head, unless what was announced is older than what is applied."""
-        was = self._ledger.course(publisher.id)
-        course = replace(
+        was = self._sync_state.cursor(publisher.id)
+        cursor = replace(
             was,
             last=batch.head if was.last is None or was.last == was.floor else was.last,
             wanted=None if was.wanted == batch.head else was.wanted,
             has_gaps=was.has_gaps and (not batch.closes_gaps or batch.is_cut or self._is_frozen()),
         )
-        if course != was:
-            await self._ledger.note(course)
-        await self._ledger.clear_pending(publisher.id)
+        if cursor != was:
+            await self._sync_state.store_cursor(cursor)
+        await self._sync_state.clear_pending(publisher.id)
 
-    async def _note_error(self, provider: str, error: str) -> None:
-        known = self._roster.known(provider)
+    async def _record_error(self, provider: str, error: str) -> None:
+        known = self._provider_table.find(provider)
         if known is not None:
-            failed = rosters.failed(known, error, self._clock.wall())
-            await self._store.write(rosters.row(failed))
-            self._roster.take(failed)
+            failed = with_error(known, error, self._clock.wall())
+            await self._store.write(provider_row(failed))
+            self._provider_table.apply(failed)
 
     # -- counting -----------------------------------------------------------------------------------------------------
 
     def _counter(self, ad: Advertisement, status: PublisherStatus) -> Callable[[EntryBatch], None]:
         began = self._clock.now()
 
-        def stored(step: EntryBatch) -> None:
+        def on_stored(step: EntryBatch) -> None:
             nonlocal began
             now = self._clock.now()
             self._telemetry.add(ad.provider, len(step.multihashes), now - began)
@@ -224,13 +222,13 @@ class Follower:
             if step.bad:
                 self._metrics.inc(counted.MULTIHASHES_BAD, step.bad)
 
-        return stored
+        return on_stored
 
     def _count(self, outcome: ApplyResult, run: SyncRun) -> None:
         run.add("AdsProcessed", 1)
         if outcome.error:
             run.add("ErrorCount", 1)
-            run.figures["LastError"] = outcome.error
+            run.fields["LastError"] = outcome.error
             self._metrics.inc(counted.ADS_SKIPPED)
         self._metrics.inc(counted.ADS, kind=outcome.kind or "malformed")
 

@@ -11,7 +11,7 @@ from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer.contact_log import ContactLog
-from argosy.ipni.indexer.freeze_policy import Freeze, Freezer, Usage, UsageRead
+from argosy.ipni.indexer.freeze import Freeze, Freezer, Usage, UsageRead
 from argosy.ipni.indexer.progress import PublisherStatuses
 from argosy.ipni.indexer.provider_table import ProviderTable
 from argosy.ipni.indexer.resolver import Resolver
@@ -30,7 +30,7 @@ class SyncPort(Protocol):
     statuses: PublisherStatuses
 
     def running(self) -> int: ...
-    def is_listened_to(self, publisher: str) -> bool: ...
+    def is_accepted(self, publisher: str) -> bool: ...
     def poll(self, publisher: Peer, head: Cid | None = None) -> None: ...
     async def set_inactive(self, provider: Provider, is_inactive: bool) -> None: ...
 
@@ -39,11 +39,11 @@ class IndexerMaintenance:
     def __init__(
         self,
         store: IndexStore,
-        ledger: SyncState,
-        roster: ProviderTable,
-        finder: Resolver,
+        sync_state: SyncState,
+        provider_table: ProviderTable,
+        resolver: Resolver,
         syncs: SyncPort,
-        turns: KeyedLock[str],
+        provider_locks: KeyedLock[str],
         freezer: Freezer,
         usage: Usage,
         *,
@@ -54,11 +54,11 @@ class IndexerMaintenance:
         clock: Clock,
     ) -> None:
         self._store = store
-        self._ledger = ledger
-        self._roster = roster
-        self._finder = finder
+        self._sync_state = sync_state
+        self._provider_table = provider_table
+        self._resolver = resolver
         self._syncs = syncs
-        self._turns = turns
+        self._provider_locks = provider_locks
         self._freezer = freezer
         self._usage = usage
         self._freeze_if_full = freeze_if_full
@@ -71,29 +71,29 @@ class IndexerMaintenance:
     def resume(self, limit: int | None = None) -> None:
         """Goes on with chains whose wanted head has not been reached; those that were tried last come last."""
         contacts = self._syncs.contacts
-        courses = [course for course in self._ledger.courses() if course.wanted is not None]
-        due = [course for course in courses if contacts.may_poll(course.publisher.id)]
+        cursors = [cursor for cursor in self._sync_state.cursors() if cursor.wanted is not None]
+        due = [cursor for cursor in cursors if contacts.may_poll(cursor.publisher.id)]
         first = self._resumed % len(due) if due else 0
         chosen = (due[first:] + due[:first])[:limit]
         self._resumed += len(chosen)
-        for course in chosen:
-            if course.publisher.addresses and self._syncs.is_listened_to(course.publisher.id):
-                self._syncs.poll(course.publisher, course.wanted)
+        for cursor in chosen:
+            if cursor.publisher.addresses and self._syncs.is_accepted(cursor.publisher.id):
+                self._syncs.poll(cursor.publisher, cursor.wanted)
 
-    async def tick(self) -> None:
+    async def run(self) -> None:
         while True:
-            await self.look()
+            await self.run_once()
             await self._clock.sleep(self._settings.tick_s)
 
-    async def look(self) -> None:
+    async def run_once(self) -> None:
         """One round; a store that fails now may do better in the next."""
         try:
             await self._watch_usage()
             self.resume(self._polls_max())
             await self._poll()
             await self._measure()
-        except ArgosyError as wrong:
-            log.warning("upkeep failed", error=str(wrong))
+        except ArgosyError as error:
+            log.warning("upkeep failed", error=str(error))
 
     async def sweep(self) -> None:
         while True:
@@ -102,8 +102,8 @@ class IndexerMaintenance:
                 freed = await self._store.sweep(self._settings.sweep_entries)
                 if freed:
                     self._metrics.inc(counted.SWEPT, freed)
-            except ArgosyError as wrong:
-                log.warning("sweep failed", error=str(wrong))
+            except ArgosyError as error:
+                log.warning("sweep failed", error=str(error))
             await self._clock.sleep(self._settings.sweep_s)
 
     def _polls_max(self) -> int:
@@ -126,13 +126,13 @@ class IndexerMaintenance:
 
     async def _poll(self) -> None:
         syncs, now = self._syncs, self._clock.now()
-        known = [each for each in self._roster.all() if each.publisher and syncs.is_listened_to(each.publisher.id)]
-        findings = syncs.contacts.look(known, self._settings, now, polls_max=self._polls_max())
+        known = [each for each in self._provider_table.all() if each.publisher and syncs.is_accepted(each.publisher.id)]
+        findings = syncs.contacts.plan_polls(known, self._settings, now, polls_max=self._polls_max())
         for publisher in findings.polls:
-            syncs.contacts.asked(publisher, now)
-            syncs.poll(_publisher(self._roster, publisher))
+            syncs.contacts.on_poll(publisher, now)
+            syncs.poll(_publisher(self._provider_table, publisher))
         for id in findings.deactivations:
-            await syncs.set_inactive(self._roster.get(id), True)
+            await syncs.set_inactive(self._provider_table.get(id), True)
             log.info("provider hidden for its silence", provider=id)
         for id in findings.removals:
             await self._remove(id)
@@ -142,22 +142,22 @@ class IndexerMaintenance:
         figures = await self._store.figures()
         self._metrics.set(counted.ENTRIES, figures.entries)
         self._metrics.set(counted.DISK_BYTES, figures.disk_bytes)
-        self._metrics.set(counted.PROVIDERS, len(self._roster))
+        self._metrics.set(counted.PROVIDERS, len(self._provider_table))
         self._metrics.set(counted.ADS_LEFT, self._syncs.statuses.distance())
         self._metrics.set(counted.SYNCS_RUNNING, self._syncs.running())
 
     async def _drop_orphans(self) -> None:
         """Contexts that finds met and whose provider nobody knows; unless it has become known meanwhile."""
-        while self._finder.orphans:
-            provider, context = next(iter(self._finder.orphans))
-            del self._finder.orphans[provider, context]
-            async with self._turns.hold(provider):
-                if self._roster.known(provider) is None:
+        while self._resolver.orphans:
+            provider, context = next(iter(self._resolver.orphans))
+            del self._resolver.orphans[provider, context]
+            async with self._provider_locks.hold(provider):
+                if self._provider_table.find(provider) is None:
                     await self._store.remove_context(provider, context)
 
 
-def _publisher(roster: ProviderTable, id: str) -> Peer:
-    for provider in roster.of_publisher(id):
+def _publisher(provider_table: ProviderTable, id: str) -> Peer:
+    for provider in provider_table.of_publisher(id):
         if provider.publisher is not None and provider.publisher.addresses:
             return provider.publisher
     raise NotFound(f"no address of publisher {id} is known")

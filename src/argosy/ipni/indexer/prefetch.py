@@ -10,9 +10,8 @@ from collections.abc import AsyncGenerator
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.formats.entries import EntryChunk, decode_chunk, decode_entries
-from argosy.ipni.formats.hamt import HamtNode, decode_node
-from argosy.ipni.indexer.rows import EntriesProgress, EntryBatch
+from argosy.ipni.formats.entries import EntryChunk, HamtNode, decode_chunk, decode_entries, decode_node
+from argosy.ipni.indexer.sync_state import EntriesProgress, EntryBatch
 from argosy.ipni.ports import PublisherSource
 
 STEPS_AHEAD = 2  # decoded and not yet stored

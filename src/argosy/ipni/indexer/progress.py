@@ -18,24 +18,24 @@ class SyncRun:
     """One scan, processing or download; `figures` are its own, under the names they are shown by."""
 
     started_at: float
-    figures: dict[str, object] = field(default_factory=dict)
+    fields: dict[str, object] = field(default_factory=dict)
     ended_at: float | None = None
     error: str = ""
 
     def add(self, name: str, by: int) -> None:
-        was = self.figures.get(name, 0)
+        was = self.fields.get(name, 0)
         assert isinstance(was, int), f"{name} is not a count"
-        self.figures[name] = was + by
+        self.fields[name] = was + by
 
-    def shown(self, now: float) -> dict[str, object]:
-        shown: dict[str, object] = {"StartTime": time_text(self.started_at)}
+    def to_json(self, now: float) -> dict[str, object]:
+        fields_json: dict[str, object] = {"StartTime": format_time(self.started_at)}
         if self.ended_at is not None:
-            shown["EndTime"] = time_text(self.ended_at)
-        shown["Ongoing"] = self.ended_at is None
-        shown["Elapsed"] = span_text((self.ended_at or now) - self.started_at)
+            fields_json["EndTime"] = format_time(self.ended_at)
+        fields_json["Ongoing"] = self.ended_at is None
+        fields_json["Elapsed"] = format_duration((self.ended_at or now) - self.started_at)
         if self.error:
-            shown["Error"] = self.error
-        return shown | self.figures
+            fields_json["Error"] = self.error
+        return fields_json | self.fields
 
 
 class RunHistory:
@@ -45,9 +45,9 @@ class RunHistory:
         self.now: SyncRun | None = None
         self.history: deque[SyncRun] = deque(maxlen=HISTORY_MAX)
 
-    def begin(self, at: float, **figures: object) -> SyncRun:
+    def begin(self, at: float, **fields: object) -> SyncRun:
         self.end(at)
-        self.now = SyncRun(at, dict(figures))
+        self.now = SyncRun(at, dict(fields))
         return self.now
 
     def end(self, at: float, error: str = "") -> None:
@@ -70,20 +70,20 @@ class PublisherStatus:
         self.processing = RunHistory()
         self.download = RunHistory()
 
-    def shown(self, now: float) -> dict[str, object]:
-        shown: dict[str, object] = {"Provider": self.publisher, "State": self.state}
+    def to_json(self, now: float) -> dict[str, object]:
+        fields_json: dict[str, object] = {"Provider": self.publisher, "State": self.state}
         for name, track in (("Scan", self.scan), ("Processing", self.processing), ("Download", self.download)):
             if track.now is not None:
-                shown[name] = track.now.shown(now)
+                fields_json[name] = track.now.to_json(now)
             if track.history:
-                shown[f"{name}History"] = [run.shown(now) for run in track.history]
+                fields_json[f"{name}History"] = [run.to_json(now) for run in track.history]
         if self.head:
-            shown["HeadAd"] = self.head
+            fields_json["HeadAd"] = self.head
         if self.distance is not None:
-            shown["Distance"] = self.distance
+            fields_json["Distance"] = self.distance
         if self.error:
-            shown["Error"] = self.error
-        return shown
+            fields_json["Error"] = self.error
+        return fields_json
 
 
 class PublisherStatuses:
@@ -97,9 +97,9 @@ class PublisherStatuses:
             self._by_publisher.popitem(last=False)
         return status
 
-    def shown(self, now: float, publisher: str | None = None) -> Mapping[str, object]:
+    def to_json(self, now: float, publisher: str | None = None) -> Mapping[str, object]:
         chosen = [publisher] if publisher is not None else list(self._by_publisher)
-        return {id: self._by_publisher[id].shown(now) for id in chosen if id in self._by_publisher}
+        return {id: self._by_publisher[id].to_json(now) for id in chosen if id in self._by_publisher}
 
     def distance(self) -> int:
         """Over all publishers, as far as it is known."""
@@ -116,16 +116,16 @@ class IngestRates:
         count, spent, samples = self._by_provider.get(provider, (0, 0.0, 0))
         self._by_provider[provider] = (count + multihashes, spent + seconds, samples + 1)
 
-    def taken(self) -> Mapping[str, tuple[int, float, int]]:
+    def drain(self) -> Mapping[str, tuple[int, float, int]]:
         taken, self._by_provider = self._by_provider, {}
         return taken
 
 
-def time_text(at: float) -> str:
+def format_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def span_text(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """As Go writes durations: 1h2m3s, 15s, 250ms."""
     if seconds < 1:
         return f"{round(max(seconds, 0.0) * 1000)}ms"

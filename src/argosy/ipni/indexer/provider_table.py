@@ -11,7 +11,7 @@ from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.ipni import keys
 from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.rows import pack
+from argosy.ipni.indexer.sync_state import pack
 from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider
 
 ERROR_CHARS_MAX = 500
@@ -35,7 +35,7 @@ class ProviderTable:
     def all(self) -> Sequence[Provider]:
         return tuple(self._by_id.values())
 
-    def known(self, id: str) -> Provider | None:
+    def find(self, id: str) -> Provider | None:
         return self._by_id.get(id)
 
     def get(self, id: str) -> Provider:
@@ -47,13 +47,13 @@ class ProviderTable:
     def of_publisher(self, publisher: str) -> list[Provider]:
         return [each for each in self._by_id.values() if each.publisher is not None and each.publisher.id == publisher]
 
-    def take(self, provider: Provider) -> None:
+    def apply(self, provider: Provider) -> None:
         self._by_id[provider.id] = provider
 
-    def forget(self, id: str) -> None:
+    def remove(self, id: str) -> None:
         self._by_id.pop(id, None)
 
-    def updated(
+    def provider_after(
         self,
         ad: Advertisement,
         publisher: Peer,
@@ -77,7 +77,7 @@ class ProviderTable:
             was,
             addresses=told or was.addresses,
             publisher=publisher if publisher.addresses or was.publisher is None else Peer(publisher.id, _places(was)),
-            extended=extended_by(ad, was.extended),
+            extended=extend(ad, was.extended),
             lag=lag,
             is_inactive=False,
         )
@@ -87,21 +87,21 @@ def _places(provider: Provider) -> tuple[str, ...]:
     return () if provider.publisher is None else provider.publisher.addresses
 
 
-def applied(provider: Provider, ad: Cid, at: float, *, error: str = "") -> Provider:
+def with_applied(provider: Provider, ad: Cid, at: float, *, error: str = "") -> Provider:
     """The provider once the advertisement has been applied in full, or given up for good with an error."""
     moved = replace(provider, last_ad=ad, last_ad_at=at)
-    return failed(moved, error, at) if error else replace(moved, last_error="", last_error_at=0.0)
+    return with_error(moved, error, at) if error else replace(moved, last_error="", last_error_at=0.0)
 
 
-def failed(provider: Provider, error: str, at: float) -> Provider:
+def with_error(provider: Provider, error: str, at: float) -> Provider:
     return replace(provider, last_error=error[:ERROR_CHARS_MAX], last_error_at=at)
 
 
-def row(provider: Provider) -> Mapping[bytes, bytes | None]:
+def provider_row(provider: Provider) -> Mapping[bytes, bytes | None]:
     return {keys.provider(provider.id): pack(provider)}
 
 
-def extended_by(ad: Advertisement, was: ExtendedProviders) -> ExtendedProviders:
+def extend(ad: Advertisement, was: ExtendedProviders) -> ExtendedProviders:
     """Every set replaces all there was, for the chain and for contexts together; an empty one clears it.
 
     What the protocol forbids is passed over, for a chain must not stand still for it: a set on a removal, an override

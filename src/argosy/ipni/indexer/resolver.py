@@ -5,6 +5,7 @@ hides them. An extended provider without metadata of its own has the value's.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash, privacy
@@ -39,9 +40,9 @@ def _others(value: IndexValue, provider: Provider) -> Iterator[ExtendedPeer]:
 class Resolver:
     """Answers from the store, as the roster and the policy stand now."""
 
-    def __init__(self, store: IndexStore, roster: ProviderTable, policy: PeerPolicy) -> None:
+    def __init__(self, store: IndexStore, provider_table: ProviderTable, policy: PeerPolicy) -> None:
         self._store = store
-        self._roster = roster
+        self._provider_table = provider_table
         self._policy = policy
         self.orphans: dict[tuple[str, bytes], None] = {}  # contexts of providers that are not known, to be removed
 
@@ -62,7 +63,7 @@ class Resolver:
         return privacy.encrypt_metadata(value.metadata, privacy.value_key(value.provider, value.context))
 
     def is_visible(self, peer: str) -> bool:
-        known = self._roster.known(peer)
+        known = self._provider_table.find(peer)
         return self._policy.is_allowed(peer) and not (known is not None and known.is_inactive)
 
     def _results(self, value: IndexValue) -> Iterator[ProviderResult]:
@@ -76,7 +77,7 @@ class Resolver:
                 yield privacy.encrypt_value_key(privacy.value_key(value.provider, value.context), multihash)
 
     def _known(self, value: IndexValue) -> Provider | None:
-        provider = self._roster.known(value.provider)
+        provider = self._provider_table.find(value.provider)
         if provider is None and len(self.orphans) < ORPHANS_MAX:
             self.orphans[value.provider, value.context] = None
         return provider
@@ -87,3 +88,24 @@ def _second_digest(second_hash: bytes) -> bytes:
     if code != multihash.DBL_SHA2_256:
         raise Invalid(f"a double-hashed lookup is by a multihash of code {multihash.DBL_SHA2_256:#x}, not {code:#x}")
     return digest
+
+
+SAMPLES_MAX = 10
+BEACON_BYTES_MAX = 32
+
+
+def places(beacon: bytes, count: int) -> list[bytes]:
+    if len(beacon) > BEACON_BYTES_MAX:
+        raise Invalid(f"a beacon has at most {BEACON_BYTES_MAX} bytes, not {len(beacon)}")
+    if not 1 <= count <= SAMPLES_MAX:
+        raise Invalid(f"1 to {SAMPLES_MAX} multihashes can be sampled, not {count}")
+    return [sha256(beacon + bytes((number,))).digest() for number in range(count)]
+
+
+async def sample(store: IndexStore, provider: str, context: bytes, *, beacon: bytes, count: int) -> list[bytes]:
+    chosen: dict[bytes, None] = {}
+    for place in places(beacon, count):
+        found = await store.multihashes(provider, context, start=place, limit=1)
+        found = found or await store.multihashes(provider, context, start=b"", limit=1)
+        chosen.update(dict.fromkeys(found))
+    return list(chosen)

@@ -1,66 +1,14 @@
 """What keeps an indexer's many syncs apart: one per publisher, one per provider, and none past a closing gate."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from argosy.base.errors import Unavailable
+from argosy.base.cache import Cache
+from argosy.base.errors import Forbidden, Unavailable
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer
-
-
-class FreezeGate:
-    """Everything that is stored passes here; freezing shuts it and waits until nobody is inside.
-
-    So what is written down at a freeze is exact: no advertisement is halfway between stored and counted. Before each
-    passing the usage is looked at, for a batch may be the one that fills the disk.
-    """
-
-    def __init__(self, is_full: Callable[[], bool], on_freeze: Callable[[], Awaitable[None]]) -> None:
-        self.is_frozen = False
-        self._is_full = is_full
-        self._on_freeze = on_freeze
-        self._inside = 0
-        self._is_closing = False
-        self._empty = asyncio.Event()
-        self._empty.set()
-        self._closing = asyncio.Lock()
-
-    async def is_open(self) -> bool:
-        if not self.is_frozen and not self._is_closing and self._is_full():
-            await self.freeze()
-        if self._is_closing:
-            async with self._closing:  # until the freeze is on disk
-                pass
-        return not self.is_frozen
-
-    @asynccontextmanager
-    async def passing(self) -> AsyncIterator[bool]:
-        if not await self.is_open():
-            yield False
-            return
-        self._inside += 1
-        self._empty.clear()
-        try:
-            yield True
-        finally:
-            self._inside -= 1
-            if not self._inside:
-                self._empty.set()
-
-    async def freeze(self) -> None:
-        """Once; if it cannot be written down the gate opens again."""
-        async with self._closing:
-            if self.is_frozen:
-                return
-            self._is_closing = True
-            try:
-                await self._empty.wait()
-                await self._on_freeze()
-                self.is_frozen = True
-            finally:
-                self._is_closing = False
 
 
 @dataclass(frozen=True)
@@ -84,24 +32,24 @@ class SyncQueue:
         self._running: dict[str, tuple[SyncRequest, asyncio.Task[None]]] = {}
         self._is_closed = False
 
-    def ask(self, wish: SyncRequest) -> None:
-        publisher = wish.publisher.id
+    def submit(self, request: SyncRequest) -> None:
+        publisher = request.publisher.id
         if self._is_closed:
             raise Unavailable("the indexer is stopping: announce again later")
         if publisher in self._running:
-            self._waiting[publisher] = _newer(self._waiting.get(publisher), wish)
+            self._waiting[publisher] = _newer(self._waiting.get(publisher), request)
         elif len(self._running) >= self._waiting_max:
             raise Unavailable(f"{self._waiting_max} publishers are waiting already: announce again later")
         else:
-            self._start(wish)
+            self._start(request)
 
     def is_busy(self, publisher: str) -> bool:
         return publisher in self._running
 
     def running(self) -> Sequence[SyncRequest]:
-        return [wish for wish, _ in self._running.values()]
+        return [request for request, _ in self._running.values()]
 
-    async def idle(self, publisher: str) -> None:
+    async def wait_idle(self, publisher: str) -> None:
         """Returns when nothing runs or waits for the publisher."""
         while (running := self._running.get(publisher)) is not None:
             await asyncio.wait([running[1]])
@@ -122,12 +70,12 @@ class SyncQueue:
             running[1].cancel()
             await asyncio.gather(running[1], return_exceptions=True)
 
-    def _start(self, wish: SyncRequest) -> None:
-        task = asyncio.ensure_future(self._run(wish))
-        self._running[wish.publisher.id] = (wish, task)
-        task.add_done_callback(lambda done: self._ended(wish.publisher.id, done))
+    def _start(self, request: SyncRequest) -> None:
+        task = asyncio.ensure_future(self._run(request))
+        self._running[request.publisher.id] = (request, task)
+        task.add_done_callback(lambda done: self._on_done(request.publisher.id, done))
 
-    def _ended(self, publisher: str, task: "asyncio.Task[None]") -> None:
+    def _on_done(self, publisher: str, task: "asyncio.Task[None]") -> None:
         del self._running[publisher]
         waiting = self._waiting.pop(publisher, None)
         if waiting is not None and not self._is_closed:
@@ -138,6 +86,58 @@ class SyncQueue:
             )
 
 
-def _newer(waiting: SyncRequest | None, wish: SyncRequest) -> SyncRequest:
+def _newer(waiting: SyncRequest | None, request: SyncRequest) -> SyncRequest:
     """The newest; but what an operator asked for is not displaced by an announcement."""
-    return waiting if waiting is not None and waiting.is_manual and not wish.is_manual else wish
+    return waiting if waiting is not None and waiting.is_manual and not request.is_manual else request
+
+
+RECENT_MAX = 64  # announced heads remembered, so that repeats make no traffic
+PAUSED_MAX = 10_000
+TRIAL_S = 300.0  # after its pause a publisher gets one try in so long, until one goes well
+
+
+class RecentHeads:
+    """The heads announced last; a head whose sync failed is forgotten, so that announcing it again works."""
+
+    def __init__(self) -> None:
+        self._heads: Cache[Cid, bool] = Cache(entries_max=RECENT_MAX)
+
+    def is_new(self, head: Cid) -> bool:
+        if self._heads.get(head):
+            return False
+        self._heads.put(head, True)
+        return True
+
+    def invalidate(self, head: Cid | None) -> None:
+        if head is not None:
+            self._heads.remove(head)
+
+
+class PausedPublishers:
+    """Publishers of advertisements that can never be used, not listened to for a while."""
+
+    def __init__(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+        self._until: OrderedDict[str, float] = OrderedDict()
+
+    def pause(self, publisher: str, now: float) -> None:
+        """The longer pause is for the first offence; one that fails its trial waits for the next."""
+        is_trial = publisher in self._until
+        self._until[publisher] = now + (TRIAL_S if is_trial else self._pause_s)
+        self._until.move_to_end(publisher)
+        while len(self._until) > PAUSED_MAX:
+            self._until.popitem(last=False)
+
+    def lift(self, publisher: str) -> None:
+        self._until.pop(publisher, None)
+
+    def is_paused(self, publisher: str, now: float) -> bool:
+        return now < self._until.get(publisher, now)
+
+    def check(self, publisher: str, now: float) -> None:
+        if self.is_paused(publisher, now):
+            left_s = self._until[publisher] - now
+            raise Forbidden(
+                f"publisher {publisher} advertised a provider without any address: it is not listened to for "
+                f"another {left_s:.0f} s"
+            )

@@ -11,15 +11,13 @@ from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer import provider_table as rosters
-from argosy.ipni.indexer.announce_filter import PausedPublishers, RecentHeads
 from argosy.ipni.indexer.assignments import Assignments
 from argosy.ipni.indexer.contact_log import ContactLog
 from argosy.ipni.indexer.follower import Follower
 from argosy.ipni.indexer.policy import PeerPolicy
 from argosy.ipni.indexer.progress import PublisherStatuses
-from argosy.ipni.indexer.provider_table import NoAddress, ProviderTable
-from argosy.ipni.indexer.sync_queue import SyncQueue, SyncRequest
+from argosy.ipni.indexer.provider_table import NoAddress, ProviderTable, provider_row
+from argosy.ipni.indexer.sync_queue import PausedPublishers, RecentHeads, SyncQueue, SyncRequest
 from argosy.ipni.indexer.sync_state import SyncState
 from argosy.ipni.model import Peer, Provider
 from argosy.ipni.ports import IndexStore, PublisherSources
@@ -27,7 +25,7 @@ from argosy.ipni.settings import IndexerSettings
 
 log = logs.get("ipni.indexer")
 
-BROKEN_OFF = "broken off"  # by whoever stops the indexer, or removes the provider
+CANCELLED = "broken off"  # by whoever stops the indexer, or removes the provider
 
 
 class SyncService:
@@ -36,8 +34,8 @@ class SyncService:
         store: IndexStore,
         sources: PublisherSources,
         follower: Follower,
-        ledger: SyncState,
-        roster: ProviderTable,
+        sync_state: SyncState,
+        provider_table: ProviderTable,
         assignments: Assignments,
         *,
         policy: PeerPolicy,
@@ -49,8 +47,8 @@ class SyncService:
         self._store = store
         self._sources = sources
         self._follower = follower
-        self._ledger = ledger
-        self._roster = roster
+        self._sync_state = sync_state
+        self._provider_table = provider_table
         self._assignments = assignments
         self._policy = policy
         self._settings = settings
@@ -62,7 +60,7 @@ class SyncService:
         self._pauses = PausedPublishers(settings.bad_ads_pause_s)
         self._scans = asyncio.Semaphore(settings.scans_max)
         self._workers = asyncio.Semaphore(settings.workers_max)
-        self._lanes = SyncQueue(self._run, waiting_max=settings.waiting_max)
+        self._queue = SyncQueue(self._run, waiting_max=settings.waiting_max)
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
@@ -76,14 +74,14 @@ class SyncService:
         if not self._recent.is_new(announce.head):
             return "repeated"
         try:
-            await self.hear(publisher.id)
-            course = self._ledger.course(publisher.id)
-            if course.last == announce.head and not course.has_gaps:
+            await self.on_contact(publisher.id)
+            cursor = self._sync_state.cursor(publisher.id)
+            if cursor.last == announce.head and not cursor.has_gaps:
                 return "known"
-            course = await self._ledger.want(publisher, announce.head)
-            self.ask(SyncRequest(course.publisher, announce.head))
+            cursor = await self._sync_state.set_wanted(publisher, announce.head)
+            self.submit(SyncRequest(cursor.publisher, announce.head))
         except ArgosyError:
-            self._recent.forget(announce.head)
+            self._recent.invalidate(announce.head)
             raise
         return "taken"
 
@@ -93,92 +91,92 @@ class SyncService:
             raise Invalid(f"a depth is -1 (all), 0 (as configured) or more, not {depth}")
         if publisher in self.manual():
             raise Conflict(f"a sync of publisher {publisher} is already running")
-        peer = Peer(publisher, (address,)) if address else self._ledger.course(publisher).publisher
+        peer = Peer(publisher, (address,)) if address else self._sync_state.cursor(publisher).publisher
         if not peer.addresses:
             raise Invalid(f"no address of publisher {publisher} is known: give one")
         self._pauses.lift(publisher)
-        await self._ledger.want(peer, None)
-        self.ask(SyncRequest(peer, depth=depth, is_resync=is_resync, is_manual=True))
+        await self._sync_state.set_wanted(peer, None)
+        self.submit(SyncRequest(peer, depth=depth, is_resync=is_resync, is_manual=True))
 
-    def ask(self, wish: SyncRequest) -> None:
-        self._lanes.ask(wish)
-        status = self.statuses.of(wish.publisher.id)
+    def submit(self, request: SyncRequest) -> None:
+        self._queue.submit(request)
+        status = self.statuses.of(request.publisher.id)
         if status.state == "idle":
             status.state = "waiting"
 
     def poll(self, publisher: Peer, head: Cid | None = None) -> None:
         """Syncs unless that is being done."""
-        if not self._lanes.is_busy(publisher.id):
-            self.ask(SyncRequest(publisher, head))
+        if not self._queue.is_busy(publisher.id):
+            self.submit(SyncRequest(publisher, head))
 
-    def is_listened_to(self, publisher: str) -> bool:
+    def is_accepted(self, publisher: str) -> bool:
         is_assigned = not self._settings.use_assigner or publisher in self._assignments
         is_paused = self._pauses.is_paused(publisher, self._clock.now())
         return is_assigned and not is_paused and self._policy.is_allowed(publisher)
 
     def manual(self) -> Sequence[str]:
-        return [wish.publisher.id for wish in self._lanes.running() if wish.is_manual]
+        return [request.publisher.id for request in self._queue.running() if request.is_manual]
 
     def running(self) -> int:
-        return len(self._lanes.running())
+        return len(self._queue.running())
 
-    async def idle(self, publisher: str) -> None:
+    async def wait_idle(self, publisher: str) -> None:
         """Returns when nothing runs or waits for the publisher."""
-        await self._lanes.idle(publisher)
+        await self._queue.wait_idle(publisher)
 
     async def stop(self, publisher: str) -> None:
-        await self._lanes.stop(publisher)
+        await self._queue.stop(publisher)
 
-    def forget(self, head: Cid | None) -> None:
+    def invalidate_head(self, head: Cid | None) -> None:
         """The head may be announced again, and is then followed."""
-        self._recent.forget(head)
+        self._recent.invalidate(head)
 
     async def close(self) -> None:
-        await self._lanes.close()
+        await self._queue.close()
 
-    async def hear(self, publisher: str) -> None:
+    async def on_contact(self, publisher: str) -> None:
         """A provider that was hidden for its silence is shown again, also when its chain has not moved."""
-        self.contacts.heard(publisher, self._clock.now())
-        for provider in self._roster.of_publisher(publisher):
+        self.contacts.on_contact(publisher, self._clock.now())
+        for provider in self._provider_table.of_publisher(publisher):
             if provider.is_inactive:
                 await self.set_inactive(provider, False)
 
     async def set_inactive(self, provider: Provider, is_inactive: bool) -> None:
         changed = replace(provider, is_inactive=is_inactive)
-        await self._store.write(rosters.row(changed))
-        self._roster.take(changed)
+        await self._store.write(provider_row(changed))
+        self._provider_table.apply(changed)
 
     # -- following ----------------------------------------------------------------------------------------------------
 
-    async def _run(self, wish: SyncRequest) -> None:
+    async def _run(self, request: SyncRequest) -> None:
         """One run of a lane; whatever goes wrong ends in the publisher's status."""
-        publisher = wish.publisher.id
+        publisher = request.publisher.id
         status = self.statuses.of(publisher)
-        began, error = self._clock.now(), BROKEN_OFF
+        began, error = self._clock.now(), CANCELLED
         try:
-            error = await self._tried(wish)
+            error = await self._try_sync(request)
         finally:
             at = self._clock.wall()
             status.state, status.error = "idle", error
             for track in (status.scan, status.processing, status.download):
                 track.end(at, error)
             if error:
-                self._recent.forget(wish.head)
-            if error and error != BROKEN_OFF:
+                self._recent.invalidate(request.head)
+            if error and error != CANCELLED:
                 log.warning("sync failed", publisher=publisher, error=error)
             self._metrics.inc(counted.SYNCS, outcome="failed" if error else "done")
             self._metrics.observe(counted.SYNC_SECONDS, self._clock.now() - began)
 
-    async def _tried(self, wish: SyncRequest) -> str:
+    async def _try_sync(self, request: SyncRequest) -> str:
         """Why it failed, or nothing."""
-        publisher = wish.publisher.id
+        publisher = request.publisher.id
         try:
-            await self._follow(wish)
-            await self.hear(publisher)
+            await self._follow(request)
+            await self.on_contact(publisher)
             self._pauses.lift(publisher)
-        except ArgosyError as wrong:
-            await self._failed(wish, wrong)
-            return str(wrong)
+        except ArgosyError as error:
+            await self._on_failure(request, error)
+            return str(error)
         except TimeoutError:
             return f"reading the chain took longer than {self._settings.sync_timeout_s:g} s"
         except Exception as bug:
@@ -186,29 +184,29 @@ class SyncService:
             return f"{type(bug).__name__}: {bug}"
         return ""
 
-    async def _follow(self, wish: SyncRequest) -> None:
-        course = self._ledger.course(wish.publisher.id)
-        peer = wish.publisher if wish.publisher.addresses else course.publisher
+    async def _follow(self, request: SyncRequest) -> None:
+        cursor = self._sync_state.cursor(request.publisher.id)
+        peer = request.publisher if request.publisher.addresses else cursor.publisher
         source = self._sources.open(peer)
         status = self.statuses.of(peer.id)
         async with self._scans, asyncio.timeout(self._settings.sync_timeout_s):
             batch = await self._follower.scan(
-                replace(course, publisher=peer),
+                replace(cursor, publisher=peer),
                 source,
                 status,
-                head=wish.head,
-                depth=wish.depth,
-                is_resync=wish.is_resync,
+                head=request.head,
+                depth=request.depth,
+                is_resync=request.is_resync,
             )
         if batch is not None:
             async with self._workers:
                 await self._follower.apply(peer, batch, source, status)
 
-    async def _failed(self, wish: SyncRequest, wrong: ArgosyError) -> None:
+    async def _on_failure(self, request: SyncRequest, error: ArgosyError) -> None:
         """What can never go well is not tried again by itself; the publisher may announce something better."""
-        publisher = wish.publisher.id
-        if isinstance(wrong, NoAddress):
+        publisher = request.publisher.id
+        if isinstance(error, NoAddress):
             self._pauses.pause(publisher, self._clock.now())
-        course = self._ledger.course(publisher)
-        if isinstance(wrong, Invalid) and course.wanted is not None and course.wanted == wish.head:
-            await self._ledger.note(replace(course, wanted=None))
+        cursor = self._sync_state.cursor(publisher)
+        if isinstance(error, Invalid) and cursor.wanted is not None and cursor.wanted == request.head:
+            await self._sync_state.store_cursor(replace(cursor, wanted=None))

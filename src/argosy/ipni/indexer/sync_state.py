@@ -5,13 +5,72 @@ then taken over.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
 
 from argosy.ipni import keys
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.rows import APPLIED, APPLIED_FROZEN, AdState, ChainCursor, EntriesProgress, pack, unpack
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import IndexStore
+
+T = TypeVar("T")
+
+APPLIED = "applied"
+APPLIED_FROZEN = "frozen"  # without entries, for the indexer was frozen; unfreezing applies it again
+
+
+@dataclass(frozen=True)
+class ChainCursor:
+    """How far a publisher's chain has been followed. Every advertisement up to `last` has been applied (IPN-3)."""
+
+    publisher: Peer
+    last: Cid | None = None
+    wanted: Cid | None = None  # a head asked for and not yet reached: a restart goes on to it
+    frozen_at: Cid | None = None  # what `last` was when the indexer froze; unfreezing goes back to it
+    floor: Cid | None = None  # taken over here: what is older lies on the indexer that froze
+    has_gaps: bool = False  # a provider was removed: advertisements older than `last` may be applied again
+
+
+@dataclass(frozen=True)
+class AdState:
+    state: str
+    provider: str
+    publisher: str
+
+
+@dataclass(frozen=True)
+class EntriesProgress:
+    """Within one advertisement: blocks of entries still to be read (the last is next), and what has been stored."""
+
+    ad: Cid
+    provider: str
+    left: tuple[Cid, ...]
+    blocks: int = 0
+    multihashes: int = 0
+    is_hamt: bool = False
+
+
+@dataclass
+class EntryBatch:
+    """Some entries of an advertisement, and where reading goes on after them; none left means that was all."""
+
+    multihashes: list[bytes]
+    left: tuple[Cid, ...]
+    blocks: int
+    is_hamt: bool = False
+    bytes_read: int = 0
+    bad: int = 0  # entries that are no multihashes
+
+
+def pack(value: object) -> bytes:
+    return msgspec.msgpack.encode(value)
+
+
+def unpack(data: bytes, kind: type[T]) -> T:
+    return msgspec.msgpack.decode(data, type=kind)
+
 
 BATCH_ROWS = 2000  # rows changed at a time where many are
 
@@ -29,44 +88,44 @@ class SyncState:
 
     # -- courses ------------------------------------------------------------------------------------------------------
 
-    def courses(self) -> Sequence[ChainCursor]:
+    def cursors(self) -> Sequence[ChainCursor]:
         return tuple(self._courses.values())
 
-    def course(self, publisher: str) -> ChainCursor:
+    def cursor(self, publisher: str) -> ChainCursor:
         return self._courses.get(publisher) or ChainCursor(Peer(publisher))
 
     def knows(self, publisher: str) -> bool:
         return publisher in self._courses
 
-    def take(self, course: ChainCursor) -> None:
-        self._courses[course.publisher.id] = course
+    def apply(self, cursor: ChainCursor) -> None:
+        self._courses[cursor.publisher.id] = cursor
 
-    async def note(self, course: ChainCursor, *, is_durable: bool = False) -> None:
-        await self._store.write(row(course), is_durable=is_durable)
-        self.take(course)
+    async def store_cursor(self, cursor: ChainCursor, *, is_durable: bool = False) -> None:
+        await self._store.write(cursor_row(cursor), is_durable=is_durable)
+        self.apply(cursor)
 
-    async def want(self, publisher: Peer, head: Cid | None) -> ChainCursor:
+    async def set_wanted(self, publisher: Peer, head: Cid | None) -> ChainCursor:
         """Writes down where to read, and up to where, before anything is read."""
-        was = self.course(publisher.id)
-        course = replace(
+        was = self.cursor(publisher.id)
+        cursor = replace(
             was,
             publisher=publisher if publisher.addresses else was.publisher,
             wanted=head or was.wanted,
         )
-        if course != was or not self.knows(publisher.id):
-            await self.note(course)
-        return course
+        if cursor != was or not self.knows(publisher.id):
+            await self.store_cursor(cursor)
+        return cursor
 
     # -- advertisements -----------------------------------------------------------------------------------------------
 
-    async def mark(self, ad: Cid) -> AdState | None:
+    async def ad_state(self, ad: Cid) -> AdState | None:
         data = await self._store.read(keys.mark(ad))
         return None if data is None else unpack(data, AdState)
 
     async def pending(self, publisher: str, ad: Cid) -> bytes | None:
         return await self._store.read(keys.pending(publisher, ad))
 
-    async def keep(self, publisher: str, blocks: Iterable[tuple[Cid, bytes]]) -> None:
+    async def store_pending(self, publisher: str, blocks: Iterable[tuple[Cid, bytes]]) -> None:
         await self._store.write({keys.pending(publisher, cid): block for cid, block in blocks})
 
     async def progress(self, publisher: str, ad: Cid) -> EntriesProgress | None:
@@ -74,7 +133,7 @@ class SyncState:
         found = None if data is None else unpack(data, EntriesProgress)
         return found if found is not None and found.ad == ad else None
 
-    def done(
+    def complete(
         self, publisher: str, ad: Cid, provider: str, *, is_frozen: bool, is_refill: bool = False
     ) -> tuple[ChainCursor, Change]:
         """The course and the rows once the advertisement is applied; store the rows, then `take` the course.
@@ -82,24 +141,24 @@ class SyncState:
         Progress within the advertisement outlives a freeze, so that unfreezing goes on at that very block. A refill is
         older than the last that was applied, which it leaves as it is.
         """
-        was = self.course(publisher)
-        course = was if is_refill else replace(was, last=ad)
+        was = self.cursor(publisher)
+        cursor = was if is_refill else replace(was, last=ad)
         state = APPLIED_FROZEN if is_frozen else APPLIED
         rows: Change = {
-            **row(course),
+            **cursor_row(cursor),
             keys.mark(ad): pack(AdState(state, provider, publisher)),
             keys.pending(publisher, ad): None,
         }
         if not is_frozen:
             rows[keys.progress(publisher)] = None
-        return course, rows
+        return cursor, rows
 
-    async def forget(self, publisher: str, ads: Sequence[bytes], *, then: ChainCursor) -> None:
+    async def reset_ads(self, publisher: str, ads: Sequence[bytes], *, then: ChainCursor) -> None:
         """Lets advertisements be applied again; newest first, so that a crash leaves the older ones done."""
         for start in range(0, len(ads), BATCH_ROWS):
             await self._store.write({keys.MARKS + ad: None for ad in ads[start : start + BATCH_ROWS]})
-        await self._store.write({**row(then), keys.progress(publisher): None})
-        self.take(then)
+        await self._store.write({**cursor_row(then), keys.progress(publisher): None})
+        self.apply(then)
 
     async def clear_pending(self, publisher: str) -> None:
         """Drops blocks of an earlier reading that the chain no longer leads to."""
@@ -107,7 +166,7 @@ class SyncState:
         for start in range(0, len(stale), BATCH_ROWS):
             await self._store.write(dict.fromkeys(stale[start : start + BATCH_ROWS]))
 
-    async def forget_provider(self, provider: str, publisher: str) -> tuple[list[ChainCursor], Change]:
+    async def plan_removal(self, provider: str, publisher: str) -> tuple[list[ChainCursor], Change]:
         """What lets a removed provider's advertisements be applied again: its publishers' courses get gaps."""
         publishers = {publisher} if self.knows(publisher) else set()
         rows: Change = {}
@@ -116,13 +175,13 @@ class SyncState:
             if mark.provider == provider:
                 rows[key] = None
                 publishers.add(mark.publisher)
-        courses = [replace(self.course(publisher), has_gaps=True) for publisher in sorted(publishers)]
-        for course in courses:
-            rows.update(row(course))
-            rows[keys.progress(course.publisher.id)] = None
-        return courses, rows
+        cursors = [replace(self.cursor(publisher), has_gaps=True) for publisher in sorted(publishers)]
+        for cursor in cursors:
+            rows.update(cursor_row(cursor))
+            rows[keys.progress(cursor.publisher.id)] = None
+        return cursors, rows
 
-    async def drop_frozen_marks(self) -> None:
+    async def drop_frozen_states(self) -> None:
         gone: list[bytes] = []
         async for key, data in self._store.scan(keys.MARKS):
             if unpack(data, AdState).state == APPLIED_FROZEN:
@@ -131,5 +190,5 @@ class SyncState:
             await self._store.write(dict.fromkeys(gone[start : start + BATCH_ROWS]))
 
 
-def row(course: ChainCursor) -> Mapping[bytes, bytes | None]:
-    return {keys.publisher(course.publisher.id): pack(course)}
+def cursor_row(cursor: ChainCursor) -> Mapping[bytes, bytes | None]:
+    return {keys.publisher(cursor.publisher.id): pack(cursor)}

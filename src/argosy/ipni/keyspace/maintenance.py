@@ -8,7 +8,7 @@ from argosy.base import logs
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotOwner, Unavailable
 from argosy.ipni.keyspace.backends.sharded import Connect
-from argosy.ipni.keyspace.plan import next_pull
+from argosy.ipni.keyspace.layout import next_pull
 from argosy.ipni.keyspace.query_node import QueryNodeService
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 
@@ -72,7 +72,7 @@ class KeyspaceMaintenance:
 
     async def _clear(self) -> bool:
         layout, node = self._node.layout, self._node
-        if layout.former is not None or node.state.is_cleared or not await self._is_safe():
+        if layout.previous is not None or node.state.is_cleared or not await self._is_safe():
             return False
         await node.clear(layout.version, entries_max=self._settings.clear_entries)
         return True

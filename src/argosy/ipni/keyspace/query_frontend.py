@@ -12,8 +12,7 @@ from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, NotFound
 from argosy.ipni.indexer.policy import PeerPolicy
 from argosy.ipni.indexer.provider_table import ProviderTable
-from argosy.ipni.indexer.resolver import Resolver
-from argosy.ipni.indexer.sample import sample
+from argosy.ipni.indexer.resolver import Resolver, sample
 from argosy.ipni.model import IndexerStatus, Provider, ProviderResult, StoreStats
 from argosy.ipni.ports import IndexStore
 

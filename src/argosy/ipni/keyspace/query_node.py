@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid, NotOwner, Unavailable
 from argosy.ipni.backends.layout import value_key_hash
-from argosy.ipni.keyspace import keys, plan
+from argosy.ipni.keyspace import keys
 from argosy.ipni.keyspace import state as states
-from argosy.ipni.keyspace.layout import KeyspaceLayout
+from argosy.ipni.keyspace.layout import KeyspaceLayout, SlotMove, gains
 from argosy.ipni.keyspace.ports import Membership, QueryNodeStatus, RangedStore, SlotExport
 from argosy.ipni.keyspace.slots import SLOTS, bounds, slot_of
 from argosy.ipni.model import IndexValue
@@ -72,7 +72,7 @@ class QueryNodeService:
         self._state: states.NodeState | None = None
         self._layout: KeyspaceLayout | None = None
         self._readable: frozenset[int] = frozenset()
-        self._gains: list[plan.SlotMove] = []
+        self._gains: list[SlotMove] = []
 
     async def open(self) -> None:
         """Invalid if it must not follow the layout."""
@@ -112,7 +112,7 @@ class QueryNodeService:
                 raise Invalid(f"node {self.name} cannot follow layout {layout.version}: {why}") from None
             await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
             self._layout = layout
-            self._gains = plan.gains(layout, self.name)
+            self._gains = gains(layout, self.name)
             self._take(following)
 
     def _take(self, following: states.NodeState) -> None:
@@ -148,7 +148,7 @@ class QueryNodeService:
 
     async def remove(self, version: int, provider: str, context: bytes | None, *, is_durable: bool) -> None:
         async with self._at(version) as layout, self._changing:
-            rows = {keys.removed(version, provider, context): b""} if layout.former else {}
+            rows = {keys.removed(version, provider, context): b""} if layout.previous else {}
             if context is None:
                 await self._store.remove_provider(provider, rows)
             else:
@@ -206,7 +206,7 @@ class QueryNodeService:
                 cursor = b""
             return SlotExport(list(places), entries, len(slots), b"")
 
-    def gains_left(self) -> list[plan.SlotMove]:
+    def gains_left(self) -> list[SlotMove]:
         """What it has to gather still."""
         return [each for each in self._gains if each.slot not in self.state.held]
 
@@ -238,7 +238,7 @@ class QueryNodeService:
     async def clear(self, version: int, *, entries_max: int) -> int:
         """Deletes what no longer belongs here, once every member follows this settled layout; how many there were."""
         async with self._at(version) as layout:
-            if layout.former is not None or self.state.is_cleared:
+            if layout.previous is not None or self.state.is_cleared:
                 return 0
             own = layout.now.slots_of(self.name)
             if self.state.held != own:

@@ -9,13 +9,12 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.retry import Backoff
 from argosy.ipni import keys
-from argosy.ipni.admin.client import IndexerClient
 from argosy.ipni.backends.memory import MemoryIndexStore
+from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
 from argosy.ipni.keyspace.backends.sharded import ShardedStore
 from argosy.ipni.keyspace.client import NodeConnections
-from argosy.ipni.keyspace.layout import KeyspaceLayout
-from argosy.ipni.keyspace.layout_file import parse, spell
+from argosy.ipni.keyspace.layout import KeyspaceLayout, format_layout, parse_layout
 from argosy.ipni.keyspace.maintenance import KeyspaceMaintenance
 from argosy.ipni.keyspace.ports import QueryNodeStatus, RangedStore
 from argosy.ipni.keyspace.query_frontend import QueryFrontend
@@ -49,7 +48,7 @@ class FileMembership:
         if newest.version > self._layout.version:
             self._layout = newest
         elif newest.version == self._layout.version and newest.mark != self._layout.mark:
-            self.problem = f"{self._path} has changed and is still version {newest.version}: give it a new version"
+            self.problem = f"{self._path} has start_move and is still version {newest.version}: give it a new version"
         return self._layout
 
 
@@ -183,7 +182,7 @@ def read_layout(path: Path) -> KeyspaceLayout:
     if len(data) > LAYOUT_FILE_BYTES_MAX:
         raise Invalid(f"the layout file {path} has more than {LAYOUT_FILE_BYTES_MAX} bytes")
     try:
-        return parse(text, is_toml=path.suffix == ".toml")
+        return parse_layout(text, is_toml=path.suffix == ".toml")
     except Invalid as why:
         raise Invalid(f"{path}: {why}") from None
 
@@ -191,7 +190,7 @@ def read_layout(path: Path) -> KeyspaceLayout:
 def write_layout(path: Path, layout: KeyspaceLayout) -> None:
     """As JSON, whole or not at all."""
     beside = path.with_suffix(".new")
-    beside.write_text(spell(layout))
+    beside.write_text(format_layout(layout))
     beside.replace(path)
 
 

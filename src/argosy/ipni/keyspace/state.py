@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.layout import FOUNDING, KeyspaceLayout
-from argosy.ipni.keyspace.plan import orphans
+from argosy.ipni.keyspace.layout import FOUNDING, KeyspaceLayout, orphans
 from argosy.ipni.keyspace.slots import from_bitmap, to_bitmap
 
 
@@ -49,14 +48,14 @@ def _following(state: NodeState | None, layout: KeyspaceLayout, name: str) -> No
         return NodeState(layout.version, frozenset(), is_cleared=False)
     if missing := granted - state.held:
         raise Invalid(f"{len(missing)} of its slots, such as {min(missing)}, are not moved yet: settle when they are")
-    if layout.former is None:
+    if layout.previous is None:
         return replace(state, version=layout.version, is_cleared=False)
     return NodeState(layout.version, granted | _orphaned(layout, name), is_cleared=True)
 
 
 def _granted(layout: KeyspaceLayout, name: str) -> frozenset[int] | None:
     """What it must have already; None if it was no member before."""
-    side = layout.former or layout.now
+    side = layout.previous or layout.now
     if name in layout.lost:
         raise Invalid("it is named as lost: empty its folder and let it join anew")
     return side.slots_of(name) if name in side.nodes else None
@@ -84,7 +83,7 @@ def left(state: NodeState, layout: KeyspaceLayout, name: str) -> frozenset[int]:
 
 def readable(state: NodeState, layout: KeyspaceLayout, name: str) -> frozenset[int]:
     """The slots it may answer for: what it held and owns no longer may be out of date."""
-    return state.held if layout.former else state.held & layout.now.slots_of(name)
+    return state.held if layout.previous else state.held & layout.now.slots_of(name)
 
 
 def pack(state: NodeState) -> bytes:

@@ -13,11 +13,10 @@ from typing import TypeAlias
 
 from argosy.ipni.formats import metadata as metadatas
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.publish import labels
-from argosy.ipni.publish.backends.files import Hashes, Note, hashed
-from argosy.ipni.publish.contexts import beginning_of, context_of
-from argosy.ipni.publish.labels import Label
-from argosy.ipni.publish.service import Publisher
+from argosy.ipni.publish import contexts
+from argosy.ipni.publish.backends.file_hashes import Hashes, Note, hashed
+from argosy.ipni.publish.contexts import Label, beginning_of, context_of
+from argosy.ipni.publish.publisher import Publisher
 
 MARK_CHARS = 8  # of the hash of the whole path: folders of the same name are kept apart
 
@@ -57,7 +56,7 @@ def had_over_http(_: Path) -> bytes:
 
 def only_named(path: Path) -> bytes:
     """Metadata of files of which is only said who has them: no protocol, and the name of what they are part of."""
-    return labels.encode(Label(name_of(path)))
+    return contexts.encode_label(Label(name_of(path)))
 
 
 async def publish_paths(

@@ -7,14 +7,99 @@ or away holds up no other. The repetition mends what was lost, and brings back a
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
-from argosy.base.clock import Clock
-from argosy.base.errors import Invalid
+import aiohttp
+from yarl import URL
+
+from argosy.base.clock import Clock, Random
+from argosy.base.errors import ArgosyError, Forbidden, Invalid, Unavailable
+from argosy.base.redact import redact
+from argosy.base.retry import Backoff, retry
+from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer
-from argosy.ipni.publish.announce_client import AnnounceClient, AnnounceResult
 from argosy.ipni.publish.ports import PublisherChain
+
+PATH = "/announce"
+ANNOUNCE_S_MAX = 10.0  # one attempt
+ANSWER_BYTES_MAX = 4096  # of what a refusal says
+RETRIES = Backoff(first_s=0.5, ceiling_s=10.0, attempts_max=4)
+_HEADERS = {False: {"content-type": "application/octet-stream"}, True: {"content-type": "application/json"}}
+
+
+@dataclass(frozen=True)
+class AnnounceResult:
+    """What became of one announcement; without an error it was taken."""
+
+    url: str
+    error: ArgosyError | None = None
+
+
+def announce_url(url: str) -> str:
+    """Where to announce: at the URL itself if it has a path, else where indexers listen."""
+    try:
+        parsed = URL(url)
+        is_good = parsed.scheme in ("http", "https") and bool(parsed.host)
+    except (ValueError, TypeError):
+        is_good = False
+    if not is_good:
+        raise Invalid(f"{redact(url)[:200]!r} is not the URL of an indexer: write http://host:port or https://host")
+    return url if parsed.path.endswith(PATH) else str(parsed.with_path(parsed.path.rstrip("/") + PATH))
+
+
+class AnnounceClient:
+    """Announces to a fixed set of URLs. Belongs to the event loop it is first used in."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        clock: Clock,
+        random: Random,
+        is_json: bool = False,
+        backoff: Backoff = RETRIES,
+    ) -> None:
+        self.urls = tuple(dict.fromkeys(announce_url(url) for url in urls))
+        self._clock = clock
+        self._random = random
+        self._is_json = is_json
+        self._backoff = backoff
+        self._session: aiohttp.ClientSession | None = None
+
+    async def tell(self, url: str, announce: Announcement) -> AnnounceResult:
+        """One URL, with its retries; never raises for what the other side does."""
+        body = announces.encode_json(announce) if self._is_json else announces.encode(announce)
+        try:
+            await retry(lambda: self._put(url, body), self._backoff, clock=self._clock, random=self._random)
+        except ArgosyError as error:
+            return AnnounceResult(url, error)
+        return AnnounceResult(url)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _put(self, url: str, body: bytes) -> None:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANNOUNCE_S_MAX))
+        try:
+            async with self._session.put(
+                url, data=body, headers=_HEADERS[self._is_json], allow_redirects=False
+            ) as answer:
+                said = (await answer.content.read(ANSWER_BYTES_MAX)).decode("utf-8", "replace").strip()
+                status = answer.status
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unavailable(f"{redact(url)} cannot be reached ({type(error).__name__}): try again") from None
+        if 200 <= status < 300:
+            return
+        refusal = f"{redact(url)} answers {status} to the announcement: {said[:200]}"
+        if status in (401, 403):
+            raise Forbidden(refusal)
+        raise Unavailable(refusal) if status >= 500 or status in (408, 429) else Invalid(refusal)
+
 
 REPEAT_S = 3600.0
 

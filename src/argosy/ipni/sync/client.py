@@ -14,8 +14,8 @@ from argosy.ipni.formats import multihash
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import SignedHead
 from argosy.ipni.model import Peer
+from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.fetcher import ConnectionReset, HttpFetcher, HttpReply
-from argosy.ipni.sync.settings import SyncSettings
 from argosy.ipni.sync.url_policy import AddressCheck, bases
 
 PREFIX = "/ipni/v1/ad"

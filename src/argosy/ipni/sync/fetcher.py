@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.networks import is_private
-from argosy.ipni.sync.settings import SyncSettings
+from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.url_policy import AddressCheck, check_url, judged, redirected
 
 REDIRECTS_MAX = 3

@@ -64,8 +64,8 @@ def _opened(path: Path) -> "_CarReader | None":
         return _CarReader(path.open("rb"))
     except FileNotFoundError:
         return None
-    except Invalid as wrong:
-        log.warning("mirror file is damaged", path=str(path), error=str(wrong))
+    except Invalid as error:
+        log.warning("mirror file is damaged", path=str(path), error=str(error))
         return None
 
 
@@ -123,8 +123,8 @@ class _CarReader:
                 if found is None:
                     return None
                 self._ahead[found[0]] = found[1]
-        except Invalid as wrong:
-            log.warning("mirror file is damaged", error=str(wrong))
+        except Invalid as error:
+            log.warning("mirror file is damaged", error=str(error))
             self._blocks = iter(())
         return self._ahead.pop(cid, None)
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from argosy.ipni.indexer.freeze_policy import UNREADABLE, Usage
+from argosy.ipni.indexer.freeze import UNREADABLE, Usage
 from argosy.ipni.settings import IndexerSettings
 
 FILE_CHARS_MAX = 64

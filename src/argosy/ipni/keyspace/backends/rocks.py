@@ -12,7 +12,7 @@ from rocksdict import ReadOptions
 from argosy.base.clock import Clock
 from argosy.ipni.backends import layout
 from argosy.ipni.backends.rocks import READS_PER_TURN, RocksStore
-from argosy.ipni.backends.rocks_errors import told
+from argosy.ipni.backends.rocks_database import told
 from argosy.ipni.keyspace.ports import EntryPage
 from argosy.ipni.model import IndexValue
 

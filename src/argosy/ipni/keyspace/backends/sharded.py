@@ -146,7 +146,7 @@ class ShardedStore:
                 raise Unavailable(f"no owner of slot {slot} answers ({', '.join(layout.owners[slot])}): try again")
             name = min(names, key=lambda name: self._is_away(layout.urls[name]))  # the first of the best
             # A new owner may have one slot and not yet another: asked for each alone, it declines no more than it must.
-            is_new = layout.former is not None and name not in layout.former.owners[slot]
+            is_new = layout.previous is not None and name not in layout.previous.owners[slot]
             shares.setdefault((name, slot if is_new else -1), []).extend(hashes)
         return [
             (name, hashes[at : at + wire.FIND_MAX])
@@ -301,7 +301,7 @@ def check_covered(layout: KeyspaceLayout, away: set[str]) -> None:
     """Unavailable if some slot has no owner left that surely has all of it."""
     if not away:
         return
-    side = layout.former or layout.now
+    side = layout.previous or layout.now
     for slot, owners in enumerate(side.owners):
         having = set(owners) - layout.lost
         if having and having <= away:

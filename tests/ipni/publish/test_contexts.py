@@ -4,14 +4,14 @@ import pytest
 
 from argosy.ipni.formats import metadata
 from argosy.ipni.model import METADATA_BYTES_MAX
-from argosy.ipni.publish import labels
-from argosy.ipni.publish.labels import Label, label_of
+from argosy.ipni.publish import contexts
+from argosy.ipni.publish.contexts import Label, decode_label
 
 
 @pytest.mark.parametrize("label", [Label("github.com/a/b", "0123abcd"), Label("späte Fähre"), Label("")])
 def test_a_label_comes_back_from_among_other_protocols(label: Label) -> None:
-    told = metadata.join(labels.encode(label), metadata.http(), metadata.bitswap())
-    assert label_of(told) == label
+    told = metadata.join(contexts.encode_label(label), metadata.http(), metadata.bitswap())
+    assert decode_label(told) == label
     assert [name for name, _ in metadata.protocols(told)] == [
         "transport-bitswap",
         "transport-ipfs-gateway-http",
@@ -20,9 +20,9 @@ def test_a_label_comes_back_from_among_other_protocols(label: Label) -> None:
 
 
 def test_a_label_fits_whatever_it_names() -> None:
-    told = metadata.join(metadata.http(), labels.encode(Label("ä" * 2000 + "\udcff", "v" * 2000)))
+    told = metadata.join(metadata.http(), contexts.encode_label(Label("ä" * 2000 + "\udcff", "v" * 2000)))
     assert len(told) <= METADATA_BYTES_MAX
-    found = label_of(told)
+    found = decode_label(told)
     assert found is not None
     assert (set(found.name), set(found.version)) == ({"ä"}, {"v"})
 
@@ -32,4 +32,4 @@ LABEL = b"\x85\xec\xe9\x01"
 
 @pytest.mark.parametrize("other", [b"", b"\xff", metadata.http(), LABEL + b"\x01\xa0", LABEL + b"\x02\xff\xff", LABEL])
 def test_what_is_no_label_is_none(other: bytes) -> None:
-    assert label_of(other) is None
+    assert decode_label(other) is None

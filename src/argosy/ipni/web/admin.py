@@ -5,8 +5,11 @@ of no token, are let in by `is_private_network`.
 """
 
 import logging
+from base64 import b64decode
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import re2
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,9 +24,82 @@ from argosy.base.redact import redact
 from argosy.ipni.formats import cid
 from argosy.ipni.formats.peer import parse_peer
 from argosy.ipni.ports import Indexer
-from argosy.ipni.web.admin import bodies
-from argosy.ipni.web.admin.unread import Counts, TelemetryBuffer
 from argosy.ipni.web.http import Handler, Verbs, flag_in, peer_in
+
+
+def _parse_address(body: bytes) -> str | None:
+    """Of a sync: a multiaddr as a JSON text, or nothing."""
+    if not body.strip():
+        return None
+    value = _decode_json(body)
+    if not isinstance(value, str):
+        raise Invalid("the body of a sync is a multiaddr as a JSON text, or empty")
+    return value or None
+
+
+def _parse_handoff(body: bytes) -> tuple[str, str]:
+    """The id and the find URL of the indexer that froze."""
+    values = _object(body)
+    return _text(values, "FrozenID"), _url(_text(values, "FrozenURL"))
+
+
+def _parse_import_url(body: bytes) -> str:
+    """Of the indexer to import providers from; the wire has it in base64."""
+    text = _text(_object(body), "indexer")
+    try:
+        return _url(b64decode(text, validate=True).decode())
+    except ValueError:
+        raise Invalid(f"the field indexer is a URL in base64, not {text[:80]!r}") from None
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    value = _decode_json(body)
+    if not isinstance(value, dict):
+        raise Invalid("the body is a JSON object")
+    return {str(key).lower(): each for key, each in value.items()}
+
+
+def _decode_json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
+        raise Invalid(f"the body is not JSON: {why}") from None
+
+
+def _text(values: dict[str, Any], name: str) -> str:
+    value = values.get(name.lower())
+    if not isinstance(value, str) or not value:
+        raise Invalid(f"the body lacks the field {name}, a text")
+    return value
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise Invalid(f"{text[:80]!r} is not a URL: it begins with http:// or https://")
+    return text
+
+
+Counts = tuple[int, float, int]  # multihashes, seconds, samples
+
+
+class TelemetryBuffer:
+    """What was counted and nobody has read; reading one provider's figures leaves the others' to be read later."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counts] = {}
+
+    def add(self, counted: Mapping[str, Counts]) -> None:
+        for provider, (multihashes, seconds, samples) in counted.items():
+            before = self._counts.get(provider, (0, 0.0, 0))
+            self._counts[provider] = (before[0] + multihashes, before[1] + seconds, before[2] + samples)
+
+    def take_all(self) -> dict[str, Counts]:
+        taken, self._counts = self._counts, {}
+        return taken
+
+    def take(self, provider: str) -> Counts | None:
+        return self._counts.pop(provider, None)
+
 
 BODY_BYTES_MAX = 64 * 1024
 DEPTH_MAX = 2**31
@@ -104,7 +180,7 @@ class _Admin:
         return Response()
 
     async def import_providers(self, request: Request) -> Response:
-        url = bodies.import_url(await _body(request))
+        url = _parse_import_url(await _body(request))
         try:
             await self._indexer.import_providers(url)
         except ArgosyError as why:
@@ -129,7 +205,7 @@ class _Admin:
         return Response()
 
     async def sync(self, request: Request) -> Response:
-        address = bodies.address(await _body(request))
+        address = _parse_address(await _body(request))
         await self._indexer.sync(peer_in(request), address, depth=_depth(request), is_resync=flag_in(request, "resync"))
         return Response(status_code=202)
 
@@ -156,7 +232,7 @@ class _Admin:
 
     async def handoff(self, request: Request) -> Response:
         publisher = peer_in(request)
-        frozen_id, frozen_url = bodies.handoff(await _body(request))
+        frozen_id, frozen_url = _parse_handoff(await _body(request))
         await self._indexer.handoff(publisher, frozen_id=parse_peer(frozen_id), frozen_url=frozen_url)
         return Response()
 

@@ -27,7 +27,7 @@ from argosy.base.errors import (
     Unauthorized,
     Unavailable,
 )
-from argosy.ipni.admin import wire
+from argosy.ipni import indexer_wire
 from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import base58
@@ -96,13 +96,13 @@ class IndexerClient:
     # -- what an assigner asks ----------------------------------------------------------------------------------------
 
     async def status(self) -> IndexerStatus:
-        return wire.status(await self._ask("admin", "GET", "/status"))
+        return indexer_wire.status(await self._ask("admin", "GET", "/status"))
 
     async def assigned(self) -> list[Assignment]:
-        return wire.assigned(await self._ask("admin", "GET", "/ingest/assigned", bytes_max=LIST_BYTES_MAX))
+        return indexer_wire.assigned(await self._ask("admin", "GET", "/ingest/assigned", bytes_max=LIST_BYTES_MAX))
 
     async def preferred(self) -> list[str]:
-        return wire.texts(await self._ask("admin", "GET", "/ingest/preferred", bytes_max=LIST_BYTES_MAX))
+        return indexer_wire.texts(await self._ask("admin", "GET", "/ingest/preferred", bytes_max=LIST_BYTES_MAX))
 
     async def assign(self, publisher: str) -> None:
         await self._ask("admin", "POST", f"/ingest/assign/{_part(publisher)}")
@@ -139,7 +139,7 @@ class IndexerClient:
 
     async def syncs(self) -> list[str]:
         """The publishers with a sync under way that an operator has started."""
-        return wire.texts(await self._ask("admin", "GET", "/ingest/sync/"))
+        return indexer_wire.texts(await self._ask("admin", "GET", "/ingest/sync/"))
 
     async def remove_provider(self, id: str, *, is_blocked: bool = False) -> None:
         query = {"block": str(is_blocked).lower()}
@@ -155,7 +155,7 @@ class IndexerClient:
 
     async def telemetry(self) -> dict[str, tuple[int, float, int]]:
         """By provider since the last call: multihashes, seconds, samples."""
-        return wire.telemetry(await self._ask("admin", "GET", "/telemetry/providers"))
+        return indexer_wire.telemetry(await self._ask("admin", "GET", "/telemetry/providers"))
 
     async def reload(self) -> None:
         await self._ask("admin", "POST", "/reloadconfig")
@@ -181,18 +181,18 @@ class IndexerClient:
         await self._ask("find", "GET", "/health")
 
     async def figures(self) -> StoreStats:
-        return wire.figures(await self._ask("find", "GET", "/stats"))
+        return indexer_wire.figures(await self._ask("find", "GET", "/stats"))
 
     async def sync_status(self, publisher: str | None = None) -> Mapping[str, Any]:
         """By publisher, or of one; empty when nothing is known."""
         path = "/sync/status" if publisher is None else f"/sync/status/{_part(publisher)}"
-        told = wire.parse(await self._ask("ingest", "GET", path))
+        told = indexer_wire.parse(await self._ask("ingest", "GET", path))
         if not isinstance(told, dict | None):
-            raise Invalid(f"expected a JSON object, not {wire.shown(told)}")
+            raise Invalid(f"expected a JSON object, not {indexer_wire.shown(told)}")
         return told or {}
 
     async def is_indexed(self, ad: Cid) -> bool:
-        return wire.is_indexed(await self._ask("ingest", "GET", f"/sync/status/ad/{ad}"))
+        return indexer_wire.is_indexed(await self._ask("ingest", "GET", f"/sync/status/ad/{ad}"))
 
     async def register(self, record: bytes) -> None:
         """Sends a provider's signed peer record."""
@@ -266,7 +266,7 @@ async def _bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes:
 
 
 def _error(url: URL, answer: aiohttp.ClientResponse, data: bytes) -> ArgosyError:
-    words = f"{url} answered {answer.status}: {wire.refusal(data) or answer.reason or 'without a word'}"
+    words = f"{url} answered {answer.status}: {indexer_wire.refusal(data) or answer.reason or 'without a word'}"
     if answer.status == 429:
         told = answer.headers.get("retry-after", "")
         return Throttled(words, retry_after_s=float(told) if told.isdecimal() else RETRY_AFTER_S)

@@ -20,11 +20,11 @@ from argosy.base.errors import (
     Unauthorized,
     Unavailable,
 )
-from argosy.ipni.admin import client as clients
-from argosy.ipni.admin.client import IndexerClient, OutcomeUnknown
-from argosy.ipni.admin.urls import checked_url
+from argosy.ipni import indexer_client as clients
 from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats import cid
+from argosy.ipni.indexer_client import IndexerClient, OutcomeUnknown
+from argosy.ipni.indexer_wire import checked_url
 from argosy.ipni.model import Assignment, IndexerStatus, Provider
 from argosy.ipni.web.providers_json import encode_provider, encode_providers
 from tests.ipni.assigner.doubles import HOST, announcement, peer, serving

@@ -10,15 +10,74 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from argosy.base.clock import Clock
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries
+from argosy.ipni.formats import head as heads
 from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
 from argosy.ipni.formats.cid import DAG_JSON, NO_ENTRIES, Cid
+from argosy.ipni.formats.head import TOPIC
 from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPeer, Peer
 from argosy.ipni.publish.ports import ChainLink, ChainStore, PublishedContext
-from argosy.ipni.publish.read_only_chain import HeadSigner
+
+LOOK_S = 5.0  # how often is looked whether another process has published
+
+
+class HeadSigner:
+    """Signs a head once, however often it is asked for."""
+
+    def __init__(self, key: PrivateKey) -> None:
+        self._key = key
+        self._signed: tuple[Cid, bytes] | None = None
+
+    def signed(self, head: Cid | None) -> bytes | None:
+        if head is None:
+            return None
+        if self._signed is None or self._signed[0] != head:
+            self._signed = (head, heads.sign(head, self._key, TOPIC))
+        return self._signed[1]
+
+
+class ReadOnlyChain:
+    """`Chain` over a store that is only read. Made by `open`."""
+
+    def __init__(self, key: PrivateKey, store: ChainStore, head: Cid | None, *, clock: Clock, look_s: float) -> None:
+        self._store = store
+        self._head = head
+        self._clock = clock
+        self._look_s = look_s
+        self._id = key.peer_id
+        self._signer = HeadSigner(key)
+
+    @classmethod
+    async def open(cls, key: PrivateKey, store: ChainStore, *, clock: Clock, look_s: float = LOOK_S) -> "ReadOnlyChain":
+        return cls(key, store, await store.head(), clock=clock, look_s=look_s)
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def head(self) -> Cid | None:
+        return self._head
+
+    async def grown(self, seen: Cid | None) -> Cid:
+        while (head := await self._looked()) is None or head == seen:
+            await self._clock.sleep(self._look_s)
+        return head
+
+    async def signed_head(self) -> bytes | None:
+        return self._signer.signed(await self._looked())
+
+    async def block(self, cid: Cid) -> bytes | None:
+        return await self._store.block(cid)
+
+    async def _looked(self) -> Cid | None:
+        self._head = await self._store.head()
+        return self._head
+
 
 CHUNK_MULTIHASHES = 16384  # what other publishers take; about 1 MiB as dag-json
 CHUNKS_PER_ADVERT_MAX = 400  # the specification's advice; what has more becomes several advertisements

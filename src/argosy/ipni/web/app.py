@@ -9,11 +9,11 @@ from starlette.applications import Starlette
 from argosy.base.clock import Clock
 from argosy.base.metrics import Metrics
 from argosy.ipni.ports import Indexer
-from argosy.ipni.web.admin.http import admin_app, admin_routes
+from argosy.ipni.web.admin import admin_app, admin_routes
 from argosy.ipni.web.find.fast_path import FindFastPath
 from argosy.ipni.web.find.http import find_app, find_routes
 from argosy.ipni.web.http import EXCEPTION_HANDLERS
-from argosy.ipni.web.ingest.http import ingest_app, ingest_routes
+from argosy.ipni.web.ingest import ingest_app, ingest_routes
 from argosy.ipni.web.measured_finds import MeasuredFinds
 
 __all__ = ["admin_app", "find_app", "indexer_app", "ingest_app"]

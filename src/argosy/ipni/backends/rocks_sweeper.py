@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from rocksdict import WriteBatch
 
 from argosy.ipni.backends import layout
-from argosy.ipni.backends.rocks_folder import RocksDatabase
-from argosy.ipni.backends.rocks_reads import RocksReader
-from argosy.ipni.backends.rocks_values import ValueTable
+from argosy.ipni.backends.rocks_database import RocksDatabase
+from argosy.ipni.backends.rocks_reader import RocksReader, ValueTable
 
 CONTEXTS_PER_PIECE_MAX = 256
 ENTRIES_PER_PIECE_MAX = 512  # a few milliseconds

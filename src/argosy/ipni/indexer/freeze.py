@@ -1,0 +1,204 @@
+"""What is written down when an indexer freezes, and undone when it thaws.
+
+At a freeze every provider's `frozen_at` becomes the last advertisement of its publisher's chain that was applied in
+full: there a successor begins, and there this indexer begins again when it thaws. Nothing between is lost, nothing
+before is read twice.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, TypeAlias
+
+from argosy.base.errors import Conflict
+from argosy.ipni import keys
+from argosy.ipni.formats.cid import Cid
+from argosy.ipni.indexer.provider_table import ProviderTable, provider_row
+from argosy.ipni.indexer.sync_state import ChainCursor, Change, SyncState, cursor_row
+from argosy.ipni.model import Provider
+from argosy.ipni.ports import IndexStore
+
+UNREADABLE = -1.0
+ALERT_POINTS = 10.0
+CRITICAL_POINTS = 2.0
+CHECK_S_MAX = 3600.0  # per 100 points that are left
+CHECK_S_MIN = 30.0
+
+Level: TypeAlias = Literal["ok", "alert", "critical", "unreadable"]
+
+
+class Usage(Protocol):
+    """How full the fullest of the indexer's disks is."""
+
+    def percent(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class UsageRead:
+    """The fullest of the disks, in percent, or UNREADABLE."""
+
+    percent: float
+
+
+@dataclass(frozen=True)
+class Freeze:
+    percent: float
+
+
+@dataclass(frozen=True)
+class ReportUsage:
+    level: Level
+    percent: float
+
+
+class Freezer:
+    """A negative limit turns freezing off; readings are still told. Whoever carries out a freeze sets `is_frozen`."""
+
+    def __init__(self, limit_percent: float, *, is_frozen: bool = False) -> None:
+        self.limit_percent = limit_percent
+        self.is_frozen = is_frozen
+        self._next_at = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        return self.limit_percent >= 0
+
+    def is_over(self, percent: float) -> bool:
+        return self.is_on and percent != UNREADABLE and percent >= self.limit_percent
+
+    def handle(self, event: UsageRead | None, now: float) -> list[Freeze | ReportUsage]:
+        if event is None:
+            return []
+        percent = event.percent
+        self._next_at = now + self.pause_s(percent)
+        effects: list[Freeze | ReportUsage] = [ReportUsage(self.level(percent), percent)]
+        if self.is_over(percent) and not self.is_frozen:
+            effects.append(Freeze(percent))
+        return effects
+
+    def deadline(self) -> float | None:
+        return self._next_at
+
+    def level(self, percent: float) -> Level:
+        if percent == UNREADABLE:
+            return "unreadable"
+        if not self.is_on or percent < self.limit_percent - ALERT_POINTS:
+            return "ok"
+        return "alert" if percent < self.limit_percent - CRITICAL_POINTS else "critical"
+
+    def pause_s(self, percent: float) -> float:
+        """Until the next reading."""
+        left = (self.limit_percent if self.is_on else 100.0) - max(percent, 0.0)
+        return max(CHECK_S_MIN, CHECK_S_MAX * left / 100.0)
+
+
+class FreezeGate:
+    """Everything that is stored passes here; freezing shuts it and waits until nobody is inside.
+
+    So what is written down at a freeze is exact: no advertisement is halfway between stored and counted. Before each
+    passing the usage is looked at, for a batch may be the one that fills the disk.
+    """
+
+    def __init__(self, is_full: Callable[[], bool], on_freeze: Callable[[], Awaitable[None]]) -> None:
+        self.is_frozen = False
+        self._is_full = is_full
+        self._on_freeze = on_freeze
+        self._inside = 0
+        self._is_closing = False
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._closing = asyncio.Lock()
+
+    async def is_open(self) -> bool:
+        if not self.is_frozen and not self._is_closing and self._is_full():
+            await self.freeze()
+        if self._is_closing:
+            async with self._closing:  # until the freeze is on disk
+                pass
+        return not self.is_frozen
+
+    @asynccontextmanager
+    async def admit(self) -> AsyncIterator[bool]:
+        if not await self.is_open():
+            yield False
+            return
+        self._inside += 1
+        self._empty.clear()
+        try:
+            yield True
+        finally:
+            self._inside -= 1
+            if not self._inside:
+                self._empty.set()
+
+    async def freeze(self) -> None:
+        """Once; if it cannot be written down the gate opens again."""
+        async with self._closing:
+            if self.is_frozen:
+                return
+            self._is_closing = True
+            try:
+                await self._empty.wait()
+                await self._on_freeze()
+                self.is_frozen = True
+            finally:
+                self._is_closing = False
+
+
+async def write_freeze(store: IndexStore, sync_state: SyncState, provider_table: ProviderTable, at: float) -> None:
+    """In one batch: a crash leaves the indexer wholly frozen or not at all."""
+    cursors = [replace(cursor, frozen_at=_stop(cursor)) for cursor in sync_state.cursors()]
+    providers = [_with_stop(provider, sync_state, at) for provider in provider_table.all()]
+    rows: Change = {keys.FROZEN: repr(at).encode()}
+    for cursor in cursors:
+        rows.update(cursor_row(cursor))
+    for provider in providers:
+        rows.update(provider_row(provider))
+    await store.write(rows, is_durable=True)
+    for cursor in cursors:
+        sync_state.apply(cursor)
+    for provider in providers:
+        provider_table.apply(provider)
+
+
+def _with_stop(provider: Provider, sync_state: SyncState, at: float) -> Provider:
+    publisher = provider.publisher
+    stop = provider.last_ad if publisher is None else _stop(sync_state.cursor(publisher.id))
+    return replace(provider, frozen_at=stop, frozen_at_time=provider.last_ad_at or at)
+
+
+def _stop(cursor: ChainCursor) -> Cid | None:
+    """Where a successor begins. Gaps may lie anywhere before the last advertisement, so it must read from the start."""
+    return cursor.floor if cursor.has_gaps else cursor.last
+
+
+async def write_unfreeze(store: IndexStore, sync_state: SyncState, provider_table: ProviderTable) -> None:
+    """Marks go first, while the indexer still counts as frozen; the rest is one batch, so a crash only repeats it."""
+    await sync_state.drop_frozen_states()
+    cursors = [
+        replace(cursor, last=cursor.frozen_at, frozen_at=None, wanted=cursor.wanted or cursor.last)
+        for cursor in sync_state.cursors()
+    ]
+    providers = [
+        replace(provider, last_ad=provider.frozen_at, frozen_at=None, frozen_at_time=0.0)
+        for provider in provider_table.all()
+    ]
+    rows: Change = {keys.FROZEN: None}
+    for cursor in cursors:
+        rows.update(cursor_row(cursor))
+    for provider in providers:
+        rows.update(provider_row(provider))
+    await store.write(rows, is_durable=True)
+    for cursor in cursors:
+        sync_state.apply(cursor)
+    for provider in providers:
+        provider_table.apply(provider)
+
+
+def check_not_full(freezer: Freezer, percent: float) -> None:
+    if freezer.is_over(percent):
+        raise Conflict(
+            f"cannot unfreeze: {percent:.1f} % of the disk is in use and the indexer freezes at "
+            f"{freezer.limit_percent:g} %; free some space or raise ipni.freeze_at_percent"
+        )

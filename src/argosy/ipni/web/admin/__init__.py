@@ -1,1 +1,0 @@
-"""The admin surface: what operators and the assigner ask of an indexer."""

@@ -1,1 +1,0 @@
-"""The ingest surface: announcements, address records, and how far the syncs have come."""
