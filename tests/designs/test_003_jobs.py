@@ -123,7 +123,7 @@ PROVED_ELSEWHERE = {
         "tests/jobs/sdk/test_client.py::test_a_shard_that_moved_is_followed_by_its_hint",
     "Servers never query etcd on the request path.": f"{COORDINATION}::test_requests_never_reach_the_store",
     "Watch backoff with jitter to avoid thundering herds on membership changes.":
-        "tests/ownership/test_reconcile.py::test_new_owners_try_at_once_and_again_with_growing_jittered_waits",
+        "tests/ownership/test_reconciler.py::test_new_owners_try_at_once_and_again_with_growing_jittered_waits",
     "Silo will make RPCs to Gubernator to check these rate limits":
         "tests/throttle/limits/test_grpc.py::test_the_bytes_of_a_request_are_those_of_gubernators_field_numbers",
 }  # fmt: skip

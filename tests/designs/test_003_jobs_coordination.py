@@ -26,7 +26,7 @@ SILO = {
 
 async def settled(world: World, *nodes: str, warm_s: float = 0.1) -> None:
     """These nodes run and hold what the ring gives them."""
-    world.split_request(*SHARDS)
+    world.wish(*SHARDS)
     for node in nodes:
         world.start(node, warm_s=warm_s)
     await world.until(lambda: world.ready() == by_ring(*nodes))

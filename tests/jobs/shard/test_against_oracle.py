@@ -235,7 +235,7 @@ class ShardMachine(RuleBasedStateMachine):
                 job.id: (job.status, job.attempt) for job in self.oracle.jobs.values() if job.new.tenant == tenant
             }
             for key, most in (("one", 1), ("two", 2)):
-                holders = self.world.shard.core.queues.slots.count((tenant, key))
+                holders = self.world.shard.queues.slots.count((tenant, key))
                 assert holders == self.oracle.holders(tenant, key) <= most  # JOB-3
 
 

@@ -32,13 +32,13 @@ def turn(kind: int, **changes: object) -> Callable[[World], None]:
 
 def double_lease(world: World) -> None:
     key = first(world.store, keys.LEASE)
-    lease = world.shard.core.queues.leases.by_task[str(keys.items(key)[0])].lease
+    lease = world.shard.queues.leases.by_task[str(keys.items(key)[0])].lease
     twin = replace(lease, task=replace(lease.task, id="twin"))  # type: ignore[type-var]
     world.store.seen[keys.key(keys.LEASE, "twin")] = encode(twin)
 
 
 def second_holder(world: World) -> None:
-    queued = next(iter(world.shard.core.queues.slots.waiting.values())).first()
+    queued = next(iter(world.shard.queues.slots.waiting.values())).first()
     assert queued is not None
     world.store.seen[keys.key(keys.HOLDER, T, "one", queued.task_id)] = encode(1)
 

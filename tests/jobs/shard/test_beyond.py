@@ -97,7 +97,7 @@ async def test_a_waiting_job_is_cancelled_but_neither_leased_nor_expedited(world
         await world.shard.expedite(T, second)
     await world.shard.cancel(T, second)
     assert await world.status(second) == JobStatus.CANCELLED
-    assert world.shard.core.queues.waiters == {}
+    assert world.shard.queues.waiters == {}
 
 
 async def test_a_job_that_waited_goes_through_its_limits(world: World) -> None:
@@ -131,7 +131,7 @@ async def test_a_unique_key_is_kept_for_its_time_after_the_job_is_done(world: Wo
     await world.reopen()
     assert await world.put(unique_key="u") == first
     await world.pass_time(1)
-    assert world.shard.core.queues.claims == {}
+    assert world.shard.queues.claims == {}
     assert await world.put(unique_key="u") != first
 
 

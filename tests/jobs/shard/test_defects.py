@@ -97,23 +97,23 @@ async def test_09_after_a_rate_retry_the_state_names_the_task(world: World, call
     assert decode_task(row).start_at == NOW + 5_000
     if call == "cancel":
         await world.shard.cancel(T, job)
-        assert world.shard.core.queues.slots.count((T, "one")) == 0
+        assert world.shard.queues.slots.count((T, "one")) == 0
     elif call == "expedite":
         await world.shard.expedite(T, job)
-        assert world.shard.core.queues.checks.next_at() == NOW
+        assert world.shard.queues.checks.next_at() == NOW
     else:
         await world.shard.lease_job(T, job, "w")
-        assert world.shard.core.queues.slots.count((T, "one")) == 0
+        assert world.shard.queues.slots.count((T, "one")) == 0
 
 
 async def test_10_leasing_a_job_by_name_frees_its_slots_and_knows_its_relative_attempt(world: World) -> None:
     job = await world.put(limits=(ONE,), retry=RetryPolicy(retry_count=3))
     await world.report(await world.lease_one(), Failure("E"))
     await world.pass_time(0)
-    assert world.shard.core.queues.slots.count((T, "one")) == 1
+    assert world.shard.queues.slots.count((T, "one")) == 1
     leased = await world.shard.lease_job(T, job, "w")
     assert (leased.task.attempt, leased.task.relative_attempt) == (2, 2)
-    assert world.shard.core.queues.slots.count((T, "one")) == 0
+    assert world.shard.queues.slots.count((T, "one")) == 0
 
 
 async def test_11_a_deleted_job_leaves_no_attempts_to_whoever_uses_its_id_next(world: World) -> None:

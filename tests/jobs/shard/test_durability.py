@@ -154,7 +154,7 @@ async def _check_crashes(data: st.DataObject) -> None:
         there = {view.job.id: view.state.status for view in await world.shard.find(T, limit=1_000)}
         assert acknowledged <= there.keys()  # JOB-1
         assert {job: there[job] for job in finished} == finished
-        assert world.shard.core.queues.slots.count((T, "one")) <= 1  # JOB-3
+        assert world.shard.queues.slots.count((T, "one")) <= 1  # JOB-3
 
 
 async def _some_call(
@@ -178,7 +178,7 @@ async def _some_call(
                 if (await shard.get(T, job)).state.status == JobStatus.CANCELLED:
                     finished[job] = JobStatus.CANCELLED
         case "report":
-            running = {task_id: each.job.id for task_id, each in shard.core.queues.leases.by_task.items() if each.job}
+            running = {task_id: each.job.id for task_id, each in shard.queues.leases.by_task.items() if each.job}
             outcome = data.draw(st.sampled_from([Success(), Failure("E"), Cancelled()]))
             if running:
                 task_id = data.draw(st.sampled_from(sorted(running)))

@@ -75,14 +75,14 @@ async def test_limits_are_passed_in_the_jobs_order_and_one_task_id_holds_them_al
     await world.put(limits=(TWO, ONE))
     leased = await world.lease_one()
     assert leased.task.held == ("two", "one")
-    slots = world.shard.core.queues.slots
+    slots = world.shard.queues.slots
     assert set(slots.holders["tenant", "two"]) == set(slots.holders["tenant", "one"]) == {leased.task.id}
 
 
 async def test_a_job_that_waits_for_its_second_slot_keeps_its_first(world: World) -> None:
     await world.put(limits=(ONE,))
     waiting = await world.put(limits=(TWO, ONE))
-    slots = world.shard.core.queues.slots
+    slots = world.shard.queues.slots
     assert (slots.count((T, "two")), slots.count((T, "one"))) == (1, 1)
     await world.shard.cancel(T, waiting)
     assert slots.count((T, "two")) == 0
@@ -134,7 +134,7 @@ async def test_all_slots_of_a_tenant_are_freed_in_an_emergency(world: World) -> 
     leased = await world.lease()
     assert await world.shard.drop_holders(T) == 1
     assert [each.job.id for each in await world.lease()] == [second]
-    assert world.shard.core.queues.slots.count(("other", "one")) == 1
+    assert world.shard.queues.slots.count(("other", "one")) == 1
     for each in leased:
         await world.report(each, Success())
 
@@ -247,7 +247,7 @@ async def waiting_for_a_refresh(world: World) -> str:
 async def test_a_worker_raises_a_floating_limit_and_those_who_wait_go_on(world: World) -> None:
     await world.shard.report_refresh(await waiting_for_a_refresh(world), 3)
     assert len(await world.lease()) == 2
-    state = world.shard.core.queues.floating[T, "f"]
+    state = world.shard.queues.floating[T, "f"]
     assert (state.max_concurrency, state.refreshed_at, state.failures) == (3, NOW + 1_000, 0)
 
 
@@ -257,10 +257,10 @@ async def test_a_limit_raised_by_many_is_granted_in_steps_that_survive_reopening
     await world.pass_time(1_000)
     (refresh,) = (await world.shard.lease("g", "w", 1))[1]
     await world.shard.report_refresh(refresh.task.id, 10_000)
-    assert world.shard.core.queues.tasks.waiting == GRANTS_MAX
+    assert world.shard.queues.tasks.waiting == GRANTS_MAX
     await world.reopen()
     await world.pass_time(0)
-    assert world.shard.core.queues.tasks.waiting == GRANTS_MAX + 100
+    assert world.shard.queues.tasks.waiting == GRANTS_MAX + 100
 
 
 async def test_a_refresh_that_fails_is_asked_again_later_each_time(world: World) -> None:
@@ -286,7 +286,7 @@ async def test_nobody_is_asked_when_nobody_waits_any_more(world: World) -> None:
     await world.shard.cancel(T, second)
     await world.pass_time(1_000)
     assert [each.job.id for each in await world.lease()] == [first]
-    assert not world.shard.core.queues.floating[T, "f"].is_refreshing
+    assert not world.shard.queues.floating[T, "f"].is_refreshing
 
 
 async def test_a_refresh_nobody_has_leased_cannot_be_reported(world: World) -> None:

@@ -8,7 +8,8 @@ import pytest
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
 from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Schedule, Success
-from argosy.jobs.shard import ShardOptions, ShardService, service
+from argosy.jobs.shard import ShardOptions, ShardService
+from argosy.jobs.shard import shard as shard_module
 from tests.jobs.shard.builders import Limiter, StagedStore, T, new_job
 
 WAIT_S = 20.0  # far longer than anything here takes
@@ -47,7 +48,7 @@ async def live() -> AsyncIterator[Live]:
     await live.shard.close()
 
 
-async def waiting(live: Live, count: int) -> "list[asyncio.Task[service.Leased]]":
+async def waiting(live: Live, count: int) -> "list[asyncio.Task[shard_module.Leased]]":
     """So many workers that wait."""
     calls = [asyncio.ensure_future(live.shard.lease("g", f"w{n}", 1, wait_s=WAIT_S)) for n in range(count)]
     await until(lambda: live.shard.waiting == count)
@@ -105,7 +106,7 @@ async def test_a_worker_that_goes_away_leaves_its_job_to_the_next(live: Live) ->
 async def test_leases_run_out_by_themselves(live: Live) -> None:
     await live.shard.enqueue([new_job(id="a")])
     await live.shard.lease("g", "w", 1)
-    await until(lambda: not live.shard.core.queues.leases.by_task)
+    await until(lambda: not live.shard.queues.leases.by_task)
     view = await live.shard.get(T, "a", with_attempts=True)
     assert (view.state.status, view.attempts[0].error_code) == (JobStatus.FAILED, WORKER_CRASHED)
 
@@ -152,7 +153,7 @@ async def test_a_fenced_shard_stops_at_once_and_tells_who_waits(live: Live) -> N
         with pytest.raises(Fenced):
             await call
     await live.shard.wait_over()
-    assert isinstance(live.shard.core.over, Fenced)
+    assert isinstance(live.shard.over, Fenced)
 
 
 async def test_closing_tells_who_waits_and_may_be_done_twice(live: Live) -> None:
@@ -164,7 +165,7 @@ async def test_closing_tells_who_waits_and_may_be_done_twice(live: Live) -> None
 
 
 async def test_no_more_wait_than_the_bound_and_no_longer(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "WAITERS_MAX", 1)
+    monkeypatch.setattr(shard_module, "WAITERS_MAX", 1)
     (call,) = await waiting(live, 1)
     with pytest.raises(Throttled):
         await live.shard.lease("g", "w", 1, wait_s=1.0)

@@ -21,7 +21,7 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.model import NewJob, Schedule
-from argosy.jobs.shard.service import ShardService
+from argosy.jobs.shard.shard import ShardService
 from argosy.throttle.limits.backends.factory import open_limiter
 
 SHARD = "bench"
@@ -85,7 +85,7 @@ async def fill(folder: str, count: int) -> dict[str, float]:
 async def open_and_lease(folder: str, leases: int) -> dict[str, float]:
     async with opened(folder) as (shard, took_s, grown_bytes):
         took: list[float] = []
-        waiting = shard.core.queues.tasks.waiting
+        waiting = shard.queues.tasks.waiting
         for _ in range(leases):
             began = time.monotonic()
             tasks, _ = await shard.lease(GROUP, "bench", 1)
@@ -109,7 +109,7 @@ async def fire_schedules(folder: str, count: int) -> dict[str, float]:
         # A shard looks at its clock after every step.
         await shard.enqueue([NewJob("another group", PAYLOAD, "tenant-0", "wakes the shard")])
         async with asyncio.timeout(FIRE_S_MAX):
-            while shard.core.queues.tasks.waiting <= count:
+            while shard.queues.tasks.waiting <= count:
                 looked = time.monotonic()
                 await asyncio.sleep(PROBE_S)
                 stalled_s = max(stalled_s, time.monotonic() - looked - PROBE_S)

@@ -22,18 +22,10 @@ from argosy.jobs.cluster.split_cleanup import CleanupProgress, clean_chunk, read
 from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.ports import PipelinedKV
 from argosy.jobs.shard.options import ShardOptions
-from argosy.jobs.shard.service import ShardService
+from argosy.jobs.shard.shard import ShardService
 from argosy.jobs.telemetry import JobsTelemetry
 from argosy.ownership.model import Lease, Unit
 from argosy.throttle.limits.ports import RateLimiter
-
-
-class WaitableShard(ShardService):
-    """A shard at which one can wait without leasing, as somebody must who waits at several."""
-
-    async def wait_due(self, task_group: str, until: float) -> None:
-        """Returns when a task of the group may be due, or at `until` on the event loop's clock."""
-        await self._wait(task_group, until)
 
 
 @dataclass
@@ -44,7 +36,7 @@ class OpenShard:
     epoch: int
     store: GroupCommitStore
     rows: OwnedRowsView
-    shard: WaitableShard
+    shard: ShardService
     guard: LeaseGuard
     calls: GuardedShard
     progress: CleanupProgress  # of the cleaning after a split
@@ -142,12 +134,12 @@ class ShardHost:
     async def _open_shard(self, spec: ShardSpec, lease: Lease) -> OpenShard:
         unit = lease.unit
         store = GroupCommitStore(await self._rows(unit))
-        shard: WaitableShard | None = None
+        shard: ShardService | None = None
         try:
             self._maps.adopt(await unseal(store, spec.id, self._maps.current, self._maps.store))
             progress = await read_progress(store, spec.id, has_parent=bool(spec.parent))
             rows = OwnedRowsView(store, RowOwnership(spec.range), is_clean=progress.is_done)
-            shard = WaitableShard(
+            shard = ShardService(
                 rows,
                 now_ms=self.now_ms,
                 new_id=self._new_id,
@@ -192,7 +184,7 @@ class ShardHost:
 
     async def _watch(self, opened: OpenShard) -> None:
         await opened.shard.wait_over()
-        self._on_lost(opened, opened.shard.core.over)
+        self._on_lost(opened, opened.shard.over)
 
     async def _clean(self, opened: OpenShard) -> None:
         """Goes on to the end unless the shard closes; an interrupted cleaning is resumed where it is opened next."""

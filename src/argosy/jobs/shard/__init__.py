@@ -8,7 +8,6 @@ audits it all.
 
 from argosy.jobs.shard.audit import audit
 from argosy.jobs.shard.options import ShardOptions
-from argosy.jobs.shard.service import ShardService
-from argosy.jobs.shard.shard import Shard
+from argosy.jobs.shard.shard import Shard, ShardService
 
 __all__ = ["Shard", "ShardOptions", "ShardService", "audit"]

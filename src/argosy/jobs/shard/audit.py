@@ -52,7 +52,7 @@ class ShardRows(NamedTuple):
 
 async def audit(shard: Shard) -> list[str]:
     """What is wrong with the shard between two calls."""
-    core = shard.core
+    core = shard
     rows = await _read(core)
     found = [
         *_check_jobs(rows),

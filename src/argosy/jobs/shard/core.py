@@ -32,14 +32,14 @@ class Core:
         new_id: Callable[[], str],
         random: Random,
         limiter: RateLimiter,
-        options: ShardOptions,
+        options: ShardOptions | None = None,
     ) -> None:
         self.store = store
         self.now_ms = now_ms
         self.new_id = new_id
         self.random = random
         self.limiter = limiter
-        self.options = options
+        self.options = options or ShardOptions()
         self.queues = QueueState()
         self.changes = ChangeTracker()
         self.on_change: Callable[[], None] = lambda: None  # told after every step

@@ -43,7 +43,7 @@ async def delete_schedule(core: Core, tenant: str, name: str) -> None:
     await core.commit(txn)
 
 
-def schedules(core: Core, tenant: str) -> list[Schedule]:
+async def schedules(core: Core, tenant: str) -> list[Schedule]:
     return [each for (owner, _), each in sorted(core.queues.schedules.items()) if owner == tenant][:SCHEDULES_MAX]
 
 

@@ -17,7 +17,7 @@ SCANNED_MAX = 100_000  # index rows looked at for one answer
 IndexPosition = tuple[int, str]  # newest first: what the index goes by, and the job
 
 
-async def get(core: Core, tenant: str, job: str, *, with_attempts: bool) -> JobView:
+async def get(core: Core, tenant: str, job: str, *, with_attempts: bool = False) -> JobView:
     for _ in range(READS_MAX):
         core.check_open()
         with core.changes.on([(tenant, job)]) as changed:
@@ -36,11 +36,11 @@ async def find(
     core: Core,
     tenant: str,
     *,
-    status: JobStatus | None,
-    metadata: tuple[str, str] | None,
-    is_dead: bool,
-    after: str,
-    limit: int,
+    status: JobStatus | None = None,
+    metadata: tuple[str, str] | None = None,
+    is_dead: bool = False,
+    after: str = "",
+    limit: int = 100,
 ) -> list[JobView]:
     """By metadata in the order of ids; else newest first by what the status index goes by."""
     core.check_open()

@@ -39,8 +39,8 @@ READ_CHUNK = 64  # jobs read at once, so that large payloads cannot pile up
 Leased = tuple[list[LeasedTask], list[LeasedRefresh]]
 
 
-async def lease(core: Core, task_group: str, worker: str, tasks_max: int) -> Leased:
-    """What is due now."""
+async def lease(core: Core, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> Leased:
+    """Leases tasks that are due now; `wait_s` has no effect here, `ShardService` waits."""
     check_text("task_group", task_group, GROUP_CHARS_MAX)
     check_text("worker", worker, WORKER_CHARS_MAX)
     check_number("tasks_max", tasks_max, LEASE_TASKS_MAX, least=1)
@@ -156,7 +156,7 @@ async def lease_job(core: Core, tenant: str, job: str, worker: str) -> LeasedTas
     return await change(core, tenant, job, act)
 
 
-async def heartbeat(core: Core, worker: str, task_id: str, progress: bytes | None) -> Heartbeat:
+async def heartbeat(core: Core, worker: str, task_id: str, *, progress: bytes | None = None) -> Heartbeat:
     """The worker still works: its lease runs anew, even for a job that was cancelled."""
     if progress is not None:
         check_number("the length of progress", len(progress), PROGRESS_BYTES_MAX)

@@ -13,7 +13,7 @@ FAILURE_MS_MAX = 60_000
 DOUBLINGS_MAX = 16  # past the longest wait
 
 
-async def report_refresh(core: Core, task_id: str, max_concurrency: int | None) -> None:
+async def report_refresh(core: Core, task_id: str, max_concurrency: int | None, *, why: str = "") -> None:
     """A new height lets those who wait go on; without one it is asked again, later each time."""
     if max_concurrency is not None:
         check_number("max_concurrency", max_concurrency, RETRIES_MAX)

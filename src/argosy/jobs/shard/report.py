@@ -42,7 +42,9 @@ ERROR_CODE_CHARS_MAX = 1_024
 EXPIRED_MAX = 500  # leases ended in one step
 
 
-async def report(core: Core, outcomes: Sequence[tuple[str, TaskOutcome]], worker: str) -> list[ArgosyError | None]:
+async def report(
+    core: Core, outcomes: Sequence[tuple[str, TaskOutcome]], *, worker: str = ""
+) -> list[ArgosyError | None]:
     if len(outcomes) > REPORT_MAX:
         raise Invalid(f"at most {REPORT_MAX} outcomes may be reported in one call; got {len(outcomes)}")
     if sum(_size(outcome) for _, outcome in outcomes) > REPORT_BYTES_MAX:

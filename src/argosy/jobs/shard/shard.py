@@ -1,44 +1,100 @@
-"""A shard: some tenants' jobs, all that can be asked about them, and one writer.
+"""The shard: a range of tenants with their jobs, served by one writer.
 
-Each call checks, changes memory and rows in one step, and answers when that is durable. Nothing here waits for time to
-pass: `ShardService` does.
+`Shard` is the state (`core`) with the calls of `ports.ShardCalls` as its methods; each call lives in the module of its
+subject and takes the shard as its first argument. A call checks its input, changes queue state and rows in one
+transaction, and returns when that is durable. `ShardService` adds time: it runs what becomes due and lets workers wait
+for tasks.
+
+The clock of the rows (`now_ms`) may be set by tests and by operators, so no sleep is longer than `SLEEP_S_MAX`. The
+service stops as soon as the shard has failed, and wakes everyone who waits.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from argosy.base.clock import Random
-from argosy.base.errors import ArgosyError, Unavailable
-from argosy.jobs.model import (
-    Heartbeat,
-    ImportedJob,
-    JobStatus,
-    JobView,
-    LeasedTask,
-    NewJob,
-    Schedule,
-    TaskOutcome,
-)
+from argosy.base.coalescer import Coalescer
+from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
+from argosy.jobs.model import NewJob
 from argosy.jobs.ports import StagedStore
-from argosy.jobs.shard import (
-    cron_schedules,
-    enqueue,
-    import_jobs,
-    job_control,
-    job_queries,
-    lease_tasks,
-    limit_checks,
-    limit_refresh,
-    report,
-    ticking,
-)
+from argosy.jobs.shard import cron_schedules, job_control, job_queries, lease_tasks, limit_checks, limit_refresh
 from argosy.jobs.shard.core import Core
+from argosy.jobs.shard.dependencies import settle_dependents
+from argosy.jobs.shard.enqueue import enqueue as enqueue_jobs
+from argosy.jobs.shard.import_jobs import import_jobs as import_all
+from argosy.jobs.shard.lease_tasks import Leased
 from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.recovery import load
+from argosy.jobs.shard.report import expire
+from argosy.jobs.shard.report import report as report_outcomes
+from argosy.jobs.shard.retention import delete_expired, drop_claims
 from argosy.throttle.limits.ports import RateLimiter
 
+WAITERS_MAX = 10_000  # workers that wait at a time
+WAIT_S_MAX = 300.0  # of one call
+SLEEP_S_MAX = 1.0
+SLEEP_S_MIN = 0.001  # what cannot be done at once does not take the processor for itself
+PAUSE_S = 0.25  # after a store or limiter failed us for a moment
 
-class Shard:
-    """See `ports.ShardCalls`. Made by `open`, which reads what is still to do."""
+
+class Shard(Core):
+    """Implements `ports.ShardCalls`. It serves once `open` has read the state from the rows."""
+
+    open = load
+    enqueue = enqueue_jobs
+    lease = lease_tasks.lease
+    lease_job = lease_tasks.lease_job
+    heartbeat = lease_tasks.heartbeat
+    report = report_outcomes
+    report_refresh = limit_refresh.report_refresh
+    get = job_queries.get
+    find = job_queries.find
+    cancel = job_control.cancel
+    restart = job_control.restart
+    expedite = job_control.expedite
+    delete = job_control.delete
+    import_jobs = import_all
+    drop_holders = job_control.drop_holders
+    put_schedule = cron_schedules.put_schedule
+    schedules = cron_schedules.schedules
+    delete_schedule = cron_schedules.delete_schedule
+    check_rates = limit_checks.check_rates
+
+    def stop(self) -> None:
+        """Rejects every call from now on; what was staged may still become durable."""
+        self.fail(Unavailable("the shard is closed on this node: retry, it may have moved"))
+
+    async def tick(self) -> None:
+        """Runs a bounded part of all that is due, except rate checks, which wait for the limiter's response."""
+        with self.begin_txn() as txn:  # a transaction also grants slots that an earlier one left over
+            expire(txn, self.random)
+            limit_checks.queue_due(txn)
+        await self.commit(txn)
+        await settle_dependents(self)
+        await cron_schedules.run_due_schedules(self)
+        if self.queues.stale_claims.next_at() is not None:
+            await drop_claims(self)
+        await delete_expired(self)
+
+    def deadline(self) -> int | None:
+        """When `tick` is next needed; 0 means now."""
+        queues = self.queues
+        if queues.ended or queues.slots.to_grant:
+            return 0
+        times = (
+            queues.tickets.next_at(),
+            queues.leases.next_at(),
+            queues.stale_claims.next_at(),
+            queues.cron_queue.next_at(),
+            queues.expiry_at,
+        )
+        return min((at for at in times if at is not None), default=None)
+
+
+class ShardService(Shard):
+    """Serves from `start` to `close`."""
 
     def __init__(
         self,
@@ -50,90 +106,164 @@ class Shard:
         limiter: RateLimiter,
         options: ShardOptions | None = None,
     ) -> None:
-        self.core = Core(
-            store, now_ms=now_ms, new_id=new_id, random=random, limiter=limiter, options=options or ShardOptions()
-        )
+        super().__init__(store, now_ms=now_ms, new_id=new_id, random=random, limiter=limiter, options=options)
+        self._waiters: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting = 0
+        self._ticks = Alarm()
+        self._checks = Alarm()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._enqueue_one = Coalescer(super().enqueue)
+        self.on_change = self._reschedule
 
-    async def open(self) -> None:
-        """Reads memory from the rows; nothing may be asked before."""
-        await load(self.core)
+    @property
+    def waiting(self) -> int:
+        """Workers that wait for a task."""
+        return self._waiting
 
-    def stop(self) -> None:
-        """Refuses every call from now on; what was staged may still become durable."""
-        self.core.fail(Unavailable("the shard is closed here: ask again, it may have moved"))
+    async def start(self) -> None:
+        """Opens the shard and begins to tick."""
+        await self.open()
+        self._tasks = [asyncio.create_task(self._run_until_failed(step)) for step in (self._tick, self._check)]
+
+    async def close(self) -> None:
+        """Stops at once; closing again does nothing."""
+        self.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def wait_over(self) -> None:
+        """Returns when the shard can serve no more; `core.over` says why."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
-        return await enqueue.enqueue(self.core, jobs)
+        if len(jobs) == 1:
+            return [await self._enqueue_one(jobs[0])]
+        return await super().enqueue(jobs)
 
-    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> lease_tasks.Leased:
-        """What is due now: a bare shard does not wait."""
-        return await lease_tasks.lease(self.core, task_group, worker, tasks_max)
+    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> Leased:
+        """Due tasks; if there are none, the first to become due within `wait_s`."""
+        if not 0 <= wait_s <= WAIT_S_MAX:
+            raise Invalid(f"wait_s must lie between 0 and {WAIT_S_MAX}; got {wait_s}")
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        while True:
+            leased = await super().lease(task_group, worker, tasks_max)
+            if any(leased) or loop.time() >= until:
+                return leased
+            await self.wait_due(task_group, until)
 
-    async def lease_job(self, tenant: str, job: str, worker: str) -> LeasedTask:
-        return await lease_tasks.lease_job(self.core, tenant, job, worker)
+    # -- waiting for tasks --------------------------------------------------------------------------------------------
 
-    async def heartbeat(self, worker: str, task_id: str, *, progress: bytes | None = None) -> Heartbeat:
-        return await lease_tasks.heartbeat(self.core, worker, task_id, progress)
+    async def wait_due(self, task_group: str, until: float) -> None:
+        """Returns when a task of the group may be due, or the time is up."""
+        if self._waiting >= WAITERS_MAX:
+            raise Throttled(f"{WAITERS_MAX} workers wait here already", retry_after_s=SLEEP_S_MAX)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters = self._waiters.setdefault(task_group, deque())
+        waiters.append(waiter)
+        self._waiting += 1
+        self._ticks.not_after(self._next_at(task_group))
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._wake(task_group)  # it was meant for us; somebody else shall have it
+            raise
+        finally:
+            self._waiting -= 1
+            if waiter.cancelled() or not waiter.done():  # else whoever woke it has taken it out
+                with suppress(ValueError):
+                    waiters.remove(waiter)
+            if not waiters and self._waiters.get(task_group) is waiters:
+                del self._waiters[task_group]
 
-    async def report(
-        self, outcomes: Sequence[tuple[str, TaskOutcome]], *, worker: str = ""
-    ) -> list[ArgosyError | None]:
-        return await report.report(self.core, outcomes, worker)
+    def _wake(self, task_group: str, tasks: int = 1) -> None:
+        waiters = self._waiters.get(task_group)
+        while waiters and tasks > 0:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                tasks -= 1
 
-    async def report_refresh(self, task_id: str, max_concurrency: int | None, *, why: str = "") -> None:
-        await limit_refresh.report_refresh(self.core, task_id, max_concurrency)
+    def _wake_due(self, group: str, tasks: int = 1) -> None:
+        """Wakes waiters of a group if it has something due; else sees that the clock does."""
+        at = self._next_at(group)
+        if at is not None and at <= self.now_ms():
+            self._wake(group, tasks)
+        self._ticks.not_after(at)
 
-    async def get(self, tenant: str, job: str, *, with_attempts: bool = False) -> JobView:
-        return await job_queries.get(self.core, tenant, job, with_attempts=with_attempts)
+    def _next_at(self, group: str) -> int | None:
+        queues = self.queues
+        refreshes = queues.refreshes.get(group)
+        times = (queues.tasks.next_at(group), refreshes.next_at() if refreshes is not None else None)
+        return min((at for at in times if at is not None), default=None)
 
-    async def find(
-        self,
-        tenant: str,
-        *,
-        status: JobStatus | None = None,
-        metadata: tuple[str, str] | None = None,
-        is_dead: bool = False,
-        after: str = "",
-        limit: int = 100,
-    ) -> list[JobView]:
-        return await job_queries.find(
-            self.core, tenant, status=status, metadata=metadata, is_dead=is_dead, after=after, limit=limit
-        )
+    # -- time ---------------------------------------------------------------------------------------------------------
 
-    async def cancel(self, tenant: str, job: str) -> None:
-        await job_control.cancel(self.core, tenant, job)
+    def _reschedule(self) -> None:
+        """After a step: somebody may have something to do earlier than thought."""
+        if self.over is not None:
+            for group, waiters in list(self._waiters.items()):
+                self._wake(group, len(waiters))
+            self._ticks.ring()
+            self._checks.ring()
+            return
+        fresh = self.queues.tasks.fresh
+        for group in fresh.keys() & self._waiters.keys():
+            self._wake_due(group, max(1, fresh[group]))
+        fresh.clear()
+        self._ticks.not_after(self.deadline())
+        self._checks.not_after(self.queues.checks.next_at())
 
-    async def restart(self, tenant: str, job: str) -> None:
-        await job_control.restart(self.core, tenant, job)
+    def _next_tick(self) -> int | None:
+        times = [self.deadline(), *(self._next_at(group) for group in self._waiters)]
+        return min((at for at in times if at is not None), default=None)
 
-    async def expedite(self, tenant: str, job: str) -> None:
-        await job_control.expedite(self.core, tenant, job)
+    async def _tick(self) -> None:
+        await self.tick()
+        await self._ticks.wait(self._next_tick(), self.now_ms)
+        for group in list(self._waiters):
+            self._wake_due(group)
 
-    async def delete(self, tenant: str, job: str) -> None:
-        await job_control.delete(self.core, tenant, job)
+    async def _check(self) -> None:
+        await self._checks.wait(self.queues.checks.next_at(), self.now_ms)
+        await self.check_rates()
 
-    async def import_jobs(self, jobs: Sequence[ImportedJob]) -> list[JobStatus | ArgosyError]:
-        return await import_jobs.import_jobs(self.core, jobs)
+    async def _run_until_failed(self, step: Callable[[], Awaitable[None]]) -> None:
+        while self.over is None:
+            try:
+                await step()
+            except ArgosyError:
+                if self.over is None:
+                    await asyncio.sleep(PAUSE_S)  # a read that failed; what is due stays due
+            except Exception as bug:
+                self.fail(Unavailable(f"the shard failed at its own work ({bug!r}): open it anew"))
+                raise
 
-    async def drop_holders(self, tenant: str) -> int:
-        return await job_control.drop_holders(self.core, tenant)
 
-    async def put_schedule(self, schedule: Schedule) -> None:
-        await cron_schedules.put_schedule(self.core, schedule)
+class Alarm:
+    """Sleeps until a time of the records' clock that may be moved nearer meanwhile."""
 
-    async def schedules(self, tenant: str) -> list[Schedule]:
-        return cron_schedules.schedules(self.core, tenant)
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+        self._at: int | None = None
 
-    async def delete_schedule(self, tenant: str, name: str) -> None:
-        await cron_schedules.delete_schedule(self.core, tenant, name)
+    def ring(self) -> None:
+        self._rung.set()
 
-    async def tick(self) -> None:
-        """Does what time has brought: see `deadline`."""
-        await ticking.tick(self.core)
+    def not_after(self, at: int | None) -> None:
+        if at is not None and (self._at is None or at < self._at):
+            self._rung.set()
 
-    def deadline(self) -> int | None:
-        return ticking.deadline(self.core)
-
-    async def check_rates(self) -> int:
-        """Asks the rate limiter about jobs whose checks are due; how many."""
-        return await limit_checks.check_rates(self.core)
+    async def wait(self, at: int | None, now_ms: Callable[[], int]) -> None:
+        self._rung.clear()
+        self._at = at
+        wait_s = SLEEP_S_MAX if at is None else min(SLEEP_S_MAX, max(SLEEP_S_MIN, (at - now_ms()) / 1000))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._rung.wait()
+        self._at = 0  # awake: nothing is nearer than now
