@@ -7,9 +7,8 @@ import tempfile
 from pathlib import Path
 
 from argosy.base.clock import SystemClock, system_random
-from argosy.registry import jobs
-from argosy.registry.factory import open_registry
-from argosy.registry.rows import JobState
+from argosy.registry import jobs, open_registry
+from argosy.registry.rows import ControlJobState
 
 
 async def main(path: Path) -> None:
@@ -21,7 +20,7 @@ async def main(path: Path) -> None:
         while (job := await store.run(jobs.claim("worker-1", lease_ms=30_000))) is not None:
             print(f"hello, {job.params['name']}")
             assert await store.run(jobs.complete(job.job_id, "worker-1", job.fence))
-        done = await store.run(jobs.count(JobState.COMPLETED))
+        done = await store.run(jobs.count(ControlJobState.COMPLETED))
         print(f"{done} jobs done")
     finally:
         await store.close()

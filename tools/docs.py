@@ -188,7 +188,7 @@ def estimated(name: str) -> tuple[str, str]:
     return str(estimate.total_bytes), str(estimate.ceiling_bytes or "")
 
 
-async def measure_memory(url: str, runs: int) -> memory.Accounting:
+async def measure_memory(url: str, runs: int) -> memory.MemoryReport:
     return await measure(url, runs=runs, clock=SystemClock(), random=system_random())
 
 

@@ -12,9 +12,8 @@ from click.testing import CliRunner, Result
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.cli.root import cli
-from argosy.registry import changes, idempotency, jobs, limits, migrations
+from argosy.registry import changes, idempotency, jobs, limits, migrations, open_registry
 from argosy.registry.backends import redis_memory
-from argosy.registry.factory import open_registry
 from argosy.registry.ports import RegistryStore
 from tests.servers.valkey import Valkey
 

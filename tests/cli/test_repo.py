@@ -45,7 +45,7 @@ def test_a_wish_is_added_shown_changed_and_dropped(catalog: Catalog) -> None:
     )
     assert not catalog.ask("unpin", "example.org/o/a")["is_pinned"]
     assert catalog.ask("pin", "example.org/o/a")["is_pinned"]
-    assert catalog.ask("reindex", "example.org/o/a")["reindex_asked_at"] is not None
+    assert catalog.ask("reindex", "example.org/o/a")["reindex_requested_at"] is not None
     told = catalog.run("list").stdout
     assert "example.org/o/a" in told
     assert "main, next" in told

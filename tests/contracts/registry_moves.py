@@ -32,10 +32,10 @@ from argosy.registry import (
     tasks,
     tenants,
 )
-from argosy.registry.rows import AliasKind, JobState, RolloverPolicy, RunStatus, TaskStatus
+from argosy.registry.rows import AliasKind, ControlJobState, RolloverPolicy, RunStatus, TaskStatus
 from argosy.registry.table import Table
 from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TABLES, TTL_POLICIES
-from argosy.registry.transaction import Program, Transaction, transaction
+from argosy.registry.transaction import Transaction, TransactionBody, transaction
 
 NEVER_MS = 1 << 50  # a time that no test reaches
 HOUR_MS = 3_600_000
@@ -78,7 +78,7 @@ def move(operation: Callable[..., Transaction[Any]], *args: Any, is_timed: bool 
 
 
 @transaction
-def rewritten(table: Table[Any], key: str, change: Mapping[str, Any]) -> Program[Any]:
+def rewritten(table: Table[Any], key: str, change: Mapping[str, Any]) -> TransactionBody[Any]:
     """What an editor does: read a row, change it, write it back."""
     row = yield from crud.read(table, key)
     if row is None:
@@ -88,13 +88,13 @@ def rewritten(table: Table[Any], key: str, change: Mapping[str, Any]) -> Program
 
 
 @transaction
-def put_rollover(name: str, pattern: str, is_enabled: bool) -> Program[Any]:
+def put_rollover(name: str, pattern: str, is_enabled: bool) -> TransactionBody[Any]:
     policy = RolloverPolicy(name, "write", "read", pattern, {"max_docs": 3}, {}, {}, is_enabled)
     return (yield from policies.put_rollover(policy))
 
 
 @transaction
-def list_rows(number: int) -> Program[Any]:
+def list_rows(number: int) -> TransactionBody[Any]:
     listed = [table for table in TABLES if any(index.name == "all" for index in table.indexes)]
     return (yield from crud.every(listed[number % len(listed)]))
 
@@ -138,9 +138,10 @@ JOBS = st.one_of(
     move(jobs.split, names, worker, fences, st.lists(maps, min_size=1, max_size=3)),
     move(jobs.reap),
     move(jobs.prune, ends),
-    move(jobs.count, st.sampled_from(JobState)),
+    move(jobs.count, st.sampled_from(ControlJobState)),
     move(
-        jobs.listed, state=st.none() | st.sampled_from(JobState), type=st.none() | some, parent=st.none() | names,
+        jobs.listed,
+        state=st.none() | st.sampled_from(ControlJobState), type=st.none() | some, parent=st.none() | names,
         limit=st.integers(1, 4),
     ),
 )  # fmt: skip
@@ -226,11 +227,11 @@ WISHES = st.one_of(
     move(settings_versions.forget_index, names),
     move(settings_versions.forget_node, some),
     move(catalog.add, names, some, branches=st.just(("main",)), is_pinned=bits, replicas=small, max_bids=st.none()),
-    move(catalog.note_indexed, names, commit_hash=some, footprint_bytes=small),
-    move(catalog.note_failed, names, error=some),
+    move(catalog.record_indexed, names, commit_hash=some, footprint_bytes=small),
+    move(catalog.record_index_failure, names, error=some),
     move(catalog.pin, names, bits),
-    move(catalog.ask_reindex, names),
-    move(catalog.note_pushed, names),
+    move(catalog.request_reindex, names),
+    move(catalog.record_push, names),
     move(rewritten, st.just(TABLES[13]), names, st.fixed_dictionaries({"url": some, "replicas": small})),
     move(catalog.remove, names, expected_version=versions),
     move(catalog.read_by_url, some),

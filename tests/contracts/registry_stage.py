@@ -12,9 +12,18 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from argosy.base.clock import Clock, SystemClock, system_random
-from argosy.registry.factory import open_registry
+from argosy.registry import open_registry
 from argosy.registry.ports import RegistryStore
-from argosy.registry.transaction import Committed, Program, Question, Transaction, Write, ask, commit, transaction
+from argosy.registry.transaction import (
+    CommitResult,
+    Read,
+    Transaction,
+    TransactionBody,
+    Write,
+    commit,
+    read_many,
+    transaction,
+)
 from tests.servers.valkey import Valkey
 
 T = TypeVar("T")
@@ -87,16 +96,16 @@ async def store(stage: Stage) -> LoadingStore:
 
 
 @transaction
-def asked(*questions: Question) -> Program[tuple[Any, ...]]:
-    return (yield from ask(*questions))
+def asked(*questions: Read) -> TransactionBody[tuple[Any, ...]]:
+    return (yield from read_many(*questions))
 
 
 @transaction
-def written(*writes: Write) -> Program[Committed]:
+def written(*writes: Write) -> TransactionBody[CommitResult]:
     return (yield from commit(*writes))
 
 
-async def answer(store: RegistryStore, question: Question) -> Any:
+async def answer(store: RegistryStore, question: Read) -> Any:
     return (await store.run(asked(question)))[0]
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from argosy.base.errors import Unavailable
 from argosy.registry import admin_sessions, aliases, canaries, canary_runs, changes, jobs, leases, limits, tasks
-from argosy.registry.rows import JobState, RunStatus, TaskStatus
-from argosy.registry.transaction import Program, Transaction
+from argosy.registry.rows import ControlJobState, RunStatus, TaskStatus
+from argosy.registry.transaction import Transaction, TransactionBody
 from tests.contracts.registry_stage import LoadingStore, Stage
 from tests.contracts.test_registry_dump import dumped
 from tests.servers.valkey import Valkey
@@ -24,7 +24,7 @@ class Crash(BaseException):
 def crashing(operation: Transaction[Any], after: int) -> Transaction[Any]:
     """The operation, whose caller dies when `after` of its steps are done."""
 
-    def program() -> Program[Any]:
+    def program() -> TransactionBody[Any]:
         steps = operation.begin()
         answer: Any = None
         for _ in range(after):
@@ -118,8 +118,8 @@ async def test_a_server_killed_while_it_writes_has_all_it_acknowledged_and_nothi
     try:
         stored = {job.job_id: job async for job in every_job(again)}
         assert set(acknowledged) <= stored.keys()
-        assert all(job.state is JobState.QUEUED and job.params for job in stored.values())
-        assert await again.run(jobs.count(JobState.QUEUED)) == len(stored)
+        assert all(job.state is ControlJobState.QUEUED and job.params for job in stored.values())
+        assert await again.run(jobs.count(ControlJobState.QUEUED)) == len(stored)
     finally:
         await again.close()
 

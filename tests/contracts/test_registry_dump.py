@@ -9,9 +9,9 @@ import pytest
 
 from argosy.base.errors import Conflict
 from argosy.registry import canaries, canary_runs, changes, jobs, limits, tasks
-from argosy.registry.rows import JobState, LivePod, RunStatus
+from argosy.registry.rows import ControlJobState, LivePod, RunStatus
 from argosy.registry.tables import LIVE_PODS, TABLES
-from argosy.registry.transaction import Get, Put, ReadCounter, Tell, Upsert
+from argosy.registry.transaction import Get, Notify, Put, ReadCounter, Upsert
 from tests.contracts.registry_stage import BACKENDS, LoadingStore, Stage, answer, url_of, written
 from tests.contracts.test_registry_rows import empty, full
 from tests.servers.valkey import Valkey
@@ -34,7 +34,7 @@ async def fill(store: LoadingStore) -> None:
         await store.run(tasks.next_uid())
         await store.run(limits.hit_search_ui("::1"))
     await store.run(changes.pop("emptied", 9))
-    await store.run(written(*(Upsert(LIVE_PODS, LivePod(f"p{n}", n)) for n in range(600)), Tell("x", "y")))
+    await store.run(written(*(Upsert(LIVE_PODS, LivePod(f"p{n}", n)) for n in range(600)), Notify("x", "y")))
 
 
 async def dumped(store: LoadingStore) -> list[Item]:
@@ -88,7 +88,7 @@ async def test_a_loaded_registry_goes_on_as_the_old_one_would(
     assert claimed is not None
     assert (claimed.job_id, claimed.version) == ("j1", 2)
     assert await new.run(jobs.complete("j0", "w", 1))
-    assert [await new.run(jobs.count(state)) for state in JobState] == [1, 1, 1, 0, 0]
+    assert [await new.run(jobs.count(state)) for state in ControlJobState] == [1, 1, 1, 0, 0]
     await first.close()
     await second.close()
 

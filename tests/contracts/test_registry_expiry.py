@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from argosy.registry import admin_sessions, idempotency, jobs, leases, limits, pods, scoped_keys, sessions
-from argosy.registry.idempotency import Verdict
+from argosy.registry.idempotency import IdempotencyVerdict
 from argosy.registry.ports import RegistryStore
-from argosy.registry.rows import AdminSession, Session
+from argosy.registry.rows import AdminSession, ClientSession
 from argosy.registry.tables import ADMIN_SESSIONS, SESSIONS
-from argosy.registry.transaction import Count, Find, Get, Put
+from argosy.registry.transaction import CountRows, Find, Get, Put
 from tests.contracts.registry_stage import answer, written
 from tests.contracts.stage import eventually
 
@@ -22,7 +22,7 @@ async def is_none(look: Callable[[], Awaitable[object]]) -> None:
     await eventually(over)
 
 
-async def short_session(store: RegistryStore, name: str = "s") -> Session:
+async def short_session(store: RegistryStore, name: str = "s") -> ClientSession:
     return await store.run(
         sessions.upsert(
             name,
@@ -40,7 +40,7 @@ async def test_a_session_ends_and_may_begin_anew(store: RegistryStore) -> None:
     assert (await short_session(store)).version == 2
     await is_none(lambda: store.run(sessions.read("s")))
     assert await answer(store, Find(SESSIONS, "all")) == []
-    assert await answer(store, Count(SESSIONS, "all")) == 0
+    assert await answer(store, CountRows(SESSIONS, "all")) == 0
     assert not await store.run(sessions.touch("s"))
     assert (await short_session(store)).version == 1
 
@@ -56,10 +56,10 @@ async def test_a_use_prolongs_a_session(store: RegistryStore) -> None:
 
 async def test_a_row_that_is_over_when_it_is_written_is_no_row(store: RegistryStore) -> None:
     """Defect R11: no time left was an error of the server."""
-    session = Session("s", None, None, {}, 0, 1)
+    session = ClientSession("s", None, None, {}, 0, 1)
     await store.run(written(Put(SESSIONS, session)))
     assert await answer(store, Get(SESSIONS, ("s",))) is None
-    assert await answer(store, Count(SESSIONS, "all")) == 0
+    assert await answer(store, CountRows(SESSIONS, "all")) == 0
     assert (await store.run(written(Put(SESSIONS, session)))).versions == (1,)
 
 
@@ -78,7 +78,7 @@ async def test_a_key_of_a_request_ends(store: RegistryStore) -> None:
     assert await store.run(idempotency.finish("k", "t"))
 
     async def is_new() -> bool:
-        return (await store.run(idempotency.begin("k", BODY, SHORT_MS))).verdict is Verdict.NEW
+        return (await store.run(idempotency.begin("k", BODY, SHORT_MS))).verdict is IdempotencyVerdict.NEW
 
     await eventually(is_new)
 
@@ -157,4 +157,4 @@ async def test_what_is_over_does_not_stand_in_the_way_of_a_list(store: RegistryS
     assert [row.session_id for row in found] == ["alive0", "alive1"]
     found = await answer(store, Find(ADMIN_SESSIONS, "all", limit=2, is_newest_first=True))
     assert [row.session_id for row in found] == ["alive2", "alive1"]
-    assert await answer(store, Count(ADMIN_SESSIONS, "key", ("k",))) == 3
+    assert await answer(store, CountRows(ADMIN_SESSIONS, "key", ("k",))) == 3

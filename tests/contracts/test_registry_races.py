@@ -19,11 +19,11 @@ from argosy.registry import (
     settings_versions,
     tasks,
 )
-from argosy.registry.idempotency import Verdict
+from argosy.registry.idempotency import IdempotencyVerdict
 from argosy.registry.ports import RegistryStore
-from argosy.registry.rows import JobState, LivePod
+from argosy.registry.rows import ControlJobState, LivePod
 from argosy.registry.tables import LIVE_PODS
-from argosy.registry.transaction import Program, Put, Upsert, commit, get, transaction
+from argosy.registry.transaction import Put, TransactionBody, Upsert, commit, get, transaction
 from tests.contracts.registry_stage import RACERS, Stage, errors, race, results, url_of, written
 from tests.servers.valkey import Valkey
 
@@ -46,7 +46,7 @@ async def test_every_job_is_claimed_by_one(stage: Stage) -> None:
     assert {(job.fence, job.attempts, job.version) for job in claimed} == {(1, 1, 2)}
     for job in claimed:
         assert await stores[1].run(jobs.read(job.job_id)) == job
-    assert await stores[0].run(jobs.count(JobState.QUEUED)) == 0
+    assert await stores[0].run(jobs.count(ControlJobState.QUEUED)) == 0
 
 
 async def test_of_many_flips_from_one_version_one_succeeds(stage: Stage) -> None:
@@ -73,7 +73,7 @@ async def test_flips_that_name_no_version_all_succeed_in_some_order(stage: Stage
 async def test_of_many_requests_with_one_key_one_is_new(stage: Stage) -> None:
     stores = await clients(stage)
     outcomes = await race(stores, [idempotency.begin("k", BODY) for _ in range(RACERS)])
-    assert Counter(begun.verdict for begun in results(outcomes)) == {Verdict.NEW: 1, Verdict.PENDING: RACERS - 1}
+    assert Counter(begun.verdict for begun in results(outcomes)) == {IdempotencyVerdict.NEW: 1, IdempotencyVerdict.PENDING: RACERS - 1}
 
 
 async def test_a_scope_has_one_leader(stage: Stage) -> None:
@@ -180,7 +180,7 @@ async def test_a_row_that_moved_between_two_looks_is_a_lost_race(registry_valkey
         asyncio.run(write())
 
     @transaction
-    def look_twice() -> Program[tuple[int, int]]:
+    def look_twice() -> TransactionBody[tuple[int, int]]:
         first = yield from get(LIVE_PODS, "p")
         if not looks:
             with ThreadPoolExecutor(1) as pool:

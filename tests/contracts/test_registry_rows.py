@@ -10,20 +10,20 @@ from argosy.base.errors import Conflict, Invalid
 from argosy.registry import rows as kinds
 from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import (
-    Alias,
     AliasKind,
     Canary,
     CdcCursor,
+    ClientSession,
     ControlJob,
+    ControlJobState,
     ControlTask,
-    JobState,
+    IndexAlias,
     LivePod,
     SearchUiConfig,
-    Session,
     TaskStatus,
     Tenant,
 )
-from argosy.registry.table import Column, Kind, Table
+from argosy.registry.table import Column, ColumnKind, Table
 from argosy.registry.tables import (
     ALIASES,
     CANARIES,
@@ -36,18 +36,30 @@ from argosy.registry.tables import (
     TASKS,
     TENANT_MAP,
 )
-from argosy.registry.transaction import Count, Delete, Find, Get, Now, Program, Put, Upsert, commit, get, transaction
+from argosy.registry.transaction import (
+    CountRows,
+    Delete,
+    Find,
+    Get,
+    Now,
+    Put,
+    TransactionBody,
+    Upsert,
+    commit,
+    get,
+    transaction,
+)
 from tests.contracts.registry_stage import Stage, answer, asked, written
 
 FUTURE_MS = 1 << 44  # rows that expire then outlive the test
 STRANGE = "_index:%3A \x00\x7f{a}*?\"'\\ ünïcode 𝄞\n"
-PLAIN: dict[Kind, Any] = {
-    Kind.TEXT: STRANGE,
-    Kind.INTEGER: -(1 << 53),
-    Kind.BOOLEAN: True,
-    Kind.BYTES: bytes(range(256)),
-    Kind.LIST: (STRANGE, "", "b" * 100),
-    Kind.MAP: {STRANGE: [1, -2.5, None, True, {"deep": STRANGE}], "": "", "n": 1 << 40, "long": "x" * 5000},
+PLAIN: dict[ColumnKind, Any] = {
+    ColumnKind.TEXT: STRANGE,
+    ColumnKind.INTEGER: -(1 << 53),
+    ColumnKind.BOOLEAN: True,
+    ColumnKind.BYTES: bytes(range(256)),
+    ColumnKind.LIST: (STRANGE, "", "b" * 100),
+    ColumnKind.MAP: {STRANGE: [1, -2.5, None, True, {"deep": STRANGE}], "": "", "n": 1 << 40, "long": "x" * 5000},
 }
 
 
@@ -67,7 +79,14 @@ def full(table: Table[Any], **given: Any) -> Any:
 
 def empty(table: Table[Any]) -> Any:
     """A row with nothing where nothing is allowed."""
-    nothing = {Kind.TEXT: "", Kind.INTEGER: 0, Kind.BOOLEAN: False, Kind.BYTES: b"", Kind.LIST: (), Kind.MAP: {}}
+    nothing = {
+        ColumnKind.TEXT: "",
+        ColumnKind.INTEGER: 0,
+        ColumnKind.BOOLEAN: False,
+        ColumnKind.BYTES: b"",
+        ColumnKind.LIST: (),
+        ColumnKind.MAP: {},
+    }
     values = {
         column.name: None if column.is_nullable else enum_of(table, column) or nothing[column.kind]
         for column in table.columns
@@ -131,13 +150,13 @@ async def test_writes_take_effect_together_or_not_at_all(store: RegistryStore) -
 
 async def test_what_a_program_raises_reaches_its_caller_and_nothing_is_written(store: RegistryStore) -> None:
     @transaction
-    def doubtful() -> Program[None]:
+    def doubtful() -> TransactionBody[None]:
         yield from get(LIVE_PODS, "p")
         raise KeyError("second thoughts")
 
     with pytest.raises(KeyError, match="second thoughts"):
         await store.run(doubtful())
-    assert await answer(store, Count(LIVE_PODS, "all")) == 0
+    assert await answer(store, CountRows(LIVE_PODS, "all")) == 0
 
 
 async def test_a_program_that_loses_a_race_runs_again(stage: Stage) -> None:
@@ -145,7 +164,7 @@ async def test_a_program_that_loses_a_race_runs_again(stage: Stage) -> None:
     await stores[0].run(written(Put(CDC_CURSORS, CdcCursor("s", "i", 0, 0))))
 
     @transaction
-    def add_one() -> Program[None]:
+    def add_one() -> TransactionBody[None]:
         cursor = yield from get(CDC_CURSORS, "s", "i")
         assert cursor is not None
         yield from commit(Put(CDC_CURSORS, replace(cursor, last_event_seq=cursor.last_event_seq + 1)))
@@ -168,10 +187,10 @@ async def test_a_value_that_is_one_rows_alone_is_refused_to_another(store: Regis
 
 
 async def test_a_unique_value_of_none_is_nobodys(store: RegistryStore) -> None:
-    jobs = [ControlJob(f"j{n}", "t", {}, JobState.QUEUED, n, n) for n in range(3)]
+    jobs = [ControlJob(f"j{n}", "t", {}, ControlJobState.QUEUED, n, n) for n in range(3)]
     await store.run(written(*(Put(JOBS, job) for job in jobs)))
     assert await answer(store, Find(JOBS, "dedupe", (None,))) == []
-    assert await answer(store, Count(JOBS, "dedupe", (None,))) == 0
+    assert await answer(store, CountRows(JOBS, "dedupe", (None,))) == 0
 
 
 def task(name: str, uid: int, status: TaskStatus = TaskStatus.ENQUEUED, index_uid: str | None = None) -> ControlTask:
@@ -204,11 +223,11 @@ async def test_an_index_follows_its_rows(store: RegistryStore) -> None:
     assert await found(store, "index", ("docs",)) == ["t1", "t5"]
     assert await found(store, "index", ("logs",)) == ["t3"]
     assert await found(store, "status", (TaskStatus.FAILED,)) == ["t3"]
-    assert await answer(store, Count(TASKS, "status", (TaskStatus.ENQUEUED,))) == 5
+    assert await answer(store, CountRows(TASKS, "status", (TaskStatus.ENQUEUED,))) == 5
     assert await found(store, "index", (None,)) == []
     await store.run(written(Delete(TASKS, task_at("t3", 2))))
     assert await found(store, "index", ("logs",)) == []
-    assert await answer(store, Count(TASKS, "all")) == 5
+    assert await answer(store, CountRows(TASKS, "all")) == 5
 
 
 def task_at(name: str, version: int) -> ControlTask:
@@ -216,11 +235,11 @@ def task_at(name: str, version: int) -> ControlTask:
 
 
 async def test_a_row_without_an_order_is_not_in_that_index(store: RegistryStore) -> None:
-    job = ControlJob("j", "t", {}, JobState.QUEUED, 1, 1)
+    job = ControlJob("j", "t", {}, ControlJobState.QUEUED, 1, 1)
     await store.run(written(Put(JOBS, job)))
-    assert await answer(store, Find(JOBS, "finished", (JobState.QUEUED,))) == []
-    assert await answer(store, Count(JOBS, "finished", (JobState.QUEUED,))) == 0
-    assert len(await answer(store, Find(JOBS, "state", (JobState.QUEUED,)))) == 1
+    assert await answer(store, Find(JOBS, "finished", (ControlJobState.QUEUED,))) == []
+    assert await answer(store, CountRows(JOBS, "finished", (ControlJobState.QUEUED,))) == 0
+    assert len(await answer(store, Find(JOBS, "state", (ControlJobState.QUEUED,)))) == 1
 
 
 async def test_families_are_apart(store: RegistryStore) -> None:
@@ -238,7 +257,7 @@ async def test_names_that_look_like_the_stores_own_are_just_names(store: Registr
     """Defect R24: an alias called `_index` collided with the index."""
     names = ["_index", "_index:all", "a:b", "a%3Ab", "%", "*", "{x}", " ", "a\x00b", "ünïcode", "x" * 1024]
     for n, name in enumerate(names):
-        await store.run(written(Put(ALIASES, Alias(name, AliasKind.SINGLE, name, (), n))))
+        await store.run(written(Put(ALIASES, IndexAlias(name, AliasKind.SINGLE, name, (), n))))
     assert [alias.name for alias in await answer(store, Find(ALIASES, "all"))] == names
     for name in names:
         alias = await answer(store, Get(ALIASES, (name,)))
@@ -256,7 +275,7 @@ async def test_many_rows_are_listed_in_pages(store: RegistryStore) -> None:
         seen += page
         after = int(page[-1][1:])
     assert seen == [f"t{n:04}" for n in range(2499, -1, -1)]
-    assert await answer(store, Count(TASKS, "all")) == 2500
+    assert await answer(store, CountRows(TASKS, "all")) == 2500
     with pytest.raises(Invalid):
         await found(store, "all", limit=1001)
 
@@ -264,7 +283,7 @@ async def test_many_rows_are_listed_in_pages(store: RegistryStore) -> None:
 async def test_questions_asked_together_are_answered_together(store: RegistryStore) -> None:
     await store.run(written(Put(LIVE_PODS, LivePod("p", 1))))
     pod, clock, pods, number, again = await store.run(
-        asked(Get(LIVE_PODS, ("p",)), Now(), Find(LIVE_PODS, "all"), Count(LIVE_PODS, "all"), Now())
+        asked(Get(LIVE_PODS, ("p",)), Now(), Find(LIVE_PODS, "all"), CountRows(LIVE_PODS, "all"), Now())
     )
     assert (pods, number) == ([pod], 1)
     assert 0 <= again - clock < 1000
@@ -294,12 +313,12 @@ WRONG = [
 async def test_what_cannot_be_read_back_is_refused(store: RegistryStore, write: Put) -> None:
     with pytest.raises(Invalid):
         await store.run(written(write))
-    assert await answer(store, Count(write.table, "all")) == 0
+    assert await answer(store, CountRows(write.table, "all")) == 0
 
 
 async def test_two_clients_see_one_store(stage: Stage) -> None:
     first, second = await stage.open(), await stage.open()
-    session = Session("s", None, None, {"docs": 2}, 0, FUTURE_MS)
+    session = ClientSession("s", None, None, {"docs": 2}, 0, FUTURE_MS)
     await first.run(written(Put(SESSIONS, session)))
     assert await answer(second, Get(SESSIONS, ("s",))) == replace(session, version=1)
 

@@ -13,7 +13,7 @@ from argosy.registry import admin_sessions, aliases
 from argosy.registry.ports import Change, RegistryStore
 from argosy.registry.rows import LivePod, NodeSettingsVersion
 from argosy.registry.tables import LIVE_PODS, NODE_SETTINGS_VERSION, REVOKED_CHANNEL
-from argosy.registry.transaction import Delete, Put, Tell, Upsert
+from argosy.registry.transaction import Delete, Notify, Put, Upsert
 from tests.contracts.registry_stage import Stage, written
 from tests.contracts.stage import PATIENCE_S, eventually
 
@@ -104,12 +104,12 @@ async def test_whoever_listens_hears_what_is_told(stage: Stage) -> None:
     listening = asyncio.create_task(listen())
 
     async def is_listening() -> bool:
-        await store.run(written(Tell(REVOKED_CHANNEL, "hello")))
+        await store.run(written(Notify(REVOKED_CHANNEL, "hello")))
         return "hello" in heard
 
     await eventually(is_listening)
     await store.run(admin_sessions.insert("s", csrf_token="t", admin_key_hash="k"))
-    await store.run(written(Tell("elsewhere", "not for us")))
+    await store.run(written(Notify("elsewhere", "not for us")))
     assert await store.run(admin_sessions.revoke("s"))
 
     async def has_heard() -> bool:

@@ -28,6 +28,7 @@ from argosy.registry import (
     jobs,
     leases,
     limits,
+    open_registry,
     policies,
     scoped_keys,
     sessions,
@@ -38,11 +39,10 @@ from argosy.registry import (
 from argosy.registry.backends.redis import RedisRegistry
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.backends.sqlite import SqliteStore
-from argosy.registry.factory import open_registry
 from argosy.registry.ports import RegistryStore
-from argosy.registry.rows import JobState, LivePod, RolloverPolicy, RunStatus
+from argosy.registry.rows import ControlJobState, LivePod, RolloverPolicy, RunStatus
 from argosy.registry.tables import LIVE_PODS, ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TABLES
-from argosy.registry.transaction import Get, Program, Put, Transaction, Upsert, commit, get, now, transaction
+from argosy.registry.transaction import Get, Put, Transaction, TransactionBody, Upsert, commit, get, now, transaction
 from tests.contracts import registry_moves as moves
 from tests.contracts.registry_moves import timeless
 from tests.contracts.registry_stage import answer, written
@@ -254,7 +254,7 @@ async def test_a_claim_returns_the_job_as_it_now_is(url: str) -> None:
     await store.run(jobs.enqueue("j", "t", {}))
     job = await store.run(jobs.claim("w"))
     assert job is not None
-    assert (job.state, job.claimed_by, job.attempts) == (JobState.IN_PROGRESS, "w", 1)
+    assert (job.state, job.claimed_by, job.attempts) == (ControlJobState.IN_PROGRESS, "w", 1)
     assert await store.run(jobs.read("j")) == job
     await store.close()
 
@@ -263,7 +263,7 @@ async def test_a_feature_that_nobody_thought_of_needs_no_new_backend(url: str) -
     """ "All future features … can consume this persistence layer without modification." """
 
     @transaction
-    def rename(old: str, new: str) -> Program[LivePod | None]:
+    def rename(old: str, new: str) -> TransactionBody[LivePod | None]:
         clock = yield from now()
         pod = yield from get(LIVE_PODS, old)
         if pod is None or (yield from get(LIVE_PODS, new)) is not None:

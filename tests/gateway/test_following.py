@@ -8,8 +8,7 @@ from argosy.gateway import Gateway, GatewaySettings
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.fleet_watcher import FleetWatcher
 from argosy.ownership.model import LeaseState, Member, SessionRole, Space, Unit
-from argosy.registry import catalog
-from argosy.registry.factory import open_registry
+from argosy.registry import catalog, open_registry
 from argosy.search.catalog.watcher import CatalogWatcher
 from argosy.search.model import MissingReason, Options, SearchResult
 from argosy.search.query import parse

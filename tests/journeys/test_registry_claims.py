@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from argosy.base.clock import SystemClock, seeded_random
-from argosy.registry import jobs
-from argosy.registry.factory import open_registry
-from argosy.registry.rows import JobState
+from argosy.registry import jobs, open_registry
+from argosy.registry.rows import ControlJobState
 from tests.servers.valkey import Valkey
 
 PROCESSES = 20
@@ -35,7 +34,9 @@ async def work(url: str, number: int) -> list[str]:
     while True:
         job = await store.run(jobs.claim(f"w{number}", lease_ms=LEASE_MS))
         if job is None:
-            left = [await store.run(jobs.count(state)) for state in (JobState.QUEUED, JobState.IN_PROGRESS)]
+            left = [
+                await store.run(jobs.count(state)) for state in (ControlJobState.QUEUED, ControlJobState.IN_PROGRESS)
+            ]
             if left == [0, 0]:
                 break
             await clock.sleep(IDLE_S)
@@ -59,7 +60,7 @@ async def queue(url: str) -> None:
 
 async def ended(url: str) -> list[int]:
     store = await open_registry(url, clock=SystemClock(), random=seeded_random(0), namespace="claims")
-    counts = [await store.run(jobs.count(state)) for state in JobState]
+    counts = [await store.run(jobs.count(state)) for state in ControlJobState]
     await store.close()
     return counts
 

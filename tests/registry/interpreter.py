@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 from argosy.base.errors import Conflict, Unavailable
 from argosy.registry.ports import Change
-from argosy.registry.table import Index, Table
+from argosy.registry.table import Table, TableIndex
 from argosy.registry.transaction import (
     ATTEMPTS_MAX,
     FIND_MAX,
     Append,
     Commit,
-    Committed,
-    Count,
+    CommitResult,
+    CountRows,
     CountUp,
     Delete,
     DropCounter,
@@ -27,13 +27,13 @@ from argosy.registry.transaction import (
     Find,
     Get,
     LogState,
+    Notify,
     Now,
     Put,
-    Question,
+    Read,
     ReadCounter,
     ReadLog,
     TakeOldest,
-    Tell,
     Transaction,
     Upsert,
     Write,
@@ -135,7 +135,7 @@ class Interpreter:
 
     # -- questions --------------------------------------------------------------------------------------------
 
-    def _answer(self, question: Question, seen: "Seen") -> Any:
+    def _answer(self, question: Read, seen: "Seen") -> Any:
         match question:
             case Get(table, key):
                 row = self._row(table, key)
@@ -146,7 +146,7 @@ class Interpreter:
                 for row in rows:
                     seen.found[question.table.name, question.table.key_of(row)] = (question.table, row.version)
                 return rows
-            case Count(table, index, equals):
+            case CountRows(table, index, equals):
                 return len(self._in_index(table, table.index(index), equals))
             case ReadLog(log, limit):
                 kept = self.state.logs.get(log, Log())
@@ -174,7 +174,7 @@ class Interpreter:
         )
         return rows[: question.limit]
 
-    def _in_index(self, table: Table[Any], index: Index, equals: tuple[Any, ...]) -> list[Any]:
+    def _in_index(self, table: Table[Any], index: TableIndex, equals: tuple[Any, ...]) -> list[Any]:
         return [
             row
             for row in self._alive(table)
@@ -205,9 +205,9 @@ class Interpreter:
 
     # -- writes -----------------------------------------------------------------------------------------------
 
-    def _commit(self, commit: Commit) -> Committed:
+    def _commit(self, commit: Commit) -> CommitResult:
         before = deepcopy(self.state)
-        done = Committed(0)
+        done = CommitResult(0)
         try:
             for write in commit.writes:
                 done = self._write(write, done)
@@ -216,7 +216,7 @@ class Interpreter:
             raise
         return replace(done, revision=self.revision)
 
-    def _write(self, write: Write, done: Committed) -> Committed:
+    def _write(self, write: Write, done: CommitResult) -> CommitResult:
         match write:
             case Put(table, row):
                 self._check_version(table, row)
@@ -240,7 +240,7 @@ class Interpreter:
                 return replace(done, counts=(*done.counts, self._count_up(counter, ttl_ms)))
             case DropCounter(counter):
                 self.state.counters.pop(counter, None)
-            case Tell(channel, message):
+            case Notify(channel, message):
                 self.state.told.append((channel, message))
         return done
 

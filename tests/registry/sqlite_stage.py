@@ -9,8 +9,8 @@ from typing import Any
 
 from argosy.base.clock import SystemClock
 from argosy.registry.backends.sqlite import SqliteStore
-from argosy.registry.table import Index, Layout, Table
-from argosy.registry.transaction import Program, Question, Write, ask, commit, transaction
+from argosy.registry.table import Table, TableIndex, TableLayout
+from argosy.registry.transaction import Read, TransactionBody, Write, commit, read_many, transaction
 
 START_S = 1_700_000_000.0
 
@@ -48,17 +48,23 @@ BALLS = Table(
     "balls",
     Ball,
     ("name",),
-    Layout.ROW,
+    TableLayout.ROW,
     "to try things on",
     (
-        Index("all", order="rank"),
-        Index("colour", ("colour",), "rank"),
-        Index("owner", ("owner",), "won_at"),
-        Index("badge", ("badge",), is_unique=True),
+        TableIndex("all", order="rank"),
+        TableIndex("colour", ("colour",), "rank"),
+        TableIndex("owner", ("owner",), "won_at"),
+        TableIndex("badge", ("badge",), is_unique=True),
     ),
 )
 TICKETS = Table(
-    "ticket:office", Ticket, ("row", "seat"), Layout.ROW, "that expire", (Index("row", ("row",)),), "expires_at"
+    "ticket:office",
+    Ticket,
+    ("row", "seat"),
+    TableLayout.ROW,
+    "that expire",
+    (TableIndex("row", ("row",)),),
+    "expires_at",
 )
 TABLES = (BALLS, TICKETS)
 
@@ -85,13 +91,13 @@ START_MS = int(START_S * 1000)
 
 
 @transaction
-def asked(*questions: Question) -> Program[Any]:
-    answers = yield from ask(*questions)
+def asked(*questions: Read) -> TransactionBody[Any]:
+    answers = yield from read_many(*questions)
     return answers[0] if len(answers) == 1 else answers
 
 
 @transaction
-def committed(*writes: Write) -> Program[Any]:
+def committed(*writes: Write) -> TransactionBody[Any]:
     return (yield from commit(*writes))
 
 

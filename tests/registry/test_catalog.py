@@ -47,24 +47,24 @@ def test_an_indexing_is_noted_without_undoing_a_wish() -> None:
     made = store.run(catalog.add("a", URL))
     store.pass_time(7)
     store.meanwhile(catalog.update(replace(made, is_pinned=True)))
-    noted = store.run(catalog.note_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 30))
+    noted = store.run(catalog.record_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 30))
     assert (noted.is_pinned, noted.footprint_bytes, noted.last_commit) == (True, 1 << 30, "c0ffee")
     assert noted.last_indexed_at == START_MS + 7
     with pytest.raises(NotFound):
-        store.run(catalog.note_indexed("b", commit_hash="c0ffee", footprint_bytes=1))
+        store.run(catalog.record_indexed("b", commit_hash="c0ffee", footprint_bytes=1))
     with pytest.raises(Invalid):
-        store.run(catalog.note_indexed("a", commit_hash="", footprint_bytes=1))
+        store.run(catalog.record_indexed("a", commit_hash="", footprint_bytes=1))
 
 
 def test_failures_are_counted_until_an_indexing_succeeds() -> None:
     store = Interpreter()
     store.run(catalog.add("a", URL))
-    store.run(catalog.note_failed("a", error="the origin is away"))
+    store.run(catalog.record_index_failure("a", error="the origin is away"))
     store.pass_time(7)
-    failed = store.run(catalog.note_failed("a", error="x" * 5000))
+    failed = store.run(catalog.record_index_failure("a", error="x" * 5000))
     assert (failed.failures, failed.last_failed_at) == (2, START_MS + 7)
     assert failed.last_error == "x" * catalog.ERROR_CHARS_MAX
-    noted = store.run(catalog.note_indexed("a", commit_hash="c0ffee", footprint_bytes=1))
+    noted = store.run(catalog.record_indexed("a", commit_hash="c0ffee", footprint_bytes=1))
     assert (noted.failures, noted.last_error, noted.last_failed_at) == (0, None, None)
 
 
@@ -73,8 +73,8 @@ def test_a_repository_is_pinned_and_asked_to_be_indexed_anew() -> None:
     store.run(catalog.add("a", URL))
     assert store.run(catalog.pin("a", True)).is_pinned
     store.pass_time(7)
-    asked = store.run(catalog.ask_reindex("a"))
-    assert (asked.reindex_asked_at, asked.is_pinned) == (START_MS + 7, True)
+    asked = store.run(catalog.request_reindex("a"))
+    assert (asked.reindex_requested_at, asked.is_pinned) == (START_MS + 7, True)
     assert not store.run(catalog.pin("a", False)).is_pinned
     with pytest.raises(NotFound):
         store.run(catalog.pin("b", True))

@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.registry import crud
-from argosy.registry.rows import Alias, AliasKind, Canary, SearchUiConfig
+from argosy.registry.rows import AliasKind, Canary, IndexAlias, SearchUiConfig
 from argosy.registry.tables import ALIASES, CANARIES, SEARCH_UI_CONFIG, named
 from tests.registry.interpreter import Interpreter
 
@@ -69,10 +69,10 @@ def test_a_list_is_whole_although_pages_end_between_equal_rows(monkeypatch: pyte
     store = Interpreter()
     times = [1, 1, 1, 2, 2, 2, 3, 4, 4, 5]
     for n, created_at in enumerate(times):
-        store.run(crud.put(ALIASES, Alias(f"a{n}", AliasKind.SINGLE, "x", (), created_at)))
+        store.run(crud.put(ALIASES, IndexAlias(f"a{n}", AliasKind.SINGLE, "x", (), created_at)))
     assert [alias.name for alias in store.run(crud.every(ALIASES))] == [f"a{n}" for n in range(10)]
     for n in range(10, 14):
-        store.run(crud.put(ALIASES, Alias(f"a{n}", AliasKind.SINGLE, "x", (), 6)))
+        store.run(crud.put(ALIASES, IndexAlias(f"a{n}", AliasKind.SINGLE, "x", (), 6)))
     with pytest.raises(Invalid, match="equal in order"):
         store.run(crud.every(ALIASES))
 

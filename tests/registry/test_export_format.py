@@ -19,7 +19,7 @@ from argosy.registry.export import Movable
 from argosy.registry.export_format import Header, Item, end_line, header_line, item_line, read_header, read_items
 from argosy.registry.factory import open_registry
 from argosy.registry.migrations import SCHEMA_VERSION
-from argosy.registry.table import Column, Kind, Table
+from argosy.registry.table import Column, ColumnKind, Table
 from argosy.registry.tables import TABLES
 from tests.servers.valkey import Valkey
 
@@ -28,20 +28,20 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 NUMBERS = st.integers(-(1 << 53), 1 << 53)
 LEAVES = st.none() | st.booleans() | NUMBERS | WORDS
 PLAIN = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2), max_leaves=4)
-KINDS: dict[Kind, st.SearchStrategy[Any]] = {
-    Kind.TEXT: WORDS,
-    Kind.INTEGER: NUMBERS,
-    Kind.BOOLEAN: st.booleans(),
-    Kind.BYTES: st.binary(max_size=40),
-    Kind.LIST: st.lists(WORDS, max_size=3).map(tuple),
-    Kind.MAP: st.dictionaries(WORDS, WORDS, max_size=3),
+KINDS: dict[ColumnKind, st.SearchStrategy[Any]] = {
+    ColumnKind.TEXT: WORDS,
+    ColumnKind.INTEGER: NUMBERS,
+    ColumnKind.BOOLEAN: st.booleans(),
+    ColumnKind.BYTES: st.binary(max_size=40),
+    ColumnKind.LIST: st.lists(WORDS, max_size=3).map(tuple),
+    ColumnKind.MAP: st.dictionaries(WORDS, WORDS, max_size=3),
 }
 
 
 def values_of(table: Table[Any], column: Column) -> st.SearchStrategy[Any]:
     hint = get_type_hints(table.row)[column.name]
     enums = [each for each in (hint, *get_args(hint)) if isinstance(each, type) and issubclass(each, StrEnum)]
-    is_open = column.kind is Kind.MAP and Any in get_args(hint)
+    is_open = column.kind is ColumnKind.MAP and Any in get_args(hint)
     kind = st.sampled_from(enums[0]) if enums else KINDS[column.kind]
     if column.name == table.expires:
         kind = st.just(FOR_EVER)

@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.registry import jobs
-from argosy.registry.rows import ControlJob, JobState
+from argosy.registry.rows import ControlJob, ControlJobState
 from tests.registry.interpreter import START_MS, Interpreter
 
 
@@ -28,7 +28,7 @@ def test_a_claim_returns_the_job_as_it_now_is() -> None:
     store = Interpreter()
     queue(store, "j")
     job = claimed(store)
-    assert (job.state, job.claimed_by, job.claim_expires_at) == (JobState.IN_PROGRESS, "w1", START_MS + 100)
+    assert (job.state, job.claimed_by, job.claim_expires_at) == (ControlJobState.IN_PROGRESS, "w1", START_MS + 100)
     assert (job.fence, job.attempts, job.version) == (1, 1, 2)
     assert store.run(jobs.read("j")) == job
     assert claim(store, "w2") is None
@@ -74,7 +74,7 @@ def test_a_completed_job_is_not_queued_again() -> None:
     assert claim(store) is None
     done = store.run(jobs.read("j"))
     assert done is not None
-    assert (done.state, done.claimed_by, done.progress) == (JobState.COMPLETED, None, {"rows": 3})
+    assert (done.state, done.claimed_by, done.progress) == (ControlJobState.COMPLETED, None, {"rows": 3})
     assert not store.run(jobs.complete("j", "w1", 1))
 
 
@@ -111,7 +111,7 @@ def test_a_failed_attempt_waits_and_is_tried_again_until_attempts_are_out() -> N
     assert store.run(jobs.fail("j", "w1", claimed(store).fence, "away still", retry_at=retry_at))
     failed = store.run(jobs.read("j"))
     assert failed is not None
-    assert (failed.state, failed.error) == (JobState.FAILED, "away still")
+    assert (failed.state, failed.error) == (ControlJobState.FAILED, "away still")
     assert not store.run(jobs.fail("j", "w1", 9, "x"))
 
 
@@ -124,7 +124,7 @@ def test_a_job_out_of_attempts_is_failed_and_passed_over() -> None:
     assert claimed(store).job_id == "good"
     bad = store.run(jobs.read("bad"))
     assert bad is not None
-    assert (bad.state, bad.error) == (JobState.FAILED, "out of attempts")
+    assert (bad.state, bad.error) == (ControlJobState.FAILED, "out of attempts")
 
 
 def test_a_claim_of_nothing_but_spent_jobs_fails_them() -> None:
@@ -133,7 +133,7 @@ def test_a_claim_of_nothing_but_spent_jobs_fails_them() -> None:
     claimed(store)
     store.pass_time(100)
     assert claim(store) is None
-    assert store.run(jobs.count(JobState.FAILED)) == 1
+    assert store.run(jobs.count(ControlJobState.FAILED)) == 1
 
 
 def test_jobs_that_wait_or_are_for_others_hide_no_job_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_ids_and_dedupe_keys_of_living_jobs_are_taken_once() -> None:
         queue(store, "k", dedupe_key="nightly")
     store.run(jobs.cancel("j"))
     queue(store, "k", dedupe_key="nightly")
-    assert store.run(jobs.count(JobState.QUEUED)) == 1
+    assert store.run(jobs.count(ControlJobState.QUEUED)) == 1
 
 
 def test_a_canceled_job_refuses_its_worker() -> None:
@@ -166,7 +166,7 @@ def test_a_canceled_job_refuses_its_worker() -> None:
     queue(store, "j")
     fence = claimed(store).fence
     canceled = store.run(jobs.cancel("j"))
-    assert canceled.state is JobState.CANCELED
+    assert canceled.state is ControlJobState.CANCELED
     assert not store.run(jobs.complete("j", "w1", fence))
     assert store.run(jobs.cancel("j")) == canceled
     with pytest.raises(NotFound):
@@ -207,7 +207,7 @@ def test_claims_that_ran_out_are_reaped() -> None:
     claimed(store)
     store.pass_time(100)
     assert [store.run(jobs.reap()) for _ in range(2)] == [2, 0]
-    assert [store.run(jobs.count(state)) for state in (JobState.QUEUED, JobState.FAILED)] == [1, 1]
+    assert [store.run(jobs.count(state)) for state in (ControlJobState.QUEUED, ControlJobState.FAILED)] == [1, 1]
 
 
 def test_only_jobs_that_ended_before_a_time_are_pruned() -> None:
@@ -226,14 +226,14 @@ def test_all_jobs_are_listed_not_only_the_queue() -> None:
     queue(store, "a", "b", "c")
     claimed(store)
     store.run(jobs.cancel("b"))
-    found = {state: store.run(jobs.listed(state=state)) for state in (None, *JobState)}
+    found = {state: store.run(jobs.listed(state=state)) for state in (None, *ControlJobState)}
     assert {state: [job.job_id for job in listed] for state, listed in found.items()} == {
         None: ["c", "b", "a"],
-        JobState.QUEUED: ["c"],
-        JobState.IN_PROGRESS: ["a"],
-        JobState.CANCELED: ["b"],
-        JobState.COMPLETED: [],
-        JobState.FAILED: [],
+        ControlJobState.QUEUED: ["c"],
+        ControlJobState.IN_PROGRESS: ["a"],
+        ControlJobState.CANCELED: ["b"],
+        ControlJobState.COMPLETED: [],
+        ControlJobState.FAILED: [],
     }
     assert store.run(jobs.listed(type="other")) == []
     assert len(store.run(jobs.listed(limit=1))) == 1

@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.registry import limits
-from argosy.registry.limits import Decision
+from argosy.registry.limits import RateDecision
 from tests.registry.interpreter import Interpreter
 
 MINUTE = 60_000
@@ -13,13 +13,13 @@ MINUTE = 60_000
 def test_hits_are_counted_within_a_window_that_begins_with_the_first() -> None:
     """Defect R19: counting and setting the end were two steps, and the limit was ignored."""
     store = Interpreter()
-    assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == Decision(True, 1, 0)
+    assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == RateDecision(True, 1, 0)
     store.pass_time(MINUTE - 10)
-    assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == Decision(True, 2, 0)
-    assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == Decision(False, 3, 10)
-    assert store.run(limits.hit_search_ui("::1", limit=2)) == Decision(True, 1, 0)
+    assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == RateDecision(True, 2, 0)
+    assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == RateDecision(False, 3, 10)
+    assert store.run(limits.hit_search_ui("::1", limit=2)) == RateDecision(True, 1, 0)
     store.pass_time(10)
-    assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == Decision(True, 1, 0)
+    assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == RateDecision(True, 1, 0)
 
 
 def test_the_defaults_are_sixty_searches_and_ten_log_ins_a_minute() -> None:
@@ -44,11 +44,11 @@ def test_a_locked_address_is_told_for_how_long_and_not_counted() -> None:
     for _ in range(5):
         store.run(limits.login_failed("ip"))
     store.pass_time(MINUTE)
-    assert store.run(limits.hit_admin_login("ip")) == Decision(False, 0, 9 * MINUTE)
+    assert store.run(limits.hit_admin_login("ip")) == RateDecision(False, 0, 9 * MINUTE)
     assert store.run(limits.login_locked_ms("ip")) == 9 * MINUTE
     assert store.run(limits.login_locked_ms("other")) == 0
     store.pass_time(9 * MINUTE)
-    assert store.run(limits.hit_admin_login("ip")) == Decision(True, 1, 0)
+    assert store.run(limits.hit_admin_login("ip")) == RateDecision(True, 1, 0)
 
 
 def test_failures_outlive_their_lock_but_not_for_ever() -> None:

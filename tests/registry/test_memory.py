@@ -12,12 +12,12 @@ from argosy.base.errors import Unavailable
 from argosy.registry import memory
 from argosy.registry.backends import redis_memory
 from argosy.registry.backends.redis_memory import AROUND, keys_of, measure
-from argosy.registry.memory import ESTIMATES, Accounting, TableMemory, advice, as_json, as_rows
+from argosy.registry.memory import ESTIMATES, MemoryReport, TableMemory, advice, as_json, as_rows
 from argosy.registry.sample_data import representative
 from tests.servers.valkey import Valkey
 
 TABLES = (TableMemory("tasks", 1000, 340_000), TableMemory("canary_runs", 1000, 20_000))
-ACCOUNTING = Accounting("Valkey 9", 100, TABLES, 500_000, 0)
+ACCOUNTING = MemoryReport("Valkey 9", 100, TABLES, 500_000, 0)
 
 
 # -- the accounting -------------------------------------------------------------------------------------------
@@ -109,12 +109,12 @@ def client(server: Valkey) -> Iterator[Redis]:
         yield connected
 
 
-async def measured(server: Valkey, runs: int = 100) -> Accounting:
+async def measured(server: Valkey, runs: int = 100) -> MemoryReport:
     return await measure(server.url, runs=runs, clock=SystemClock(), random=system_random())
 
 
 @pytest.fixture(scope="module")
-def found_by_runs(server: Valkey) -> dict[int, Accounting]:
+def found_by_runs(server: Valkey) -> dict[int, MemoryReport]:
     return {runs: asyncio.run(measured(server, runs)) for runs in memory.TOTAL_MAX_BYTES}
 
 
@@ -124,7 +124,7 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_memory, "ROUNDS", 1)
 
 
-def test_the_representative_registry_is_within_its_budget(found_by_runs: dict[int, Accounting]) -> None:
+def test_the_representative_registry_is_within_its_budget(found_by_runs: dict[int, MemoryReport]) -> None:
     """ "Redis memory accounting validated against representative load"."""
     for runs, budget in memory.TOTAL_MAX_BYTES.items():
         found = found_by_runs[runs]
@@ -134,7 +134,7 @@ def test_the_representative_registry_is_within_its_budget(found_by_runs: dict[in
         assert over == {}
 
 
-async def test_two_measurements_agree(server: Valkey, found_by_runs: dict[int, Accounting]) -> None:
+async def test_two_measurements_agree(server: Valkey, found_by_runs: dict[int, MemoryReport]) -> None:
     first, second = found_by_runs[100], await measured(server, 100)
     assert first.total_bytes == pytest.approx(second.total_bytes, rel=0.1)
 

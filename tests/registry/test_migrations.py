@@ -19,7 +19,7 @@ from argosy.registry.migrations import (
     create_table,
     steps,
 )
-from argosy.registry.table import Index, Layout, Table
+from argosy.registry.table import Table, TableIndex, TableLayout
 from argosy.registry.tables import JOBS, NODE_SETTINGS_VERSION, TABLES
 from argosy.registry.transaction import Find, Get, Put
 from tests.registry.sqlite_stage import asked, committed, opened
@@ -45,9 +45,14 @@ class Ship:
     version: int = 0
 
 
-OLD = Table("ships", OldShip, ("name",), Layout.ROW, "before", (Index("all", order="tonnage"),))
+OLD = Table("ships", OldShip, ("name",), TableLayout.ROW, "before", (TableIndex("all", order="tonnage"),))
 NEW = Table(
-    "ships", Ship, ("name",), Layout.ROW, "after", (Index("all", order="tonnage"), Index("flag", ("flag",), "tonnage"))
+    "ships",
+    Ship,
+    ("name",),
+    TableLayout.ROW,
+    "after",
+    (TableIndex("all", order="tonnage"), TableIndex("flag", ("flag",), "tonnage")),
 )
 ADDED = ("port", "flag", "is_afloat", "crew", "cargo", "seal")
 TO_NEW = Migration(

@@ -4,12 +4,12 @@ import pytest
 
 from argosy.base.errors import Conflict, Fenced, Invalid, NotFound
 from argosy.registry import operations
-from argosy.registry.rows import Operation, OperationStatus
+from argosy.registry.rows import ControlOperation, OperationStatus
 from argosy.registry.transaction import Transaction
 from tests.registry.interpreter import START_MS, Interpreter
 
 
-def start(operation_id: str, scope: str = "reshard:docs", fence: int = 1) -> Transaction[Operation]:
+def start(operation_id: str, scope: str = "reshard:docs", fence: int = 1) -> Transaction[ControlOperation]:
     return operations.start(operation_id, "reshard", scope, phase="copy", fence=fence, state={"done": 0})
 
 

@@ -11,13 +11,13 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.registry.backends.redis import RedisRegistry
 from argosy.registry.backends.redis_gather import GATHERED_MAX
-from argosy.registry.rows import Alias, AliasKind, LivePod
+from argosy.registry.rows import AliasKind, IndexAlias, LivePod
 from argosy.registry.tables import ALIASES, LIVE_PODS
 from argosy.registry.transaction import CountUp, Delete, Get, Put, ReadCounter, ReadLog, Upsert
 from tests.contracts.registry_stage import answer, asked, written
 from tests.servers.valkey import Valkey
 
-ALIAS = Alias("docs", AliasKind.SINGLE, "docs-1", (), 1)
+ALIAS = IndexAlias("docs", AliasKind.SINGLE, "docs-1", (), 1)
 
 
 @pytest.fixture(scope="module")

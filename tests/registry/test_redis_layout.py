@@ -23,17 +23,17 @@ from argosy.registry.backends.redis_keys import (
     value_member_of,
 )
 from argosy.registry.rows import (
-    Alias,
     AliasKind,
+    ClientSession,
     ControlTask,
     IdempotencyEntry,
     IdempotencyState,
+    IndexAlias,
     ScopedKeyObserved,
-    Session,
     TaskStatus,
 )
 from argosy.registry.sample_data import representative
-from argosy.registry.table import Layout
+from argosy.registry.table import TableLayout
 from argosy.registry.tables import (
     ALIASES,
     IDEMPOTENCY_CACHE,
@@ -47,7 +47,7 @@ from argosy.registry.tables import (
 from argosy.registry.transaction import (
     Append,
     Commit,
-    Count,
+    CountRows,
     CountUp,
     Delete,
     DropCounter,
@@ -179,7 +179,7 @@ def test_field_names_of_stored_rows_do_not_change_unnoticed() -> None:
 async def test_the_representative_registry_is_all_listpacks(store: RedisRegistry, admin: Redis) -> None:
     """Facts §5.2: one value above 64 bytes makes the hash a hash table, at 300 to 400 bytes more per row."""
     await load(store, list(representative(await now_ms(admin))))
-    rows = {f"{TAG}{table.name}:".encode() for table in TABLES if table.layout is Layout.ROW}
+    rows = {f"{TAG}{table.name}:".encode() for table in TABLES if table.layout is TableLayout.ROW}
     others = []
     async for key in admin.scan_iter():
         kind, encoding = await admin.type(key), await admin.object("encoding", key)
@@ -251,7 +251,7 @@ async def test_an_index_that_grows_is_split_and_every_piece_stays_a_listpack(
     assert [row.task_uid for row in newest] == list(range(699, -1, -1))
     middle = await answer(store, Find(TASKS, "all", after=300, until=600, limit=200))
     assert [row.task_uid for row in middle] == list(range(301, 501))
-    assert await answer(store, Count(TASKS, "index", ("docs",))) == 1000
+    assert await answer(store, CountRows(TASKS, "index", ("docs",))) == 1000
 
 
 async def test_numbers_that_grow_fill_whole_pieces(store: RedisRegistry, admin: Redis) -> None:
@@ -289,7 +289,7 @@ async def test_entries_of_expired_rows_are_dropped_by_whoever_finds_them(store: 
 
     await eventually(remaining)
     assert await admin.zcard(index) == 3
-    assert await answer(store, Count(SCOPED_KEYS_OBSERVED, "index", ("docs",))) == 3
+    assert await answer(store, CountRows(SCOPED_KEYS_OBSERVED, "index", ("docs",))) == 3
 
 
 async def test_a_row_that_came_back_after_it_expired_is_found_once(store: RedisRegistry, admin: Redis) -> None:
@@ -310,7 +310,7 @@ async def test_indexes_of_rows_that_expire_do_not_grow_for_ever(store: RedisRegi
     """Sessions come and go, and nobody lists them."""
     for n in range(600):
         soon = await now_ms(admin) + 5
-        await store.run(written(Put(SESSIONS, Session(f"s{n}", None, None, {}, 0, soon))))
+        await store.run(written(Put(SESSIONS, ClientSession(f"s{n}", None, None, {}, 0, soon))))
     index = f"{TAG}sessions:_index"
     chunks = [int(number) for number in await admin.zrange(f"{index}:_chunks", 0, -1)]
     entries = await admin.zcard(index) + sum([await admin.zcard(f"{index}:_{number}") for number in chunks])
@@ -340,9 +340,9 @@ async def whole_life(store: RedisRegistry, admin: Redis) -> None:
             values = tuple("x" for _ in index.by)
             if not any(column.name in index.by and column.kind != "text" for column in table.columns):
                 await answer(store, Find(table, index.name, values, limit=3))
-                await answer(store, Count(table, index.name, values))
+                await answer(store, CountRows(table, index.name, values))
     await store.run(jobs.claim("w", lease_ms=1000))
-    await store.run(written(Put(ALIASES, Alias("a", AliasKind.SINGLE, None, ("error " * 30,), 1))))
+    await store.run(written(Put(ALIASES, IndexAlias("a", AliasKind.SINGLE, None, ("error " * 30,), 1))))
     assert len([item async for item in store.dump()]) > 2000
     async for _ in store.watch(await store.revision() - 1):
         break

@@ -18,16 +18,16 @@ from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.backends.redis_schema import Step
 from argosy.registry.backends.redis_wire import Wire
 from argosy.registry.ports import Change
-from argosy.registry.rows import Alias, AliasKind, Tenant
+from argosy.registry.rows import AliasKind, IndexAlias, Tenant
 from argosy.registry.tables import ALIASES, TENANT_MAP
 from argosy.registry.transaction import (
     Append,
     CountUp,
     Delete,
     Get,
-    Program,
+    Notify,
     Put,
-    Tell,
+    TransactionBody,
     Upsert,
     commit,
     get,
@@ -37,7 +37,7 @@ from tests.contracts.registry_stage import answer, written
 from tests.servers.valkey import Valkey, free_port
 
 PATIENCE_S = 20.0
-ALIAS = Alias("docs", AliasKind.SINGLE, "docs-1", (), 1)
+ALIAS = IndexAlias("docs", AliasKind.SINGLE, "docs-1", (), 1)
 Open = Callable[..., Awaitable[RedisRegistry]]
 
 
@@ -73,7 +73,7 @@ durable = pytest.mark.parametrize("server", [True], indirect=True)
 
 
 @transaction
-def flip(name: str, uid: str) -> Program[Alias]:
+def flip(name: str, uid: str) -> TransactionBody[IndexAlias]:
     alias = yield from get(ALIASES, name)
     assert alias is not None
     yield from commit(Put(ALIASES, replace(alias, current_uid=uid)))
@@ -217,7 +217,7 @@ async def test_a_program_that_always_loses_gives_up(
     monkeypatch.setattr(redis_backend, "ATTEMPTS_MAX", 3)
     store, rival = await opened(server.url), await opened(server.url)
     await store.run(written(Put(ALIASES, ALIAS)))
-    asks = store.ask
+    asks = store.read_many
 
     async def slipped_in(questions: Any) -> Any:
         answers = await asks(questions)
@@ -317,7 +317,7 @@ async def _told_until_heard(store: RedisRegistry, waiting: "asyncio.Future[str]"
     async with asyncio.timeout(PATIENCE_S):
         while not waiting.done():
             try:
-                await store.run(written(Tell("admin_session:revoked", message)))
+                await store.run(written(Notify("admin_session:revoked", message)))
             except Unavailable:
                 continue
     return await waiting
@@ -332,13 +332,13 @@ async def test_a_listener_that_does_not_listen_is_told_that_it_fell_behind(
     waiting = asyncio.ensure_future(anext(messages))  # type: ignore[arg-type]
     async with asyncio.timeout(PATIENCE_S):
         while not waiting.done():
-            await store.run(written(Tell("noise", "x")))
-    await store.run(written(*(Tell("noise", str(n)) for n in range(50))))
+            await store.run(written(Notify("noise", "x")))
+    await store.run(written(*(Notify("noise", str(n)) for n in range(50))))
 
     async def listen_on() -> None:
         async with asyncio.timeout(PATIENCE_S):
             async for _ in messages:
-                await store.run(written(*(Tell("noise", str(n)) for n in range(50))))
+                await store.run(written(*(Notify("noise", str(n)) for n in range(50))))
 
     with pytest.raises(Gone, match="behind"):
         await listen_on()

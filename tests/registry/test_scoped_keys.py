@@ -5,7 +5,7 @@ import pytest
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.registry import pods, scoped_keys
 from argosy.registry.rows import ScopedKey
-from argosy.registry.scoped_keys import Gate
+from argosy.registry.scoped_keys import RevocationCheck
 from tests.registry.interpreter import START_MS, Interpreter
 
 
@@ -41,10 +41,10 @@ def test_the_gate_waits_for_every_live_gateway() -> None:
     rotated(store, "p1", "p2")
     store.run(scoped_keys.observe("p1", "docs", 2))
     store.run(scoped_keys.observe("p2", "docs", 1))
-    assert store.run(scoped_keys.gate("docs")) == Gate(False, ("p2",))
+    assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ("p2",))
     assert store.run(scoped_keys.revoke_previous("docs", 2)) is None
     store.run(scoped_keys.observe("p2", "docs", 2))
-    assert store.run(scoped_keys.gate("docs")) == Gate(True, ())
+    assert store.run(scoped_keys.gate("docs")) == RevocationCheck(True, ())
     assert store.run(scoped_keys.revoke_previous("docs", 2)) == "k1"
     assert store.run(scoped_keys.revoke_previous("docs", 2)) is None
     assert store.run(scoped_keys.rotate("docs", "k3", expected_generation=2)).previous_uid == "k2"
@@ -56,10 +56,10 @@ def test_a_dead_gateway_blocks_nothing_and_a_silent_word_is_no_word() -> None:
     store = Interpreter()
     rotated(store, "dead", "p1")
     store.run(scoped_keys.observe("p1", "docs", 2))
-    assert store.run(scoped_keys.gate("docs")) == Gate(False, ("dead",))
+    assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ("dead",))
     store.pass_time(pods.WINDOW_MS)
     store.run(pods.heartbeat("p1"))
-    assert store.run(scoped_keys.gate("docs")) == Gate(False, ("p1",)), "what it said has expired"
+    assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ("p1",)), "what it said has expired"
     store.run(scoped_keys.observe("p1", "docs", 2))
     assert store.run(scoped_keys.gate("docs")).is_open
 
@@ -67,7 +67,7 @@ def test_a_dead_gateway_blocks_nothing_and_a_silent_word_is_no_word() -> None:
 def test_nobody_alive_opens_nothing() -> None:
     store = Interpreter()
     rotated(store)
-    assert store.run(scoped_keys.gate("docs")) == Gate(False, ())
+    assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ())
 
 
 def test_bad_input_is_refused() -> None:

@@ -4,12 +4,12 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.registry import sessions
-from argosy.registry.rows import Session
+from argosy.registry.rows import ClientSession
 from argosy.registry.transaction import Transaction
 from tests.registry.interpreter import START_MS, Interpreter
 
 
-def upsert(session_id: str, **given: object) -> Transaction[Session]:
+def upsert(session_id: str, **given: object) -> Transaction[ClientSession]:
     values: dict[str, object] = {
         "last_write_task_id": "t1",
         "last_write_at": 5,
@@ -24,7 +24,7 @@ def test_what_is_none_is_none_afterwards() -> None:
     store = Interpreter()
     store.run(upsert("s"))
     stored = store.run(upsert("s", last_write_task_id=None, last_write_at=None, pinned_groups={}))
-    assert stored == Session("s", None, None, {}, 0, START_MS + sessions.TTL_MS, 2)
+    assert stored == ClientSession("s", None, None, {}, 0, START_MS + sessions.TTL_MS, 2)
     assert store.run(sessions.read("s")) == stored
 
 

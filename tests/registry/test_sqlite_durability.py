@@ -12,7 +12,7 @@ import pytest
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Unavailable
 from argosy.registry.backends.sqlite import SqliteStore
-from argosy.registry.transaction import Append, Count, Find, Get, Put, ReadLog, Upsert
+from argosy.registry.transaction import Append, CountRows, Find, Get, Put, ReadLog, Upsert
 from tests.registry.sqlite_stage import BALLS, Ball, asked, committed, opened
 
 ANSWERED_BEFORE_THE_KILL = 300
@@ -88,7 +88,7 @@ async def test_a_full_disk_refuses_whole_commits_and_keeps_what_it_has(tmp_path:
                 refusals.append(str(error))
         assert refusals
         assert all("its disk is full: make room, then retry" in refusal for refusal in refusals)
-        count, log = await store.run(asked(Count(BALLS, "all"), ReadLog("log", 1)))
+        count, log = await store.run(asked(CountRows(BALLS, "all"), ReadLog("log", 1)))
         assert (count, log.length) == (len(kept), len(kept))
         await store._writer.submit(_pages_max(10_000))
         await store.run(committed(Put(BALLS, Ball("room again"))))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.transaction import FIND_MAX, Count, CountUp, Delete, Find, Get, Put, Transaction, Upsert
+from argosy.registry.transaction import FIND_MAX, CountRows, CountUp, Delete, Find, Get, Put, Transaction, Upsert
 from tests.registry.sqlite_stage import (
     BALLS,
     START_MS,
@@ -86,7 +86,7 @@ async def test_a_refused_write_takes_the_whole_commit_with_it() -> None:
         before = await store.revision()
         with pytest.raises(Conflict):
             await store.run(committed(Put(BALLS, Ball("a")), Put(BALLS, Ball("b", version=1))))
-        assert await store.run(asked(Count(BALLS, "all"))) == 0
+        assert await store.run(asked(CountRows(BALLS, "all"))) == 0
         assert await store.revision() == before
 
 
@@ -156,7 +156,7 @@ async def test_a_row_without_a_value_to_be_found_or_ordered_by_is_not_in_the_ind
             )
         )
         rows, count, none = await store.run(
-            asked(Find(BALLS, "owner", ("o",)), Count(BALLS, "owner", ("o",)), Find(BALLS, "owner", (None,)))
+            asked(Find(BALLS, "owner", ("o",)), CountRows(BALLS, "owner", ("o",)), Find(BALLS, "owner", (None,)))
         )
     assert ([ball.name for ball in rows], count, none) == (["a"], 1, [])
 
@@ -176,7 +176,7 @@ async def test_an_expired_row_is_no_row() -> None:
         await store.run(committed(Put(TICKETS, Ticket("a", "2", START_MS + 99))))
         clock.pass_ms(10)
         one, rows, count = await store.run(
-            asked(Get(TICKETS, ("a", "1")), Find(TICKETS, "row", ("a",)), Count(TICKETS, "row", ("a",)))
+            asked(Get(TICKETS, ("a", "1")), Find(TICKETS, "row", ("a",)), CountRows(TICKETS, "row", ("a",)))
         )
         assert (one, [ticket.seat for ticket in rows], count) == (None, ["2"], 1)
         with pytest.raises(Conflict, match="is gone"):
@@ -247,7 +247,7 @@ async def test_what_could_not_be_read_back_is_refused_and_nothing_is_stored(row:
         for write in (Put, Upsert):
             with pytest.raises(Invalid):
                 await store.run(committed(Put(BALLS, Ball("good")), write(BALLS, row)))
-        assert await store.run(asked(Count(BALLS, "all"))) == 0
+        assert await store.run(asked(CountRows(BALLS, "all"))) == 0
 
 
 @pytest.mark.parametrize("key", ["", "x" * 1025, "\ud800", 7], ids=repr)

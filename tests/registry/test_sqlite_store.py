@@ -17,19 +17,19 @@ from argosy.registry.backends.sqlite_session import StoreClock
 from argosy.registry.ports import Change, RegistryStore
 from argosy.registry.transaction import (
     Append,
-    Count,
+    CountRows,
     CountUp,
     Delete,
     Find,
     Get,
+    Notify,
     Now,
-    Program,
     Put,
-    Tell,
+    TransactionBody,
     Upsert,
-    ask,
     commit,
     get,
+    read_many,
     transaction,
 )
 from tests.registry.sqlite_stage import BALLS, START_MS, TICKETS, Ball, StillClock, Ticket, asked, committed, opened
@@ -46,13 +46,13 @@ async def taken(changes: AsyncIterator[T], count: int) -> list[T]:
 
 
 @transaction
-def raises_before_its_commit() -> Program[None]:
-    yield from ask(Now())
+def raises_before_its_commit() -> TransactionBody[None]:
+    yield from read_many(Now())
     raise NotFound("nothing of it")
 
 
 @transaction
-def increments(name: str) -> Program[int]:
+def increments(name: str) -> TransactionBody[int]:
     ball = yield from get(BALLS, name)
     done = yield from commit(Put(BALLS, replace(ball or Ball(name), rank=ball.rank + 1 if ball else 1)))
     return done.versions[0]
@@ -101,7 +101,7 @@ async def test_rows_read_in_one_batch_are_never_those_of_a_refused_commit() -> N
 
 async def test_a_refusal_reaches_the_program_where_it_asked() -> None:
     @transaction
-    def puts_or_says_why() -> Program[str]:
+    def puts_or_says_why() -> TransactionBody[str]:
         try:
             yield from commit(Append("log", b"x"), Put(BALLS, Ball("a", version=3)))
         except Conflict as refusal:
@@ -114,7 +114,7 @@ async def test_a_refusal_reaches_the_program_where_it_asked() -> None:
 
 async def test_what_is_raised_behind_a_commit_leaves_it_standing() -> None:
     @transaction
-    def counts_then_refuses() -> Program[None]:
+    def counts_then_refuses() -> TransactionBody[None]:
         done = yield from commit(CountUp("hits"))
         raise NotFound(f"hit {done.counts[0][0]}")
 
@@ -126,9 +126,9 @@ async def test_what_is_raised_behind_a_commit_leaves_it_standing() -> None:
 
 async def test_a_program_that_goes_on_after_its_commit_is_a_mistake() -> None:
     @transaction
-    def asks_again() -> Program[int]:
+    def asks_again() -> TransactionBody[int]:
         yield from commit(CountUp("hits"))
-        (clock,) = yield from ask(Now())
+        (clock,) = yield from read_many(Now())
         return int(clock)
 
     async with opened() as store:
@@ -282,10 +282,10 @@ async def test_two_processes_take_turns(tmp_path: Path) -> None:
 
 async def test_a_message_is_heard_by_those_who_listen_to_its_channel() -> None:
     async with opened() as store:
-        await store.run(committed(Tell("news", "early")))
+        await store.run(committed(Notify("news", "early")))
         first, second, other = store.listen("news"), store.listen("news"), store.listen("weather")
-        await store.run(committed(Tell("news", "one"), Put(BALLS, Ball("a")), Tell("news", "two")))
-        await store.run(committed(Tell("weather", "sun")))
+        await store.run(committed(Notify("news", "one"), Put(BALLS, Ball("a")), Notify("news", "two")))
+        await store.run(committed(Notify("weather", "sun")))
         assert await taken(first, 2) == await taken(second, 2) == ["one", "two"]
         assert await taken(other, 1) == ["sun"]
 
@@ -294,8 +294,8 @@ async def test_a_message_of_a_refused_commit_is_not_sent() -> None:
     async with opened() as store:
         heard = store.listen("news")
         with pytest.raises(Conflict):
-            await store.run(committed(Tell("news", "no"), Put(BALLS, Ball("a", version=1))))
-        await store.run(committed(Tell("news", "yes")))
+            await store.run(committed(Notify("news", "no"), Put(BALLS, Ball("a", version=1))))
+        await store.run(committed(Notify("news", "yes")))
         assert await taken(heard, 1) == ["yes"]
 
 
@@ -303,7 +303,7 @@ async def test_a_listener_that_does_not_listen_is_told_what_it_missed(monkeypatc
     monkeypatch.setattr(sqlite_notify, "UNHEARD_MAX", 2)
     async with opened() as store:
         heard = store.listen("news")
-        await store.run(committed(*(Tell("news", str(n)) for n in range(3))))
+        await store.run(committed(*(Notify("news", str(n)) for n in range(3))))
         assert await taken(heard, 2) == ["0", "1"]
         with pytest.raises(Gone, match="fell 2 messages behind"):
             await anext(heard)
@@ -371,4 +371,4 @@ async def test_an_import_needs_an_empty_registry() -> None:
 async def test_rows_are_counted_by_index() -> None:
     async with opened() as store:
         await store.run(committed(Put(BALLS, Ball("a")), Put(BALLS, Ball("b"))))
-        assert await store.run(asked(Count(BALLS, "all"), Count(BALLS, "colour", ("blue",)))) == (2, 0)
+        assert await store.run(asked(CountRows(BALLS, "all"), CountRows(BALLS, "colour", ("blue",)))) == (2, 0)

@@ -15,7 +15,7 @@ import msgspec
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import catalog
 from argosy.registry.ports import RegistryStore
-from argosy.registry.rows import Repository
+from argosy.registry.rows import RepositoryRow
 from argosy.search.catalog.addresses import Address
 from argosy.search.catalog.naming import unique_names
 
@@ -27,7 +27,7 @@ class CatalogChange:
     """What a start has changed, so that it can be undone."""
 
     added: tuple[str, ...] = ()
-    removed: tuple[Repository, ...] = ()
+    removed: tuple[RepositoryRow, ...] = ()
     set_aside: tuple[str, ...] = ()  # names of those among `removed` that `--resume` adds again
 
 
@@ -87,9 +87,9 @@ def _names(new: Sequence[Address], name: str | None, taken: set[str]) -> list[st
 
 async def _apply(
     registry: RegistryStore,
-    removed: Sequence[Repository],
+    removed: Sequence[RepositoryRow],
     new: Sequence[tuple[str, Address]],
-    again: Sequence[Repository] = (),
+    again: Sequence[RepositoryRow] = (),
 ) -> CatalogChange:
     """All of it or nothing."""
     done = CatalogChange()
@@ -97,7 +97,7 @@ async def _apply(
         for row in removed:
             await registry.run(catalog.remove(row.repo_id))
             done = replace(done, removed=(*done.removed, row))
-        for row in [*(Repository(name, address.url) for name, address in new), *again]:
+        for row in [*(RepositoryRow(name, address.url) for name, address in new), *again]:
             await _add(registry, row)
             done = replace(done, added=(*done.added, row.repo_id))
     except BaseException:
@@ -106,7 +106,7 @@ async def _apply(
     return done
 
 
-async def _add(registry: RegistryStore, row: Repository) -> None:
+async def _add(registry: RegistryStore, row: RepositoryRow) -> None:
     await registry.run(
         catalog.add(
             row.repo_id,
@@ -119,7 +119,7 @@ async def _add(registry: RegistryStore, row: Repository) -> None:
     )
 
 
-def _with_unique_names(rows: Sequence[Repository], taken: set[str]) -> list[Repository]:
+def _with_unique_names(rows: Sequence[RepositoryRow], taken: set[str]) -> list[RepositoryRow]:
     """The same repositories, a number behind each name that is in use."""
     found, used = [], set(taken)
     for row in rows:
@@ -142,7 +142,7 @@ class _Listed(msgspec.Struct, frozen=True):
     replicas: int = 0
 
 
-def _read_aside(path: Path, known: set[str]) -> list[Repository]:
+def _read_aside(path: Path, known: set[str]) -> list[RepositoryRow]:
     """What was set aside before, less what is in the catalog again."""
     try:
         entries = msgspec.json.decode(path.read_bytes(), type=list[_Listed])
@@ -150,11 +150,11 @@ def _read_aside(path: Path, known: set[str]) -> list[Repository]:
         return []
     except msgspec.DecodeError as why:
         raise Invalid(f"{str(path)!r} is damaged ({why}): remove it") from why
-    rows = (Repository(each.name, each.url, each.branches, each.is_pinned, each.replicas) for each in entries)
+    rows = (RepositoryRow(each.name, each.url, each.branches, each.is_pinned, each.replicas) for each in entries)
     return [row for row in rows if row.url not in known]
 
 
-def _write_aside(path: Path, rows: Sequence[Repository]) -> None:
+def _write_aside(path: Path, rows: Sequence[RepositoryRow]) -> None:
     entries = [_Listed(row.repo_id, row.url, row.branches, row.is_pinned, row.replicas) for row in rows]
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(msgspec.json.encode(entries))

@@ -12,7 +12,7 @@ from argosy.ownership import open_ownership_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 from argosy.ownership.settings import OwnershipSettings
-from argosy.registry.factory import open_registry
+from argosy.registry import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.registry.settings import RegistrySettings
 

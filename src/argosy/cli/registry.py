@@ -21,7 +21,7 @@ from argosy.cli.settings import config_option, load
 if TYPE_CHECKING:
     from argosy.registry.backends.schema_version import Schema
     from argosy.registry.export import Counts, Movable
-    from argosy.registry.memory import Accounting
+    from argosy.registry.memory import MemoryReport
     from argosy.registry.settings import RegistrySettings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -95,11 +95,11 @@ def import_registry(file: Path, url: str | None, namespace: str | None, config: 
     The whole file is checked before anything is stored. A registry that already holds something is refused: name
     another file or another --namespace. An import that breaks off leaves a registry that cannot be opened.
     """
-    from argosy.registry.export import Export
+    from argosy.registry.export import RegistryExport
 
     wished = settings(config, url, namespace)
     with _read(file) as lines, progress("import") as told:
-        export = Export(lines)
+        export = RegistryExport(lines)
         total = export.counts.total()
 
         def say(done: int) -> None:
@@ -199,7 +199,7 @@ def memory(runs: str, url: str | None, config: Path | None, as_json: bool) -> No
     click.echo(f"\n{accounting.advice(found)}")
 
 
-async def _measure(url: str, runs: int) -> "Accounting":
+async def _measure(url: str, runs: int) -> "MemoryReport":
     from argosy.base.clock import SystemClock, system_random
     from argosy.registry.backends.redis_memory import measure
 
@@ -243,7 +243,7 @@ async def _opened(
 ) -> T:
     """Opens the registry, asks one thing, and closes it."""
     from argosy.base.clock import SystemClock, system_random
-    from argosy.registry.factory import open_registry
+    from argosy.registry import open_registry
 
     if may_create:
         _make_folder(wished.url)

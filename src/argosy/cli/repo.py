@@ -18,7 +18,7 @@ from argosy.cli.settings import config_option, load
 if TYPE_CHECKING:
     from argosy.base.settings import Loaded
     from argosy.registry.ports import RegistryStore
-    from argosy.registry.rows import Repository
+    from argosy.registry.rows import RepositoryRow
     from argosy.registry.settings import RegistrySettings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -75,7 +75,7 @@ def add(
         raise Invalid("--name is for one address: leave it out, or add them one by one")
     found = [typed(text) for text in addresses]
 
-    async def wish(store: "RegistryStore") -> tuple[list["Repository"], list[str]]:
+    async def wish(store: "RegistryStore") -> tuple[list["RepositoryRow"], list[str]]:
         rows, refused = [], []
         for address in found:
             try:
@@ -113,7 +113,7 @@ def list_repositories(registry: str | None, data: str | None, config: Path | Non
     print_table(columns, [_line(row) for row in rows], empty="the catalog is empty: argosy repo add URL")
 
 
-def _line(row: "Repository") -> list[object]:
+def _line(row: "RepositoryRow") -> list[object]:
     size = None if row.footprint_bytes is None else round(row.footprint_bytes / 1e6, 1)
     state = "indexed" if row.last_indexed_at else "new"
     if row.last_error:
@@ -149,7 +149,7 @@ def reindex(name: str, registry: str | None, data: str | None, config: Path | No
     """Ask the holders of a repository to index it anew, whether or not it has new commits."""
     from argosy.registry import catalog
 
-    change = lambda store: store.run(catalog.ask_reindex(name))  # noqa: E731
+    change = lambda store: store.run(catalog.request_reindex(name))  # noqa: E731
     _change(name, change, "to be indexed anew", registry, data, config, as_json)
 
 
@@ -160,7 +160,7 @@ def drop(name: str, registry: str | None, data: str | None, config: Path | None,
     """Take a repository out of the catalog; it vanishes from answers at once."""
     from argosy.registry import catalog
 
-    async def remove(store: "RegistryStore") -> "Repository":
+    async def remove(store: "RegistryStore") -> "RepositoryRow":
         known = await store.run(catalog.read(name))
         if known is None or not await store.run(catalog.remove(name)):
             raise NotFound(name)
@@ -218,7 +218,7 @@ def import_repositories(file: str, registry: str | None, data: str | None, confi
 
 def _change(
     name: str,
-    change: "Callable[[RegistryStore], Awaitable[Repository]]",
+    change: "Callable[[RegistryStore], Awaitable[RepositoryRow]]",
     said: str,
     registry: str | None,
     data: str | None,

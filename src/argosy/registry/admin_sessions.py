@@ -7,10 +7,22 @@ from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import BATCH_MAX, checked_key, checked_span, stored
+from argosy.registry.crud import BATCH_MAX, check_key, check_span, stored
 from argosy.registry.rows import AdminSession
 from argosy.registry.tables import ADMIN_SESSIONS, REVOKED_CHANNEL
-from argosy.registry.transaction import Delete, Get, Now, Program, Put, Tell, Write, ask, commit, get, transaction
+from argosy.registry.transaction import (
+    Delete,
+    Get,
+    Notify,
+    Now,
+    Put,
+    TransactionBody,
+    Write,
+    commit,
+    get,
+    read_many,
+    transaction,
+)
 
 TTL_MS = 3_600_000
 TTL_MS_MAX = 30 * 86_400_000
@@ -27,13 +39,13 @@ def insert(
     ttl_ms: int = TTL_MS,
     user_agent: str | None = None,
     source_ip: str | None = None,
-) -> Program[AdminSession]:
+) -> TransactionBody[AdminSession]:
     """A new session; Conflict if the id is taken."""
-    checked_key(ADMIN_SESSIONS, (session_id,))
-    checked_span("an admin session", ttl_ms, TTL_MS_MAX)
+    check_key(ADMIN_SESSIONS, (session_id,))
+    check_span("an admin session", ttl_ms, TTL_MS_MAX)
     if not csrf_token or not admin_key_hash:
         raise Invalid("an admin session has a csrf token and the hash of the key it was opened with")
-    clock, known = yield from ask(Now(), Get(ADMIN_SESSIONS, (session_id,)))
+    clock, known = yield from read_many(Now(), Get(ADMIN_SESSIONS, (session_id,)))
     if known is not None:
         raise Conflict("this admin session already exists: draw another id")
     session = AdminSession(
@@ -49,15 +61,15 @@ def insert(
 
 
 @transaction
-def read(session_id: str) -> Program[AdminSession | None]:
+def read(session_id: str) -> TransactionBody[AdminSession | None]:
     """The session if it is valid: there, not over, not revoked."""
-    checked_key(ADMIN_SESSIONS, (session_id,))
+    check_key(ADMIN_SESSIONS, (session_id,))
     session = yield from get(ADMIN_SESSIONS, session_id)
     return None if session is None or session.is_revoked else session
 
 
 @transaction
-def revoke(session_id: str) -> Program[bool]:
+def revoke(session_id: str) -> TransactionBody[bool]:
     """Ends a session before its time; False if there is none to end."""
     session = yield from read(session_id)
     if session is None:
@@ -67,7 +79,7 @@ def revoke(session_id: str) -> Program[bool]:
 
 
 @transaction
-def revoke_all(admin_key_hash: str) -> Program[int]:
+def revoke_all(admin_key_hash: str) -> TransactionBody[int]:
     """Ends a batch of the sessions that were opened with a key; call it until it returns 0."""
     sessions = yield from crud.every(ADMIN_SESSIONS, "key", (admin_key_hash,))
     valid = [session for session in sessions if not session.is_revoked][:BATCH_MAX]
@@ -77,7 +89,7 @@ def revoke_all(admin_key_hash: str) -> Program[int]:
 
 
 @transaction
-def prune() -> Program[int]:
+def prune() -> TransactionBody[int]:
     """Deletes a batch of revoked sessions (those that are over go by themselves); call it until it returns 0."""
     sessions = yield from crud.every(ADMIN_SESSIONS)
     revoked = [session for session in sessions if session.is_revoked][:BATCH_MAX]
@@ -88,4 +100,4 @@ def prune() -> Program[int]:
 
 def _revoked(session: AdminSession) -> tuple[Write, Write]:
     flagged = replace(session, is_revoked=True)
-    return Put(ADMIN_SESSIONS, flagged), Tell(REVOKED_CHANNEL, session.session_id)
+    return Put(ADMIN_SESSIONS, flagged), Notify(REVOKED_CHANNEL, session.session_id)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import check_version, checked_key, known, stored
-from argosy.registry.rows import Alias, AliasKind
+from argosy.registry.crud import check_key, check_version, known, stored
+from argosy.registry.rows import AliasKind, IndexAlias
 from argosy.registry.tables import ALIASES
-from argosy.registry.transaction import Delete, Get, Now, Program, ask, commit, get, now, transaction
+from argosy.registry.transaction import Delete, Get, Now, TransactionBody, commit, get, now, read_many, transaction
 
 HISTORY_MAX = 10  # earlier states an alias remembers
 TARGETS_MAX = 256  # indexes behind one multi alias
@@ -37,13 +37,13 @@ class AliasState:
 
 
 @transaction
-def create(name: str, targets: Sequence[str], kind: AliasKind = AliasKind.SINGLE) -> Program[Alias]:
+def create(name: str, targets: Sequence[str], kind: AliasKind = AliasKind.SINGLE) -> TransactionBody[IndexAlias]:
     """A new name; Conflict if it is taken."""
-    checked_key(ALIASES, (name,))
-    clock, found = yield from ask(Now(), Get(ALIASES, (name,)))
+    check_key(ALIASES, (name,))
+    clock, found = yield from read_many(Now(), Get(ALIASES, (name,)))
     if found is not None:
         raise Conflict(f"alias {name!r} already exists")
-    empty = Alias(name, AliasKind(kind), None, (), clock)
+    empty = IndexAlias(name, AliasKind(kind), None, (), clock)
     return (yield from stored(ALIASES, _aimed(empty, targets)))
 
 
@@ -55,7 +55,7 @@ def flip(
     kind: AliasKind = AliasKind.SINGLE,
     expected_version: int | None = None,
     keep: int = HISTORY_MAX,
-) -> Program[Alias]:
+) -> TransactionBody[IndexAlias]:
     """Points a name elsewhere, and remembers where it pointed; Conflict if it is of another kind or version."""
     if not 0 <= keep <= HISTORY_MAX:
         raise Invalid(f"an alias remembers 0 to {HISTORY_MAX} states, not {keep}")
@@ -70,9 +70,9 @@ def flip(
 
 
 @transaction
-def remove(name: str, *, expected_version: int | None = None) -> Program[bool]:
+def remove(name: str, *, expected_version: int | None = None) -> TransactionBody[bool]:
     """Deletes a name; False if there is none."""
-    checked_key(ALIASES, (name,))
+    check_key(ALIASES, (name,))
     alias = yield from get(ALIASES, name)
     if alias is None:
         return False
@@ -83,40 +83,40 @@ def remove(name: str, *, expected_version: int | None = None) -> Program[bool]:
 
 
 @transaction
-def read(name: str) -> Program[Alias | None]:
-    checked_key(ALIASES, (name,))
+def read(name: str) -> TransactionBody[IndexAlias | None]:
+    check_key(ALIASES, (name,))
     return (yield from get(ALIASES, name))
 
 
 @transaction
-def resolve(name: str) -> Program[Resolved | None]:
+def resolve(name: str) -> TransactionBody[Resolved | None]:
     """The indexes behind a name, or None if it is no alias."""
     alias = yield from read(name)
     return None if alias is None else Resolved(uids_of(alias), alias.version, alias.kind is AliasKind.SINGLE)
 
 
 @transaction
-def everything() -> Program[list[Alias]]:
+def everything() -> TransactionBody[list[IndexAlias]]:
     """All aliases, oldest first."""
     return (yield from crud.every(ALIASES))
 
 
-def uids_of(alias: Alias) -> tuple[str, ...]:
+def uids_of(alias: IndexAlias) -> tuple[str, ...]:
     return alias.target_uids if alias.current_uid is None else (alias.current_uid,)
 
 
-def history_of(alias: Alias) -> tuple[AliasState, ...]:
+def history_of(alias: IndexAlias) -> tuple[AliasState, ...]:
     """Earlier states, newest last."""
     states = map(json.loads, alias.history)
     return tuple(AliasState(tuple(state["uids"]), state["version"], state["at"]) for state in states)
 
 
-def _written(alias: Alias, clock: int) -> str:
+def _written(alias: IndexAlias, clock: int) -> str:
     state = {"uids": uids_of(alias), "version": alias.version, "at": clock}
     return json.dumps(state, separators=(",", ":"), ensure_ascii=False)
 
 
-def _aimed(alias: Alias, targets: Sequence[str]) -> Alias:
+def _aimed(alias: IndexAlias, targets: Sequence[str]) -> IndexAlias:
     if isinstance(targets, str) or not 1 <= len(targets) <= TARGETS_MAX or not all(targets):
         raise Invalid(f"an alias names 1 to {TARGETS_MAX} indexes, not {targets!r:.80}")
     if alias.kind is AliasKind.MULTI:

@@ -7,10 +7,21 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import checked_key, refuse_taken, stored
+from argosy.registry.crud import check_key, check_unique, stored
 from argosy.registry.rows import Canary
 from argosy.registry.tables import CANARIES, CANARY_RUNS_LOG, named
-from argosy.registry.transaction import Delete, DropLog, Get, Now, Program, ask, commit, find, get, transaction
+from argosy.registry.transaction import (
+    Delete,
+    DropLog,
+    Get,
+    Now,
+    TransactionBody,
+    commit,
+    find,
+    get,
+    read_many,
+    transaction,
+)
 
 INTERVAL_S_MAX = 7 * 86_400
 ASSERTIONS_MAX = 64
@@ -27,21 +38,21 @@ def create(
     query: Mapping[str, Any],
     assertions: Sequence[Mapping[str, Any]],
     is_enabled: bool = True,
-) -> Program[Canary]:
+) -> TransactionBody[Canary]:
     """A new canary; Conflict if its id or its name is taken."""
-    checked_key(CANARIES, (canary_id,))
-    clock, known = yield from ask(Now(), Get(CANARIES, (canary_id,)))
+    check_key(CANARIES, (canary_id,))
+    clock, known = yield from read_many(Now(), Get(CANARIES, (canary_id,)))
     if known is not None:
         raise Conflict(f"canary {canary_id!r} already exists")
     spelled = tuple(json.dumps(assertion, separators=(",", ":"), ensure_ascii=False) for assertion in assertions)
     canary = Canary(canary_id, name, index_uid, interval_s, query, spelled, is_enabled, clock)
     _check(canary)
-    yield from refuse_taken(CANARIES, canary)
+    yield from check_unique(CANARIES, canary)
     return (yield from stored(CANARIES, canary))
 
 
 @transaction
-def update(canary: Canary) -> Program[Canary]:
+def update(canary: Canary) -> TransactionBody[Canary]:
     """Writes a canary back that was read before; Conflict if somebody else was first."""
     _check(canary)
     if canary.version == 0:
@@ -50,35 +61,35 @@ def update(canary: Canary) -> Program[Canary]:
 
 
 @transaction
-def enable(canary_id: str, is_enabled: bool) -> Program[Canary]:
+def enable(canary_id: str, is_enabled: bool) -> TransactionBody[Canary]:
     canary = yield from crud.known(CANARIES, canary_id)
     return (yield from stored(CANARIES, replace(canary, is_enabled=is_enabled)))
 
 
 @transaction
-def read(canary_id: str) -> Program[Canary | None]:
-    checked_key(CANARIES, (canary_id,))
+def read(canary_id: str) -> TransactionBody[Canary | None]:
+    check_key(CANARIES, (canary_id,))
     return (yield from get(CANARIES, canary_id))
 
 
 @transaction
-def read_by_name(name: str) -> Program[Canary | None]:
-    checked_key(CANARIES, (name,))
+def read_by_name(name: str) -> TransactionBody[Canary | None]:
+    check_key(CANARIES, (name,))
     found = yield from find(CANARIES, "name", name, limit=1)
     return found[0] if found else None
 
 
 @transaction
-def everything(*, is_enabled: bool | None = None) -> Program[list[Canary]]:
+def everything(*, is_enabled: bool | None = None) -> TransactionBody[list[Canary]]:
     """All canaries, or those that run, or those that do not; oldest first."""
     canaries = yield from crud.every(CANARIES)
     return [canary for canary in canaries if is_enabled is None or canary.is_enabled == is_enabled]
 
 
 @transaction
-def remove(canary_id: str) -> Program[bool]:
+def remove(canary_id: str) -> TransactionBody[bool]:
     """Deletes a canary together with its runs; False if there is none."""
-    checked_key(CANARIES, (canary_id,))
+    check_key(CANARIES, (canary_id,))
     canary = yield from get(CANARIES, canary_id)
     if canary is None:
         return False

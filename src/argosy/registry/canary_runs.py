@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.registry.crud import checked_limit, known
+from argosy.registry.crud import check_limit, known
 from argosy.registry.rows import RunStatus
 from argosy.registry.tables import CANARIES, CANARY_RUNS_LOG, named
-from argosy.registry.transaction import Append, LogState, Now, Program, ReadLog, ask, commit, transaction
+from argosy.registry.transaction import Append, LogState, Now, ReadLog, TransactionBody, commit, read_many, transaction
 
 KEEP = 100  # runs of one canary
 KEEP_MAX = 1000
@@ -48,10 +48,10 @@ def append(
     *,
     failed: Mapping[str, Any] | None = None,
     keep: int = KEEP,
-) -> Program[CanaryRun]:
+) -> TransactionBody[CanaryRun]:
     """Remembers a run as of now; NotFound if the canary has been deleted."""
-    checked_limit(keep, KEEP_MAX)
-    (clock,) = yield from ask(Now())
+    check_limit(keep, KEEP_MAX)
+    (clock,) = yield from read_many(Now())
     yield from known(CANARIES, canary_id)
     run = CanaryRun(clock, RunStatus(status), latency_ms, failed)
     yield from commit(Append(named(CANARY_RUNS_LOG, canary_id), packed(run), keep=keep))
@@ -59,21 +59,21 @@ def append(
 
 
 @transaction
-def newest(canary_id: str, limit: int = KEEP) -> Program[tuple[CanaryRun, ...]]:
+def newest(canary_id: str, limit: int = KEEP) -> TransactionBody[tuple[CanaryRun, ...]]:
     """Runs, newest first."""
-    log = yield from _log(canary_id, checked_limit(limit, KEEP_MAX))
+    log = yield from _log(canary_id, check_limit(limit, KEEP_MAX))
     return tuple(map(unpacked, log.entries))
 
 
 @transaction
-def last_failure(canary_id: str) -> Program[CanaryRun | None]:
+def last_failure(canary_id: str) -> TransactionBody[CanaryRun | None]:
     """The newest run that did not pass, as far as runs are kept."""
     runs = yield from newest(canary_id, KEEP_MAX)
     return next((run for run in runs if run.status is not RunStatus.PASS), None)
 
 
 @transaction
-def stats(canary_id: str) -> Program[RunStats]:
+def stats(canary_id: str) -> TransactionBody[RunStats]:
     runs = yield from newest(canary_id, KEEP_MAX)
     number = Counter(run.status for run in runs)
     latencies = sorted(run.latency_ms for run in runs) or [0]
@@ -106,7 +106,7 @@ def unpacked(payload: bytes) -> CanaryRun:
     return CanaryRun(ran_at, _STATUSES[place], latency_ms, failed[0] if failed else None)
 
 
-def _log(canary_id: str, limit: int) -> Program[LogState]:
-    (log,) = yield from ask(ReadLog(named(CANARY_RUNS_LOG, canary_id), limit))
+def _log(canary_id: str, limit: int) -> TransactionBody[LogState]:
+    (log,) = yield from read_many(ReadLog(named(CANARY_RUNS_LOG, canary_id), limit))
     state: LogState = log
     return state

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import checked_key, known, refuse_taken, stored
-from argosy.registry.rows import Repository
+from argosy.registry.crud import check_key, check_unique, known, stored
+from argosy.registry.rows import RepositoryRow
 from argosy.registry.tables import REPOSITORIES
-from argosy.registry.transaction import Get, Now, Program, ask, find, get, now, transaction
+from argosy.registry.transaction import Get, Now, TransactionBody, find, get, now, read_many, transaction
 
 BRANCHES_MAX = 64
 REPLICAS_MAX = 8
@@ -28,21 +28,21 @@ def add(
     is_pinned: bool = False,
     replicas: int = 0,
     max_bids: int | None = None,
-) -> Program[Repository]:
+) -> TransactionBody[RepositoryRow]:
     """Wishes for a repository; Conflict if its id or its address is already in the catalog."""
-    checked_key(REPOSITORIES, (repo_id,))
+    check_key(REPOSITORIES, (repo_id,))
     _check_name(repo_id)
-    clock, found = yield from ask(Now(), Get(REPOSITORIES, (repo_id,)))
+    clock, found = yield from read_many(Now(), Get(REPOSITORIES, (repo_id,)))
     if found is not None:
         raise Conflict(f"repository {repo_id!r} is already in the catalog")
-    repository = Repository(repo_id, url, branches, is_pinned, replicas, max_bids, added_at=clock)
+    repository = RepositoryRow(repo_id, url, branches, is_pinned, replicas, max_bids, added_at=clock)
     _check(repository)
-    yield from refuse_taken(REPOSITORIES, repository)
+    yield from check_unique(REPOSITORIES, repository)
     return (yield from stored(REPOSITORIES, repository))
 
 
 @transaction
-def update(repository: Repository) -> Program[Repository]:
+def update(repository: RepositoryRow) -> TransactionBody[RepositoryRow]:
     """Changes a wish that was read before; Conflict if it has changed since."""
     _check(repository)
     if repository.version == 0:
@@ -51,7 +51,7 @@ def update(repository: Repository) -> Program[Repository]:
 
 
 @transaction
-def note_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> Program[Repository]:
+def record_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> TransactionBody[RepositoryRow]:
     """Notes what an indexing led to, whatever else has changed in the row."""
     if not commit_hash or footprint_bytes < 0:
         raise Invalid(f"an index has a commit and a size, not {commit_hash!r} and {footprint_bytes}")
@@ -62,7 +62,7 @@ def note_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> Pro
 
 
 @transaction
-def note_failed(repo_id: str, *, error: str) -> Program[Repository]:
+def record_index_failure(repo_id: str, *, error: str) -> TransactionBody[RepositoryRow]:
     """Notes why a repository could not be indexed. The text is for people; it must carry no secret."""
     clock = yield from now()
     repository = yield from known(REPOSITORIES, repo_id)
@@ -72,22 +72,22 @@ def note_failed(repo_id: str, *, error: str) -> Program[Repository]:
 
 
 @transaction
-def pin(repo_id: str, is_pinned: bool) -> Program[Repository]:
+def pin(repo_id: str, is_pinned: bool) -> TransactionBody[RepositoryRow]:
     """A pinned repository is never evicted from memory."""
     repository = yield from known(REPOSITORIES, repo_id)
     return (yield from stored(REPOSITORIES, replace(repository, is_pinned=is_pinned)))
 
 
 @transaction
-def ask_reindex(repo_id: str) -> Program[Repository]:
+def request_reindex(repo_id: str) -> TransactionBody[RepositoryRow]:
     """Asks its holders to index a repository anew, whether or not it has new commits."""
     clock = yield from now()
     repository = yield from known(REPOSITORIES, repo_id)
-    return (yield from stored(REPOSITORIES, replace(repository, reindex_asked_at=clock)))
+    return (yield from stored(REPOSITORIES, replace(repository, reindex_requested_at=clock)))
 
 
 @transaction
-def note_pushed(repo_id: str) -> Program[Repository]:
+def record_push(repo_id: str) -> TransactionBody[RepositoryRow]:
     """Notes that a repository's origin says it has news, so that its holders look now and not at their next turn."""
     clock = yield from now()
     repository = yield from known(REPOSITORIES, repo_id)
@@ -95,25 +95,25 @@ def note_pushed(repo_id: str) -> Program[Repository]:
 
 
 @transaction
-def remove(repo_id: str, *, expected_version: int | None = None) -> Program[bool]:
+def remove(repo_id: str, *, expected_version: int | None = None) -> TransactionBody[bool]:
     """Takes a wish back; False if there was none."""
     return (yield from crud.delete(REPOSITORIES, repo_id, expected_version=expected_version))
 
 
 @transaction
-def read(repo_id: str) -> Program[Repository | None]:
-    checked_key(REPOSITORIES, (repo_id,))
+def read(repo_id: str) -> TransactionBody[RepositoryRow | None]:
+    check_key(REPOSITORIES, (repo_id,))
     return (yield from get(REPOSITORIES, repo_id))
 
 
 @transaction
-def read_by_url(url: str) -> Program[Repository | None]:
+def read_by_url(url: str) -> TransactionBody[RepositoryRow | None]:
     found = yield from find(REPOSITORIES, "url", url, limit=1)
     return found[0] if found else None
 
 
 @transaction
-def everything() -> Program[list[Repository]]:
+def everything() -> TransactionBody[list[RepositoryRow]]:
     """The whole catalog, oldest first: the units a fleet should hold, with their footprints, bids and replicas."""
     return (yield from crud.every(REPOSITORIES))
 
@@ -127,7 +127,7 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check(repository: Repository) -> None:
+def _check(repository: RepositoryRow) -> None:
     if not 1 <= len(repository.url) <= URL_CHARS_MAX:
         raise Invalid(f"a repository's address has 1 to {URL_CHARS_MAX} characters, not {len(repository.url)}")
     if len(repository.branches) > BRANCHES_MAX or not all(repository.branches):

@@ -7,7 +7,7 @@ the oldest goes first, and what went is counted.
 from dataclasses import dataclass
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.crud import checked_key, checked_limit, stored
+from argosy.registry.crud import check_key, check_limit, stored
 from argosy.registry.rows import CdcCursor
 from argosy.registry.tables import CDC_CURSORS, CDC_OVERFLOW_LOG, CDC_SEQUENCE, named
 from argosy.registry.transaction import (
@@ -18,14 +18,14 @@ from argosy.registry.transaction import (
     Get,
     LogState,
     Now,
-    Program,
     ReadCounter,
     ReadLog,
     TakeOldest,
-    ask,
+    TransactionBody,
     commit,
     find,
     get,
+    read_many,
     transaction,
 )
 
@@ -42,27 +42,27 @@ class OverflowStats:
 
 
 @transaction
-def next_seq(index_uid: str) -> Program[int]:
+def next_seq(index_uid: str) -> TransactionBody[int]:
     """The number of an index's next event; it grows for ever and is never given twice."""
     done = yield from commit(CountUp(named(CDC_SEQUENCE, index_uid)))
     return done.counts[0][0]
 
 
 @transaction
-def last_seq(index_uid: str) -> Program[int]:
+def last_seq(index_uid: str) -> TransactionBody[int]:
     """The number given last, 0 before the first."""
-    (counter,) = yield from ask(ReadCounter(named(CDC_SEQUENCE, index_uid)))
+    (counter,) = yield from read_many(ReadCounter(named(CDC_SEQUENCE, index_uid)))
     value: int = counter[0]
     return value
 
 
 @transaction
-def advance(sink_name: str, index_uid: str, *, expected_seq: int, new_seq: int) -> Program[CdcCursor]:
+def advance(sink_name: str, index_uid: str, *, expected_seq: int, new_seq: int) -> TransactionBody[CdcCursor]:
     """Moves a cursor on; Conflict unless it stands where the mover thinks it does (0: it does not exist)."""
-    checked_key(CDC_CURSORS, (sink_name, index_uid))
+    check_key(CDC_CURSORS, (sink_name, index_uid))
     if not 0 <= expected_seq < new_seq:
         raise Invalid(f"a cursor moves forward, not from {expected_seq} to {new_seq}")
-    clock, cursor = yield from ask(Now(), Get(CDC_CURSORS, (sink_name, index_uid)))
+    clock, cursor = yield from read_many(Now(), Get(CDC_CURSORS, (sink_name, index_uid)))
     stands = 0 if cursor is None else cursor.last_event_seq
     if stands != expected_seq:
         raise Conflict(f"the cursor of {sink_name!r} in {index_uid!r} stands at {stands}, not {expected_seq}")
@@ -71,29 +71,29 @@ def advance(sink_name: str, index_uid: str, *, expected_seq: int, new_seq: int) 
 
 
 @transaction
-def cursor(sink_name: str, index_uid: str) -> Program[CdcCursor | None]:
-    checked_key(CDC_CURSORS, (sink_name, index_uid))
+def cursor(sink_name: str, index_uid: str) -> TransactionBody[CdcCursor | None]:
+    check_key(CDC_CURSORS, (sink_name, index_uid))
     return (yield from get(CDC_CURSORS, sink_name, index_uid))
 
 
 @transaction
-def cursors(sink_name: str) -> Program[list[CdcCursor]]:
+def cursors(sink_name: str) -> TransactionBody[list[CdcCursor]]:
     """All cursors of a sink, in one question."""
-    checked_key(CDC_CURSORS, (sink_name,))
+    check_key(CDC_CURSORS, (sink_name,))
     return (yield from find(CDC_CURSORS, "family", sink_name))
 
 
 @transaction
-def remove_sink(sink_name: str) -> Program[int]:
+def remove_sink(sink_name: str) -> TransactionBody[int]:
     """Forgets a sink: a batch of its cursors, and its overflow; call it until it returns 0."""
-    checked_key(CDC_CURSORS, (sink_name,))
+    check_key(CDC_CURSORS, (sink_name,))
     rows = yield from find(CDC_CURSORS, "family", sink_name)
     yield from commit(DropLog(named(CDC_OVERFLOW_LOG, sink_name)), *(Delete(CDC_CURSORS, row) for row in rows))
     return len(rows)
 
 
 @transaction
-def push(sink_name: str, event: bytes, max_bytes: int = OVERFLOW_BYTES) -> Program[None]:
+def push(sink_name: str, event: bytes, max_bytes: int = OVERFLOW_BYTES) -> TransactionBody[None]:
     """Keeps an event for later; the oldest make way if the sink has more than its bytes."""
     if not 1 <= len(event) <= min(EVENT_BYTES_MAX, max_bytes):
         raise Invalid(f"an event takes 1 to {min(EVENT_BYTES_MAX, max_bytes)} bytes, not {len(event)}")
@@ -101,15 +101,15 @@ def push(sink_name: str, event: bytes, max_bytes: int = OVERFLOW_BYTES) -> Progr
 
 
 @transaction
-def pop(sink_name: str, count: int = 1) -> Program[tuple[bytes, ...]]:
+def pop(sink_name: str, count: int = 1) -> TransactionBody[tuple[bytes, ...]]:
     """Takes the oldest events out."""
-    done = yield from commit(TakeOldest(named(CDC_OVERFLOW_LOG, sink_name), checked_limit(count, POP_MAX)))
+    done = yield from commit(TakeOldest(named(CDC_OVERFLOW_LOG, sink_name), check_limit(count, POP_MAX)))
     return done.taken[0]
 
 
 @transaction
-def overflow(sink_name: str) -> Program[OverflowStats]:
+def overflow(sink_name: str) -> TransactionBody[OverflowStats]:
     """How much waits, and how much was lost."""
-    (log,) = yield from ask(ReadLog(named(CDC_OVERFLOW_LOG, sink_name), 0))
+    (log,) = yield from read_many(ReadLog(named(CDC_OVERFLOW_LOG, sink_name), 0))
     state: LogState = log
     return OverflowStats(state.length, state.size_bytes, state.dropped)

@@ -9,21 +9,32 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.registry.column_checks import check_key_part
-from argosy.registry.table import R, Table, changed
-from argosy.registry.transaction import FIND_MAX, Delete, Find, Program, Put, ask, commit, find, get, transaction
+from argosy.registry.table import R, Table, replace_row
+from argosy.registry.transaction import (
+    FIND_MAX,
+    Delete,
+    Find,
+    Put,
+    TransactionBody,
+    commit,
+    find,
+    get,
+    read_many,
+    transaction,
+)
 
 BATCH_MAX = 500  # rows one step writes or deletes
 
 
 @transaction
-def read(table: Table[R], *key: str) -> Program[R | None]:
+def read(table: Table[R], *key: str) -> TransactionBody[R | None]:
     """One row, or None."""
-    checked_key(table, key)
+    check_key(table, key)
     return (yield from get(table, *key))
 
 
 @transaction
-def put(table: Table[R], row: R) -> Program[R]:
+def put(table: Table[R], row: R) -> TransactionBody[R]:
     """Stores a row and returns it as it now is; Conflict unless the store has it at the row's version."""
     table.check(row)
     key = table.key_of(row)
@@ -32,14 +43,14 @@ def put(table: Table[R], row: R) -> Program[R]:
         raise Conflict(f"{table.name} already has {spelled(key)}")
     if row.version != 0:
         check_version(table, key, known, row.version)
-    yield from refuse_taken(table, row)
+    yield from check_unique(table, row)
     return (yield from stored(table, row))
 
 
 @transaction
-def delete(table: Table[R], *key: str, expected_version: int | None = None) -> Program[bool]:
+def delete(table: Table[R], *key: str, expected_version: int | None = None) -> TransactionBody[bool]:
     """Removes a row; False if there is none, Conflict if it is not at the version the caller has seen."""
-    checked_key(table, key)
+    check_key(table, key)
     known = yield from get(table, *key)
     if known is None:
         return False
@@ -50,7 +61,7 @@ def delete(table: Table[R], *key: str, expected_version: int | None = None) -> P
 
 
 @transaction
-def every(table: Table[R], index: str = "all", equals: Sequence[Any] = ()) -> Program[list[R]]:
+def every(table: Table[R], index: str = "all", equals: Sequence[Any] = ()) -> TransactionBody[list[R]]:
     """All rows of an index in its order, page by page.
 
     A page may end between rows that are equal in order: those are asked for again with the next one.
@@ -72,29 +83,29 @@ def every(table: Table[R], index: str = "all", equals: Sequence[Any] = ()) -> Pr
 # -- parts of other programs --------------------------------------------------------------------------------
 
 
-def stored(table: Table[R], row: R) -> Program[R]:
+def stored(table: Table[R], row: R) -> TransactionBody[R]:
     """Commits one row; the version it got is in the answer."""
     done = yield from commit(Put(table, row))
     return with_version(row, done.versions[-1])
 
 
-def known(table: Table[R], *key: str) -> Program[R]:
+def known(table: Table[R], *key: str) -> TransactionBody[R]:
     """A row that must be there."""
-    checked_key(table, key)
+    check_key(table, key)
     row = yield from get(table, *key)
     if row is None:
         raise NotFound(f"{table.name} has no {spelled(key)}")
     return row
 
 
-def refuse_taken(table: Table[R], row: R) -> Program[None]:
+def check_unique(table: Table[R], row: R) -> TransactionBody[None]:
     """Conflict if another row has the values that must be this row's alone."""
     unique = [index for index in table.indexes if index.is_unique]
     wanted = [(index, tuple(getattr(row, name) for name in index.by)) for index in unique]
     wanted = [(index, values) for index, values in wanted if None not in values]
     if not wanted:
         return
-    answers = yield from ask(*(Find(table, index.name, values, limit=1) for index, values in wanted))
+    answers = yield from read_many(*(Find(table, index.name, values, limit=1) for index, values in wanted))
     for (index, values), found in zip(wanted, answers, strict=True):
         if any(table.key_of(other) != table.key_of(row) for other in found):
             taken = spelled(table.key_of(found[0]))
@@ -108,26 +119,26 @@ def check_version(table: Table[R], key: tuple[str, ...], row: R | None, expected
         raise Conflict(f"{table.name} {spelled(key)} is at version {row.version}, not {expected}: read it again")
 
 
-def checked_key(table: Table[Any], key: tuple[str, ...]) -> None:
+def check_key(table: Table[Any], key: tuple[str, ...]) -> None:
     for part in key:
         check_key_part(table.name, part)
 
 
-def checked_span(name: str, milliseconds: int, longest: int) -> int:
+def check_span(name: str, milliseconds: int, longest: int) -> int:
     """A span of time that is longer than nothing and no longer than its bound."""
     if not isinstance(milliseconds, int) or not 0 < milliseconds <= longest:
         raise Invalid(f"{name} is 1 to {longest} milliseconds, not {milliseconds}")
     return milliseconds
 
 
-def checked_limit(limit: int, most: int = FIND_MAX) -> int:
+def check_limit(limit: int, most: int = FIND_MAX) -> int:
     if not 1 <= limit <= most:
         raise Invalid(f"a limit is 1 to {most}, not {limit}")
     return limit
 
 
 def with_version(row: R, version: int) -> R:
-    return changed(row, version=version)
+    return replace_row(row, version=version)
 
 
 def spelled(values: Sequence[Any]) -> str:

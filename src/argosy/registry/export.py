@@ -55,7 +55,7 @@ async def write_out(store: RegistryStore, out: IO[bytes], say: Say) -> Counts:
     return counts
 
 
-class Export:
+class RegistryExport:
     """A file that has been read to its end and is in order."""
 
     def __init__(self, file: IO[bytes]) -> None:

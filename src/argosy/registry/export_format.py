@@ -25,7 +25,7 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.registry.migrations import SCHEMA_VERSION
-from argosy.registry.table import Kind, Table
+from argosy.registry.table import ColumnKind, Table
 from argosy.registry.tables import TABLES
 
 FORMAT_VERSION = 1
@@ -173,9 +173,9 @@ def _converters(table: Table[Any]) -> dict[str, Callable[[Any], Any]]:
     found: dict[str, Callable[[Any], Any]] = {}
     for column in table.columns:
         options = [option for option in get_args(hints[column.name]) or (hints[column.name],) if option is not NoneType]
-        if column.kind is Kind.BYTES:
+        if column.kind is ColumnKind.BYTES:
             found[column.name] = partial(b64decode, validate=True)
-        elif column.kind is Kind.LIST:
+        elif column.kind is ColumnKind.LIST:
             found[column.name] = _tuple
         elif isinstance(options[0], type) and issubclass(options[0], StrEnum):
             found[column.name] = options[0]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from argosy.base.errors import Invalid
-from argosy.registry.crud import checked_key, checked_span, stored
+from argosy.registry.crud import check_key, check_span, stored
 from argosy.registry.rows import IdempotencyEntry, IdempotencyState
 from argosy.registry.tables import IDEMPOTENCY_CACHE
-from argosy.registry.transaction import Delete, Get, Now, Program, ask, commit, get, transaction
+from argosy.registry.transaction import Delete, Get, Now, TransactionBody, commit, get, read_many, transaction
 
 TTL_MS = 86_400_000
 TTL_MS_MAX = 30 * 86_400_000
@@ -19,7 +19,7 @@ KEY_CHARS_MAX = 255  # as other services allow
 _SHA256_BYTES = 32
 
 
-class Verdict(StrEnum):
+class IdempotencyVerdict(StrEnum):
     NEW = "new"  # nobody had the key: act, then finish
     PENDING = "pending"  # another request with the key is acting just now
     REPLAY = "replay"  # it has been done: answer with its task
@@ -28,31 +28,31 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Begun:
-    verdict: Verdict
+    verdict: IdempotencyVerdict
     task_id: str | None = None  # of a replay
 
 
 @transaction
-def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> Program[Begun]:
+def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody[Begun]:
     """Takes a key, or says what became of it."""
     _check(key)
-    checked_span("the life of an idempotency key", ttl_ms, TTL_MS_MAX)
+    check_span("the life of an idempotency key", ttl_ms, TTL_MS_MAX)
     if len(body_sha256) != _SHA256_BYTES:
         raise Invalid(f"a body is known by the {_SHA256_BYTES} bytes of its sha-256, not {len(body_sha256)}")
-    clock, entry = yield from ask(Now(), Get(IDEMPOTENCY_CACHE, (key,)))
+    clock, entry = yield from read_many(Now(), Get(IDEMPOTENCY_CACHE, (key,)))
     if entry is None:
         taken = IdempotencyEntry(key, body_sha256, IdempotencyState.PENDING, None, clock + ttl_ms)
         yield from stored(IDEMPOTENCY_CACHE, taken)
-        return Begun(Verdict.NEW)
+        return Begun(IdempotencyVerdict.NEW)
     if entry.body_sha256 != body_sha256:
-        return Begun(Verdict.MISMATCH)
+        return Begun(IdempotencyVerdict.MISMATCH)
     if entry.state is IdempotencyState.PENDING:
-        return Begun(Verdict.PENDING)
-    return Begun(Verdict.REPLAY, entry.task_id)
+        return Begun(IdempotencyVerdict.PENDING)
+    return Begun(IdempotencyVerdict.REPLAY, entry.task_id)
 
 
 @transaction
-def finish(key: str, task_id: str) -> Program[bool]:
+def finish(key: str, task_id: str) -> TransactionBody[bool]:
     """Notes the task of a pending key, which lives on as long as it would have; False if it is not pending."""
     if not task_id:
         raise Invalid("a request finishes with the id of its task")
@@ -64,7 +64,7 @@ def finish(key: str, task_id: str) -> Program[bool]:
 
 
 @transaction
-def abandon(key: str) -> Program[bool]:
+def abandon(key: str) -> TransactionBody[bool]:
     """Gives a pending key back, because nothing was done; False if it is not pending."""
     entry = yield from _pending(key)
     if entry is None:
@@ -73,13 +73,13 @@ def abandon(key: str) -> Program[bool]:
     return True
 
 
-def _pending(key: str) -> Program[IdempotencyEntry | None]:
+def _pending(key: str) -> TransactionBody[IdempotencyEntry | None]:
     _check(key)
     entry = yield from get(IDEMPOTENCY_CACHE, key)
     return entry if entry is not None and entry.state is IdempotencyState.PENDING else None
 
 
 def _check(key: str) -> None:
-    checked_key(IDEMPOTENCY_CACHE, (key,))
+    check_key(IDEMPOTENCY_CACHE, (key,))
     if len(key) > KEY_CHARS_MAX:
         raise Invalid(f"an idempotency key has at most {KEY_CHARS_MAX} characters, not {len(key)}")

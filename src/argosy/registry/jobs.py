@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.crud import checked_key, checked_limit, checked_span, known, refuse_taken, stored, with_version
-from argosy.registry.rows import ControlJob, JobState
-from argosy.registry.table import changed
+from argosy.registry.crud import check_key, check_limit, check_span, check_unique, known, stored, with_version
+from argosy.registry.rows import ControlJob, ControlJobState
+from argosy.registry.table import replace_row
 from argosy.registry.tables import JOBS
 from argosy.registry.transaction import (
     FIND_MAX,
-    Count,
+    CountRows,
     Delete,
     Get,
-    Program,
     Put,
+    TransactionBody,
     Write,
-    ask,
     commit,
     find,
     get,
     now,
+    read_many,
     transaction,
 )
 
@@ -56,9 +56,9 @@ def enqueue(
     not_before: int = 0,
     max_attempts: int = ATTEMPTS,
     dedupe_key: str | None = None,
-) -> Program[ControlJob]:
+) -> TransactionBody[ControlJob]:
     """Queues a job; Conflict if the id or a living job's dedupe key is taken."""
-    checked_key(JOBS, (job_id,))
+    check_key(JOBS, (job_id,))
     if not type or not 1 <= max_attempts <= ATTEMPTS_MAX or not_before < 0:
         raise Invalid(
             f"a job has a type, 1 to {ATTEMPTS_MAX} attempts and a time from 0, "
@@ -71,7 +71,7 @@ def enqueue(
         job_id,
         type,
         params,
-        JobState.QUEUED,
+        ControlJobState.QUEUED,
         due(priority, clock),
         clock,
         priority=priority,
@@ -79,26 +79,30 @@ def enqueue(
         max_attempts=max_attempts,
         dedupe_key=dedupe_key,
     )
-    yield from refuse_taken(JOBS, job)
+    yield from check_unique(JOBS, job)
     return (yield from stored(JOBS, job))
 
 
 @transaction
-def claim(worker: str, *, lease_ms: int = LEASE_MS, types: Sequence[str] | None = None) -> Program[ControlJob | None]:
+def claim(
+    worker: str, *, lease_ms: int = LEASE_MS, types: Sequence[str] | None = None
+) -> TransactionBody[ControlJob | None]:
     """Takes the next job and returns it as it now is, or None. A job out of attempts is failed and passed over."""
     if not worker:
         raise Invalid("a worker has a name")
-    checked_span("a claim", lease_ms, LEASE_MS_MAX)
+    check_span("a claim", lease_ms, LEASE_MS_MAX)
     clock = yield from now()
     job, spent = yield from _next(clock, types)
-    writes: list[Write] = [Put(JOBS, _ended(each, JobState.FAILED, clock, error="out of attempts")) for each in spent]
+    writes: list[Write] = [
+        Put(JOBS, _ended(each, ControlJobState.FAILED, clock, error="out of attempts")) for each in spent
+    ]
     if job is None:
         if writes:
             yield from commit(*writes)
         return None
-    claimed = changed(
+    claimed = replace_row(
         job,
-        state=JobState.IN_PROGRESS,
+        state=ControlJobState.IN_PROGRESS,
         claimed_by=worker,
         claim_expires_at=clock + lease_ms,
         fence=job.fence + 1,
@@ -111,56 +115,58 @@ def claim(worker: str, *, lease_ms: int = LEASE_MS, types: Sequence[str] | None 
 @transaction
 def heartbeat(
     job_id: str, worker: str, fence: int, *, lease_ms: int = LEASE_MS, progress: Mapping[str, Any] | None = None
-) -> Program[bool]:
+) -> TransactionBody[bool]:
     """Extends a claim; False when it is lost: stop working."""
-    checked_span("a claim", lease_ms, LEASE_MS_MAX)
+    check_span("a claim", lease_ms, LEASE_MS_MAX)
     clock = yield from now()
     job = yield from get(JOBS, job_id)
     if job is None or not _is_held(job, worker, fence, clock):
         return False
-    held = changed(job, claim_expires_at=clock + lease_ms, progress=job.progress if progress is None else progress)
+    held = replace_row(job, claim_expires_at=clock + lease_ms, progress=job.progress if progress is None else progress)
     yield from commit(Put(JOBS, held))
     return True
 
 
 @transaction
-def complete(job_id: str, worker: str, fence: int, result: Mapping[str, Any] | None = None) -> Program[bool]:
+def complete(job_id: str, worker: str, fence: int, result: Mapping[str, Any] | None = None) -> TransactionBody[bool]:
     """Finishes a claimed job; False if the claim is not this one."""
     clock = yield from now()
     job = yield from get(JOBS, job_id)
     if job is None or not _is_held(job, worker, fence, None):
         return False
-    done = _ended(job, JobState.COMPLETED, clock)
-    yield from commit(Put(JOBS, done if result is None else changed(done, progress=result)))
+    done = _ended(job, ControlJobState.COMPLETED, clock)
+    yield from commit(Put(JOBS, done if result is None else replace_row(done, progress=result)))
     return True
 
 
 @transaction
-def fail(job_id: str, worker: str, fence: int, error: str, *, retry_at: int | None = None) -> Program[bool]:
+def fail(job_id: str, worker: str, fence: int, error: str, *, retry_at: int | None = None) -> TransactionBody[bool]:
     """Ends an attempt without success: back into the queue if `retry_at` is given and attempts are left."""
     clock = yield from now()
     job = yield from get(JOBS, job_id)
     if job is None or not _is_held(job, worker, fence, None):
         return False
     if retry_at is None or job.attempts >= job.max_attempts:
-        yield from commit(Put(JOBS, _ended(job, JobState.FAILED, clock, error=error)))
+        yield from commit(Put(JOBS, _ended(job, ControlJobState.FAILED, clock, error=error)))
     else:
-        yield from commit(Put(JOBS, changed(_queued(job), not_before=retry_at, error=error)))
+        yield from commit(Put(JOBS, replace_row(_queued(job), not_before=retry_at, error=error)))
     return True
 
 
 @transaction
-def cancel(job_id: str) -> Program[ControlJob]:
+def cancel(job_id: str) -> TransactionBody[ControlJob]:
     """Ends a job whatever it does; its worker is refused when it reports."""
     clock = yield from now()
     job = yield from known(JOBS, job_id)
     if job.state.is_terminal:
         return job
-    return (yield from stored(JOBS, _ended(job, JobState.CANCELED, clock)))
+    return (yield from stored(JOBS, _ended(job, ControlJobState.CANCELED, clock)))
 
 
 @transaction
-def split(parent_id: str, worker: str, fence: int, chunks: Sequence[Mapping[str, Any]]) -> Program[list[ControlJob]]:
+def split(
+    parent_id: str, worker: str, fence: int, chunks: Sequence[Mapping[str, Any]]
+) -> TransactionBody[list[ControlJob]]:
     """Queues the parts of a claimed job, and writes into the parent that it has been split: all at once, and once."""
     if not 1 <= len(chunks) <= CHUNKS_MAX:
         raise Invalid(f"a job is split into 1 to {CHUNKS_MAX} chunks, not {len(chunks)}")
@@ -175,7 +181,7 @@ def split(parent_id: str, worker: str, fence: int, chunks: Sequence[Mapping[str,
             f"{parent_id}.{number}",
             parent.type,
             params,
-            JobState.QUEUED,
+            ControlJobState.QUEUED,
             due(parent.priority, clock + number),
             clock,
             priority=parent.priority,
@@ -186,24 +192,24 @@ def split(parent_id: str, worker: str, fence: int, chunks: Sequence[Mapping[str,
         )
         for number, params in enumerate(chunks)
     ]
-    taken = yield from ask(*(Get(JOBS, (part.job_id,)) for part in parts))
+    taken = yield from read_many(*(Get(JOBS, (part.job_id,)) for part in parts))
     if any(taken):
         raise Conflict(f"job {next(filter(None, taken)).job_id!r} already exists: {parent_id!r} cannot be split")
-    divided = changed(parent, total_chunks=len(chunks))
+    divided = replace_row(parent, total_chunks=len(chunks))
     yield from commit(Put(JOBS, divided), *(Put(JOBS, part) for part in parts))
     return [with_version(part, 1) for part in parts]
 
 
 @transaction
-def reap() -> Program[int]:
+def reap() -> TransactionBody[int]:
     """Puts jobs whose claim has expired back into the queue, or fails them if they are out of attempts."""
     clock = yield from now()
-    expired = yield from find(JOBS, "claims", JobState.IN_PROGRESS, until=clock, limit=PRUNE_MAX)
+    expired = yield from find(JOBS, "claims", ControlJobState.IN_PROGRESS, until=clock, limit=PRUNE_MAX)
     if expired:
         is_spent = {job.job_id: job.attempts >= job.max_attempts for job in expired}
         yield from commit(
             *(
-                Put(JOBS, _ended(job, JobState.FAILED, clock, error="out of attempts"))
+                Put(JOBS, _ended(job, ControlJobState.FAILED, clock, error="out of attempts"))
                 if is_spent[job.job_id]
                 else Put(JOBS, _queued(job))
                 for job in expired
@@ -213,10 +219,10 @@ def reap() -> Program[int]:
 
 
 @transaction
-def prune(before: int) -> Program[int]:
+def prune(before: int) -> TransactionBody[int]:
     """Deletes a batch of jobs that ended before a time; call it until it returns 0."""
     ended: list[ControlJob] = []
-    for state in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELED):
+    for state in (ControlJobState.COMPLETED, ControlJobState.FAILED, ControlJobState.CANCELED):
         ended += yield from find(JOBS, "finished", state, until=before - 1, limit=PRUNE_MAX - len(ended))
         if len(ended) >= PRUNE_MAX:
             break
@@ -226,28 +232,28 @@ def prune(before: int) -> Program[int]:
 
 
 @transaction
-def count(state: JobState) -> Program[int]:
+def count(state: ControlJobState) -> TransactionBody[int]:
     """How many jobs are in a state: the queue's depth for an autoscaler."""
-    (number,) = yield from ask(Count(JOBS, "state", (state,)))
+    (number,) = yield from read_many(CountRows(JOBS, "state", (state,)))
     counted: int = number
     return counted
 
 
 @transaction
-def read(job_id: str) -> Program[ControlJob | None]:
-    checked_key(JOBS, (job_id,))
+def read(job_id: str) -> TransactionBody[ControlJob | None]:
+    check_key(JOBS, (job_id,))
     return (yield from get(JOBS, job_id))
 
 
 @transaction
 def listed(
-    *, state: JobState | None = None, type: str | None = None, parent: str | None = None, limit: int = FIND_MAX
-) -> Program[list[ControlJob]]:
+    *, state: ControlJobState | None = None, type: str | None = None, parent: str | None = None, limit: int = FIND_MAX
+) -> TransactionBody[list[ControlJob]]:
     """Jobs of a parent in the order of their chunks, living jobs in the order of the queue, others the latest first.
 
     A type is looked for among the first FIND_MAX of them.
     """
-    checked_limit(limit)
+    check_limit(limit)
     if parent is not None:
         jobs = yield from find(JOBS, "parent", parent)
     elif state is None:
@@ -259,14 +265,14 @@ def listed(
     return [job for job in jobs if state in (None, job.state) and type in (None, job.type)][:limit]
 
 
-def _next(clock: int, types: Sequence[str] | None) -> Program[tuple[ControlJob | None, list[ControlJob]]]:
+def _next(clock: int, types: Sequence[str] | None) -> TransactionBody[tuple[ControlJob | None, list[ControlJob]]]:
     """The job to claim now, and those met on the way that are out of attempts.
 
     Jobs that must wait, or are for others, stand in the same queue. However many there are, they hide no job behind
     them: pages are read until one is found.
     """
     spent: list[ControlJob] = []
-    page = yield from find(JOBS, "claims", JobState.IN_PROGRESS, until=clock, limit=CANDIDATES)
+    page = yield from find(JOBS, "claims", ControlJobState.IN_PROGRESS, until=clock, limit=CANDIDATES)
     size, after = CANDIDATES, None
     while True:
         for job in page:
@@ -276,7 +282,7 @@ def _next(clock: int, types: Sequence[str] | None) -> Program[tuple[ControlJob |
                 spent.append(job)
         if size == 0 or len(spent) >= PRUNE_MAX:
             return None, spent
-        page = yield from find(JOBS, "state", JobState.QUEUED, after=after, limit=size)
+        page = yield from find(JOBS, "state", ControlJobState.QUEUED, after=after, limit=size)
         size, after = _further(page, size)
 
 
@@ -294,17 +300,17 @@ def _further(page: list[ControlJob], size: int) -> tuple[int, int | None]:
 
 def _is_held(job: ControlJob, worker: str, fence: int, clock: int | None) -> bool:
     """A finished piece of work counts even if the lease has just run out, as long as nobody else has taken the job."""
-    is_claim = job.state is JobState.IN_PROGRESS and (job.claimed_by, job.fence) == (worker, fence)
+    is_claim = job.state is ControlJobState.IN_PROGRESS and (job.claimed_by, job.fence) == (worker, fence)
     return is_claim and (clock is None or (job.claim_expires_at or 0) > clock)
 
 
 def _queued(job: ControlJob) -> ControlJob:
-    return changed(job, state=JobState.QUEUED, claimed_by=None, claim_expires_at=None)
+    return replace_row(job, state=ControlJobState.QUEUED, claimed_by=None, claim_expires_at=None)
 
 
-def _ended(job: ControlJob, state: JobState, clock: int, error: str | None = None) -> ControlJob:
+def _ended(job: ControlJob, state: ControlJobState, clock: int, error: str | None = None) -> ControlJob:
     """Ended jobs give up their claim and their dedupe key."""
-    return changed(
+    return replace_row(
         job,
         state=state,
         claimed_by=None,

@@ -7,7 +7,7 @@ of a failure has an end too, but one that outlives the lock, so that the next fa
 from dataclasses import dataclass
 
 from argosy.base.errors import Invalid
-from argosy.registry.crud import checked_key, checked_span, stored
+from argosy.registry.crud import check_key, check_span, stored
 from argosy.registry.rows import BeaconSeen, LoginBackoff
 from argosy.registry.tables import ADMIN_LOGIN_RATE, BEACONS, LOGIN_BACKOFF, SEARCH_UI_RATE, named
 from argosy.registry.transaction import (
@@ -16,11 +16,11 @@ from argosy.registry.transaction import (
     DropCounter,
     Get,
     Now,
-    Program,
     Put,
+    TransactionBody,
     Write,
-    ask,
     commit,
+    read_many,
     transaction,
 )
 
@@ -36,33 +36,35 @@ BEACON_MS = 86_400_000
 
 
 @dataclass(frozen=True)
-class Decision:
+class RateDecision:
     is_allowed: bool
     count: int  # hits in this window, with this one; 0 if it was not counted
     retry_after_ms: int  # 0 if it is allowed
 
 
 @transaction
-def hit_search_ui(ip: str, *, limit: int = SEARCH_UI_HITS, window_ms: int = WINDOW_MS) -> Program[Decision]:
+def hit_search_ui(ip: str, *, limit: int = SEARCH_UI_HITS, window_ms: int = WINDOW_MS) -> TransactionBody[RateDecision]:
     """Counts a request of an address to the search page."""
     return (yield from _hit(named(SEARCH_UI_RATE, ip), limit, window_ms))
 
 
 @transaction
-def hit_admin_login(ip: str, *, limit: int = ADMIN_LOGIN_HITS, window_ms: int = WINDOW_MS) -> Program[Decision]:
+def hit_admin_login(
+    ip: str, *, limit: int = ADMIN_LOGIN_HITS, window_ms: int = WINDOW_MS
+) -> TransactionBody[RateDecision]:
     """Counts an attempt to log in, unless the address is locked: then it is told for how long."""
-    checked_key(LOGIN_BACKOFF, (ip,))
-    clock, backoff = yield from ask(Now(), Get(LOGIN_BACKOFF, (ip,)))
+    check_key(LOGIN_BACKOFF, (ip,))
+    clock, backoff = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
     if backoff is not None and backoff.next_allowed_at > clock:
-        return Decision(False, 0, backoff.next_allowed_at - clock)
+        return RateDecision(False, 0, backoff.next_allowed_at - clock)
     return (yield from _hit(named(ADMIN_LOGIN_RATE, ip), limit, window_ms))
 
 
 @transaction
-def login_failed(ip: str) -> Program[int]:
+def login_failed(ip: str) -> TransactionBody[int]:
     """Notes a wrong key, and returns the milliseconds the address is now locked for (0: not yet)."""
-    checked_key(LOGIN_BACKOFF, (ip,))
-    clock, known = yield from ask(Now(), Get(LOGIN_BACKOFF, (ip,)))
+    check_key(LOGIN_BACKOFF, (ip,))
+    clock, known = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
     failures = 1 if known is None else known.failed_count + 1
     locked_ms = lock_ms(failures)
     allowed_at = clock + locked_ms
@@ -73,28 +75,28 @@ def login_failed(ip: str) -> Program[int]:
 
 
 @transaction
-def login_succeeded(ip: str) -> Program[None]:
+def login_succeeded(ip: str) -> TransactionBody[None]:
     """Forgets all failures and attempts of an address."""
-    checked_key(LOGIN_BACKOFF, (ip,))
-    (known,) = yield from ask(Get(LOGIN_BACKOFF, (ip,)))
+    check_key(LOGIN_BACKOFF, (ip,))
+    (known,) = yield from read_many(Get(LOGIN_BACKOFF, (ip,)))
     forgotten: list[Write] = [] if known is None else [Delete(LOGIN_BACKOFF, known)]
     yield from commit(DropCounter(named(ADMIN_LOGIN_RATE, ip)), *forgotten)
 
 
 @transaction
-def login_locked_ms(ip: str) -> Program[int]:
+def login_locked_ms(ip: str) -> TransactionBody[int]:
     """How long an address is still locked; 0 if it is not."""
-    checked_key(LOGIN_BACKOFF, (ip,))
-    clock, known = yield from ask(Now(), Get(LOGIN_BACKOFF, (ip,)))
+    check_key(LOGIN_BACKOFF, (ip,))
+    clock, known = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
     return 0 if known is None else max(0, known.next_allowed_at - clock)
 
 
 @transaction
-def is_first_seen(index_uid: str, event_id: str, ttl_ms: int = BEACON_MS) -> Program[bool]:
+def is_first_seen(index_uid: str, event_id: str, ttl_ms: int = BEACON_MS) -> TransactionBody[bool]:
     """True for the first who tells of a page event, False for everyone after; the end is set once."""
-    checked_key(BEACONS, (index_uid, event_id))
-    checked_span("the memory of an event", ttl_ms, WINDOW_MS_MAX)
-    clock, seen = yield from ask(Now(), Get(BEACONS, (index_uid, event_id)))
+    check_key(BEACONS, (index_uid, event_id))
+    check_span("the memory of an event", ttl_ms, WINDOW_MS_MAX)
+    clock, seen = yield from read_many(Now(), Get(BEACONS, (index_uid, event_id)))
     if seen is not None:
         return False
     yield from commit(Put(BEACONS, BeaconSeen(index_uid, event_id, clock + ttl_ms)))
@@ -109,10 +111,10 @@ def lock_ms(failures: int) -> int:
     return min(LOCK_MS << doublings, LOCK_MS_MAX)
 
 
-def _hit(counter: str, limit: int, window_ms: int) -> Program[Decision]:
+def _hit(counter: str, limit: int, window_ms: int) -> TransactionBody[RateDecision]:
     if limit < 1:
         raise Invalid(f"a limit allows at least 1 hit, not {limit}")
-    checked_span("a window", window_ms, WINDOW_MS_MAX)
+    check_span("a window", window_ms, WINDOW_MS_MAX)
     done = yield from commit(CountUp(counter, window_ms))
     count, left_ms = done.counts[0]
-    return Decision(count <= limit, count, 0 if count <= limit else left_ms)
+    return RateDecision(count <= limit, count, 0 if count <= limit else left_ms)

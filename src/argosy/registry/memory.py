@@ -72,7 +72,7 @@ class TableMemory:
 
 
 @dataclass(frozen=True)
-class Accounting:
+class MemoryReport:
     """One measurement. `total_bytes` is what the server's `used_memory` grew by; the tables are a part of it."""
 
     server: str
@@ -96,7 +96,7 @@ class Accounting:
         return (budget is None or self.total_bytes <= budget) and all(each.is_within_ceiling for each in self.tables)
 
 
-def advice(accounting: Accounting) -> str:
+def advice(accounting: MemoryReport) -> str:
     """When to be woken, in one sentence or two."""
     limit = accounting.maxmemory_bytes
     if not limit:
@@ -116,7 +116,7 @@ def megabytes(count: int) -> str:
 COLUMNS = ("table", "rows", "bytes/row", "bytes", "document", "ceiling/row", "ok")
 
 
-def as_rows(accounting: Accounting) -> list[tuple[object, ...]]:
+def as_rows(accounting: MemoryReport) -> list[tuple[object, ...]]:
     """The table for people."""
     rows: list[tuple[object, ...]] = [
         (
@@ -137,7 +137,7 @@ def as_rows(accounting: Accounting) -> list[tuple[object, ...]]:
     return rows
 
 
-def as_json(accounting: Accounting) -> dict[str, object]:
+def as_json(accounting: MemoryReport) -> dict[str, object]:
     """The same for machines."""
     return {
         "server": accounting.server,

@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.table import Column, Index, Kind, Table, default_of
+from argosy.registry.table import Column, ColumnKind, Table, TableIndex, default_of
 
 SCHEMA_VERSION = 1
 
 SQL_TYPES = {
-    Kind.TEXT: "TEXT",
-    Kind.INTEGER: "INTEGER",
-    Kind.BOOLEAN: "INTEGER",
-    Kind.BYTES: "BLOB",
-    Kind.LIST: "TEXT",
-    Kind.MAP: "TEXT",
+    ColumnKind.TEXT: "TEXT",
+    ColumnKind.INTEGER: "INTEGER",
+    ColumnKind.BOOLEAN: "INTEGER",
+    ColumnKind.BYTES: "BLOB",
+    ColumnKind.LIST: "TEXT",
+    ColumnKind.MAP: "TEXT",
 }
 
 
@@ -55,7 +55,7 @@ def create_indexes(table: Table[Any]) -> list[str]:
     return [*made, *([create_index(table, expiry)] if (expiry := expiry_index(table)) else [])]
 
 
-def create_index(table: Table[Any], index: Index) -> str:
+def create_index(table: Table[Any], index: TableIndex) -> str:
     """Rows whose values contain None are not in the index; SQLite appends the key, which orders rows that are equal."""
     columns = index_columns(index)
     nullable = [column.name for column in table.columns if column.name in columns and column.is_nullable]
@@ -104,26 +104,26 @@ def differences(table: Table[Any], found: Mapping[str, str]) -> list[str]:
     ]
 
 
-def index_columns(index: Index) -> tuple[str, ...]:
+def index_columns(index: TableIndex) -> tuple[str, ...]:
     """A unique index is about its values alone; any other has its order behind them."""
     return index.by if index.is_unique or index.order is None else (*index.by, index.order)
 
 
-def index_name(table: Table[Any], index: Index) -> str:
+def index_name(table: Table[Any], index: TableIndex) -> str:
     return f"{table.name}.{index.name}"
 
 
-def needs_index(table: Table[Any], index: Index) -> bool:
+def needs_index(table: Table[Any], index: TableIndex) -> bool:
     """Not if the primary key already has the rows in this order."""
     columns = index_columns(index)
     return columns != table.key[: len(columns)]
 
 
-def expiry_index(table: Table[Any]) -> Index | None:
+def expiry_index(table: Table[Any]) -> TableIndex | None:
     """Pruning needs expired rows first, even where nobody lists a table that way."""
     if table.expires is None or any(index_columns(index) == (table.expires,) for index in table.indexes):
         return None
-    return Index("_expires", order=table.expires)
+    return TableIndex("_expires", order=table.expires)
 
 
 def quoted(name: str) -> str:
@@ -135,12 +135,12 @@ def literal(column: Column, value: object) -> str:
     """A default as SQL text."""
     if value is None:
         return "NULL"
-    if column.kind is Kind.BYTES:
+    if column.kind is ColumnKind.BYTES:
         assert isinstance(value, bytes)
         return f"x'{value.hex()}'"
-    if column.kind in (Kind.INTEGER, Kind.BOOLEAN):
+    if column.kind in (ColumnKind.INTEGER, ColumnKind.BOOLEAN):
         return str(int(value))  # type: ignore[call-overload]
-    text = str(value) if column.kind is Kind.TEXT else msgspec.json.encode(value).decode()
+    text = str(value) if column.kind is ColumnKind.TEXT else msgspec.json.encode(value).decode()
     return "'" + text.replace("'", "''") + "'"
 
 

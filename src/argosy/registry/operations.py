@@ -10,10 +10,21 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Fenced, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import BATCH_MAX, checked_key, known, refuse_taken, stored
-from argosy.registry.rows import Operation, OperationStatus
+from argosy.registry.crud import BATCH_MAX, check_key, check_unique, known, stored
+from argosy.registry.rows import ControlOperation, OperationStatus
 from argosy.registry.tables import OPERATIONS
-from argosy.registry.transaction import Delete, Get, Now, Program, ask, commit, find, get, now, transaction
+from argosy.registry.transaction import (
+    Delete,
+    Get,
+    Now,
+    TransactionBody,
+    commit,
+    find,
+    get,
+    now,
+    read_many,
+    transaction,
+)
 
 _ENDED = (OperationStatus.COMPLETED, OperationStatus.FAILED)
 
@@ -21,15 +32,15 @@ _ENDED = (OperationStatus.COMPLETED, OperationStatus.FAILED)
 @transaction
 def start(
     operation_id: str, type: str, scope: str, *, phase: str, fence: int, state: Mapping[str, Any] | None = None
-) -> Program[Operation]:
+) -> TransactionBody[ControlOperation]:
     """Begins a change; Conflict if the id is taken or the scope is busy with another."""
-    checked_key(OPERATIONS, (operation_id, scope))
+    check_key(OPERATIONS, (operation_id, scope))
     if not type or not phase:
         raise Invalid(f"an operation has a type and a first phase, not {type!r} and {phase!r}")
-    clock, found = yield from ask(Now(), Get(OPERATIONS, (operation_id,)))
+    clock, found = yield from read_many(Now(), Get(OPERATIONS, (operation_id,)))
     if found is not None:
         raise Conflict(f"operation {operation_id!r} already exists")
-    operation = Operation(
+    operation = ControlOperation(
         operation_id,
         type,
         scope,
@@ -42,12 +53,14 @@ def start(
         state or {},
         busy_scope=scope,
     )
-    yield from refuse_taken(OPERATIONS, operation)
+    yield from check_unique(OPERATIONS, operation)
     return (yield from stored(OPERATIONS, operation))
 
 
 @transaction
-def advance(operation_id: str, fence: int, phase: str, state: Mapping[str, Any] | None = None) -> Program[Operation]:
+def advance(
+    operation_id: str, fence: int, phase: str, state: Mapping[str, Any] | None = None
+) -> TransactionBody[ControlOperation]:
     """Commits a phase (or, in the same phase, progress); without a state, the last one stays."""
     if not phase:
         raise Invalid("a phase has a name")
@@ -66,22 +79,22 @@ def advance(operation_id: str, fence: int, phase: str, state: Mapping[str, Any] 
 
 
 @transaction
-def pause(operation_id: str, fence: int, error: str | None = None) -> Program[Operation]:
+def pause(operation_id: str, fence: int, error: str | None = None) -> TransactionBody[ControlOperation]:
     """Stands still until it is resumed."""
     return (yield from _turned(operation_id, fence, OperationStatus.PAUSED, error))
 
 
 @transaction
-def finish(operation_id: str, fence: int, error: str | None = None) -> Program[Operation]:
+def finish(operation_id: str, fence: int, error: str | None = None) -> TransactionBody[ControlOperation]:
     """Ends an operation, well or (with an error) not; its scope is free again."""
     status = OperationStatus.COMPLETED if error is None else OperationStatus.FAILED
     return (yield from _turned(operation_id, fence, status, error))
 
 
 @transaction
-def resume(scope: str, fence: int) -> Program[Operation | None]:
+def resume(scope: str, fence: int) -> TransactionBody[ControlOperation | None]:
     """What a new leader of a scope goes on with, now under its fence; None if there is nothing to do."""
-    checked_key(OPERATIONS, (scope,))
+    check_key(OPERATIONS, (scope,))
     clock = yield from now()
     busy = yield from find(OPERATIONS, "busy", scope, limit=1)
     if not busy:
@@ -92,13 +105,13 @@ def resume(scope: str, fence: int) -> Program[Operation | None]:
 
 
 @transaction
-def read(operation_id: str) -> Program[Operation | None]:
-    checked_key(OPERATIONS, (operation_id,))
+def read(operation_id: str) -> TransactionBody[ControlOperation | None]:
+    check_key(OPERATIONS, (operation_id,))
     return (yield from get(OPERATIONS, operation_id))
 
 
 @transaction
-def everything(scope: str | None = None) -> Program[list[Operation]]:
+def everything(scope: str | None = None) -> TransactionBody[list[ControlOperation]]:
     """All operations, or those of a scope, oldest first."""
     if scope is None:
         return (yield from crud.every(OPERATIONS))
@@ -106,9 +119,9 @@ def everything(scope: str | None = None) -> Program[list[Operation]]:
 
 
 @transaction
-def prune(before: int) -> Program[int]:
+def prune(before: int) -> TransactionBody[int]:
     """Deletes a batch of operations that ended before a time; call it until it returns 0."""
-    ended: list[Operation] = []
+    ended: list[ControlOperation] = []
     for status in _ENDED:
         if len(ended) < BATCH_MAX:
             ended += yield from find(OPERATIONS, "status", status, until=before - 1, limit=BATCH_MAX - len(ended))
@@ -117,7 +130,9 @@ def prune(before: int) -> Program[int]:
     return len(ended)
 
 
-def _turned(operation_id: str, fence: int, status: OperationStatus, error: str | None) -> Program[Operation]:
+def _turned(
+    operation_id: str, fence: int, status: OperationStatus, error: str | None
+) -> TransactionBody[ControlOperation]:
     operation, clock = yield from _mine(operation_id, fence)
     if operation.status in _ENDED:
         raise Conflict(f"operation {operation_id!r} is {operation.status} already")
@@ -125,13 +140,13 @@ def _turned(operation_id: str, fence: int, status: OperationStatus, error: str |
     return (yield from stored(OPERATIONS, replace(turned, busy_scope=None) if status in _ENDED else turned))
 
 
-def _mine(operation_id: str, fence: int) -> Program[tuple[Operation, int]]:
+def _mine(operation_id: str, fence: int) -> TransactionBody[tuple[ControlOperation, int]]:
     clock = yield from now()
     operation = yield from known(OPERATIONS, operation_id)
     _check_fence(operation, fence)
     return operation, clock
 
 
-def _check_fence(operation: Operation, fence: int) -> None:
+def _check_fence(operation: ControlOperation, fence: int) -> None:
     if fence < operation.fence:
         raise Fenced(f"operation {operation.operation_id!r} is led under fence {operation.fence}, not {fence}: stop")

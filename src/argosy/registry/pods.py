@@ -1,26 +1,26 @@
 """Gateways that are alive: each says so again and again, and whoever has been silent for a window is gone."""
 
-from argosy.registry.crud import BATCH_MAX, checked_key, checked_span
+from argosy.registry.crud import BATCH_MAX, check_key, check_span
 from argosy.registry.rows import LivePod
 from argosy.registry.tables import LIVE_PODS
-from argosy.registry.transaction import Delete, Get, Program, Upsert, ask, commit, find, now, transaction
+from argosy.registry.transaction import Delete, Get, TransactionBody, Upsert, commit, find, now, read_many, transaction
 
 WINDOW_MS = 120_000
 WINDOW_MS_MAX = 86_400_000
 
 
 @transaction
-def heartbeat(pod_id: str) -> Program[None]:
-    checked_key(LIVE_PODS, (pod_id,))
+def heartbeat(pod_id: str) -> TransactionBody[None]:
+    check_key(LIVE_PODS, (pod_id,))
     clock = yield from now()
     yield from commit(Upsert(LIVE_PODS, LivePod(pod_id, clock)))
 
 
 @transaction
-def leave(pod_id: str) -> Program[bool]:
+def leave(pod_id: str) -> TransactionBody[bool]:
     """A pod says goodbye; False if it was not known."""
-    checked_key(LIVE_PODS, (pod_id,))
-    (gone,) = yield from ask(Get(LIVE_PODS, (pod_id,)))
+    check_key(LIVE_PODS, (pod_id,))
+    (gone,) = yield from read_many(Get(LIVE_PODS, (pod_id,)))
     if gone is None:
         return False
     yield from commit(Delete(LIVE_PODS, gone))
@@ -28,17 +28,17 @@ def leave(pod_id: str) -> Program[bool]:
 
 
 @transaction
-def live(window_ms: int = WINDOW_MS) -> Program[list[LivePod]]:
+def live(window_ms: int = WINDOW_MS) -> TransactionBody[list[LivePod]]:
     """Those heard of within the window, the one heard of longest ago first."""
-    checked_span("the window", window_ms, WINDOW_MS_MAX)
+    check_span("the window", window_ms, WINDOW_MS_MAX)
     clock = yield from now()
     return (yield from find(LIVE_PODS, "all", after=clock - window_ms))
 
 
 @transaction
-def prune(window_ms: int = WINDOW_MS_MAX) -> Program[int]:
+def prune(window_ms: int = WINDOW_MS_MAX) -> TransactionBody[int]:
     """Deletes a batch of pods that have been silent for long; call it until it returns 0."""
-    checked_span("the window", window_ms, WINDOW_MS_MAX)
+    check_span("the window", window_ms, WINDOW_MS_MAX)
     clock = yield from now()
     silent = yield from find(LIVE_PODS, "all", until=clock - window_ms, limit=BATCH_MAX)
     if silent:

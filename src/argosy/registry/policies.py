@@ -10,18 +10,18 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import check_version, checked_key, known, stored, with_version
+from argosy.registry.crud import check_key, check_version, known, stored, with_version
 from argosy.registry.rows import RolloverPolicy, SearchUiConfig, TtlPolicy
 from argosy.registry.table import R, Table
 from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TTL_POLICIES
-from argosy.registry.transaction import Get, Now, Program, ask, now, transaction
+from argosy.registry.transaction import Get, Now, TransactionBody, now, read_many, transaction
 
 SWEEP_INTERVAL_S_MAX = 30 * 86_400
 DELETES_MAX = 1_000_000  # documents of one sweep
 
 
 @transaction
-def put_rollover(policy: RolloverPolicy) -> Program[RolloverPolicy]:
+def put_rollover(policy: RolloverPolicy) -> TransactionBody[RolloverPolicy]:
     """Stores a policy that was read before, or (version 0) a new one."""
     if not (policy.write_alias and policy.read_alias and policy.pattern):
         raise Invalid(f"rollover policy {policy.name!r} needs a write alias, a read alias and a pattern")
@@ -31,7 +31,7 @@ def put_rollover(policy: RolloverPolicy) -> Program[RolloverPolicy]:
 
 
 @transaction
-def note_rollover(name: str, error: str | None = None) -> Program[RolloverPolicy]:
+def note_rollover(name: str, error: str | None = None) -> TransactionBody[RolloverPolicy]:
     """Notes that a policy has acted, or why it could not; the policy itself stays."""
     clock = yield from now()
     policy = yield from known(ROLLOVER_POLICIES, name)
@@ -41,7 +41,7 @@ def note_rollover(name: str, error: str | None = None) -> Program[RolloverPolicy
 @transaction
 def put_search_ui(
     index_uid: str, config: Mapping[str, Any], *, expected_version: int | None = None
-) -> Program[SearchUiConfig]:
+) -> TransactionBody[SearchUiConfig]:
     clock, found = yield from _read(SEARCH_UI_CONFIG, index_uid)
     return (yield from _put(SEARCH_UI_CONFIG, SearchUiConfig(index_uid, config, clock), found, expected_version))
 
@@ -54,7 +54,7 @@ def put_ttl(
     max_deletes_per_sweep: int,
     is_enabled: bool = True,
     expected_version: int | None = None,
-) -> Program[TtlPolicy]:
+) -> TransactionBody[TtlPolicy]:
     if not 1 <= sweep_interval_s <= SWEEP_INTERVAL_S_MAX:
         raise Invalid(f"sweeps are 1 to {SWEEP_INTERVAL_S_MAX} seconds apart, not {sweep_interval_s}")
     if not 1 <= max_deletes_per_sweep <= DELETES_MAX:
@@ -64,13 +64,13 @@ def put_ttl(
     return (yield from _put(TTL_POLICIES, policy, found, expected_version))
 
 
-def _read(table: Table[R], index_uid: str) -> Program[tuple[int, R | None]]:
-    checked_key(table, (index_uid,))
-    clock, found = yield from ask(Now(), Get(table, (index_uid,)))
+def _read(table: Table[R], index_uid: str) -> TransactionBody[tuple[int, R | None]]:
+    check_key(table, (index_uid,))
+    clock, found = yield from read_many(Now(), Get(table, (index_uid,)))
     return clock, found
 
 
-def _put(table: Table[R], row: R, found: R | None, expected_version: int | None) -> Program[R]:
+def _put(table: Table[R], row: R, found: R | None, expected_version: int | None) -> TransactionBody[R]:
     if expected_version == 0 and found is not None:
         raise Conflict(f"{table.name} already has {crud.spelled(table.key_of(row))}")
     if expected_version:

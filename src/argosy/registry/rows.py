@@ -22,7 +22,7 @@ class TaskStatus(StrEnum):
         return self in (TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELED)
 
 
-class JobState(StrEnum):
+class ControlJobState(StrEnum):
     QUEUED = "queued"
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
@@ -31,7 +31,7 @@ class JobState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELED)
+        return self in (ControlJobState.COMPLETED, ControlJobState.FAILED, ControlJobState.CANCELED)
 
 
 class AliasKind(StrEnum):
@@ -87,7 +87,7 @@ class NodeSettingsVersion:
 
 
 @dataclass(frozen=True)
-class Alias:
+class IndexAlias:
     """A name for one index (read and write) or several (read only)."""
 
     name: str
@@ -100,7 +100,7 @@ class Alias:
 
 
 @dataclass(frozen=True)
-class Session:
+class ClientSession:
     """Reads see one's own writes: the group that answers a session. Table `sessions`."""
 
     session_id: str
@@ -129,7 +129,7 @@ class ControlJob:
     job_id: str
     type: str
     params: Mapping[str, Any]
-    state: JobState
+    state: ControlJobState
     due: int  # order of the queue: priority first, then arrival
     created_at: int
     priority: int = 0
@@ -231,7 +231,7 @@ class AdminSession:
 
 
 @dataclass(frozen=True)
-class Repository:
+class RepositoryRow:
     """One repository that should be searchable: the catalog's row."""
 
     repo_id: str
@@ -246,14 +246,14 @@ class Repository:
     failures: int = 0  # in a row, since it was last indexed
     last_error: str | None = None
     last_failed_at: int | None = None
-    reindex_asked_at: int | None = None  # an index older than this is to be made anew
+    reindex_requested_at: int | None = None  # an index older than this is to be made anew
     pushed_at: int | None = None  # its origin said that it has news
     added_at: int = 0
     version: int = 0
 
 
 @dataclass(frozen=True)
-class Operation:
+class ControlOperation:
     """A long change that a leader drives through phases; the next leader resumes at the last one committed."""
 
     operation_id: str

@@ -13,15 +13,16 @@ from argosy.registry.canary_runs import CanaryRun, packed
 from argosy.registry.jobs import due
 from argosy.registry.rows import (
     AdminSession,
-    Alias,
     AliasKind,
     Canary,
     CdcCursor,
+    ClientSession,
     ControlJob,
+    ControlJobState,
     ControlTask,
     IdempotencyEntry,
     IdempotencyState,
-    JobState,
+    IndexAlias,
     LeaderLease,
     NodeSettingsVersion,
     RolloverPolicy,
@@ -29,7 +30,6 @@ from argosy.registry.rows import (
     ScopedKey,
     ScopedKeyObserved,
     SearchUiConfig,
-    Session,
     TaskStatus,
     Tenant,
 )
@@ -114,7 +114,7 @@ def _of_clients(now: int) -> Iterator[Write]:
     for n in range(SESSIONS_COUNT):
         ends = now + 15 * MINUTE_MS + n
         pinned = {_index(n % INDEXES): 1}
-        yield Upsert(SESSIONS, Session(_uuid("session", n), _task_id(n), now - 900, pinned, 17, ends))
+        yield Upsert(SESSIONS, ClientSession(_uuid("session", n), _task_id(n), now - 900, pinned, 17, ends))
     for n in range(ADMIN_SESSIONS_COUNT):
         session = AdminSession(
             _id("admin", n),
@@ -142,7 +142,7 @@ def _jobs(now: int) -> Iterator[Write]:
             _id("job", n),
             "dump_import",
             {"index": _index(n % INDEXES), "source": f"s3://dumps/{n:04}.ndjson", "offset": n << 28},
-            JobState.IN_PROGRESS if is_running else JobState.QUEUED,
+            ControlJobState.IN_PROGRESS if is_running else ControlJobState.QUEUED,
             due(0, now - n),
             now - n,
             claimed_by=_pod(n % PODS) if is_running else None,
@@ -175,7 +175,7 @@ def _configuration(now: int) -> Iterator[Write]:
     for n in range(ALIASES_COUNT):
         uid = f"{_index(n % INDEXES)}-v{n}"
         before = f'{{"current_uid":"{uid}-old","target_uids":[],"version":1,"timestamp":{now}}}'
-        yield Upsert(ALIASES, Alias(f"alias-{n:03}", AliasKind.SINGLE, uid, (), now - n, (before,)))
+        yield Upsert(ALIASES, IndexAlias(f"alias-{n:03}", AliasKind.SINGLE, uid, (), now - n, (before,)))
     for n in range(TENANTS_COUNT):
         yield Upsert(TENANT_MAP, Tenant(_hash("api key", n).hex(), f"tenant-{n:04}", n % 3, now - n))
     for n in range(POLICIES_COUNT):

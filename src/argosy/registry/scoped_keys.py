@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud, pods
-from argosy.registry.crud import checked_key, checked_span, known, stored
+from argosy.registry.crud import check_key, check_span, known, stored
 from argosy.registry.rows import ScopedKey, ScopedKeyObserved
 from argosy.registry.tables import SCOPED_KEYS, SCOPED_KEYS_OBSERVED
-from argosy.registry.transaction import Find, Program, Upsert, ask, commit, get, now, transaction
+from argosy.registry.transaction import Find, TransactionBody, Upsert, commit, get, now, read_many, transaction
 
 OBSERVED_MS = 60_000
 OBSERVED_MS_MAX = 3_600_000
 
 
 @dataclass(frozen=True)
-class Gate:
+class RevocationCheck:
     """May the previous key go? `waiting` are the live gateways that have not yet shown the new one."""
 
     is_open: bool
@@ -26,11 +26,11 @@ class Gate:
 
 
 @transaction
-def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> Program[ScopedKey]:
+def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> TransactionBody[ScopedKey]:
     """Puts a new key in force (from generation 0: the first); Conflict if a rotation was first, or is not over."""
     if not primary_uid:
         raise Invalid("a search key has an id")
-    checked_key(SCOPED_KEYS, (index_uid,))
+    check_key(SCOPED_KEYS, (index_uid,))
     clock = yield from now()
     old = yield from get(SCOPED_KEYS, index_uid)
     generation = 0 if old is None else old.generation
@@ -47,24 +47,24 @@ def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> Pro
 
 
 @transaction
-def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED_MS) -> Program[None]:
+def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED_MS) -> TransactionBody[None]:
     """A gateway has used a generation; its word holds for `ttl_ms`."""
-    checked_key(SCOPED_KEYS_OBSERVED, (pod_id, index_uid))
-    checked_span("the word of a gateway", ttl_ms, OBSERVED_MS_MAX)
+    check_key(SCOPED_KEYS_OBSERVED, (pod_id, index_uid))
+    check_span("the word of a gateway", ttl_ms, OBSERVED_MS_MAX)
     clock = yield from now()
     seen = ScopedKeyObserved(pod_id, index_uid, generation, clock, clock + ttl_ms)
     yield from commit(Upsert(SCOPED_KEYS_OBSERVED, seen))
 
 
 @transaction
-def gate(index_uid: str, window_ms: int = pods.WINDOW_MS) -> Program[Gate]:
+def gate(index_uid: str, window_ms: int = pods.WINDOW_MS) -> TransactionBody[RevocationCheck]:
     """Whether every gateway heard of within the window has used the key in force."""
     key = yield from known(SCOPED_KEYS, index_uid)
     return (yield from _gate(key, window_ms))
 
 
 @transaction
-def revoke_previous(index_uid: str, generation: int, window_ms: int = pods.WINDOW_MS) -> Program[str | None]:
+def revoke_previous(index_uid: str, generation: int, window_ms: int = pods.WINDOW_MS) -> TransactionBody[str | None]:
     """Takes the previous key out of the record if the gate is open, and returns it: delete it now. Else None."""
     key = yield from known(SCOPED_KEYS, index_uid)
     if key.generation != generation:
@@ -77,19 +77,19 @@ def revoke_previous(index_uid: str, generation: int, window_ms: int = pods.WINDO
 
 
 @transaction
-def read(index_uid: str) -> Program[ScopedKey | None]:
-    checked_key(SCOPED_KEYS, (index_uid,))
+def read(index_uid: str) -> TransactionBody[ScopedKey | None]:
+    check_key(SCOPED_KEYS, (index_uid,))
     return (yield from get(SCOPED_KEYS, index_uid))
 
 
 @transaction
-def everything() -> Program[list[ScopedKey]]:
+def everything() -> TransactionBody[list[ScopedKey]]:
     return (yield from crud.every(SCOPED_KEYS))
 
 
-def _gate(key: ScopedKey, window_ms: int) -> Program[Gate]:
+def _gate(key: ScopedKey, window_ms: int) -> TransactionBody[RevocationCheck]:
     alive = yield from pods.live(window_ms)
-    (observed,) = yield from ask(Find(SCOPED_KEYS_OBSERVED, "index", (key.index_uid,)))
+    (observed,) = yield from read_many(Find(SCOPED_KEYS_OBSERVED, "index", (key.index_uid,)))
     ready = {seen.pod_id for seen in observed if seen.generation >= key.generation}
     waiting = tuple(sorted(pod.pod_id for pod in alive if pod.pod_id not in ready))
-    return Gate(bool(alive) and not waiting, waiting)
+    return RevocationCheck(bool(alive) and not waiting, waiting)

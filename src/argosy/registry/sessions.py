@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from argosy.base.errors import Invalid
-from argosy.registry.crud import checked_key, checked_span, stored, with_version
-from argosy.registry.rows import Session
+from argosy.registry.crud import check_key, check_span, stored, with_version
+from argosy.registry.rows import ClientSession
 from argosy.registry.tables import SESSIONS
 from argosy.registry.transaction import (
-    Count,
+    CountRows,
     Delete,
     Find,
     Get,
     Now,
-    Program,
+    TransactionBody,
     Upsert,
     Write,
-    ask,
     commit,
     get,
+    read_many,
     transaction,
 )
 
@@ -43,29 +43,29 @@ def upsert(
     min_settings_version: int,
     ttl_ms: int = TTL_MS,
     sessions_max: int = SESSIONS_MAX,
-) -> Program[Session]:
+) -> TransactionBody[ClientSession]:
     """Stores a session as it is given: what is None is None afterwards."""
-    checked_key(SESSIONS, (session_id,))
-    checked_span("a session's life", ttl_ms, TTL_MS_MAX)
+    check_key(SESSIONS, (session_id,))
+    check_span("a session's life", ttl_ms, TTL_MS_MAX)
     if len(pinned_groups) > PINS_MAX:
         raise Invalid(f"a session pins at most {PINS_MAX} indexes, not {len(pinned_groups)}")
-    clock, known, number = yield from ask(Now(), Get(SESSIONS, (session_id,)), Count(SESSIONS, "all"))
-    session = Session(
+    clock, known, number = yield from read_many(Now(), Get(SESSIONS, (session_id,)), CountRows(SESSIONS, "all"))
+    session = ClientSession(
         session_id, last_write_task_id, last_write_at, pinned_groups, min_settings_version, clock + ttl_ms
     )
     evicted: list[Write] = []
     if known is None and number >= sessions_max:
         limit = min(number - sessions_max + 1, EVICTED_MAX)
-        (oldest,) = yield from ask(Find(SESSIONS, "all", limit=limit))
+        (oldest,) = yield from read_many(Find(SESSIONS, "all", limit=limit))
         evicted = [Delete(SESSIONS, each) for each in oldest]
     done = yield from commit(*evicted, Upsert(SESSIONS, session))
     return with_version(session, done.versions[-1])
 
 
 @transaction
-def pin(session_id: str, index_uid: str, group: int | None) -> Program[Session | None]:
+def pin(session_id: str, index_uid: str, group: int | None) -> TransactionBody[ClientSession | None]:
     """Sets or (with None) clears the group that answers for one index; None if the session is over."""
-    checked_key(SESSIONS, (session_id, index_uid))
+    check_key(SESSIONS, (session_id, index_uid))
     session = yield from get(SESSIONS, session_id)
     if session is None:
         return None
@@ -78,11 +78,11 @@ def pin(session_id: str, index_uid: str, group: int | None) -> Program[Session |
 
 
 @transaction
-def touch(session_id: str, ttl_ms: int = TTL_MS) -> Program[bool]:
+def touch(session_id: str, ttl_ms: int = TTL_MS) -> TransactionBody[bool]:
     """A use: the session lasts anew; False if it is over."""
-    checked_key(SESSIONS, (session_id,))
-    checked_span("a session's life", ttl_ms, TTL_MS_MAX)
-    clock, session = yield from ask(Now(), Get(SESSIONS, (session_id,)))
+    check_key(SESSIONS, (session_id,))
+    check_span("a session's life", ttl_ms, TTL_MS_MAX)
+    clock, session = yield from read_many(Now(), Get(SESSIONS, (session_id,)))
     if session is None:
         return False
     yield from stored(SESSIONS, replace(session, expires_at=clock + ttl_ms))
@@ -90,15 +90,15 @@ def touch(session_id: str, ttl_ms: int = TTL_MS) -> Program[bool]:
 
 
 @transaction
-def read(session_id: str) -> Program[Session | None]:
+def read(session_id: str) -> TransactionBody[ClientSession | None]:
     """The session, unless it is over."""
-    checked_key(SESSIONS, (session_id,))
+    check_key(SESSIONS, (session_id,))
     return (yield from get(SESSIONS, session_id))
 
 
 @transaction
-def end(session_id: str) -> Program[bool]:
-    checked_key(SESSIONS, (session_id,))
+def end(session_id: str) -> TransactionBody[bool]:
+    check_key(SESSIONS, (session_id,))
     session = yield from get(SESSIONS, session_id)
     if session is None:
         return False
@@ -107,8 +107,8 @@ def end(session_id: str) -> Program[bool]:
 
 
 @transaction
-def count() -> Program[int]:
+def count() -> TransactionBody[int]:
     """How many sessions are alive."""
-    (number,) = yield from ask(Count(SESSIONS, "all"))
+    (number,) = yield from read_many(CountRows(SESSIONS, "all"))
     counted: int = number
     return counted

@@ -5,21 +5,33 @@ one row for each index that has any: that is also the list by which a removed no
 """
 
 from argosy.base.errors import Invalid
-from argosy.registry.crud import BATCH_MAX, checked_key, with_version
+from argosy.registry.crud import BATCH_MAX, check_key, with_version
 from argosy.registry.rows import NodeSettingsVersion
 from argosy.registry.tables import NODE_SETTINGS_VERSION
-from argosy.registry.transaction import Delete, Get, Now, Program, Put, Write, ask, commit, find, get, transaction
+from argosy.registry.transaction import (
+    Delete,
+    Get,
+    Now,
+    Put,
+    TransactionBody,
+    Write,
+    commit,
+    find,
+    get,
+    read_many,
+    transaction,
+)
 
 FLEET = "*"  # the index whose nodes are indexes; no index may be called so
 
 
 @transaction
-def advance(index_uid: str, node_id: str, settings_version: int) -> Program[NodeSettingsVersion]:
+def advance(index_uid: str, node_id: str, settings_version: int) -> TransactionBody[NodeSettingsVersion]:
     """Raises a node's version and returns the row as it now is; a lower one is ignored."""
     _check(index_uid, node_id)
     if settings_version < 0:
         raise Invalid(f"a settings version is at least 0, not {settings_version}")
-    clock, fleet = yield from ask(Now(), _get(FLEET, index_uid))
+    clock, fleet = yield from read_many(Now(), _get(FLEET, index_uid))
     row = yield from get(NODE_SETTINGS_VERSION, index_uid, node_id)
     if row is not None and settings_version <= row.settings_version:
         return row
@@ -33,17 +45,17 @@ def advance(index_uid: str, node_id: str, settings_version: int) -> Program[Node
 
 
 @transaction
-def bump(index_uid: str) -> Program[int]:
+def bump(index_uid: str) -> TransactionBody[int]:
     """Counts the fleet's own version of an index up by one, and returns it."""
     _check(index_uid)
-    clock, row = yield from ask(Now(), _get(FLEET, index_uid))
+    clock, row = yield from read_many(Now(), _get(FLEET, index_uid))
     agreed, version = (0, 0) if row is None else (row.settings_version, row.version)
     yield from commit(Put(NODE_SETTINGS_VERSION, NodeSettingsVersion(FLEET, index_uid, agreed + 1, clock, version)))
     return agreed + 1
 
 
 @transaction
-def current(index_uid: str) -> Program[int]:
+def current(index_uid: str) -> TransactionBody[int]:
     """The fleet's own version; 0 before the first `bump`."""
     _check(index_uid)
     row = yield from get(NODE_SETTINGS_VERSION, FLEET, index_uid)
@@ -51,13 +63,13 @@ def current(index_uid: str) -> Program[int]:
 
 
 @transaction
-def read(index_uid: str, node_id: str) -> Program[NodeSettingsVersion | None]:
+def read(index_uid: str, node_id: str) -> TransactionBody[NodeSettingsVersion | None]:
     _check(index_uid, node_id)
     return (yield from get(NODE_SETTINGS_VERSION, index_uid, node_id))
 
 
 @transaction
-def nodes_of(index_uid: str) -> Program[dict[str, int]]:
+def nodes_of(index_uid: str) -> TransactionBody[dict[str, int]]:
     """The version of every node that has one, in one question."""
     _check(index_uid)
     rows = yield from find(NODE_SETTINGS_VERSION, "family", index_uid)
@@ -65,14 +77,14 @@ def nodes_of(index_uid: str) -> Program[dict[str, int]]:
 
 
 @transaction
-def indexes() -> Program[dict[str, int]]:
+def indexes() -> TransactionBody[dict[str, int]]:
     """Every index that has settings versions, with the fleet's own."""
     rows = yield from find(NODE_SETTINGS_VERSION, "family", FLEET)
     return {row.node_id: row.settings_version for row in rows}
 
 
 @transaction
-def forget_index(index_uid: str) -> Program[int]:
+def forget_index(index_uid: str) -> TransactionBody[int]:
     """Deletes a batch of what is known of an index that was dropped; call it until it returns 0."""
     _check(index_uid)
     rows = yield from find(NODE_SETTINGS_VERSION, "family", index_uid, limit=BATCH_MAX)
@@ -81,17 +93,17 @@ def forget_index(index_uid: str) -> Program[int]:
 
 
 @transaction
-def forget_node(node_id: str) -> Program[int]:
+def forget_node(node_id: str) -> TransactionBody[int]:
     """Deletes a batch of what is known of a node that was removed; call it until it returns 0."""
     _check(node_id)
     listed = yield from indexes()
     if not listed:
         return 0
-    rows = yield from ask(*(_get(index_uid, node_id) for index_uid in listed))
+    rows = yield from read_many(*(_get(index_uid, node_id) for index_uid in listed))
     return (yield from _forget([row for row in rows if row is not None][:BATCH_MAX]))
 
 
-def _forget(rows: list[NodeSettingsVersion]) -> Program[int]:
+def _forget(rows: list[NodeSettingsVersion]) -> TransactionBody[int]:
     if rows:
         yield from commit(*(Delete(NODE_SETTINGS_VERSION, row) for row in rows))
     return len(rows)
@@ -102,6 +114,6 @@ def _get(index_uid: str, node_id: str) -> Get:
 
 
 def _check(*names: str) -> None:
-    checked_key(NODE_SETTINGS_VERSION, names)
+    check_key(NODE_SETTINGS_VERSION, names)
     if FLEET in names:
         raise Invalid(f"{FLEET!r} stands for the whole fleet: choose another name")

@@ -17,7 +17,7 @@ from argosy.registry import column_checks
 ROW_BYTES_MAX = 1 << 20  # of all values of one row: larger things belong in files or object stores
 
 
-class Row(Protocol):
+class TableRow(Protocol):
     """What every row is: a frozen dataclass with a version. Version 0 has never been stored."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -26,10 +26,10 @@ class Row(Protocol):
     def version(self) -> int: ...
 
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=TableRow)
 
 
-class Layout(StrEnum):
+class TableLayout(StrEnum):
     """How a table lies in Redis. SQLite has one table with one column each, whatever the layout."""
 
     ROW = "row"  # a hash per row and an index: rows that are updated one by one
@@ -38,7 +38,7 @@ class Layout(StrEnum):
     VALUE = "value"  # one packed value per row that expires by itself and is never listed
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """What a column holds."""
 
     TEXT = "text"
@@ -49,19 +49,24 @@ class Kind(StrEnum):
     MAP = "map"  # of texts to anything JSON knows
 
 
-_KINDS: dict[Any, Kind] = {str: Kind.TEXT, int: Kind.INTEGER, bool: Kind.BOOLEAN, bytes: Kind.BYTES}
+_KINDS: dict[Any, ColumnKind] = {
+    str: ColumnKind.TEXT,
+    int: ColumnKind.INTEGER,
+    bool: ColumnKind.BOOLEAN,
+    bytes: ColumnKind.BYTES,
+}
 
 
 @dataclass(frozen=True)
 class Column:
     name: str
-    kind: Kind
+    kind: ColumnKind
     is_nullable: bool
     states: tuple[str, ...] = ()  # the only texts it takes, if it is a state
 
 
 @dataclass(frozen=True)
-class Index:
+class TableIndex:
     """Finds rows by the values of some columns, in the order of one integer column.
 
     With `is_unique` there is at most one row per combination, and the store refuses a second. A row whose `by` values
@@ -81,9 +86,9 @@ class Table(Generic[R]):
     name: str
     row: type[R]
     key: tuple[str, ...]
-    layout: Layout
+    layout: TableLayout
     why: str
-    indexes: tuple[Index, ...] = ()
+    indexes: tuple[TableIndex, ...] = ()
     expires: str | None = None  # a column: rows past it are gone
     columns: tuple[Column, ...] = field(init=False)
     _checks: tuple[tuple[column_checks.Check, bool], ...] = field(init=False, repr=False, compare=False)
@@ -100,10 +105,14 @@ class Table(Generic[R]):
         used = {*self.key, *([self.expires] if self.expires else ())}
         used |= {name for index in self.indexes for name in (*index.by, *([index.order] if index.order else ()))}
         assert used <= names, f"{self.name}: {used - names} are no columns"
-        assert self.layout is not Layout.FAMILY or len(self.key) == 2, f"{self.name}: a family has a key of two parts"
-        assert self.expires is None or self.layout in (Layout.ROW, Layout.VALUE), f"{self.name}: only keys expire"
+        assert self.layout is not TableLayout.FAMILY or len(self.key) == 2, (
+            f"{self.name}: a family has a key of two parts"
+        )
+        assert self.expires is None or self.layout in (TableLayout.ROW, TableLayout.VALUE), (
+            f"{self.name}: only keys expire"
+        )
 
-    def index(self, name: str) -> Index:
+    def index(self, name: str) -> TableIndex:
         found = next((index for index in self.indexes if index.name == name), None)
         assert found is not None, f"{self.name} has no index {name!r}"
         return found
@@ -135,7 +144,7 @@ class Table(Generic[R]):
             column_checks.check_key_part(self.name, getattr(row, name))
 
 
-def changed(row: R, **values: Any) -> R:
+def replace_row(row: R, **values: Any) -> R:
     """A copy of a row with other values, as `dataclasses.replace` makes it, in a fifth of the time."""
     assert values.keys() <= row.__dict__.keys(), f"no such fields: {values.keys() - row.__dict__.keys()}"
     made: R = object.__new__(type(row))
@@ -152,11 +161,11 @@ def _column(name: str, hint: Any) -> Column:
         hint, is_nullable = options[0], True
     origin = get_origin(hint) or hint
     if origin is tuple:
-        return Column(name, Kind.LIST, is_nullable)
+        return Column(name, ColumnKind.LIST, is_nullable)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return Column(name, Kind.MAP, is_nullable)
+        return Column(name, ColumnKind.MAP, is_nullable)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return Column(name, Kind.TEXT, is_nullable, tuple(state.value for state in hint))
+        return Column(name, ColumnKind.TEXT, is_nullable, tuple(state.value for state in hint))
     return Column(name, _KINDS[hint], is_nullable)
 
 
@@ -165,13 +174,13 @@ def _check_of(table: str, column: Column) -> column_checks.Check:
     return column_checks.state(name, column.states) if column.states else _CHECKS[column.kind](name)
 
 
-_CHECKS: dict[Kind, Callable[[str], column_checks.Check]] = {
-    Kind.TEXT: column_checks.text,
-    Kind.INTEGER: column_checks.integer,
-    Kind.BOOLEAN: column_checks.boolean,
-    Kind.BYTES: column_checks.raw,
-    Kind.LIST: column_checks.texts,
-    Kind.MAP: column_checks.mapping,
+_CHECKS: dict[ColumnKind, Callable[[str], column_checks.Check]] = {
+    ColumnKind.TEXT: column_checks.text,
+    ColumnKind.INTEGER: column_checks.integer,
+    ColumnKind.BOOLEAN: column_checks.boolean,
+    ColumnKind.BYTES: column_checks.raw,
+    ColumnKind.LIST: column_checks.texts,
+    ColumnKind.MAP: column_checks.mapping,
 }
 
 

@@ -5,169 +5,191 @@ from typing import Any
 from argosy.registry.column_checks import check_key_part
 from argosy.registry.rows import (
     AdminSession,
-    Alias,
     BeaconSeen,
     Canary,
     CdcCursor,
+    ClientSession,
     ControlJob,
+    ControlOperation,
     ControlTask,
     IdempotencyEntry,
+    IndexAlias,
     LeaderLease,
     LivePod,
     LoginBackoff,
     NodeSettingsVersion,
-    Operation,
-    Repository,
+    RepositoryRow,
     RolloverPolicy,
     ScopedKey,
     ScopedKeyObserved,
     SearchUiConfig,
-    Session,
     Tenant,
     TtlPolicy,
 )
-from argosy.registry.table import Index, Layout, Table
+from argosy.registry.table import Table, TableIndex, TableLayout
 
 TASKS = Table(
     "tasks",
     ControlTask,
     ("task_id",),
-    Layout.ROW,
+    TableLayout.ROW,
     "one public id for what a fan-out started on many nodes",
     (
-        Index("all", order="task_uid"),
-        Index("status", ("status",), "task_uid"),
-        Index("index", ("index_uid",), "task_uid"),
+        TableIndex("all", order="task_uid"),
+        TableIndex("status", ("status",), "task_uid"),
+        TableIndex("index", ("index_uid",), "task_uid"),
     ),
 )
 NODE_SETTINGS_VERSION = Table(
     "node_settings_version",
     NodeSettingsVersion,
     ("index_uid", "node_id"),
-    Layout.FAMILY,
+    TableLayout.FAMILY,
     "how fresh each node's settings are",
-    (Index("family", ("index_uid",)),),
+    (TableIndex("family", ("index_uid",)),),
 )
 ALIASES = Table(
-    "aliases", Alias, ("name",), Layout.ROW, "names that move between indexes", (Index("all", order="created_at"),)
+    "aliases",
+    IndexAlias,
+    ("name",),
+    TableLayout.ROW,
+    "names that move between indexes",
+    (TableIndex("all", order="created_at"),),
 )
 SESSIONS = Table(
     "sessions",
-    Session,
+    ClientSession,
     ("session_id",),
-    Layout.ROW,
+    TableLayout.ROW,
     "clients that read their own writes",
-    (Index("all", order="expires_at"),),
+    (TableIndex("all", order="expires_at"),),
     "expires_at",
 )
 IDEMPOTENCY_CACHE = Table(
-    "idempotency_cache", IdempotencyEntry, ("key",), Layout.VALUE, "requests that act once", (), "expires_at"
+    "idempotency_cache", IdempotencyEntry, ("key",), TableLayout.VALUE, "requests that act once", (), "expires_at"
 )
 JOBS = Table(
     "jobs",
     ControlJob,
     ("job_id",),
-    Layout.ROW,
+    TableLayout.ROW,
     "background work of the control plane",
     (
-        Index("all", order="created_at"),
-        Index("state", ("state",), "due"),
-        Index("claims", ("state",), "claim_expires_at"),
-        Index("finished", ("state",), "finished_at"),
-        Index("parent", ("parent_job_id",), "chunk_index"),
-        Index("dedupe", ("dedupe_key",), is_unique=True),
+        TableIndex("all", order="created_at"),
+        TableIndex("state", ("state",), "due"),
+        TableIndex("claims", ("state",), "claim_expires_at"),
+        TableIndex("finished", ("state",), "finished_at"),
+        TableIndex("parent", ("parent_job_id",), "chunk_index"),
+        TableIndex("dedupe", ("dedupe_key",), is_unique=True),
     ),
 )
 LEADER_LEASE = Table(
-    "leader_lease", LeaderLease, ("scope",), Layout.PACKED, "who leads what", (Index("all", order="acquired_at"),)
+    "leader_lease",
+    LeaderLease,
+    ("scope",),
+    TableLayout.PACKED,
+    "who leads what",
+    (TableIndex("all", order="acquired_at"),),
 )
 CANARIES = Table(
     "canaries",
     Canary,
     ("canary_id",),
-    Layout.PACKED,
+    TableLayout.PACKED,
     "searches that must keep their answers",
-    (Index("all", order="created_at"), Index("name", ("name",), is_unique=True)),
+    (TableIndex("all", order="created_at"), TableIndex("name", ("name",), is_unique=True)),
 )
 CDC_CURSORS = Table(
     "cdc_cursors",
     CdcCursor,
     ("sink_name", "index_uid"),
-    Layout.FAMILY,
+    TableLayout.FAMILY,
     "how far each sink has come",
-    (Index("family", ("sink_name",)),),
+    (TableIndex("family", ("sink_name",)),),
 )
 TENANT_MAP = Table(
     "tenant_map",
     Tenant,
     ("api_key_hash",),
-    Layout.PACKED,
+    TableLayout.PACKED,
     "which group serves a key",
-    (Index("all", order="added_at"),),
+    (TableIndex("all", order="added_at"),),
 )
 ROLLOVER_POLICIES = Table(
-    "rollover_policies", RolloverPolicy, ("name",), Layout.PACKED, "when an index makes way", (Index("all"),)
+    "rollover_policies", RolloverPolicy, ("name",), TableLayout.PACKED, "when an index makes way", (TableIndex("all"),)
 )
 SEARCH_UI_CONFIG = Table(
-    "search_ui_config", SearchUiConfig, ("index_uid",), Layout.PACKED, "how the search page looks", (Index("all"),)
+    "search_ui_config",
+    SearchUiConfig,
+    ("index_uid",),
+    TableLayout.PACKED,
+    "how the search page looks",
+    (TableIndex("all"),),
 )
 ADMIN_SESSIONS = Table(
     "admin_sessions",
     AdminSession,
     ("session_id",),
-    Layout.ROW,
+    TableLayout.ROW,
     "who is logged in",
-    (Index("all", order="expires_at"), Index("key", ("admin_key_hash",), "expires_at")),
+    (TableIndex("all", order="expires_at"), TableIndex("key", ("admin_key_hash",), "expires_at")),
     "expires_at",
 )
 REPOSITORIES = Table(
     "repositories",
-    Repository,
+    RepositoryRow,
     ("repo_id",),
-    Layout.PACKED,
+    TableLayout.PACKED,
     "what should be searchable",
-    (Index("all", order="added_at"), Index("url", ("url",), is_unique=True)),
+    (TableIndex("all", order="added_at"), TableIndex("url", ("url",), is_unique=True)),
 )
 OPERATIONS = Table(
     "operations",
-    Operation,
+    ControlOperation,
     ("operation_id",),
-    Layout.ROW,
+    TableLayout.ROW,
     "long changes and how far they have come",
     (
-        Index("all", order="created_at"),
-        Index("scope", ("scope",), "created_at"),
-        Index("status", ("status",), "updated_at"),
-        Index("busy", ("busy_scope",), is_unique=True),
+        TableIndex("all", order="created_at"),
+        TableIndex("scope", ("scope",), "created_at"),
+        TableIndex("status", ("status",), "updated_at"),
+        TableIndex("busy", ("busy_scope",), is_unique=True),
     ),
 )
-TTL_POLICIES = Table("ttl_policies", TtlPolicy, ("index_uid",), Layout.PACKED, "what expires", (Index("all"),))
+TTL_POLICIES = Table(
+    "ttl_policies", TtlPolicy, ("index_uid",), TableLayout.PACKED, "what expires", (TableIndex("all"),)
+)
 BEACONS = Table(
-    "beacons", BeaconSeen, ("index_uid", "event_id"), Layout.VALUE, "page events already counted", (), "expires_at"
+    "beacons", BeaconSeen, ("index_uid", "event_id"), TableLayout.VALUE, "page events already counted", (), "expires_at"
 )
 LOGIN_BACKOFF = Table(
     "ratelimit:adminlogin:backoff",
     LoginBackoff,
     ("source_ip",),
-    Layout.ROW,
+    TableLayout.ROW,
     "addresses that failed to log in",
     (),
     "expires_at",
 )
 SCOPED_KEYS = Table(
-    "search_ui_scoped_key", ScopedKey, ("index_uid",), Layout.PACKED, "search keys in force", (Index("all"),)
+    "search_ui_scoped_key", ScopedKey, ("index_uid",), TableLayout.PACKED, "search keys in force", (TableIndex("all"),)
 )
 SCOPED_KEYS_OBSERVED = Table(
     "search_ui_scoped_key_observed",
     ScopedKeyObserved,
     ("pod_id", "index_uid"),
-    Layout.ROW,
+    TableLayout.ROW,
     "which key each pod last used",
-    (Index("all", order="observed_at"), Index("index", ("index_uid",), "observed_at")),
+    (TableIndex("all", order="observed_at"), TableIndex("index", ("index_uid",), "observed_at")),
     "expires_at",
 )
 LIVE_PODS = Table(
-    "live_pods", LivePod, ("pod_id",), Layout.PACKED, "gateways that are alive", (Index("all", order="seen_at"),)
+    "live_pods",
+    LivePod,
+    ("pod_id",),
+    TableLayout.PACKED,
+    "gateways that are alive",
+    (TableIndex("all", order="seen_at"),),
 )
 
 TABLES: tuple[Table[Any], ...] = (

@@ -8,21 +8,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.crud import BATCH_MAX, checked_key, checked_limit, known, stored
+from argosy.registry.crud import BATCH_MAX, check_key, check_limit, known, stored
 from argosy.registry.rows import ControlTask, TaskStatus
 from argosy.registry.tables import TASK_SEQUENCE, TASKS
 from argosy.registry.transaction import (
-    Count,
+    CountRows,
     CountUp,
     Delete,
     Find,
     Get,
     Now,
-    Program,
-    ask,
+    TransactionBody,
     commit,
     get,
     now,
+    read_many,
     transaction,
 )
 
@@ -83,7 +83,7 @@ def aggregate(statuses: Collection[TaskStatus]) -> TaskStatus:
 
 
 @transaction
-def next_uid() -> Program[int]:
+def next_uid() -> TransactionBody[int]:
     """A number for a new task. Taking it apart from storing the task keeps writers from waiting for one another."""
     done = yield from commit(CountUp(TASK_SEQUENCE))
     return done.counts[0][0]
@@ -98,12 +98,12 @@ def insert(
     node_tasks: Mapping[str, str] | None = None,
     index_uid: str | None = None,
     task_type: str | None = None,
-) -> Program[ControlTask]:
+) -> TransactionBody[ControlTask]:
     """Stores a new task under a number from `next_uid`; Conflict if the id is taken."""
-    checked_key(TASKS, (task_id,))
+    check_key(TASKS, (task_id,))
     if task_uid < 1:
         raise Invalid(f"a task's number comes from next_uid and is at least 1, not {task_uid}")
-    clock, found = yield from ask(Now(), Get(TASKS, (task_id,)))
+    clock, found = yield from read_many(Now(), Get(TASKS, (task_id,)))
     if found is not None:
         raise Conflict(f"task {task_id!r} already exists, as number {found.task_uid}")
     task = ControlTask(task_id, task_uid, clock, status, node_tasks or {}, index_uid=index_uid, task_type=task_type)
@@ -111,7 +111,7 @@ def insert(
 
 
 @transaction
-def set_status(task_id: str, status: TaskStatus, error: str | None = None) -> Program[ControlTask]:
+def set_status(task_id: str, status: TaskStatus, error: str | None = None) -> TransactionBody[ControlTask]:
     """Moves a task on and returns it as it now is: a task that has ended stays as it is."""
     clock = yield from now()
     task = yield from known(TASKS, task_id)
@@ -122,7 +122,7 @@ def set_status(task_id: str, status: TaskStatus, error: str | None = None) -> Pr
 
 
 @transaction
-def set_node_task(task_id: str, node: str, node_task: str, error: str | None = None) -> Program[ControlTask]:
+def set_node_task(task_id: str, node: str, node_task: str, error: str | None = None) -> TransactionBody[ControlTask]:
     """Notes what a node calls its part, and what went wrong there; nodes that answer at once do not undo each other."""
     if not node or not node_task:
         raise Invalid(f"a node and its task have names, not {node!r} and {node_task!r}")
@@ -133,9 +133,9 @@ def set_node_task(task_id: str, node: str, node_task: str, error: str | None = N
 
 
 @transaction
-def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit: int = 20) -> Program[TaskPage]:
+def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit: int = 20) -> TransactionBody[TaskPage]:
     """The tasks that pass a filter, newest first, from a number on."""
-    checked_limit(limit, LIMIT_MAX)
+    check_limit(limit, LIMIT_MAX)
     where = where or TaskFilter()
     if where.uids is not None:
         return (yield from _named(where, where.uids, from_uid, limit))
@@ -144,7 +144,7 @@ def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit:
     passed: list[ControlTask] = []
     after = None if from_uid is None else from_uid + 1
     for _ in range(SCAN_MAX // _SCAN):
-        answers = yield from ask(*(replace(source, after=after) for source in sources))
+        answers = yield from read_many(*(replace(source, after=after) for source in sources))
         seen = sorted({task.task_id: task for rows in answers for task in rows}.values(), key=_newest)[:_SCAN]
         passed += filter(where.passes, seen)
         if len(passed) > limit:
@@ -156,41 +156,43 @@ def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit:
 
 
 @transaction
-def count(status: TaskStatus | None = None) -> Program[int]:
+def count(status: TaskStatus | None = None) -> TransactionBody[int]:
     """How many tasks there are, in a status or at all."""
-    question = Count(TASKS, "all") if status is None else Count(TASKS, "status", (status,))
-    (number,) = yield from ask(question)
+    question = CountRows(TASKS, "all") if status is None else CountRows(TASKS, "status", (status,))
+    (number,) = yield from read_many(question)
     counted: int = number
     return counted
 
 
 @transaction
-def list_ended(before: int, *, after_uid: int = 0, limit: int = BATCH_MAX) -> Program[list[ControlTask]]:
+def list_ended(before: int, *, after_uid: int = 0, limit: int = BATCH_MAX) -> TransactionBody[list[ControlTask]]:
     """Tasks that have ended and were created before a time, oldest first: for pruners that share the work."""
-    checked_limit(limit)
-    answers = yield from ask(*(Find(TASKS, "status", (status,), after=after_uid, limit=limit) for status in _ENDED))
+    check_limit(limit)
+    answers = yield from read_many(
+        *(Find(TASKS, "status", (status,), after=after_uid, limit=limit) for status in _ENDED)
+    )
     oldest = sorted((task for rows in answers for task in rows), key=lambda task: task.task_uid)
     return [task for task in oldest[:limit] if task.created_at < before]
 
 
 @transaction
-def prune(before: int, *, limit: int = BATCH_MAX) -> Program[int]:
+def prune(before: int, *, limit: int = BATCH_MAX) -> TransactionBody[int]:
     """Deletes a batch of tasks that have ended and were created before a time; call it until it returns 0."""
-    ended = yield from list_ended(before, limit=checked_limit(limit, BATCH_MAX))
+    ended = yield from list_ended(before, limit=check_limit(limit, BATCH_MAX))
     if ended:
         yield from commit(*(Delete(TASKS, task) for task in ended))
     return len(ended)
 
 
 @transaction
-def delete_many(task_ids: Sequence[str]) -> Program[int]:
+def delete_many(task_ids: Sequence[str]) -> TransactionBody[int]:
     """Deletes those of the tasks that exist and have ended; says how many that were."""
     if len(task_ids) > BATCH_MAX:
         raise Invalid(f"at most {BATCH_MAX} tasks are deleted at once, not {len(task_ids)}")
-    checked_key(TASKS, tuple(task_ids))
+    check_key(TASKS, tuple(task_ids))
     if not task_ids:
         return 0
-    found = yield from ask(*(Get(TASKS, (task_id,)) for task_id in dict.fromkeys(task_ids)))
+    found = yield from read_many(*(Get(TASKS, (task_id,)) for task_id in dict.fromkeys(task_ids)))
     ended = [task for task in found if task is not None and task.status.is_terminal]
     if ended:
         yield from commit(*(Delete(TASKS, task) for task in ended))
@@ -198,8 +200,8 @@ def delete_many(task_ids: Sequence[str]) -> Program[int]:
 
 
 @transaction
-def read(task_id: str) -> Program[ControlTask | None]:
-    checked_key(TASKS, (task_id,))
+def read(task_id: str) -> TransactionBody[ControlTask | None]:
+    check_key(TASKS, (task_id,))
     return (yield from get(TASKS, task_id))
 
 
@@ -217,11 +219,11 @@ def _sources(where: TaskFilter) -> list[Find]:
     return [Find(TASKS, name, equals, limit=_SCAN, is_newest_first=True) for name, equals in chosen]
 
 
-def _named(where: TaskFilter, uids: Collection[int], from_uid: int | None, limit: int) -> Program[TaskPage]:
+def _named(where: TaskFilter, uids: Collection[int], from_uid: int | None, limit: int) -> TransactionBody[TaskPage]:
     wanted = sorted({uid for uid in uids if from_uid is None or uid <= from_uid}, reverse=True)
     if not wanted:
         return TaskPage((), None)
-    answers = yield from ask(*(Find(TASKS, "all", after=uid - 1, until=uid, limit=1) for uid in wanted))
+    answers = yield from read_many(*(Find(TASKS, "all", after=uid - 1, until=uid, limit=1) for uid in wanted))
     passed = [task for rows in answers for task in rows if where.passes(task)]
     return TaskPage(tuple(passed[:limit]), passed[limit].task_uid if len(passed) > limit else None)
 

@@ -8,7 +8,7 @@ from argosy.registry import crud
 from argosy.registry.crud import check_version, stored
 from argosy.registry.rows import Tenant
 from argosy.registry.tables import TENANT_MAP
-from argosy.registry.transaction import Get, Now, Program, ask, get, transaction
+from argosy.registry.transaction import Get, Now, TransactionBody, get, read_many, transaction
 
 _HASH = re.compile("[0-9a-f]{64}")
 
@@ -21,12 +21,12 @@ def hash_of(api_key: str) -> str:
 @transaction
 def put(
     api_key_hash: str, tenant_id: str, group_id: int | None = None, *, expected_version: int | None = None
-) -> Program[Tenant]:
+) -> TransactionBody[Tenant]:
     """Maps a key to a tenant and its group; without a group, the tenant's name decides."""
     _check(api_key_hash)
     if not tenant_id or (group_id is not None and group_id < 0):
         raise Invalid(f"a tenant has a name and perhaps a group from 0, not {tenant_id!r} and {group_id}")
-    clock, known = yield from ask(Now(), Get(TENANT_MAP, (api_key_hash,)))
+    clock, known = yield from read_many(Now(), Get(TENANT_MAP, (api_key_hash,)))
     if expected_version:
         check_version(TENANT_MAP, (api_key_hash,), known, expected_version)
     added_at, version = (clock, 0) if known is None else (known.added_at, known.version)
@@ -34,19 +34,19 @@ def put(
 
 
 @transaction
-def read(api_key_hash: str) -> Program[Tenant | None]:
+def read(api_key_hash: str) -> TransactionBody[Tenant | None]:
     _check(api_key_hash)
     return (yield from get(TENANT_MAP, api_key_hash))
 
 
 @transaction
-def remove(api_key_hash: str) -> Program[bool]:
+def remove(api_key_hash: str) -> TransactionBody[bool]:
     _check(api_key_hash)
     return (yield from crud.delete(TENANT_MAP, api_key_hash))
 
 
 @transaction
-def everything() -> Program[list[Tenant]]:
+def everything() -> TransactionBody[list[Tenant]]:
     """All keys, oldest first."""
     return (yield from crud.every(TENANT_MAP))
 

@@ -58,7 +58,7 @@ class Find:
 
 
 @dataclass(frozen=True)
-class Count:
+class CountRows:
     """How many rows an index has with these values."""
 
     table: Table[Any]
@@ -86,7 +86,7 @@ class Now:
     """The store's clock, in milliseconds."""
 
 
-Question: TypeAlias = Get | Find | Count | ReadLog | ReadCounter | Now
+Read: TypeAlias = Get | Find | CountRows | ReadLog | ReadCounter | Now
 
 
 @dataclass(frozen=True)
@@ -163,14 +163,14 @@ class DropCounter:
 
 
 @dataclass(frozen=True)
-class Tell:
+class Notify:
     """Sends a message to whoever listens just now; nothing is kept."""
 
     channel: str
     message: str
 
 
-Write: TypeAlias = Put | Upsert | Delete | Append | TakeOldest | DropLog | CountUp | DropCounter | Tell
+Write: TypeAlias = Put | Upsert | Delete | Append | TakeOldest | DropLog | CountUp | DropCounter | Notify
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Committed:
+class CommitResult:
     """What a commit led to, one entry per write of its kind, in order."""
 
     revision: int  # of the registry after it: grows with every row written
@@ -188,8 +188,8 @@ class Committed:
     counts: tuple[tuple[int, int], ...] = ()  # of each CountUp: value, and milliseconds left (0: for ever)
 
 
-Step: TypeAlias = tuple[Question, ...] | Commit
-Program: TypeAlias = Generator[Step, Any, T]
+Step: TypeAlias = tuple[Read, ...] | Commit
+TransactionBody: TypeAlias = Generator[Step, Any, T]
 
 
 # -- how programs are written -------------------------------------------------------------------------------
@@ -199,13 +199,13 @@ Program: TypeAlias = Generator[Step, Any, T]
 class Transaction(Generic[T]):
     """A program that can be begun again. Inside another program, `yield from` runs it as a part."""
 
-    begin: Callable[[], Program[T]]
+    begin: Callable[[], TransactionBody[T]]
 
-    def __iter__(self) -> Program[T]:
+    def __iter__(self) -> TransactionBody[T]:
         return self.begin()
 
 
-def transaction(write: Callable[P, Program[T]]) -> Callable[P, Transaction[T]]:
+def transaction(write: Callable[P, TransactionBody[T]]) -> Callable[P, Transaction[T]]:
     """Makes a generator function return a program that stores can run."""
 
     @wraps(write)
@@ -215,30 +215,30 @@ def transaction(write: Callable[P, Program[T]]) -> Callable[P, Transaction[T]]:
     return made
 
 
-def ask(*questions: Question) -> Program[tuple[Any, ...]]:
+def read_many(*questions: Read) -> TransactionBody[tuple[Any, ...]]:
     """Several questions at once, answered as of one instant."""
     answers: tuple[Any, ...] = yield questions
     return answers
 
 
-def get(table: Table[R], *key: str) -> Program[R | None]:
+def get(table: Table[R], *key: str) -> TransactionBody[R | None]:
     (row,) = yield (Get(table, key),)
     found: R | None = row
     return found
 
 
-def find(table: Table[R], index: str, *equals: Any, limit: int = FIND_MAX, **bounds: Any) -> Program[list[R]]:
+def find(table: Table[R], index: str, *equals: Any, limit: int = FIND_MAX, **bounds: Any) -> TransactionBody[list[R]]:
     (rows,) = yield (Find(table, index, equals, limit=limit, **bounds),)
     found: list[R] = rows
     return found
 
 
-def now() -> Program[int]:
+def now() -> TransactionBody[int]:
     (milliseconds,) = yield (Now(),)
     clock: int = milliseconds
     return clock
 
 
-def commit(*writes: Write) -> Program[Committed]:
-    done: Committed = yield Commit(writes)
+def commit(*writes: Write) -> TransactionBody[CommitResult]:
+    done: CommitResult = yield Commit(writes)
     return done

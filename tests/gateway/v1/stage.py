@@ -11,7 +11,7 @@ from argosy.gateway.ports import Admission
 from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.http import v1_routes
 from argosy.gateway.v1.settings import ApiSettings
-from argosy.registry.factory import open_registry
+from argosy.registry import open_registry
 from argosy.registry.ports import RegistryStore
 from tests.gateway.zoekt.stage import Fleet, asking
 

@@ -57,7 +57,7 @@ async def test_a_repository_is_added_changed_and_removed(api: Api, client: httpx
     assert (await client.post(f"{where}/reindex", headers=ADMIN)).status_code == 202
     row = await api.registry.run(catalog.read(NAME))
     assert row is not None
-    assert row.reindex_asked_at
+    assert row.reindex_requested_at
     assert (await client.delete(where, headers=ADMIN)).status_code == 204
     assert (await client.delete(where, headers=ADMIN)).status_code == 404
     assert (await client.post(f"{where}/pin", headers=ADMIN)).status_code == 404

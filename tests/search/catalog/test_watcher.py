@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.ownership.model import UnitSpec
-from argosy.registry import catalog
-from argosy.registry.factory import open_registry
+from argosy.registry import catalog, open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.search.catalog.watcher import CatalogWatcher, footprint_of
 
@@ -98,10 +97,10 @@ async def test_notes_about_what_is_gone_are_no_error() -> None:
 async def test_a_size_that_nobody_has_room_for_is_found_out_anew_when_somebody_asks() -> None:
     registry = await opened()
     await registry.run(catalog.add("a", "https://example.org/a"))
-    await registry.run(catalog.note_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 50))
+    await registry.run(catalog.record_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 50))
     async with following(registry) as client:
         assert [spec.footprint_bytes for spec in await client.units()] == [1 << 50]
-        asked = replace(client.specs["a"], reindex_asked_at=(client.specs["a"].last_indexed_at or 0) + 1)
+        asked = replace(client.specs["a"], reindex_requested_at=(client.specs["a"].last_indexed_at or 0) + 1)
         assert footprint_of(asked) is None
 
 
@@ -109,8 +108,8 @@ async def test_a_reindexing_that_is_asked_for_is_seen() -> None:
     registry = await opened()
     await registry.run(catalog.add("a", "https://example.org/a"))
     async with following(registry) as client:
-        await registry.run(catalog.ask_reindex("a"))
-        await until(client, lambda: client.specs["a"].reindex_asked_at is not None)
+        await registry.run(catalog.request_reindex("a"))
+        await until(client, lambda: client.specs["a"].reindex_requested_at is not None)
         await registry.run(catalog.pin("a", True))
         await until(client, lambda: client.specs["a"].is_pinned)
-        assert client.specs["a"].reindex_asked_at is not None
+        assert client.specs["a"].reindex_requested_at is not None

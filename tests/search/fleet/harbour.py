@@ -14,10 +14,9 @@ from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.model import Lease, LeaseState, Space, Unit
 from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
-from argosy.registry import catalog
-from argosy.registry.factory import open_registry
+from argosy.registry import catalog, open_registry
 from argosy.registry.ports import RegistryStore
-from argosy.registry.rows import Repository as Row
+from argosy.registry.rows import RepositoryRow as Row
 from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.catalog.watcher import CatalogWatcher
 from argosy.search.documents import Source

@@ -126,7 +126,7 @@ def test_what_is_known_to_be_too_large_is_not_even_fetched_unless_somebody_asks(
     assert of_kind(effects, do.Fetch) == []
     assert only(effects, do.Refuse)
     bench.tell(saw.UnitLost("a"))
-    assert only(bench.gain(footprint_bytes=too_large, last_indexed_at=5, reindex_asked_at=6), do.Fetch)
+    assert only(bench.gain(footprint_bytes=too_large, last_indexed_at=5, reindex_requested_at=6), do.Fetch)
 
 
 def test_an_index_that_outgrows_the_budget_leaves_the_old_one_in_place() -> None:
@@ -297,10 +297,10 @@ def test_a_push_noted_in_the_catalog_leads_to_a_look_at_once() -> None:
 def test_a_reindex_shares_nothing_with_the_old_index_and_is_made_once() -> None:
     bench = Bench(check_s=10_000.0)
     bench.keep()
-    effects = bench.change(reindex_asked_at=5)
+    effects = bench.change(reindex_requested_at=5)
     assert not bench.fetched(effects).is_renewal
     bench.tell(saw.IndexProvisioned(only(effects, do.Fetch).number, figures()))
-    assert bench.change(reindex_asked_at=5, footprint_bytes=MIB) == []
+    assert bench.change(reindex_requested_at=5, footprint_bytes=MIB) == []
     assert stage(bench) is None
 
 
@@ -308,7 +308,7 @@ def test_a_reindex_asked_for_while_a_renewal_is_fetched_comes_after_it() -> None
     bench = Bench()
     bench.keep()
     renewal = bench.look("c2")
-    assert bench.change(reindex_asked_at=5) == []
+    assert bench.change(reindex_requested_at=5) == []
     again = bench.made(renewal, version="c2")
     assert not bench.fetched(again).is_renewal
 
@@ -316,14 +316,14 @@ def test_a_reindex_asked_for_while_a_renewal_is_fetched_comes_after_it() -> None
 def test_a_reindex_that_failed_is_still_owed() -> None:
     bench = Bench(check_s=10_000.0)
     bench.keep()
-    order = only(bench.change(reindex_asked_at=5), do.Fetch)
+    order = only(bench.change(reindex_requested_at=5), do.Fetch)
     bench.tell(saw.ProvisionFailed(order.number, "away"))
     assert not bench.fetched(bench.wait(20.0)).is_renewal
 
 
 def test_a_received_index_older_than_the_reindex_asked_for_is_made_anew() -> None:
     bench = Bench()
-    asked = {"footprint_bytes": MIB, "last_indexed_at": 3, "reindex_asked_at": 4}
+    asked = {"footprint_bytes": MIB, "last_indexed_at": 3, "reindex_requested_at": 4}
     order = only(bench.gain(sibling="n2:1", **asked), do.Receive)
     effects = bench.tell(saw.IndexProvisioned(order.number, figures()))
     assert only(effects, do.Admit)

@@ -49,7 +49,7 @@ def take(world: World, step: tuple[object, ...]) -> None:
         case ("move", str(name), int(place)):
             changed(world, name, url=f"https://host/{name if place else 'elsewhere'}")
         case ("reindex", str(name), int(at)):
-            changed(world, name, reindex_asked_at=at)
+            changed(world, name, reindex_requested_at=at)
 
 
 def changed(world: World, name: str, **changes: object) -> None:

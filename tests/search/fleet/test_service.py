@@ -154,7 +154,7 @@ async def test_changes_of_the_catalog_take_effect(harbour: Harbour) -> None:
     await until(lambda: harbour.status("a").is_pinned)
     await harbour.change("a", branches=("dev", "main"))
     await until(lambda: [branch.name for branch in harbour.status("a").branches] == ["dev", "main"])
-    await harbour.registry.run(catalog.ask_reindex("a"))
+    await harbour.registry.run(catalog.request_reindex("a"))
     await until(lambda: harbour.value(m.INDEXES_MADE, how="built") == 2)
     await harbour.registry.run(catalog.remove("a"))
     await until(lambda: node.held_bytes() == 0)

@@ -112,7 +112,7 @@ async def gateway(process: Process) -> None:
     registry = process.registry
 
     async def told(name: str) -> None:
-        await registry.run(catalog_rows.note_pushed(name))
+        await registry.run(catalog_rows.record_push(name))
 
     catalog_service = CatalogService(registry, told=told, allow_local=loaded.get(FetchSettings).allow_local)
     process.routes += v1_routes(

@@ -8,10 +8,10 @@ from typing import Any
 
 from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
-from argosy.registry.factory import open_registry
-from argosy.registry.rows import Alias, AliasKind, ControlTask, TaskStatus
+from argosy.registry import open_registry
+from argosy.registry.rows import AliasKind, ControlTask, IndexAlias, TaskStatus
 from argosy.registry.table import Table
-from argosy.registry.transaction import Program, Upsert, commit, transaction
+from argosy.registry.transaction import TransactionBody, Upsert, commit, transaction
 
 CALLERS = 50
 ROWS = 2000  # each is written several times, as tasks are
@@ -23,14 +23,14 @@ def tasks(count: int) -> list[ControlTask]:
     return [ControlTask(f"task-{n:06}", n + 1, at + n, TaskStatus.ENQUEUED, nodes, {}, f"index-{n % 10}") for n in made]
 
 
-def aliases(count: int) -> list[Alias]:
+def aliases(count: int) -> list[IndexAlias]:
     at = 1_700_000_000_000
     made = (n % ROWS for n in range(count))
-    return [Alias(f"alias-{n:06}", AliasKind.SINGLE, f"index-{n % 10}", (), at + n) for n in made]
+    return [IndexAlias(f"alias-{n:06}", AliasKind.SINGLE, f"index-{n % 10}", (), at + n) for n in made]
 
 
 @transaction
-def upsert(table: Table[Any], row: Any) -> Program[int]:
+def upsert(table: Table[Any], row: Any) -> TransactionBody[int]:
     """One atomic step: row, version, indexes, revision and change."""
     done = yield from commit(Upsert(table, row))
     return done.versions[0]

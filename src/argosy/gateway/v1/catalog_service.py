@@ -50,7 +50,7 @@ class CatalogService:
         return catalog_entry(await self._registry.run(catalog.pin(name, is_pinned)))
 
     async def reindex(self, name: str) -> v1.CatalogEntry:
-        return catalog_entry(await self._registry.run(catalog.ask_reindex(name)))
+        return catalog_entry(await self._registry.run(catalog.request_reindex(name)))
 
     async def pushed(self, body: bytes) -> v1.WebhookResponse:
         """Tells the holders of the repository that an event is about, if it is one of ours."""

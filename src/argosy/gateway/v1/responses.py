@@ -10,7 +10,7 @@ from argosy.gateway.model import FleetStatus, RepoView
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.zoekt.go_json import decoded, text
 from argosy.gateway.zoekt.templates import file_url
-from argosy.registry.rows import Repository as CatalogRow
+from argosy.registry.rows import RepositoryRow as CatalogRow
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import FileText, FolderListing, Phase, RepoStatus
 from argosy.search.model import (

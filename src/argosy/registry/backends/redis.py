@@ -28,7 +28,7 @@ from argosy.registry.backends.redis_wire import Wire
 from argosy.registry.ports import Change
 from argosy.registry.table import Table
 from argosy.registry.tables import TABLES
-from argosy.registry.transaction import ATTEMPTS_MAX, Commit, Committed, Find, Get, Question, Transaction
+from argosy.registry.transaction import ATTEMPTS_MAX, Commit, CommitResult, Find, Get, Read, Transaction
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class RedisRegistry:
                 await self._clock.sleep(self._random.uniform(0, longest))
         raise Unavailable(f"the program lost {ATTEMPTS_MAX} races for its rows at {self._mux.name}: retry later")
 
-    async def ask(self, questions: Sequence[Question]) -> tuple[int, list[Any]]:
+    async def read_many(self, questions: Sequence[Read]) -> tuple[int, list[Any]]:
         """The server's time, and the answers as of that instant."""
         asked = [self._questions.asked(question) for question in questions]
         words: list[Arg] = [len(asked)]
@@ -157,8 +157,8 @@ class _Run:
         finally:
             program.close()
 
-    async def _ask(self, questions: tuple[Question, ...]) -> tuple[Any, ...]:
-        _, answers = await self._store.ask(questions)
+    async def _ask(self, questions: tuple[Read, ...]) -> tuple[Any, ...]:
+        _, answers = await self._store.read_many(questions)
         for question, answer in zip(questions, answers, strict=True):
             if isinstance(question, Get):
                 # A row that moved between two looks is found out by the commit, which knows the first.
@@ -167,13 +167,13 @@ class _Run:
                 self._found.append((question.table, answer))
         return tuple(answers)
 
-    async def _commit(self, commit: Commit) -> Committed:
+    async def _commit(self, commit: Commit) -> CommitResult:
         if not commit.writes:
-            return Committed(await self._store.revision())
+            return CommitResult(await self._store.revision())
         outcome, *details = await self._store.commit(commit.writes, self._got)
         if outcome == b"done":
             revision, versions, taken, counts = details
-            return Committed(
+            return CommitResult(
                 int(revision), tuple(versions), tuple(map(tuple, taken)), tuple((count, left) for count, left in counts)
             )
         number, detail = details

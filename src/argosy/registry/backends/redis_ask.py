@@ -11,13 +11,13 @@ from argosy.base.errors import Invalid
 from argosy.registry.backends.redis_codec import Arg, TableCodec
 from argosy.registry.backends.redis_keys import Keys, joined, member_of
 from argosy.registry.column_checks import check_key_part
-from argosy.registry.table import Index, Layout, Table
-from argosy.registry.transaction import FIND_MAX, Count, Find, Get, LogState, Now, Question, ReadCounter, ReadLog
+from argosy.registry.table import Table, TableIndex, TableLayout
+from argosy.registry.transaction import FIND_MAX, CountRows, Find, Get, LogState, Now, Read, ReadCounter, ReadLog
 
 Answer: TypeAlias = Callable[[Any, int], Any]  # from the script's reply and the server's time in milliseconds
 Asked: TypeAlias = tuple[list[Arg], Answer]
 
-_HASHES = (Layout.PACKED, Layout.FAMILY)
+_HASHES = (TableLayout.PACKED, TableLayout.FAMILY)
 
 
 class Questions:
@@ -27,7 +27,7 @@ class Questions:
         self._keys = keys
         self._codecs = codecs
 
-    def asked(self, question: Question) -> Asked:
+    def asked(self, question: Read) -> Asked:
         match question:
             case Now():
                 return ["n"], lambda reply, _: int(reply)
@@ -35,7 +35,7 @@ class Questions:
                 return self._get(question)
             case Find():
                 return self._find(question)
-            case Count():
+            case CountRows():
                 return self._count(question)
             case ReadLog():
                 return self._log(question)
@@ -69,11 +69,11 @@ class Questions:
             check_key_part(table.name, part)
         codec = self._codecs[table.name]
         place, member = self._keys.row(table, key), codec.member_of(key)
-        if table.layout is Layout.ROW:
+        if table.layout is TableLayout.ROW:
             return ["r", place], lambda r, now: _live(table, r and codec.from_fields(member, r[0], r[1]), now)
-        if table.layout is Layout.VALUE:
+        if table.layout is TableLayout.VALUE:
             return ["v", place], lambda r, now: _live(table, r and codec.from_packed(member, *r), now)
-        field = key[1] if table.layout is Layout.FAMILY else member
+        field = key[1] if table.layout is TableLayout.FAMILY else member
         return ["h", place, field], lambda r, _: r and codec.from_packed(member, r)
 
     def _find(self, question: Find) -> Asked:
@@ -105,7 +105,7 @@ class Questions:
 
         return asked, answer
 
-    def _listing(self, table: Table[Any], index: Index, texts: list[bytes]) -> list[Arg]:
+    def _listing(self, table: Table[Any], index: TableIndex, texts: list[bytes]) -> list[Arg]:
         """How rows of the table end, and what must be true of a row for its entry to be in this index."""
         if table.expires is None:
             return ["-", "0", "0", ""]
@@ -115,10 +115,10 @@ class Questions:
         ending = "o" if index.order == table.expires else "x"
         return [ending, str(len(by)), *(f for f, _ in by), str(len(by)), *(text for _, text in by), order]
 
-    def _find_unique(self, question: Find, index: Index, texts: list[bytes]) -> Asked:
+    def _find_unique(self, question: Find, index: TableIndex, texts: list[bytes]) -> Asked:
         table, codec = question.table, self._codecs[question.table.name]
-        assert table.layout is not Layout.FAMILY, f"{table.name}: a family has no unique index"
-        is_packed = table.layout is Layout.PACKED
+        assert table.layout is not TableLayout.FAMILY, f"{table.name}: a family has no unique index"
+        is_packed = table.layout is TableLayout.PACKED
         stem = self._keys.table(table)
         asked: list[Arg] = ["u", self._keys.index(table, index), joined(texts), stem, "1" if is_packed else "0"]
 
@@ -133,7 +133,7 @@ class Questions:
     def _look_through(self, table: Table[Any], equals: tuple[Any, ...], answer: Callable[[list[Any]], Any]) -> Asked:
         """All rows of the one hash that can hold the answer."""
         codec = self._codecs[table.name]
-        if table.layout is Layout.PACKED:
+        if table.layout is TableLayout.PACKED:
             return ["a", self._keys.table(table)], lambda r, _: answer(
                 [codec.from_packed(r[n], r[n + 1]) for n in range(0, len(r), 2)]
             )
@@ -142,7 +142,7 @@ class Questions:
             [codec.from_packed(member_of((family, r[n].decode())), r[n + 1]) for n in range(0, len(r), 2)]
         )
 
-    def _count(self, question: Count) -> Asked:
+    def _count(self, question: CountRows) -> Asked:
         table, index = question.table, question.table.index(question.index)
         texts = self._codecs[table.name].equal_texts(index, question.equals)
         if texts is None:
@@ -183,7 +183,7 @@ def _bounds(question: Find) -> tuple[str, str]:
     return after or "-inf", until or "+inf"
 
 
-def _matching(rows: list[Any], question: Find, index: Index) -> list[Any]:
+def _matching(rows: list[Any], question: Find, index: TableIndex) -> list[Any]:
     """The rows that are in the index with these values and within these bounds."""
     wanted = dict(zip(index.by, question.equals, strict=True))
     low, high = question.after, question.until
@@ -197,7 +197,7 @@ def _matching(rows: list[Any], question: Find, index: Index) -> list[Any]:
     return found
 
 
-def _selected(rows: list[Any], question: Find, index: Index) -> list[Any]:
+def _selected(rows: list[Any], question: Find, index: TableIndex) -> list[Any]:
     def rank(row: Any) -> tuple[Any, ...]:
         return (0 if index.order is None else getattr(row, index.order), member_of(question.table.key_of(row)))
 

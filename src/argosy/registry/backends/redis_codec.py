@@ -23,7 +23,7 @@ from argosy.registry.backends.redis_keys import (
     value_key_of,
     value_member_of,
 )
-from argosy.registry.table import Column, Index, Kind, Layout, Table, default_of
+from argosy.registry.table import Column, ColumnKind, Table, TableIndex, TableLayout, default_of
 
 FIELD_BYTES_MAX = 64  # hash-max-listpack-value by default: one longer value costs the row 300 bytes
 MAP_FIELDS_MAX = 64  # entries of a map kept as fields; keeps the hash below hash-max-listpack-entries
@@ -59,24 +59,24 @@ class TableCodec:
     def __init__(self, table: Table[Any]) -> None:
         self.table = table
         self.fields = field_names(table)
-        self.is_value = table.layout is Layout.VALUE
+        self.is_value = table.layout is TableLayout.VALUE
         apart = {*table.key, table.expires} if self.is_value else set(table.key)
         self.kept = tuple(column for column in table.columns if column.name not in apart)
         hints = get_type_hints(table.row)
         self._enums = {c.name: enum for c in table.columns if (enum := _enum(hints[c.name]))}
         self._by_field = {self.fields[c.name].encode(): (c.name, _decoder(c, self._enums)) for c in self.kept}
-        self._maps = {self.fields[c.name].encode(): c.name for c in self.kept if c.kind is Kind.MAP}
-        self._of_texts = {c.name for c in self.kept if c.kind is Kind.MAP and str in get_args(hints[c.name])[1:]}
+        self._maps = {self.fields[c.name].encode(): c.name for c in self.kept if c.kind is ColumnKind.MAP}
+        self._of_texts = {c.name for c in self.kept if c.kind is ColumnKind.MAP and str in get_args(hints[c.name])[1:]}
         self._absent = {c.name: self._when_absent(c) for c in self.kept}
         self._converters = [(n, f) for n, c in enumerate(self.kept) if (f := _unpacker(c, self._enums))]
-        is_hash = table.layout in (Layout.PACKED, Layout.FAMILY)
+        is_hash = table.layout in (TableLayout.PACKED, TableLayout.FAMILY)
         declared = table.indexes if is_hash else stored_indexes(table)
-        self.indexes: tuple[Index, ...] = tuple(i for i in declared if i.is_unique or not is_hash)
+        self.indexes: tuple[TableIndex, ...] = tuple(i for i in declared if i.is_unique or not is_hash)
         used = {name for i in self.indexes for name in (*i.by, *([i.order] if i.order else ()))}
         self.indexed = tuple(column for column in table.columns if column.name in used)
         self.indexed_names = tuple(column.name for column in self.indexed)
         self._writers = [(c.name, self.fields[c.name], c.kind, c.name in used) for c in self.kept]
-        has_bytes = any(column.kind is Kind.BYTES for column in self.kept)
+        has_bytes = any(column.kind is ColumnKind.BYTES for column in self.kept)
         assert not (is_hash and self.indexed and has_bytes), f"{table.name}: scripts cannot unpack bytes"
         self._is_compact = self.is_value  # the others are few, or scripts unpack them
 
@@ -84,7 +84,7 @@ class TableCodec:
         """What a missing field means: none, an empty map, or a row older than the column."""
         if column.is_nullable:
             return lambda: None
-        if column.kind is Kind.MAP:
+        if column.kind is ColumnKind.MAP:
             return dict
         return lambda: default_of(self.table.row, column.name)
 
@@ -98,7 +98,7 @@ class TableCodec:
             value = getattr(row, name)
             if value is None:
                 continue
-            if kind is Kind.MAP:
+            if kind is ColumnKind.MAP:
                 entries = self._entries(field, value, is_of_texts=name in self._of_texts) if value else ()
                 if entries is None:
                     long[name] = _json_text(value)
@@ -174,7 +174,7 @@ class TableCodec:
         items: list[Any] = _unpack(packed)
         if self._is_compact:
             for place, column in enumerate(self.kept[: len(items)]):
-                if column.kind is Kind.TEXT and isinstance(items[place], bytes):
+                if column.kind is ColumnKind.TEXT and isinstance(items[place], bytes):
                     items[place] = expanded(items[place])
         for place, convert in self._converters:
             if place < len(items) and items[place] is not None:
@@ -210,11 +210,11 @@ class TableCodec:
 
     def indexed_places(self) -> list[str]:
         """Where a script finds those columns in a stored row: in fields, or at places of the packed array."""
-        if self.table.layout in (Layout.PACKED, Layout.FAMILY):
+        if self.table.layout in (TableLayout.PACKED, TableLayout.FAMILY):
             return [str(self.kept.index(column) + 1) for column in self.indexed]
         return [self.fields.get(name) or f"#{self.table.key.index(name) + 1}" for name in self.indexed_names]
 
-    def equal_texts(self, index: Index, equals: Sequence[Any]) -> list[bytes] | None:
+    def equal_texts(self, index: TableIndex, equals: Sequence[Any]) -> list[bytes] | None:
         """The values looked for as scripts know them; None if no row can have them."""
         assert len(equals) == len(index.by), f"{self.table.name}.{index.name} is asked for {index.by}, not {equals}"
         kinds = {column.name: column.kind for column in self.table.columns}
@@ -226,28 +226,28 @@ class TableCodec:
         return texts
 
 
-def _raw(kind: Kind, value: Any) -> bytes:
-    if kind is Kind.TEXT:
+def _raw(kind: ColumnKind, value: Any) -> bytes:
+    if kind is ColumnKind.TEXT:
         text: str = value
         return text.encode()
-    if kind is Kind.INTEGER:
+    if kind is ColumnKind.INTEGER:
         return b"%d" % value
-    if kind is Kind.BOOLEAN:
+    if kind is ColumnKind.BOOLEAN:
         return b"1" if value else b"0"
-    if kind is Kind.BYTES:
+    if kind is ColumnKind.BYTES:
         raw: bytes = value
         return raw
-    return _to_json(value if kind is Kind.LIST else dict(value))
+    return _to_json(value if kind is ColumnKind.LIST else dict(value))
 
 
 def _decoder(column: Column, enums: Mapping[str, type[StrEnum]]) -> Callable[[bytes], Any]:
-    if column.kind is Kind.INTEGER:
+    if column.kind is ColumnKind.INTEGER:
         return int
-    if column.kind is Kind.BOOLEAN:
+    if column.kind is ColumnKind.BOOLEAN:
         return b"1".__eq__
-    if column.kind is Kind.BYTES:
+    if column.kind is ColumnKind.BYTES:
         return bytes
-    if column.kind is Kind.LIST:
+    if column.kind is ColumnKind.LIST:
         return lambda raw: tuple(_from_json(raw))
     if column.name in enums:
         members: dict[bytes, Any] = {str(member).encode(): member for member in enums[column.name]}
@@ -256,7 +256,7 @@ def _decoder(column: Column, enums: Mapping[str, type[StrEnum]]) -> Callable[[by
 
 
 def _packable(column: Column, value: Any) -> Any:
-    return _json_text(value) if column.kind is Kind.MAP and value is not None else value
+    return _json_text(value) if column.kind is ColumnKind.MAP and value is not None else value
 
 
 def _json_text(value: Mapping[str, Any]) -> str:
@@ -265,9 +265,9 @@ def _json_text(value: Mapping[str, Any]) -> str:
 
 
 def _unpacker(column: Column, enums: Mapping[str, type[StrEnum]]) -> Callable[[Any], Any] | None:
-    if column.kind is Kind.LIST:
+    if column.kind is ColumnKind.LIST:
         return tuple
-    if column.kind is Kind.MAP:
+    if column.kind is ColumnKind.MAP:
         return _from_json
     return enums.get(column.name)
 

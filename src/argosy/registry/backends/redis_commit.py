@@ -12,16 +12,16 @@ from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.redis_codec import Arg, TableCodec
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.column_checks import check_payload
-from argosy.registry.table import Layout, Table
+from argosy.registry.table import Table, TableLayout
 from argosy.registry.transaction import (
     Append,
     CountUp,
     Delete,
     DropCounter,
     DropLog,
+    Notify,
     Put,
     TakeOldest,
-    Tell,
     Upsert,
     Write,
 )
@@ -58,7 +58,7 @@ class SetCounter:
 
 
 # What a server that is out of memory still does.
-REMOVING = (Delete, TakeOldest, DropLog, DropCounter, Tell)
+REMOVING = (Delete, TakeOldest, DropLog, DropCounter, Notify)
 
 RowWrite: TypeAlias = Put | Upsert | Delete | Load
 AnyWrite: TypeAlias = Write | Load | BeginLog | SetCounter
@@ -122,7 +122,7 @@ class Writes:
             expected, version = "0", str(row.version)
         ends = "" if expires is None else str(expires)
         args: list[Arg] = ["put", *place, expected, version, ends, *codec.indexed_values(row)]
-        if table.layout is not Layout.ROW:
+        if table.layout is not TableLayout.ROW:
             args.append(codec.packed(row))
             return args
         fields, long = codec.row_fields(row)
@@ -131,7 +131,7 @@ class Writes:
     def _place(self, table: Table[Any], key: tuple[str, ...]) -> list[Arg]:
         """Table, key, member, field and family."""
         member = self._codecs[table.name].member_of(key)
-        if table.layout is Layout.FAMILY:
+        if table.layout is TableLayout.FAMILY:
             return [table.name, self._keys.row(table, key), member, key[1], key[0]]
         return [table.name, self._keys.row(table, key), member, member, ""]
 
@@ -154,7 +154,7 @@ class Writes:
                 return ["count", self._keys.counter(write.counter), write.counter, ttl_ms]
             case DropCounter():
                 return ["drop_counter", self._keys.counter(write.counter), write.counter]
-            case Tell():
+            case Notify():
                 return ["tell", self._keys.channel(write.channel), write.channel, write.message]
             case BeginLog():
                 return ["begin_log", self._keys.log(write.log), write.log, str(write.dropped)]

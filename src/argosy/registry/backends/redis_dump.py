@@ -13,7 +13,7 @@ from argosy.registry.backends.redis_keys import Keys, member_of
 from argosy.registry.backends.redis_mux import RedisMux
 from argosy.registry.backends.redis_schema import HALF_LOADED
 from argosy.registry.backends.redis_scripts import script
-from argosy.registry.table import Layout
+from argosy.registry.table import TableLayout
 from argosy.registry.transaction import Append
 
 _PAGE = script("page")
@@ -37,16 +37,16 @@ async def dumped(mux: RedisMux, keys: Keys, codecs: Mapping[str, TableCodec]) ->
 
 async def _rows(mux: RedisMux, keys: Keys, codec: TableCodec) -> AsyncIterator[Any]:
     table = codec.table
-    if table.layout is Layout.PACKED:
+    if table.layout is TableLayout.PACKED:
         for member, raw in sorted(_pairs(await mux.call("HGETALL", keys.table(table)))):
             yield codec.from_packed(member, raw)
-    elif table.layout is Layout.FAMILY:
+    elif table.layout is TableLayout.FAMILY:
         for family in sorted(await mux.call("SMEMBERS", keys.listing(table))):
             raw_pairs = _pairs(await mux.call("HGETALL", keys.row(table, (family.decode(), ""))))
             for field, raw in sorted(raw_pairs):
                 yield codec.from_packed(member_of((family.decode(), field.decode())), raw)
     else:
-        is_row = table.layout is Layout.ROW
+        is_row = table.layout is TableLayout.ROW
         order = next(index.order for index in codec.indexes if not index.by)
         ordered = codec.fields[order] if is_row and order else ""
         kind = "rows" if is_row else "values"
@@ -104,7 +104,7 @@ async def load(
 
 async def _is_empty(mux: RedisMux, keys: Keys, codecs: Mapping[str, TableCodec]) -> bool:
     listings = [
-        keys.table(codec.table) if codec.table.layout is Layout.PACKED else keys.listing(codec.table)
+        keys.table(codec.table) if codec.table.layout is TableLayout.PACKED else keys.listing(codec.table)
         for codec in codecs.values()
     ]
     chunks = [f"{listing}:_chunks" for listing in listings]

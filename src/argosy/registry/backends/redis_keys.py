@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from argosy.base.errors import Invalid
 from argosy.base.key_docs import KeyDoc
-from argosy.registry.table import Index, Layout, Table
+from argosy.registry.table import Table, TableIndex, TableLayout
 from argosy.registry.tables import (
     ADMIN_LOGIN_RATE,
     CANARY_RUNS_LOG,
@@ -121,18 +121,18 @@ class Keys:
 
     def row(self, table: Table[Any], key: tuple[str, ...]) -> str | bytes:
         """The key that holds a row, alone or with others."""
-        if table.layout is Layout.PACKED:
+        if table.layout is TableLayout.PACKED:
             return self.table(table)
-        if table.layout is Layout.VALUE:
+        if table.layout is TableLayout.VALUE:
             return f"{self.table(table)}:".encode() + value_member_of(key)
-        parts = key[:1] if table.layout is Layout.FAMILY else key
+        parts = key[:1] if table.layout is TableLayout.FAMILY else key
         return f"{self.table(table)}:{':'.join(map(spelled, parts))}"
 
     def listing(self, table: Table[Any]) -> str:
         """The index of a whole table: of its rows, or of its families."""
         return f"{self.table(table)}:_index"
 
-    def index(self, table: Table[Any], index: Index) -> str:
+    def index(self, table: Table[Any], index: TableIndex) -> str:
         """What the keys of one index begin with; the values looked for follow, if it has any."""
         name = self.listing(table)
         return name if not index.by and not index.is_unique else f"{name}:{index.name}"
@@ -168,15 +168,15 @@ def _checked(name: str) -> str:
 def _table_docs(table: Table[Any]) -> list[KeyDoc]:
     key = ":".join(f"<{name}>" for name in table.key)
     columns = ", ".join(column.name for column in table.columns if column.name not in table.key)
-    if table.layout is Layout.PACKED:
+    if table.layout is TableLayout.PACKED:
         docs = [KeyDoc(table.name, "hash", f"{key} → version, then {columns or 'nothing'} as msgpack", table.why)]
-    elif table.layout is Layout.FAMILY:
+    elif table.layout is TableLayout.FAMILY:
         name = f"{table.name}:<{table.key[0]}>"
         docs = [
             KeyDoc(name, "hash", f"<{table.key[1]}> → version, then {columns} as msgpack", table.why),
             KeyDoc(f"{table.name}:_index", "set", f"every {table.key[0]}", "lists the table without a scan"),
         ]
-    elif table.layout is Layout.VALUE:
+    elif table.layout is TableLayout.VALUE:
         columns = ", ".join(column.name for column in table.columns if column.name not in (*table.key, table.expires))
         content = f"version, then {columns or 'nothing'} as msgpack; expires"
         docs = [KeyDoc(f"{table.name}:{key}", "string", content, f"{table.why}; a UUID in the key is 17 bytes")]
@@ -194,20 +194,20 @@ def _table_docs(table: Table[Any]) -> list[KeyDoc]:
     return docs + [doc for index in _indexes(table) for doc in _index_docs(table, index)]
 
 
-def _indexes(table: Table[Any]) -> list[Index]:
-    if table.layout in (Layout.PACKED, Layout.FAMILY):
+def _indexes(table: Table[Any]) -> list[TableIndex]:
+    if table.layout in (TableLayout.PACKED, TableLayout.FAMILY):
         return [index for index in table.indexes if index.is_unique]
     return list(stored_indexes(table))
 
 
-def stored_indexes(table: Table[Any]) -> tuple[Index, ...]:
+def stored_indexes(table: Table[Any]) -> tuple[TableIndex, ...]:
     """The indexes that a table of rows or values keeps: those declared, and one that lists it if none does."""
     if any(not index.by and not index.is_unique for index in table.indexes):
         return table.indexes
-    return (Index("all", order=table.expires), *table.indexes)
+    return (TableIndex("all", order=table.expires), *table.indexes)
 
 
-def _index_docs(table: Table[Any], index: Index) -> list[KeyDoc]:
+def _index_docs(table: Table[Any], index: TableIndex) -> list[KeyDoc]:
     name = f"{table.name}:_index"
     if index.is_unique:
         return [

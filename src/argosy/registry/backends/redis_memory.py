@@ -19,11 +19,11 @@ from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import Keys, joined
 from argosy.registry.backends.redis_mux import RedisMux
 from argosy.registry.backends.redis_url import parse
-from argosy.registry.memory import Accounting, TableMemory
+from argosy.registry.memory import MemoryReport, TableMemory
 from argosy.registry.sample_data import representative
-from argosy.registry.table import Layout
+from argosy.registry.table import TableLayout
 from argosy.registry.tables import TABLES
-from argosy.registry.transaction import Append, CountUp, Program, Upsert, Write, commit, transaction
+from argosy.registry.transaction import Append, CountUp, TransactionBody, Upsert, Write, commit, transaction
 
 KeysByTable = dict[str, set[bytes]]
 
@@ -32,7 +32,7 @@ ROUNDS = 5  # measurements, of which the middle one is told
 AROUND = ""  # the name under which keys are gathered that belong to no table
 
 
-async def measure(url: str, *, runs: int, clock: Clock, random: Random) -> Accounting:
+async def measure(url: str, *, runs: int, clock: Clock, random: Random) -> MemoryReport:
     """Loads, measures, removes, some times over. Others who use the server at the same time are measured with it."""
     site = _Site(url, clock, random)
     writes = list(representative(int(clock.wall() * 1000), runs_per_canary=runs))
@@ -41,7 +41,7 @@ async def measure(url: str, *, runs: int, clock: Clock, random: Random) -> Accou
     # The first teaches the server scripts, which stay.
     total, tables = sorted(rounds[1:])[ROUNDS // 2]
     info = await site.info()
-    return Accounting(_server(info), runs, tables, total, int(info.get("maxmemory", 0)))
+    return MemoryReport(_server(info), runs, tables, total, int(info.get("maxmemory", 0)))
 
 
 async def _round(site: "_Site", namespace: str, writes: Sequence[Write]) -> tuple[int, tuple[TableMemory, ...]]:
@@ -111,7 +111,7 @@ async def _load(store: RedisRegistry, writes: Sequence[Write]) -> None:
 
 
 @transaction
-def _store(batch: Sequence[Write]) -> Program[None]:
+def _store(batch: Sequence[Write]) -> TransactionBody[None]:
     yield from commit(*batch)
 
 
@@ -141,9 +141,9 @@ def _row_keys(keys: Keys, codec: TableCodec, row: Any) -> list[str | bytes]:
     table = codec.table
     key = keys.row(table, table.key_of(row))
     made = [key]
-    if table.layout is Layout.ROW:
+    if table.layout is TableLayout.ROW:
         made.append(_raw(key) + b":_long")
-    if table.layout is Layout.FAMILY:
+    if table.layout is TableLayout.FAMILY:
         made.append(keys.listing(table))
     for index in codec.indexes:
         texts = codec.equal_texts(index, [getattr(row, name) for name in index.by])

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import Keys
-from argosy.registry.table import Index
+from argosy.registry.table import TableIndex
 
 _PARTS = {
     "ask": ("index", "walk", "ask"),
@@ -60,7 +60,7 @@ def _table(keys: Keys, codec: TableCodec) -> str:
     )
 
 
-def _index(keys: Keys, codec: TableCodec, index: Index) -> str:
+def _index(keys: Keys, codec: TableCodec, index: TableIndex) -> str:
     names = codec.indexed_names
     by = _list(str(names.index(name) + 1) for name in index.by)
     order = names.index(index.order) + 1 if index.order else 0

@@ -17,7 +17,7 @@ from argosy.base.errors import ArgosyError
 from argosy.registry import migrations as schema
 from argosy.registry.backends import sqlite_dump as dumping
 from argosy.registry.backends.sqlite_errors import is_busy, translated
-from argosy.registry.backends.sqlite_notify import Feed
+from argosy.registry.backends.sqlite_notify import ChangeFeed
 from argosy.registry.backends.sqlite_session import Effects, Session
 from argosy.registry.backends.sqlite_setup import MEMORY, Durability, connect, path_of, prepare
 from argosy.registry.backends.sqlite_writer import Writer
@@ -43,7 +43,7 @@ class SqliteStore:
         self._clock = clock
         self._tables = list(session.tables.values())
         self._store_clock = session.clock
-        self._feed = Feed()
+        self._feed = ChangeFeed()
         self._writer = Writer(session, where=path, on_commit=self._committed)
         self._polling: asyncio.Task[None] | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.registry.table import Column, Kind, Table
+from argosy.registry.table import Column, ColumnKind, Table
 
 Values = tuple[Any, ...]
 
@@ -86,22 +86,22 @@ def tuple_getter(names: tuple[str, ...]) -> Callable[[Any], Values]:
 
 
 def _encoder(column: Column, hint: Any) -> Callable[[Any], Any] | None:
-    if column.kind is Kind.MAP:
+    if column.kind is ColumnKind.MAP:
         return lambda value: _to_json(value if type(value) is dict else dict(value)).decode()
-    if column.kind is Kind.LIST:
+    if column.kind is ColumnKind.LIST:
         return lambda value: _to_json(value).decode()
-    if column.kind is Kind.BOOLEAN:
+    if column.kind is ColumnKind.BOOLEAN:
         return int
     enum = _enum(hint)
     return None if enum is None else {member: member.value for member in enum}.__getitem__
 
 
 def _decoder(column: Column, hint: Any) -> Callable[[Any], Any] | None:
-    if column.kind is Kind.MAP:
+    if column.kind is ColumnKind.MAP:
         return _from_json
-    if column.kind is Kind.LIST:
+    if column.kind is ColumnKind.LIST:
         return lambda value: tuple(_from_json(value))
-    if column.kind is Kind.BOOLEAN:
+    if column.kind is ColumnKind.BOOLEAN:
         return bool
     enum = _enum(hint)
     if enum is None:

@@ -17,9 +17,9 @@ from argosy.registry.transaction import (
     Delete,
     DropCounter,
     DropLog,
+    Notify,
     Put,
     TakeOldest,
-    Tell,
     Upsert,
     Write,
 )
@@ -62,7 +62,7 @@ class OneCommit:
                 self.counts.append(logs.count_up(self._cursor, write, self._now))
             case DropCounter():
                 logs.drop_counter(self._cursor, write.counter)
-            case Tell():
+            case Notify():
                 self.told.append((write.channel, write.message))
 
     def _put(self, write: Put) -> None:

@@ -13,14 +13,14 @@ from argosy.base.errors import Gone, Unavailable
 UNHEARD_MAX = 1024  # messages a listener may be behind
 
 
-class Feed:
+class ChangeFeed:
     """The newest revision known, and the listeners of each channel."""
 
     def __init__(self) -> None:
         self.revision = 0
         self.watchers = 0
         self._moved = asyncio.Event()
-        self._listeners: dict[str, WeakSet[Listener]] = {}
+        self._listeners: dict[str, WeakSet[ChannelListener]] = {}
         self._is_closed = False
 
     def move(self, revision: int) -> None:
@@ -37,8 +37,8 @@ class Feed:
         for listener in tuple(self._listeners.get(channel, ())):
             listener.hear(message)
 
-    def listen(self, channel: str) -> "Listener":
-        listener = Listener(channel)
+    def listen(self, channel: str) -> "ChannelListener":
+        listener = ChannelListener(channel)
         self._listeners.setdefault(channel, WeakSet()).add(listener)
         return listener
 
@@ -54,7 +54,7 @@ class Feed:
         self._moved = asyncio.Event()
 
 
-class Listener:
+class ChannelListener:
     """Messages of one channel from the moment it was made; the channel forgets it when its owner does."""
 
     def __init__(self, channel: str) -> None:
@@ -74,7 +74,7 @@ class Listener:
         self._is_closed = True
         self._arrived.set()
 
-    def __aiter__(self) -> "Listener":
+    def __aiter__(self) -> "ChannelListener":
         return self
 
     async def __anext__(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from argosy.registry.backends.sqlite_codec import Values
 from argosy.registry.backends.sqlite_rows import TableSql
-from argosy.registry.transaction import Count, Find, Get
+from argosy.registry.transaction import CountRows, Find, Get
 
 KNOWN_MAX = 4096  # rows of a table remembered before all are forgotten
 UNKNOWN_MAX = 8  # rows fetched one by one; if more are unknown, all are fetched in one go
@@ -65,7 +65,7 @@ class Reads:
             known.update(zip(map(table.key_of, rows), rows, strict=True))
         return rows
 
-    def count(self, question: Count, now: int) -> int:
+    def count(self, question: CountRows, now: int) -> int:
         asked = self._tables[question.table.name].count(question, now)
         count: int = 0 if asked is None else self._cursor.execute(*asked).fetchone()[0]
         return count

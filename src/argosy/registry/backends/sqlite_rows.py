@@ -11,8 +11,8 @@ from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.sqlite_codec import RowCodec, Values, tuple_getter
 from argosy.registry.column_checks import check_key_part
 from argosy.registry.migrations import expiry_index, index_columns, index_name, needs_index, quoted
-from argosy.registry.table import Index, Table
-from argosy.registry.transaction import FIND_MAX, Count, Find
+from argosy.registry.table import Table, TableIndex
+from argosy.registry.transaction import FIND_MAX, CountRows, Find
 
 
 class TableSql(RowCodec):
@@ -98,7 +98,7 @@ class TableSql(RowCodec):
             check_key_part(self.name, part)
         return key
 
-    def count(self, question: Count, now: int) -> tuple[str, Sequence[Any]] | None:
+    def count(self, question: CountRows, now: int) -> tuple[str, Sequence[Any]] | None:
         equals = self._equals(question.index, question.equals)
         if equals is None:
             return None
@@ -123,7 +123,7 @@ class TableSql(RowCodec):
         where = self._where(index, "".join(bounds))
         return f"SELECT {listed} FROM {self._source(name)}{where} ORDER BY {ordered} LIMIT ?"
 
-    def _where(self, index: Index, bounds: str = "") -> str:
+    def _where(self, index: TableIndex, bounds: str = "") -> str:
         """A row without a value to be ordered by is not in the index, as one without a value to be found by."""
         nullable = {column.name for column in self.table.columns if column.is_nullable}
         parts = "".join(f" AND {quoted(name)} = ?" for name in index.by)

@@ -29,8 +29,8 @@ from argosy.registry.ports import Change
 from argosy.registry.table import Table
 from argosy.registry.transaction import (
     Commit,
-    Committed,
-    Count,
+    CommitResult,
+    CountRows,
     Delete,
     Find,
     Get,
@@ -95,7 +95,7 @@ class Session:
         self._answers: dict[type, Callable[[Any], Any]] = {
             Get: lambda question: self._reads.get(question, self.now),
             Find: lambda question: self._reads.find(question, self.now),
-            Count: lambda question: self._reads.count(question, self.now),
+            CountRows: lambda question: self._reads.count(question, self.now),
             ReadLog: lambda question: logs.read(self.cursor, question.log, question.limit),
             ReadCounter: lambda question: logs.read_counter(self.cursor, question.counter, self.now),
             Now: lambda question: self.now,
@@ -174,7 +174,7 @@ class Session:
 
     # -- commits ----------------------------------------------------------------------------------------------
 
-    def _commit(self, writes: tuple[Write, ...]) -> Committed:
+    def _commit(self, writes: tuple[Write, ...]) -> CommitResult:
         """All writes or none. One statement alone needs no savepoint: it leaves nothing if it is refused."""
         commit = self._new_commit()
         is_one_statement = len(writes) == 1 and type(writes[0]) in (Put, Upsert, Delete)
@@ -188,7 +188,7 @@ class Session:
         self.revision += len(commit.changes)
         self._effects.events += commit.changes
         self._effects.told += commit.told
-        return Committed(self.revision, tuple(commit.versions), tuple(commit.taken), tuple(commit.counts))
+        return CommitResult(self.revision, tuple(commit.versions), tuple(commit.taken), tuple(commit.counts))
 
     def _new_commit(self) -> OneCommit:
         return OneCommit(self.cursor, self.tables, self._reads, now=self.now, revision=self.revision)

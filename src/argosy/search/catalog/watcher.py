@@ -14,7 +14,7 @@ from argosy.base.retry import Backoff
 from argosy.ownership.model import UnitSpec
 from argosy.registry import catalog
 from argosy.registry.ports import Change, RegistryStore
-from argosy.registry.rows import Repository
+from argosy.registry.rows import RepositoryRow
 from argosy.registry.tables import REPOSITORIES
 from argosy.search.fleet.model import RepoSpec
 
@@ -69,13 +69,13 @@ class CatalogWatcher:
     async def record_indexed(self, name: str, *, commit: str, footprint_bytes: int) -> None:
         """Remembers what a repository takes, so that the next bids for it are honest. It may be gone by now."""
         try:
-            await self._registry.run(catalog.note_indexed(name, commit_hash=commit, footprint_bytes=footprint_bytes))
+            await self._registry.run(catalog.record_indexed(name, commit_hash=commit, footprint_bytes=footprint_bytes))
         except NotFound:
             log.debug("indexed and no longer wished for", repository=name)
 
     async def record_failure(self, name: str, why: str) -> None:
         try:
-            await self._registry.run(catalog.note_failed(name, error=why))
+            await self._registry.run(catalog.record_index_failure(name, error=why))
         except NotFound:
             log.debug("failed and no longer wished for", repository=name)
 
@@ -90,7 +90,7 @@ class CatalogWatcher:
             return
         self._tell()
 
-    def _replace(self, rows: list[Repository]) -> None:
+    def _replace(self, rows: list[RepositoryRow]) -> None:
         self._specs = {row.repo_id: spec_from_row(row) for row in rows}
         self._is_current.set()
         self._tell()
@@ -103,11 +103,11 @@ class CatalogWatcher:
 
 def footprint_of(spec: RepoSpec) -> int | None:
     """What a repository took, unless somebody asks to find it out anew: it may have shrunk since nobody has room."""
-    is_asked = (spec.reindex_asked_at or 0) > (spec.last_indexed_at or 0)
+    is_asked = (spec.reindex_requested_at or 0) > (spec.last_indexed_at or 0)
     return None if is_asked else spec.footprint_bytes
 
 
-def spec_from_row(row: Repository) -> RepoSpec:
+def spec_from_row(row: RepositoryRow) -> RepoSpec:
     return RepoSpec(
         name=row.repo_id,
         url=row.url,
@@ -116,7 +116,7 @@ def spec_from_row(row: Repository) -> RepoSpec:
         footprint_bytes=row.footprint_bytes,
         replicas=row.replicas,
         max_bids=row.max_bids,
-        reindex_asked_at=row.reindex_asked_at,
+        reindex_requested_at=row.reindex_requested_at,
         pushed_at=row.pushed_at,
         last_commit=row.last_commit,
         last_indexed_at=row.last_indexed_at,

@@ -140,8 +140,8 @@ class IndexController:
             return self._unwanted(volume)
         if volume.is_leaving:
             return []
-        asked_at = spec.reindex_asked_at or 0
-        if before is not None and asked_at > (before.reindex_asked_at or 0):
+        asked_at = spec.reindex_requested_at or 0
+        if before is not None and asked_at > (before.reindex_requested_at or 0):
             volume.is_anew = True
         if before is not None and (spec.pushed_at or 0) > (before.pushed_at or 0):
             self._told(volume, now)
@@ -365,7 +365,7 @@ class IndexController:
 
 def _is_reindex_due(spec: RepoSpec) -> bool:
     """Whether an operator asked for a new index after the last one was made."""
-    return (spec.reindex_asked_at or 0) > (spec.last_indexed_at or 0)
+    return (spec.reindex_requested_at or 0) > (spec.last_indexed_at or 0)
 
 
 def _noted(name: str, figures: saw.IndexStats, *, but: str | None = None) -> do.NoteIndexed:
