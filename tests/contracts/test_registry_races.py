@@ -73,7 +73,10 @@ async def test_flips_that_name_no_version_all_succeed_in_some_order(stage: Stage
 async def test_of_many_requests_with_one_key_one_is_new(stage: Stage) -> None:
     stores = await clients(stage)
     outcomes = await race(stores, [idempotency.begin("k", BODY) for _ in range(RACERS)])
-    assert Counter(begun.verdict for begun in results(outcomes)) == {IdempotencyVerdict.NEW: 1, IdempotencyVerdict.PENDING: RACERS - 1}
+    assert Counter(begun.verdict for begun in results(outcomes)) == {
+        IdempotencyVerdict.NEW: 1,
+        IdempotencyVerdict.PENDING: RACERS - 1,
+    }
 
 
 async def test_a_scope_has_one_leader(stage: Stage) -> None:

@@ -224,7 +224,7 @@ async def test_a_program_that_always_loses_gives_up(
         await rival.run(written(Upsert(ALIASES, ALIAS)))
         return answers
 
-    monkeypatch.setattr(store, "ask", slipped_in)
+    monkeypatch.setattr(store, "read_many", slipped_in)
     with pytest.raises(Unavailable, match="lost 3 races"):
         await store.run(flip("docs", "x"))
 
