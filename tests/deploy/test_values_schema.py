@@ -13,7 +13,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from argosy.registry.backends import redis_url
+from argosy.base.backends.redis import url as redis_url
 
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "argosy"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from argosy.base.backends.redis import connection as redis_connection
+from argosy.base.backends.redis.connection import RedisConnection
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Conflict, Gone, Invalid, Unavailable
 from argosy.registry import jobs
 from argosy.registry.backends import redis as redis_backend
-from argosy.registry.backends import redis_wire
 from argosy.registry.backends.redis import RedisRegistry
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.backends.redis_schema import Step
-from argosy.registry.backends.redis_wire import Wire
 from argosy.registry.ports import Change
 from argosy.registry.rows import AliasKind, IndexAlias, Tenant
 from argosy.registry.tables import ALIASES, TENANT_MAP
@@ -94,7 +94,7 @@ async def persistently(call: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def test_a_server_that_is_away_is_unavailable_at_once_and_its_password_is_not_shown(opened: Open) -> None:
-    with pytest.raises(Unavailable, match="is away: check that it runs") as refused:
+    with pytest.raises(Unavailable, match="is unreachable: check that it runs") as refused:
         await opened(f"redis://user:secret@127.0.0.1:{free_port()}/0")
     assert "secret" not in str(refused.value)
 
@@ -172,7 +172,7 @@ async def test_when_maxmemory_is_reached_nothing_is_written_and_pruning_works(
     moved = replace(ALIAS, name="a0", created_at=9, version=1)
     refused = (Put(ALIASES, ALIAS), Put(ALIASES, moved), CountUp("task_uid"), Append("cdc:overflow:s", b"x"))
     for write in refused:
-        with pytest.raises(Unavailable, match="maxmemory, nothing was written: raise maxmemory or prune"):
+        with pytest.raises(Unavailable, match="has no memory left, nothing was written: raise its maxmemory"):
             await store.run(written(write))
         with pytest.raises(Unavailable, match="maxmemory"):
             await store.run(written(Delete(ALIASES, replace(ALIAS, name="a1", version=1)), write))
@@ -183,7 +183,7 @@ async def test_when_maxmemory_is_reached_nothing_is_written_and_pruning_works(
 
 
 async def test_a_read_only_replica_is_refused_with_advice(opened: Open, server: Valkey) -> None:
-    advice = "read-only replica, nothing was written: connect to the primary"
+    advice = "is a replica, nothing was written: point the URL at the primary"
     with (
         Valkey(options=("--replicaof", "127.0.0.1", str(server.port))) as replica,
         pytest.raises(Unavailable, match=advice),
@@ -197,7 +197,7 @@ async def test_a_primary_that_became_a_replica_is_refused_until_it_is_one_again(
     store = await opened(server.url)
     await store.run(written(Put(ALIASES, ALIAS)))
     await admin.replicaof("127.0.0.1", str(free_port()))
-    with pytest.raises(Unavailable, match="connect to the primary"):
+    with pytest.raises(Unavailable, match="point the URL at the primary"):
         await store.run(written(Upsert(ALIASES, ALIAS)))
     await admin.replicaof("NO", "ONE")
     assert (await persistently(lambda: store.run(written(Upsert(ALIASES, ALIAS))))).versions == (2,)
@@ -326,7 +326,7 @@ async def _told_until_heard(store: RedisRegistry, waiting: "asyncio.Future[str]"
 async def test_a_listener_that_does_not_listen_is_told_that_it_fell_behind(
     opened: Open, server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_wire, "UNHEARD_MAX", 5)
+    monkeypatch.setattr(redis_connection, "MESSAGES_MAX", 5)
     store = await opened(server.url)
     messages = aiter(store.listen("noise"))
     waiting = asyncio.ensure_future(anext(messages))  # type: ignore[arg-type]
@@ -370,7 +370,7 @@ async def test_an_older_registry_is_migrated_step_by_step_by_one(opened: Open, s
     done: list[int] = []
 
     def step(number: int) -> Step:
-        async def run(wire: Wire, keys: Keys) -> None:
+        async def run(wire: RedisConnection, keys: Keys) -> None:
             assert await wire.send("EXISTS", keys.migrating)
             done.append(number)
 

@@ -10,21 +10,21 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from argosy.base.backends.redis.connection import Arg, RedisConnection
+from argosy.base.backends.redis.mux import RedisMux
+from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.registry.backends import redis_schema
 from argosy.registry.backends.redis_ask import Questions
-from argosy.registry.backends.redis_codec import Arg, TableCodec
+from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_commit import REMOVING, AnyWrite, Cell, Writes, refusal
 from argosy.registry.backends.redis_dump import dumped, load
 from argosy.registry.backends.redis_gather import Gather
 from argosy.registry.backends.redis_keys import Keys
-from argosy.registry.backends.redis_mux import RedisMux
 from argosy.registry.backends.redis_schema import SCHEMA_VERSION, STEPS, Step
 from argosy.registry.backends.redis_scripts import described, script
-from argosy.registry.backends.redis_url import parse
 from argosy.registry.backends.redis_watch import heard, watched
-from argosy.registry.backends.redis_wire import Wire
 from argosy.registry.ports import Change
 from argosy.registry.table import Table
 from argosy.registry.tables import TABLES
@@ -32,6 +32,7 @@ from argosy.registry.transaction import ATTEMPTS_MAX, Commit, CommitResult, Find
 
 T = TypeVar("T")
 
+CLIENT_NAME = "argosy-registry"  # in CLIENT LIST
 RACE_PAUSE_S = 0.0005  # the mean of the first pause after a lost race; each loss doubles it
 RACE_PAUSE_S_MAX = 0.02  # about what a rival that was just begun needs to be done
 
@@ -71,12 +72,19 @@ class RedisRegistry:
         steps: Sequence[Step] = STEPS,
     ) -> "RedisRegistry":
         """Opens or creates a registry; Unavailable if the server is away, Conflict if a newer argosy wrote it."""
-        target, keys = parse(url), Keys(namespace)
+        parsed, keys = parse_redis_url(url), Keys(namespace)
 
-        async def greet(wire: Wire) -> None:
-            await redis_schema.greet(wire, keys, target.name, version=version, steps=steps)
+        async def greet(connection: RedisConnection) -> None:
+            await redis_schema.greet(connection, keys, parsed.name, version=version, steps=steps)
 
-        mux = RedisMux(target, clock=clock, random=random, greet=greet)
+        mux = RedisMux(
+            parsed,
+            clock=clock,
+            random=random,
+            client_name=CLIENT_NAME,
+            permissions="all commands on the registry's keys",
+            on_connect=greet,
+        )
         await mux.connected()
         return cls(mux, keys, tables, clock=clock, random=random)
 

@@ -7,8 +7,9 @@ whole and looked through here: they are declared so because they are few rows th
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from argosy.base.backends.redis.connection import Arg
 from argosy.base.errors import Invalid
-from argosy.registry.backends.redis_codec import Arg, TableCodec
+from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import Keys, joined, member_of
 from argosy.registry.column_checks import check_key_part
 from argosy.registry.table import Table, TableIndex, TableLayout

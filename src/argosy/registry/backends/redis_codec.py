@@ -14,6 +14,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
+from argosy.base.backends.redis.connection import Arg
 from argosy.registry.backends.redis_keys import (
     compact,
     expanded,
@@ -31,8 +32,6 @@ LONG_MARK = b"+"  # follows the version of a row that has a companion
 VERSION_FIELD = "v"
 DIGITS = b"0123456789"  # of the version; a msgpack array begins with none of them
 JSON_MARK = b"\0"  # before an entry of a map of texts that is no text, or begins with this itself
-
-Arg = str | bytes | int  # what hiredis sends
 
 _AS_THEY_ARE = frozenset((str, int))
 _to_json = msgspec.json.Encoder().encode

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from argosy.base.backends.redis.connection import Arg
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.backends.redis_codec import Arg, TableCodec
+from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.column_checks import check_payload
 from argosy.registry.table import Table, TableLayout

@@ -6,11 +6,11 @@ Indexes list everything, so no key is looked for. Each page is of one instant; b
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from argosy.base.backends.redis.mux import RedisMux
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_commit import AnyWrite, BeginLog, Load, SetCounter, refusal
 from argosy.registry.backends.redis_keys import Keys, member_of
-from argosy.registry.backends.redis_mux import RedisMux
 from argosy.registry.backends.redis_schema import HALF_LOADED
 from argosy.registry.backends.redis_scripts import script
 from argosy.registry.table import TableLayout

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from argosy.base.backends.redis.connection import Arg
+from argosy.base.backends.redis.errors import ReplyError
+from argosy.base.backends.redis.mux import RedisMux
+from argosy.base.backends.redis.scripts import Script
 from argosy.base.errors import ArgosyError, Unavailable
-from argosy.registry.backends.redis_codec import Arg
-from argosy.registry.backends.redis_errors import Refused
-from argosy.registry.backends.redis_mux import RedisMux
-from argosy.registry.backends.redis_scripts import Script
 
 GATHERED_MAX = 16  # parts of one call: more would save little, and the server would begin later
 GATHERED_ARGS_MAX = 10_000  # arguments of one call, unless one part alone has more
@@ -73,10 +73,10 @@ class Gather:
         error = asyncio.CancelledError() if reply.cancelled() else reply.exception()
         if error is None:
             self._answer(parts, reply.result())
-        elif isinstance(error, Refused) and error.is_harmless:
+        elif isinstance(error, ReplyError) and error.has_done_nothing:
             self._send_patiently(parts, args)
         else:
-            self._fail(parts, self._mux.told(error) if isinstance(error, Refused) else error)
+            self._fail(parts, self._mux.to_error(error) if isinstance(error, ReplyError) else error)
 
     def _send_patiently(self, parts: list[Part], args: list[Arg]) -> None:
         """For when the server is away, elsewhere, or does not know the script."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from argosy.base.backends.redis.mux import RedisMux
+from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict
 from argosy.registry.backends.redis import RedisRegistry
 from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import Keys, joined
-from argosy.registry.backends.redis_mux import RedisMux
-from argosy.registry.backends.redis_url import parse
 from argosy.registry.memory import MemoryReport, TableMemory
 from argosy.registry.sample_data import representative
 from argosy.registry.table import TableLayout
@@ -68,7 +68,7 @@ class _Site:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[RedisMux]:
-        mux = RedisMux(parse(self.url), clock=self.clock, random=self.random)
+        mux = RedisMux(parse_redis_url(self.url), clock=self.clock, random=self.random)
         try:
             yield mux
         finally:

@@ -9,10 +9,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from argosy.base.backends.redis.connection import RedisConnection
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.backends.redis_scripts import script
-from argosy.registry.backends.redis_wire import Wire
 
 SCHEMA_VERSION = 1
 HALF_LOADED = "half_loaded"  # a field of _meta while an import is under way
@@ -28,18 +28,18 @@ class Step:
 
     number: int
     why: str
-    run: Callable[[Wire, Keys], Awaitable[None]]
+    run: Callable[[RedisConnection, Keys], Awaitable[None]]
 
 
 STEPS: tuple[Step, ...] = ()
 
 
 async def greet(
-    wire: Wire, keys: Keys, name: str, *, version: int = SCHEMA_VERSION, steps: Sequence[Step] = STEPS
+    connection: RedisConnection, keys: Keys, name: str, *, version: int = SCHEMA_VERSION, steps: Sequence[Step] = STEPS
 ) -> None:
     """Done on every new connection: the registry is made, known to be of this version, or migrated."""
     hello = ("EVAL", _HELLO.text, "1", keys.meta, str(version), HALF_LOADED)
-    schema, is_half_loaded, server = await wire.send(*hello)
+    schema, is_half_loaded, server = await connection.send(*hello)
     found = int(schema)
     if int(server or SERVER_MIN) < SERVER_MIN:
         raise Invalid(f"redis at {name} is of version {int(server)}: the registry needs Redis {SERVER_MIN} or Valkey")
@@ -53,10 +53,12 @@ async def greet(
             f"use the argosy that wrote it, or a newer one"
         )
     if found < version:
-        await _migrate(wire, keys, name, found, version, steps)
+        await _migrate(connection, keys, name, found, version, steps)
 
 
-async def _migrate(wire: Wire, keys: Keys, name: str, found: int, version: int, steps: Sequence[Step]) -> None:
+async def _migrate(
+    connection: RedisConnection, keys: Keys, name: str, found: int, version: int, steps: Sequence[Step]
+) -> None:
     chosen = [step for step in steps if found < step.number <= version]
     if [step.number for step in chosen] != list(range(found + 1, version + 1)):
         raise Invalid(
@@ -64,9 +66,9 @@ async def _migrate(wire: Wire, keys: Keys, name: str, found: int, version: int, 
             f"export it with the argosy that wrote it, and import it into a new one"
         )
     token = secrets.token_hex(8)
-    if await wire.send("SET", keys.migrating, token, "NX", "PX", str(LEASE_MS)) is None:
+    if await connection.send("SET", keys.migrating, token, "NX", "PX", str(LEASE_MS)) is None:
         raise Unavailable(f"another process is migrating the registry at {name}: retry in a while")
     for step in chosen:
-        await step.run(wire, keys)
-        await wire.send("HSET", keys.meta, "schema", str(step.number))
-    await wire.send("EVAL", _RELEASE, "1", keys.migrating, token)
+        await step.run(connection, keys)
+        await connection.send("HSET", keys.meta, "schema", str(step.number))
+    await connection.send("EVAL", _RELEASE, "1", keys.migrating, token)

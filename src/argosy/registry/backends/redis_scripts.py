@@ -5,10 +5,9 @@ A script is run from its first line each time, so the tables are not told with e
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from hashlib import sha1
 from importlib.resources import files
 
+from argosy.base.backends.redis.scripts import Script
 from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.table import TableIndex
@@ -22,13 +21,6 @@ _PARTS = {
 }
 
 
-@dataclass(frozen=True)
-class Script:
-    name: str
-    text: str
-    digest: str
-
-
 def script(name: str, *, described: str = "") -> Script:
     """A script by its name; `described` for the one that writes."""
     folder = files(__package__) / "lua"
@@ -36,7 +28,7 @@ def script(name: str, *, described: str = "") -> Script:
         described if part == "described" else (folder / f"{part}.lua").read_text(encoding="utf-8")
         for part in _PARTS[name]
     )
-    return Script(name, text, sha1(text.encode()).hexdigest())
+    return Script(name, text)
 
 
 def described(keys: Keys, codecs: Iterable[TableCodec]) -> str:

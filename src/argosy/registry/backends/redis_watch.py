@@ -7,14 +7,14 @@ server that is away is waited for, within a bound; when it is back, the watcher 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from argosy.base.backends.redis.connection import MESSAGES_MAX
+from argosy.base.backends.redis.mux import CALL_TIMEOUT_S, RedisMux
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Gone, Unavailable
 from argosy.base.retry import Backoff
 from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import Keys, key_of
-from argosy.registry.backends.redis_mux import CALL_TIMEOUT_S, RedisMux
 from argosy.registry.backends.redis_scripts import script
-from argosy.registry.backends.redis_wire import UNHEARD_MAX
 from argosy.registry.ports import Change
 
 BLOCK_S = 2.0  # how long one read waits; each empty one is followed by a look whether all is as it was
@@ -109,15 +109,15 @@ async def heard(mux: RedisMux, channel: str, *, clock: Clock, random: Random) ->
     try:
         while True:
             try:
-                wire = await listening.subscribed(channel)
+                connection = await listening.subscribe(channel)
             except Unavailable as trouble:
                 await patience.bear(trouble, listening)
                 continue
             patience.reset()
-            assert wire.pushed is not None
-            while (message := await wire.pushed.get()) is not None:
+            assert connection.messages is not None
+            while (message := await connection.messages.get()) is not None:
                 yield message[2].decode()
-            if wire.is_behind:
-                raise Gone(f"a listener of {channel!r} fell {UNHEARD_MAX} messages behind: look at the tables")
+            if connection.is_behind:
+                raise Gone(f"a listener of {channel!r} fell {MESSAGES_MAX} messages behind: look at the tables")
     finally:
         await listening.close()

@@ -64,11 +64,11 @@ def _read_version(connection: sqlite3.Connection) -> int | None:
 
 
 async def _redis_version(url: str, clock: Clock, random: Random, namespace: str) -> int | None:
+    from argosy.base.backends.redis.mux import RedisMux
+    from argosy.base.backends.redis.url import parse_redis_url
     from argosy.registry.backends.redis_keys import Keys
-    from argosy.registry.backends.redis_mux import RedisMux
-    from argosy.registry.backends.redis_url import parse
 
-    mux = RedisMux(parse(url), clock=clock, random=random)
+    mux = RedisMux(parse_redis_url(url), clock=clock, random=random)
     try:
         found = await mux.call("HGET", Keys(namespace).meta, "schema")
         return None if found is None else int(found)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from argosy.base.backends.redis import connection as redis_connection
+from argosy.base.backends.redis.connection import RedisConnection, connect
+from argosy.base.backends.redis.errors import ReplyError
+from argosy.base.backends.redis.mux import RedisMux
+from argosy.base.backends.redis.scripts import Script
+from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Unavailable
-from argosy.registry.backends import redis_wire
-from argosy.registry.backends.redis_errors import Refused
-from argosy.registry.backends.redis_mux import RedisMux
-from argosy.registry.backends.redis_scripts import Script
-from argosy.registry.backends.redis_url import parse
-from argosy.registry.backends.redis_wire import Wire, connect
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -59,12 +59,12 @@ async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await reader.read()
 
 
-async def wired(port: int, *, call_s: float = 5.0) -> Wire:
+async def wired(port: int, *, call_s: float = 5.0) -> RedisConnection:
     return await connect("test", ("127.0.0.1", port), None, connect_s=5.0, call_s=call_s)
 
 
 def muxed(port: int, **given: Any) -> RedisMux:
-    target = parse(f"redis://127.0.0.1:{port}")
+    target = parse_redis_url(f"redis://127.0.0.1:{port}")
     return RedisMux(target, clock=SystemClock(), random=seeded_random(1), **given)
 
 
@@ -73,7 +73,7 @@ async def test_replies_go_to_their_callers_in_order() -> None:
         wire = await wired(port)
         replies = await asyncio.gather(*(wire.send("ECHO", str(n)) for n in range(500)))
         assert replies == [str(n).encode() for n in range(500)]
-        wire.end("done")
+        wire.abort("done")
 
 
 async def test_requests_of_one_turn_are_written_together() -> None:
@@ -88,7 +88,7 @@ async def test_requests_of_one_turn_are_written_together() -> None:
         wire = await wired(port)
         await asyncio.gather(*(wire.send("PING") for _ in range(50)))
         assert [read.count(b"PING") for read in reads] == [50]
-        wire.end("done")
+        wire.abort("done")
 
 
 async def test_a_cancelled_caller_does_not_shift_the_replies_of_others() -> None:
@@ -109,7 +109,7 @@ async def test_a_cancelled_caller_does_not_shift_the_replies_of_others() -> None
         is_open.set()
         assert [await first, await third] == [b"a", b"c"]
         assert second.cancelled()
-        wire.end("done")
+        wire.abort("done")
 
 
 async def test_a_server_that_owes_an_answer_too_long_is_given_up_with_all_that_waits() -> None:
@@ -136,7 +136,7 @@ async def test_a_lost_connection_fails_what_is_in_flight() -> None:
 
 
 async def test_callers_past_the_bound_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_wire, "IN_FLIGHT_MAX", 4)
+    monkeypatch.setattr(redis_connection, "IN_FLIGHT_MAX", 4)
     most = 0
     async with serving(echo) as port:
         mux = muxed(port)
@@ -155,16 +155,16 @@ async def test_callers_past_the_bound_wait_their_turn(monkeypatch: pytest.Monkey
 
 
 async def test_who_waits_for_room_too_long_is_told_that_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_wire, "IN_FLIGHT_MAX", 1)
+    monkeypatch.setattr(redis_connection, "IN_FLIGHT_MAX", 1)
     async with serving(silent) as port:
         wire = await wired(port, call_s=0.05)
         sent = asyncio.ensure_future(wire.send("GET", "a"))
         sent.add_done_callback(lambda future: future.exception())
         wire._timeout_s = 0.01
         with pytest.raises(Unavailable, match="1 requests are in flight") as refused:
-            await wire.room()
+            await wire.wait_capacity()
         assert "may or may not" not in str(refused.value)
-        wire.end("done")
+        wire.abort("done")
 
 
 async def test_what_is_not_redis_is_said_to_be_none() -> None:
@@ -186,10 +186,10 @@ async def test_an_error_reply_is_raised_as_the_server_said_it() -> None:
 
     async with serving(refusing) as port:
         wire = await wired(port)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ReplyError) as refused:
             await wire.send("GET", "x")
         assert refused.value.code == "WRONGTYPE"
-        wire.end("done")
+        wire.abort("done")
 
 
 # -- coming back ------------------------------------------------------------------------------------------------------
@@ -220,11 +220,11 @@ async def test_a_lost_connection_is_made_anew_and_callers_share_the_attempt() ->
 async def test_a_cancelled_caller_does_not_end_the_attempt_that_others_wait_for() -> None:
     is_open = asyncio.Event()
 
-    async def slow_to_greet(wire: Wire) -> None:
+    async def slow_to_greet(wire: RedisConnection) -> None:
         await is_open.wait()
 
     async with serving(echo) as port:
-        mux = muxed(port, greet=slow_to_greet)
+        mux = muxed(port, on_connect=slow_to_greet)
         first, second = asyncio.ensure_future(mux.call("ECHO", "a")), asyncio.ensure_future(mux.call("ECHO", "b"))
         await asyncio.sleep(0)
         first.cancel()
@@ -258,7 +258,7 @@ async def test_a_script_the_server_forgot_is_loaded_and_run_once() -> None:
 
     async with serving(forgetful) as port:
         mux = muxed(port)
-        assert await mux.script(Script("x", "return 1", "00"), ("k",), ("a",)) == b"OK"
+        assert await mux.script(Script("x", "return 1"), ("k",), ("a",)) == b"OK"
         assert seen == [b"CLIENT", b"EVALSHA", b"SCRIPT", b"EVALSHA"]
         await mux.close()
 
@@ -276,10 +276,10 @@ async def test_a_node_of_a_cluster_that_says_moved_is_left_for_the_one_it_names(
             assert await mux.call("ECHO", "found") == b"found"
             await mux.close()
 
-            async def greet(wire: Wire) -> None:
+            async def greet(wire: RedisConnection) -> None:
                 await wire.send("ECHO", "hello")
 
-            greeted = muxed(wrong, greet=greet)
+            greeted = muxed(wrong, on_connect=greet)
             assert await greeted.call("ECHO", "found") == b"found"
             await greeted.close()
 
@@ -304,7 +304,7 @@ async def test_sentinels_are_asked_for_the_primary_and_again_after_it_became_a_r
 
         async with serving(silent) as mute, serving(sentinel) as talking:
             del mute
-            target = parse(f"redis+sentinel://127.0.0.1:1,127.0.0.1:{talking}/main")
+            target = parse_redis_url(f"redis+sentinel://127.0.0.1:1,127.0.0.1:{talking}/main")
             mux = RedisMux(target, clock=SystemClock(), random=seeded_random(1))
             assert await mux.call("ECHO", "written") == b"written"
             assert asked == 2
@@ -318,7 +318,7 @@ async def test_sentinels_that_know_nothing_are_named() -> None:
         await reader.read()
 
     async with serving(ignorant) as port:
-        target = parse(f"redis+sentinel://127.0.0.1:{port}/absent")
+        target = parse_redis_url(f"redis+sentinel://127.0.0.1:{port}/absent")
         mux = RedisMux(target, clock=SystemClock(), random=seeded_random(1))
         with pytest.raises(Unavailable, match="knows no service 'absent'"):
             await mux.connected()

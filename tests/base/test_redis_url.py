@@ -3,20 +3,20 @@
 import pytest
 
 from argosy.base import extras
+from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid
-from argosy.registry.backends.redis_url import parse
 from argosy.registry.factory import open_registry
 
 
 def test_a_plain_url_has_defaults() -> None:
-    target = parse("redis://")
+    target = parse_redis_url("redis://")
     assert (target.hosts, target.db, target.user, target.password) == ((("localhost", 6379),), 0, None, None)
     assert target.tls() is None
 
 
 def test_everything_can_be_said() -> None:
-    target = parse("valkeys://us%65r:p%40ss@db.example:7000/3?ssl_cert_reqs=none")
+    target = parse_redis_url("valkeys://us%65r:p%40ss@db.example:7000/3?ssl_cert_reqs=none")
     assert (target.hosts, target.db) == ((("db.example", 7000),), 3)
     assert (target.user, target.password, target.is_encrypted) == ("user", "p@ss", True)
     assert target.name == "valkeys://db.example:7000/3"
@@ -26,13 +26,13 @@ def test_everything_can_be_said() -> None:
 
 
 def test_sentinels_are_several_and_name_a_service() -> None:
-    target = parse("redis+sentinel://:pw@a,b:1/main/2")
+    target = parse_redis_url("redis+sentinel://:pw@a,b:1/main/2")
     assert (target.hosts, target.service, target.db) == ((("a", 26379), ("b", 1)), "main", 2)
     assert target.password == "pw"
 
 
 def test_sentinels_may_have_ipv6_addresses() -> None:
-    target = parse("redis+sentinel://:pw@[::1]:1,[fe80::1],h/main")
+    target = parse_redis_url("redis+sentinel://:pw@[::1]:1,[fe80::1],h/main")
     assert target.hosts == (("::1", 1), ("fe80::1", 26379), ("h", 26379))
     assert (target.service, target.password) == ("main", "pw")
 
@@ -47,18 +47,18 @@ def test_sentinels_may_have_ipv6_addresses() -> None:
         ("redis://:secret@[::1", "not a Redis URL"),
         ("redis://:secret@[::1]:1,[::2]:2", "several servers"),
         ("redis://:secret@a?timeout=3", "unknown option 'timeout'"),
-        ("redis+sentinel://:secret@a", "which service"),
+        ("redis+sentinel://:secret@a", "add /<service>"),
         ("rediss://:secret@a?ssl_ca_certs=nowhere.pem", "cannot be read"),
     ],
 )
 def test_a_url_that_means_nothing_is_refused_without_its_password(url: str, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint) as refused:
-        parse(url).tls()
+        parse_redis_url(url).tls()
     assert "secret" not in str(refused.value)
 
 
 def test_a_target_does_not_show_its_password() -> None:
-    assert "secret" not in repr(parse("redis://:secret@host"))
+    assert "secret" not in repr(parse_redis_url("redis://:secret@host"))
 
 
 async def test_an_unknown_scheme_is_refused_with_a_guess() -> None:
