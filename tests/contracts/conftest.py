@@ -16,8 +16,9 @@ from tests.contracts.registry_stage import registry_valkey, stage, store  # noqa
 from tests.contracts.stage import OpenStore
 from tests.servers.etcd import Etcd, NewEtcd
 from tests.servers.valkey import Valkey
+from tests.servers.valkey_groups import watched
 
-BACKENDS = ("memory", "valkey", "etcd", "new_etcd")  # 3.5.1 and 3.6
+BACKENDS = ("memory", "valkey", "sentinel", "etcd", "new_etcd")  # 3.5.1 and 3.6
 
 
 BUILD_S_MAX = 1200  # the first test on the newer etcd may have to build it, beside other tests
@@ -92,6 +93,28 @@ class ServerBackend(Backend):
 def valkey_server() -> Iterator[Valkey]:
     with Valkey(is_durable=True) as server:
         yield server
+
+
+class BehindSentinel:
+    """A primary and a replica, found through Sentinel."""
+
+    def __init__(self, url: str, primary: Valkey) -> None:
+        self.url = url
+        self._primary = primary
+
+    def restart(self) -> None:
+        self._primary.restart()
+
+
+@pytest.fixture(scope="session")
+def sentinel_server() -> Iterator[BehindSentinel]:
+    # A restart of the primary must not be taken for its end.
+    with (
+        Valkey(is_durable=True) as primary,
+        Valkey() as replica,
+        watched(primary, replica, down_after_ms=60_000) as url,
+    ):
+        yield BehindSentinel(url, primary)
 
 
 @pytest.fixture(scope="session")

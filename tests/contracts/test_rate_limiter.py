@@ -15,7 +15,7 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.throttle.limits import BATCH_MAX, Behavior, RateLimiter, RateLimitRequest, RateLimitResponse, Status
 from argosy.throttle.limits.model import BATCH_TOO_LARGE, KEY_LENGTH_MAX, NO_NAME, NO_UNIQUE_KEY, NUMBER_MAX
-from tests.throttle.groups import cluster, cluster_url
+from tests.servers.valkey_groups import cluster, cluster_url
 from tests.throttle.limits.stage import (
     NOON_MS,
     OVER,

@@ -6,11 +6,14 @@ from typing import Any, Protocol
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import ConnectionError as RedisError
 
 from argosy.base.clock import system_random
 from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
 from argosy.ownership.backends import redis as redis_backend
-from argosy.ownership.backends import redis_connection, redis_watch
+from argosy.ownership.backends import redis_scripts, redis_watch
 from argosy.ownership.backends.redis import RedisStore
 from argosy.ownership.backends.redis_keys import KEY_DOCS
 from argosy.ownership.events import LeaseChanged, Snapshot
@@ -41,6 +44,7 @@ from tests.contracts.stage import (
     won,
 )
 from tests.servers.valkey import Valkey, free_port
+from tests.servers.valkey_groups import cluster, cluster_url, watched
 
 UNIT = Unit("example/repo")
 GRACE_S = 1.0
@@ -207,7 +211,7 @@ async def test_a_replica_is_refused_and_the_way_to_it_given_up(opened: Opened, s
     session = await holder(store, "n1")
     with Valkey() as primary:
         await admin.replicaof("127.0.0.1", str(primary.port))
-        with pytest.raises(Unavailable, match="is a replica: point the URL at the primary"):
+        with pytest.raises(Unavailable, match="is a replica, nothing was written: point the URL at the primary"):
             await store.renew(session)
         await admin.replicaof("NO", "ONE")
         assert await living(store) <= {(SessionRole.HOLDER, "n1")}
@@ -286,6 +290,78 @@ async def test_a_failover_is_noticed_by_the_next_grant(opened: Opened, server: V
         await store.claim(session, Unit("another"))
 
 
+async def test_a_failover_by_sentinel_keeps_leases_and_brings_a_grace(server: Valkey) -> None:
+    """The store follows Sentinel to the promoted replica, which grants nothing for a grace."""
+    with Valkey() as second, watched(server, second) as url:
+        store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=GRACE_S)
+        session = await holder(store, "n1")
+        assert await eventually(lambda: granted(store, session))
+        replica = patient_client(second.url)
+        await eventually(lambda: replica.hgetall("{argosy:shards}:leases"))
+        async with watching(store) as watcher:
+            server.kill()
+            with pytest.raises(Unavailable):
+                await store.renew(session)
+            assert {unit for unit, _ in await eventually(lambda: store.renew(session))} == {UNIT}
+            with pytest.raises(Throttled):
+                await store.claim(session, Unit("another"))
+            newer = await eventually(lambda: granted_unit(store, session, Unit("another")))
+            assert newer is not None
+            await watcher.hears(lambda view: set(view.leases) == {UNIT, Unit("another")})
+        await replica.aclose()
+        await store.close()
+
+
+async def test_a_primary_that_sentinel_has_replaced_is_left_even_if_it_still_answers(server: Valkey) -> None:
+    """A primary that is cut off from Sentinel would go on renewing leases that the new one gives away."""
+    with Valkey() as second, watched(server, second) as url:
+        store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
+        await holder(store, "n1")
+        replica = patient_client(second.url)
+        await eventually(lambda: replica.hgetall("{argosy:shards}:holder_info"))
+        sentinel = patient_client(url.replace("redis+sentinel", "redis").rpartition("/")[0])
+        await sentinel.execute_command("SENTINEL", "FAILOVER", "throttle")
+        await eventually(lambda: is_primary(replica))
+        await replica.hset("{argosy:shards}:meta", "mark", "new")
+
+        async def marked() -> bool:
+            return (await store._scripts.call("HGET", "{argosy:shards}:meta", "mark")) == "new"
+
+        await eventually(marked)
+        await sentinel.aclose()
+        await replica.aclose()
+        await store.close()
+
+
+def patient_client(url: str) -> Redis:
+    """Sentinel ends the connections to a server that it promotes."""
+    client: Redis = Redis.from_url(
+        url, decode_responses=True, retry=Retry(ConstantBackoff(0.05), 100), retry_on_error=[RedisError]
+    )
+    return client
+
+
+async def is_primary(client: Redis) -> bool:
+    return bool((await client.execute_command("ROLE"))[0] == "master")
+
+
+async def granted_unit(store: RedisStore, session: Session, unit: Unit) -> Lease | None:
+    try:
+        return await store.claim(session, unit)
+    except Throttled:
+        return None
+
+
+async def test_a_space_lives_on_one_node_of_a_cluster() -> None:
+    with cluster() as nodes:
+        store = await RedisStore.open(cluster_url(nodes), AUCTIONED, clock=CLOCK, random=system_random(), grace_s=0.0)
+        await whole_life(store)
+        async with watching(store) as watcher:
+            await bid(store, await holder(store, "n5"), Unit("seen"), max_bids=9)
+            await watcher.hears(lambda view: Unit("seen") in view.auctions)
+        await store.close()
+
+
 # -- watching ---------------------------------------------------------------------------------------------------------
 
 
@@ -312,7 +388,7 @@ async def test_a_watcher_whose_place_was_cut_off_is_given_a_snapshot(
 async def test_the_stream_is_cut_at_about_the_number_of_facts_kept(
     opened: Opened, admin: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_connection, "FACTS_KEPT_MAX", 100)
+    monkeypatch.setattr(redis_scripts, "FACTS_KEPT_MAX", 100)
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     for n in range(600):
@@ -353,7 +429,7 @@ async def test_a_watch_ends_when_the_server_stays_away(
     facts = store.watch()
     assert isinstance(await anext(facts), Snapshot)
     server.kill()
-    with pytest.raises(Unavailable, match="cannot be reached"):
+    with pytest.raises(Unavailable, match="is unreachable"):
         await anext(facts)
 
 
@@ -385,15 +461,16 @@ async def test_a_server_that_is_not_there_is_named_without_its_password() -> Non
             connect_timeout_s=1.0,
         )
     text = str(refusal.value)
-    assert "valkey://127.0.0.1:1/0 cannot be reached: check that it runs" in text
+    assert "valkey://127.0.0.1:1/0 is unreachable: check that it runs" in text
     assert "hunter2" not in text
 
 
 async def test_a_wrong_password_is_told_as_such() -> None:
     with Valkey(options=("--requirepass", "right")) as server:
-        for login in ("", ":hunter2@"):
+        wrong = "refused the login: check the user and the password"
+        for login, advice in (("", "wants a password: put it into the URL"), (":hunter2@", wrong)):
             url = server.url.replace("://", f"://{login}")
-            with pytest.raises(Unavailable, match="refused the login: check the user and the password") as refusal:
+            with pytest.raises(Unavailable, match=advice) as refusal:
                 await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
             assert "hunter2" not in str(refusal.value)
         url = server.url.replace("://", "://:right@")
@@ -412,7 +489,7 @@ async def test_calls_to_a_server_that_died_are_unavailable_and_work_again_later(
     session = await holder(store, "n1")
     server.kill()
     for call in (store.renew(session), store.claim(session, UNIT), store.sessions(), store.close_auction(UNIT)):
-        with pytest.raises(Unavailable, match="cannot be reached"):
+        with pytest.raises(Unavailable, match="is unreachable"):
             await call
     server.start()
     assert await store.sessions() == []
@@ -422,7 +499,7 @@ async def test_a_server_that_stands_still_is_unavailable_after_a_bounded_time(
     opened: Opened, server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await opened(CLAIMED)
-    monkeypatch.setattr(store._connection, "_call_timeout_s", 0.3)
+    monkeypatch.setattr(store._scripts, "_call_timeout_s", 0.3)
     session = await holder(store, "n1")
     server.pause()
     with pytest.raises(Unavailable, match=r"no answer within 0\.3 s"):

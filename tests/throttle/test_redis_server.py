@@ -24,7 +24,7 @@ from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.sync import ThrottleSync
 from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey, free_port
-from tests.throttle.groups import cluster, cluster_url, watched
+from tests.servers.valkey_groups import cluster, cluster_url, watched
 from tests.throttle.proxy import Proxy
 
 CLOCK = SystemClock()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from difflib import get_close_matches
 from typing import Any
 
+from argosy.base.backends.redis.url import SCHEMES as REDIS_SCHEMES
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Invalid
 from argosy.base.extras import load_module
@@ -15,10 +16,7 @@ from argosy.ownership.ports import OwnershipStore
 _REDIS = ("redis", "argosy.ownership.backends.redis", "RedisStore")
 _ETCD = ("etcd", "argosy.ownership.backends.etcd", "EtcdStore")
 _BACKENDS = {
-    "redis": _REDIS,
-    "rediss": _REDIS,
-    "valkey": _REDIS,
-    "valkeys": _REDIS,
+    **dict.fromkeys(REDIS_SCHEMES, _REDIS),
     "etcd": _ETCD,
     "etcds": _ETCD,
 }

@@ -3,6 +3,7 @@
 from difflib import get_close_matches
 from typing import Any
 
+from argosy.base.backends.redis.url import SCHEMES as REDIS_SCHEMES
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Invalid
 from argosy.base.extras import load_module
@@ -14,11 +15,7 @@ _REDIS = ("redis", "argosy.registry.backends.redis", "RedisRegistry")
 _BACKENDS = {
     "sqlite": _SQLITE,
     "memory": _SQLITE,
-    "redis": _REDIS,
-    "rediss": _REDIS,
-    "valkey": _REDIS,
-    "valkeys": _REDIS,
-    "redis+sentinel": _REDIS,
+    **dict.fromkeys(REDIS_SCHEMES, _REDIS),
 }
 SCHEMES = tuple(_BACKENDS)
 

@@ -10,7 +10,7 @@ from argosy.base.errors import Invalid, Unavailable
 from argosy.throttle.limits.backends.redis import RedisLimiter
 from argosy.throttle.limits.backends.redis_routes import routes, shown
 from tests.servers.valkey import Valkey, free_port
-from tests.throttle.groups import cluster, cluster_url
+from tests.servers.valkey_groups import cluster, cluster_url
 from tests.throttle.limits.stage import HandClock, redis_limiter, request
 
 KEYS = [f"key-{number}" for number in range(60)]

@@ -8,13 +8,14 @@ is why new leases wait for `grace_s` after each new run of it, and why `renew` t
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
+from argosy.base.backends.redis.mux import CONNECT_TIMEOUT_S
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict, Fenced, Invalid, Throttled
 from argosy.ownership.auction import PENDING_BUFFER_S, rivals, threshold
 from argosy.ownership.backends import redis_codec as codec
 from argosy.ownership.backends.redis_codec import SessionRecord, milliseconds, seconds, to_json
-from argosy.ownership.backends.redis_connection import CONNECT_TIMEOUT_S, RedisConnection
 from argosy.ownership.backends.redis_keys import Keys
+from argosy.ownership.backends.redis_scripts import SpaceScripts
 from argosy.ownership.backends.redis_watch import RedisWatch
 from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import (
@@ -40,11 +41,9 @@ FREE_BYTES_MAX = 1 << 53  # Lua's numbers are exact up to here
 class RedisStore:
     """Implements `OwnershipStore` for all nodes that use the same server, namespace and space."""
 
-    def __init__(
-        self, space: Space, connection: RedisConnection, *, clock: Clock, random: Random, grace_s: float
-    ) -> None:
+    def __init__(self, space: Space, scripts: SpaceScripts, *, clock: Clock, random: Random, grace_s: float) -> None:
         self.space = space
-        self._connection = connection
+        self._scripts = scripts
         self._clock = clock
         self._random = random
         self._grace = milliseconds(grace_s)
@@ -62,21 +61,23 @@ class RedisStore:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> Self:
         """Connects, so that a wrong URL or password is known at once; `grace_s` should be the longest session TTL."""
-        connection = RedisConnection(url, Keys(namespace, space), connect_timeout_s=connect_timeout_s)
+        scripts = SpaceScripts.connect_to(
+            url, Keys(namespace, space), clock=clock, random=random, connect_timeout_s=connect_timeout_s
+        )
         try:
-            found = await connection.run("hello", str(SCHEMA))
+            found = await scripts.run("hello", str(SCHEMA))
             if found != str(SCHEMA):
                 raise Invalid(
                     f"the data of {namespace}:{space.name} has layout {found}, and this version writes layout "
                     f"{SCHEMA}: use another namespace, or the version that wrote it"
                 )
         except BaseException:
-            await connection.close()
+            await scripts.close()
             raise
-        return cls(space, connection, clock=clock, random=random, grace_s=grace_s)
+        return cls(space, scripts, clock=clock, random=random, grace_s=grace_s)
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._scripts.close()
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class RedisStore:
         return codec.lease(reply[1]) if reply[0] == "ok" else None
 
     async def watch(self) -> AsyncIterator[WatchEvent]:
-        place = RedisWatch(self._connection, clock=self._clock, random=self._random)
+        place = RedisWatch(self._scripts, clock=self._clock, random=self._random)
         try:
             while True:
                 for fact in await place.next_facts():
@@ -174,7 +175,7 @@ class RedisStore:
             milliseconds(window_s),
             milliseconds(PENDING_BUFFER_S),
             _rivals(unit),
-            more_keys=(self._connection.keys.bids(unit),),
+            more_keys=(self._scripts.keys.bids(unit),),
         )
         if outcome != BidOutcome.PLACED:
             return BidResult(BidOutcome(outcome))
@@ -183,7 +184,7 @@ class RedisStore:
 
     async def close_auction(self, unit: Unit) -> CloseResult:
         outcome, *details = await self._run(
-            "close_auction", unit.key, self._grace, _rivals(unit), more_keys=(self._connection.keys.bids(unit),)
+            "close_auction", unit.key, self._grace, _rivals(unit), more_keys=(self._scripts.keys.bids(unit),)
         )
         match CloseOutcome(outcome):
             case CloseOutcome.ALREADY_CLOSED:
@@ -197,12 +198,12 @@ class RedisStore:
 
     async def push_max_bids(self, max_bids: int | None) -> None:
         value = "" if max_bids is None else str(threshold(max_bids, 0))
-        await self._run("push_max_bids", value, self._connection.keys.channel)
+        await self._run("push_max_bids", value, self._scripts.keys.channel)
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
     async def _run(self, script: str, *args: str, more_keys: tuple[str, ...] = ()) -> Any:
-        return await self._connection.run(script, *args, more_keys=more_keys)
+        return await self._scripts.run(script, *args, more_keys=more_keys)
 
     async def _as(self, session: Session, script: str, *args: str, more_keys: tuple[str, ...] = ()) -> Any:
         """Asks for something that only a living session may."""

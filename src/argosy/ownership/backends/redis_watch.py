@@ -5,13 +5,12 @@ a server that is another run than before starts again with a snapshot. A server 
 bound.
 """
 
-from typing import Any
-
+from argosy.base.backends.redis.mux import CALL_TIMEOUT_S
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
 from argosy.base.retry import Backoff
 from argosy.ownership.backends import redis_codec as codec
-from argosy.ownership.backends.redis_connection import CALL_TIMEOUT_S, RedisConnection
+from argosy.ownership.backends.redis_scripts import SpaceScripts
 from argosy.ownership.events import WatchEvent
 
 BLOCK_S = 2.0  # how long one read waits; each empty one is followed by a look whether all is as it was
@@ -23,8 +22,8 @@ RECONNECT = Backoff(first_s=0.05, ceiling_s=2.0)
 class RedisWatch:
     """One watcher's place in the stream."""
 
-    def __init__(self, connection: RedisConnection, *, clock: Clock, random: Random) -> None:
-        self._connection = connection.dedicated(call_timeout_s=BLOCK_S + CALL_TIMEOUT_S)
+    def __init__(self, scripts: SpaceScripts, *, clock: Clock, random: Random) -> None:
+        self._scripts = scripts.sibling(call_timeout_s=BLOCK_S + CALL_TIMEOUT_S)
         self._clock = clock
         self._random = random
         self._run_id = ""
@@ -48,7 +47,7 @@ class RedisWatch:
                 await self._clock.sleep(RECONNECT.delay(failures, self._random))
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._scripts.close()
 
     async def _read(self) -> list[WatchEvent]:
         if self._is_in_doubt:
@@ -61,18 +60,17 @@ class RedisWatch:
         return []
 
     async def _snapshot(self) -> WatchEvent:
-        run_id, number, entry, *content = await self._connection.run("snapshot")
+        run_id, number, entry, *content = await self._scripts.run("snapshot")
         self._run_id, self._number, self._entry = run_id, int(number), entry
         self._needs_snapshot = False
         return codec.snapshot(*content)
 
     async def _entries(self) -> list[tuple[str, dict[str, str]]]:
-        events = self._connection.keys.events
-        async with self._connection.asking():
-            reply: Any = await self._connection.client.xread(
-                {events: self._entry}, count=BATCH_MAX, block=int(BLOCK_S * 1000)
-            )
-        return reply[0][1] if reply else []
+        block, count = str(int(BLOCK_S * 1000)), str(BATCH_MAX)
+        events = self._scripts.keys.events
+        reply = await self._scripts.call("XREAD", "COUNT", count, "BLOCK", block, "STREAMS", events, self._entry)
+        entries = reply[0][1] if reply else []
+        return [(entry, dict(zip(pairs[::2], pairs[1::2], strict=True))) for entry, pairs in entries]
 
     def _told(self, entries: list[tuple[str, dict[str, str]]]) -> list[WatchEvent]:
         facts = []
@@ -86,10 +84,9 @@ class RedisWatch:
 
     async def _check_place(self) -> None:
         """Notices what the stream cannot tell: that it was forgotten in whole or in part."""
-        client, meta = self._connection.client, self._connection.keys.meta
-        async with self._connection.asking():
-            run_id = (await client.info("server"))["run_id"]
-            number = await client.hget(meta, "facts")
+        info: str = await self._scripts.call("INFO", "server")
+        run_id = info.partition("run_id:")[2].partition("\r\n")[0]
+        number = await self._scripts.call("HGET", self._scripts.keys.meta, "facts")
         if run_id != self._run_id or int(number or 0) < self._number:
             self._needs_snapshot = True
         self._is_in_doubt = False

@@ -56,13 +56,15 @@ class Sentinel(Valkey):
 
 
 @contextmanager
-def watched(primary: Valkey, replica: Valkey) -> Iterator[str]:
-    """The URL of a sentinel that watches the two, and makes the replica the primary when the other is gone."""
+def watched(primary: Valkey, replica: Valkey, *, down_after_ms: int = 500) -> Iterator[str]:
+    """The URL of a Sentinel that watches the two, and promotes the replica when the primary is unreachable."""
     with Sentinel() as watching, redis.Redis.from_url(watching.url) as asked:
         with redis.Redis.from_url(replica.url) as client:
             client.execute_command("REPLICAOF", HOST, primary.port)
         asked.execute_command("SENTINEL", "MONITOR", SERVICE, HOST, primary.port, 1)
-        asked.execute_command("SENTINEL", "SET", SERVICE, "down-after-milliseconds", 500, "failover-timeout", 5000)
+        asked.execute_command(
+            "SENTINEL", "SET", SERVICE, "down-after-milliseconds", down_after_ms, "failover-timeout", 5000
+        )
         _until(lambda: _has_replica(asked))
         yield f"redis+sentinel://{HOST}:{watching.port}/{SERVICE}"
 
