@@ -21,7 +21,6 @@ CASES = {
         "registry.backend=redis",
         "registry.url=redis+sentinel://a:26379\\,b:26379/main",
         "search.replicas=1",
-        "ownership.store=redis://leases:6379",
         "tokens.secretName=tokens",
     ],
 }

@@ -235,11 +235,11 @@ def test_a_fleets_pods_start_and_answer_a_search(image: Image, valkey: Valkey, t
         assert search.is_ready()
 
 
-def test_a_pod_whose_registry_is_behind_a_sentinel_keeps_leases_elsewhere() -> None:
+def test_a_pod_whose_registry_is_behind_sentinel_keeps_leases_there_too() -> None:
     for pod in pods("sentinel").values():
         values = {entry["name"]: entry.get("value") for entry in pod["env"]}
         assert str(values["ARGOSY_REGISTRY_URL"]).startswith("redis+sentinel://")
-        assert values["ARGOSY_OWNERSHIP_STORE"] == "redis://leases:6379"
+        assert values["ARGOSY_OWNERSHIP_STORE"] == values["ARGOSY_REGISTRY_URL"]
 
 
 @pytest.mark.parametrize("role", ["gateway", "search"])

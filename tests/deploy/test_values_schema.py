@@ -109,13 +109,15 @@ def test_the_schema_allows_the_addresses_that_the_program_knows() -> None:
     assert schemes == list(redis_url.SCHEMES)
 
 
-@pytest.mark.parametrize("url", ["redis://h", "rediss://h:1/0", "valkey://h", "valkeys://u:p@h"])
+@pytest.mark.parametrize(
+    "url", ["redis://h", "rediss://h:1/0", "valkey://h", "valkeys://u:p@h", "rediss+cluster://a,b"]
+)
 def test_every_address_of_a_redis_registry_is_accepted(url: str) -> None:
     assert complaints(shared(registry__url=url)) == []
 
 
-@pytest.mark.parametrize("store", ["redis://h:6379", "etcds://a:2379,b:2379"])
-def test_a_registry_behind_a_sentinel_is_accepted_with_a_store_for_leases(store: str) -> None:
+@pytest.mark.parametrize("store", ["", SENTINEL, "redis://h:6379", "etcds://a:2379,b:2379"])
+def test_a_registry_behind_a_sentinel_is_accepted_with_or_without_a_store_for_leases(store: str) -> None:
     assert complaints(shared(registry__url=SENTINEL, ownership__store=store)) == []
     assert complaints(shared(registry__urlSecret={"name": "s", "key": "url"}, registry__url="")) == []
 
@@ -133,8 +135,7 @@ REFUSED = [
     (shared(registry__url="cache:6379"), "registry.url"),
     (shared(registry__url="http://cache"), "registry.url"),
     (shared(registry__url="redis://"), "registry.url"),
-    (shared(registry__url=SENTINEL), "ownership.store"),
-    (shared(registry__url=SENTINEL, ownership__store=SENTINEL), "ownership.store"),
+    (shared(ownership__store="redis+sentinels://a/main"), "ownership.store"),
     (shared(redis__enabled=True), ""),
     (with_values(redis__enabled=True), "registry.backend"),
     (shared(registry__url="", redis__enabled=True, redis__persistence__enabled=False), "redis.persistence.enabled"),

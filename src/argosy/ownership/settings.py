@@ -17,7 +17,9 @@ class OwnershipSettings:
     SECTION: ClassVar[str] = "ownership"
 
     store: str = setting(
-        "memory://", doc="where leases live: memory:// (one process), redis[s]://, valkey[s]:// or etcd[s]://"
+        "memory://",
+        doc="where leases live: memory:// (one process), redis[s]:// or valkey[s]:// (also +sentinel or +cluster), "
+        "etcd[s]://",
     )
     namespace: str = setting("argosy", doc="first part of every key, so that several fleets can share one store")
     space: str = setting("repos", doc="the set of units this node takes part in")

@@ -17,8 +17,8 @@ class RegistrySettings:
 
     url: str = setting(
         "sqlite:///{data}/registry.db",
-        doc="where it lives: sqlite:///relative.db, sqlite:////absolute.db (one machine), redis[s]://, valkey[s]:// or "
-        "redis+sentinel:// (many), memory:// (forgotten at the end)",
+        doc="where it lives: sqlite:///relative.db, sqlite:////absolute.db (one machine), redis[s]:// or "
+        "valkey[s]:// (many; also +sentinel or +cluster), memory:// (forgotten at the end)",
     )
     namespace: str = setting("argosy", doc="first part of every key in Redis, so that several fleets can share one")
     is_shared: bool = setting(

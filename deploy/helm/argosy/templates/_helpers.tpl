@@ -66,9 +66,6 @@ value: {{ printf "redis://%s-redis:6379" (include "argosy.name" .) | quote }}
 - name: ARGOSY_REGISTRY_IS_SHARED
   value: "true"
 - name: ARGOSY_OWNERSHIP_STORE
-  {{- if and (hasPrefix "redis+sentinel://" .Values.registry.url) (not .Values.registry.urlSecret.name) (not .Values.ownership.store) }}
-  {{- fail "ownership.store is required when registry.url is redis+sentinel://, because leases cannot be kept behind a Sentinel: set it to redis[s]:// or etcd[s]://" }}
-  {{- end }}
   {{- if .Values.ownership.store }}
   value: {{ .Values.ownership.store | quote }}
   {{- else }}
