@@ -324,10 +324,10 @@ async def test_a_primary_that_sentinel_has_replaced_is_left_even_if_it_still_ans
         await eventually(lambda: is_primary(replica))
         await replica.hset("{argosy:shards}:meta", "mark", "new")
 
-        async def marked() -> bool:
-            return (await store._scripts.call("HGET", "{argosy:shards}:meta", "mark")) == "new"
+        async def mark() -> object:
+            return await store._scripts.call("HGET", "{argosy:shards}:meta", "mark")
 
-        await eventually(marked)
+        assert await eventually(mark) == "new"
         await sentinel.aclose()
         await replica.aclose()
         await store.close()
@@ -359,6 +359,7 @@ async def test_a_space_lives_on_one_node_of_a_cluster() -> None:
         async with watching(store) as watcher:
             await bid(store, await holder(store, "n5"), Unit("seen"), max_bids=9)
             await watcher.hears(lambda view: Unit("seen") in view.auctions)
+            assert {info.node for info in await store.sessions()} >= {"n5"}
         await store.close()
 
 
