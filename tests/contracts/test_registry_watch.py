@@ -53,6 +53,28 @@ async def test_a_watcher_is_told_every_change_in_order(store: RegistryStore) -> 
     assert await first(store.watch(revisions[1]), 2) == changes[2:]
 
 
+async def test_changes_of_the_named_tables_carry_their_row(store: RegistryStore) -> None:
+    start = await store.revision()
+    pod, strange = LivePod("p", 1), NodeSettingsVersion("a:b", "_x\x00", 1, 1)
+    await store.run(written(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, strange)))
+    changes = await first(store.watch(start, rows_of=[LIVE_PODS]), 2)
+    assert [change.row for change in changes] == [replace(pod, version=1), None]
+    assert [change.row for change in await first(store.watch(start), 2)] == [None, None]
+
+
+async def test_a_change_carries_the_row_as_it_is_at_delivery(store: RegistryStore) -> None:
+    start = await store.revision()
+    pod = LivePod("p", 1)
+    await store.run(written(Put(LIVE_PODS, pod)))
+    later = replace(pod, seen_at=2, version=1)
+    await store.run(written(Put(LIVE_PODS, later)))
+    changes = await first(store.watch(start, rows_of=[LIVE_PODS]), 2)
+    assert [change.row for change in changes] == [replace(later, version=2)] * 2
+    await store.run(written(Delete(LIVE_PODS, replace(later, version=2))))
+    changes = await first(store.watch(start, rows_of=[LIVE_PODS]), 3)
+    assert [(change.is_deleted, change.row) for change in changes] == [(False, None), (False, None), (True, None)]
+
+
 async def test_a_watcher_waits_for_what_another_client_writes(stage: Stage) -> None:
     watcher, writer = await stage.open(), await stage.open()
     start = await watcher.revision()

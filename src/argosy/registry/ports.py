@@ -1,12 +1,13 @@
-"""The port of the registry: a store that runs programs, tells changes and carries messages.
+"""Port of the registry: a store that runs transactions, publishes changes and carries notifications.
 
-Every backend answers the same sequence of calls the same way (REG-1); tests/contracts holds them to it.
+All backends answer the same sequence of calls the same way (REG-1); the contract suite in tests/contracts checks it.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from argosy.registry.table import Table
 from argosy.registry.transaction import Transaction
 
 T = TypeVar("T")
@@ -14,36 +15,43 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Change:
-    """One row was written or deleted."""
+    """One row was written or deleted.
+
+    `row` is set for the tables named in `watch(rows_of=…)`. It is the row as it is when the change is delivered, at
+    this change's version or a later one, and None if the row no longer exists."""
 
     revision: int
     table: str
     key: tuple[str, ...]
     is_deleted: bool
+    row: Any = None
 
 
 class RegistryStore(Protocol):
-    """What is remembered."""
+    """One registry."""
 
     async def run(self, transaction: Transaction[T]) -> T:
-        """Runs a program, from its start as often as it loses a race; Unavailable after `program.ATTEMPTS_MAX` losses.
-        What the program raises before its commit is raised here, and nothing has been written."""
+        """Runs a transaction, again from its start whenever it loses a race; raises `Unavailable` after
+        `transaction.ATTEMPTS_MAX` lost races. What its body raises before the commit is raised here, and nothing has
+        been written."""
         ...
 
     async def revision(self) -> int:
-        """Of the latest row written: where a watch begins that has listed everything before."""
+        """Revision of the latest row written: where to begin a watch after listing a table."""
         ...
 
-    def watch(self, after: int) -> AsyncIterator[Change]:
-        """All changes after a revision, for ever; `base.errors.Gone` if the store no longer knows them: list again."""
+    def watch(self, after: int, *, rows_of: Collection[Table[Any]] = ()) -> AsyncIterator[Change]:
+        """All changes after a revision, without end. Changes of the tables in `rows_of` carry their row, which saves
+        the watcher one read per change. Raises `base.errors.Gone` if the store no longer has the changes: list
+        again."""
         ...
 
     def listen(self, channel: str) -> AsyncIterator[str]:
-        """Messages told on a channel from now on."""
+        """Messages sent to a channel from now on."""
         ...
 
     def dump(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Everything, as (table, values with version) pairs, of one instant as far as the store can: for export."""
+        """Everything, as (table, values with version) pairs, for export; of one instant where the store can do that."""
         ...
 
     async def close(self) -> None: ...

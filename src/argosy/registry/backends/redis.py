@@ -6,7 +6,9 @@ saw it does nothing, and the program is run again. A row that the program brough
 refused for ever, so that is a Conflict at once, as it is in SQLite (REG-1).
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -114,8 +116,28 @@ class RedisRegistry:
     async def revision(self) -> int:
         return int(await self._mux.call("HGET", self._keys.meta, "revision") or 0)
 
-    def watch(self, after: int) -> AsyncIterator[Change]:
-        return watched(self._mux, self._keys, self._codecs, after, clock=self._clock, random=self._random)
+    def watch(self, after: int, *, rows_of: Collection[Table[Any]] = ()) -> AsyncIterator[Change]:
+        tables = {table.name: table for table in rows_of}
+        add_rows = partial(self._add_rows, tables) if tables else None
+        return watched(
+            self._mux, self._keys, self._codecs, after, add_rows=add_rows, clock=self._clock, random=self._random
+        )
+
+    async def _add_rows(self, tables: Mapping[str, Table[Any]], changes: list[Change]) -> list[Change]:
+        """The same changes, those of `tables` with their rows: one more call for all of them."""
+        reads = {
+            (change.table, change.key): Get(tables[change.table], change.key)
+            for change in changes
+            if change.table in tables and not change.is_deleted
+        }
+        if not reads:
+            return changes
+        _, found = await self.read_many(list(reads.values()))
+        rows = dict(zip(reads, found, strict=True))
+        return [
+            change if change.is_deleted else replace(change, row=rows.get((change.table, change.key)))
+            for change in changes
+        ]
 
     def listen(self, channel: str) -> AsyncIterator[str]:
         return heard(self._mux, self._keys.channel(channel), clock=self._clock, random=self._random)

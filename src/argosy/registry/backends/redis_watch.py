@@ -4,7 +4,7 @@ The id of an entry in the stream is its revision, so a watcher's place is a numb
 server that is away is waited for, within a bound; when it is back, the watcher asks whether its place still stands.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from argosy.base.backends.redis.connection import MESSAGES_MAX
@@ -48,8 +48,18 @@ class _Patience:
         await self._clock.sleep(RETURN.delay(self._failures, self._random))
 
 
+AddRows = Callable[[list[Change]], Awaitable[list[Change]]]
+
+
 async def watched(
-    mux: RedisMux, keys: Keys, codecs: Mapping[str, TableCodec], after: int, *, clock: Clock, random: Random
+    mux: RedisMux,
+    keys: Keys,
+    codecs: Mapping[str, TableCodec],
+    after: int,
+    *,
+    add_rows: AddRows | None = None,
+    clock: Clock,
+    random: Random,
 ) -> AsyncIterator[Change]:
     """All changes after a revision; Gone when some may be missing."""
     reading = mux.sibling(call_timeout_s=BLOCK_S + CALL_TIMEOUT_S)
@@ -60,15 +70,16 @@ async def watched(
             try:
                 if is_in_doubt:
                     await _check_place(mux, keys, after)
-                entries = await _read(reading, keys, after)
+                changes = [_change(entry, codecs) for entry in await _read(reading, keys, after)]
+                if add_rows is not None:
+                    changes = await add_rows(changes)
             except Unavailable as trouble:
                 is_in_doubt = True
                 await patience.bear(trouble, reading)
                 continue
             patience.reset()
-            is_in_doubt = not entries
-            for entry in entries:
-                change = _change(entry, codecs)
+            is_in_doubt = not changes
+            for change in changes:
                 if change.revision != after + 1:
                     raise _gone(after)
                 after = change.revision

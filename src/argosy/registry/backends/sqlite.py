@@ -6,7 +6,7 @@ keeps their programs apart, and a watcher sees their changes within `POLL_S`. Me
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -75,13 +75,14 @@ class SqliteStore:
     async def revision(self) -> int:
         return await self._writer.submit(lambda session: session.revision, is_writing=False)
 
-    async def watch(self, after: int) -> AsyncIterator[Change]:
+    async def watch(self, after: int, *, rows_of: Collection[Table[Any]] = ()) -> AsyncIterator[Change]:
         self._feed.watchers += 1
         self._poll()
+        names = frozenset(table.name for table in rows_of)
         try:
             while True:
-                look = partial(Session.events_after, after=after)
-                changes = await self._writer.submit(look, is_writing=False)
+                read = partial(Session.changes_after, after=after, rows_of=names)
+                changes = await self._writer.submit(read, is_writing=False)
                 for change in changes:
                     yield change
                     after = change.revision

@@ -11,7 +11,7 @@ if it lost a row *at the version this run had read*, and answers Conflict like t
 A commit is the end of a program. What is raised behind it is raised to the caller, but the writes stand.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from sqlite3 import Connection, Cursor, DataError, Error, InterfaceError, ProgrammingError
 from typing import Any, TypeVar
@@ -222,14 +222,21 @@ class Session:
 
     # -- what watchers read -----------------------------------------------------------------------------------
 
-    def events_after(self, after: int) -> list[Change]:
+    def changes_after(self, after: int, rows_of: Set[str] = frozenset()) -> list[Change]:
         if after > self.revision:
             raise Gone(f"revision {after} is ahead of this registry, which is at {self.revision}: list again")
         (oldest,) = self.cursor.execute(SQL["event_oldest"]).fetchone()
         if after < (self._committed if oldest is None else oldest - 1):
             raise Gone(f"changes after revision {after} are no longer kept: list again, and watch from there")
+        self.now = self.clock.read()
         found = self.cursor.execute(SQL["event_after"], (after, EVENTS_READ_MAX)).fetchall()
-        return [
-            Change(revision, name, tuple(msgspec.json.decode(key)), bool(is_deleted))
-            for revision, name, key, is_deleted in found
-        ]
+        return [self._change(event, rows_of) for event in found]
+
+    def _change(self, event: Event, rows_of: Set[str]) -> Change:
+        revision, name, encoded_key, is_deleted = event
+        key = tuple(msgspec.json.decode(encoded_key))
+        row = None
+        if name in rows_of and not is_deleted:
+            # In the same transaction as the events, and read once if it has changed several times.
+            row = self._reads.get(Get(self.tables[name].table, key), self.now)
+        return Change(revision, name, key, bool(is_deleted), row)
