@@ -72,6 +72,27 @@ def test_no_module_has_a_name_without_meaning() -> None:
     assert [location(path) for path in python if path.stem in BANNED_NAMES or path.parent.name in BANNED_NAMES] == []
 
 
+def test_no_field_is_annotated_with_a_name_that_its_class_redefines() -> None:
+    """Python 3.14 evaluates annotations late, in the class: a property `bytes` becomes the type of `data: bytes`."""
+    found = [
+        location(path, field.lineno)
+        for path in source_modules()
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and names_in(field.annotation) & defined_in(node)
+    ]
+    assert found == []
+
+
+def names_in(annotation: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
+
+
+def defined_in(node: ast.ClassDef) -> set[str]:
+    return {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
 def test_tests_do_not_sleep() -> None:
     nodes = ((path, node) for path in modules_of_tests() for node in ast.walk(parse(path)))
     asleep = [

@@ -83,10 +83,10 @@ def test_ci_stops_at_the_first_python_whose_tests_fail(tmp_path: Path) -> None:
         )
         return ran.returncode, [line for line in ran.stdout.splitlines() if line.startswith("make ")]
 
-    lint = "make lint PYTHON=/a b/python3 VENV=.venv-3.11.2"
-    tests = ["make test PYTHON=/a b/python3 VENV=.venv-3.11.2", "make test PYTHON=/c/python3 VENV=.venv-3.13.0"]
-    assert run("none") == (0, [lint, *tests])
-    code, made = run("3.11.2")
+    old = [f"make {target} PYTHON=/a b/python3 VENV=.venv-3.11.2" for target in ("lint", "test")]
+    new = [f"make {target} PYTHON=/c/python3 VENV=.venv-3.13.0" for target in ("lint", "test")]
+    assert run("none") == (0, [*old, *new])
+    code, commands = run("3.11.2")
     assert code != 0
-    assert made == [lint, tests[0]]
+    assert commands == old
     assert run("3.13.0")[0] != 0

@@ -1,5 +1,6 @@
 """Content identifiers: a multihash, and the codec of what was hashed."""
 
+import builtins
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -21,7 +22,7 @@ class Cid:
     """`str(cid)` is the usual text, `cid.bytes` the binary form. Version 0 is a bare sha2-256 of dag-pb."""
 
     codec: int
-    multihash: bytes
+    multihash: builtins.bytes  # the property `bytes` hides the name: Python 3.14 evaluates annotations in the class
     version: int = 1
 
     @cached_property
