@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argosy import __version__
-from argosy.cli.examples import EXAMPLES, OF_A_GROUP_MAX, examples_of
+from argosy.cli.examples import EXAMPLES, GROUP_EXAMPLES_MAX, examples_of
 from argosy.cli.manual import manual_page
 from argosy.cli.root import cli, command_tree
 
@@ -74,7 +74,7 @@ def test_help_ends_with_the_examples(path: str) -> None:
 @pytest.mark.parametrize("words", GROUPS)
 def test_help_of_a_group_ends_with_examples_of_its_commands(words: list[str]) -> None:
     examples = examples_of(" ".join(words))
-    assert 1 <= len(examples) <= OF_A_GROUP_MAX
+    assert 1 <= len(examples) <= GROUP_EXAMPLES_MAX
     assert run(*words, "--help").output.endswith("\nExamples:\n" + "".join(f"  {line}\n" for line in examples))
     for line in examples:
         assert parse_example(line).startswith(" ".join(["argosy", *words]))
@@ -103,13 +103,15 @@ def test_help_of_a_command_is_what_its_option_shows(words: list[str]) -> None:
         (["up", "--nodez", "3"], 'unknown option "--nodez"; did you mean "--nodes" or "--name"?'),
         (["repo", "list", "--regsitry", "x"], 'unknown option "--regsitry"; did you mean "--registry"?'),
         (["--versoin"], 'unknown option "--versoin"; did you mean "--version"?'),
-        (["repo", "drop"], "missing argument 'NAME'"),
+        (["repo", "remove"], "missing argument 'NAME'"),
         (["up", "--port", "x"], "invalid value for '--port': 'x' is not a valid integer range"),
     ],
 )
 def test_a_usage_error_is_a_line_with_the_cause_and_one_with_the_help(words: list[str], message: str) -> None:
     answer = run(*words)
-    path = " ".join(["argosy", *(word for word in words if word in ("repo", "job", "schedule", "up", "list", "drop"))])
+    path = " ".join(
+        ["argosy", *(word for word in words if word in ("repo", "job", "schedule", "up", "list", "remove"))]
+    )
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.stderr == f'error: {message}\nrun "{path} --help" for usage\n'
 

@@ -35,7 +35,7 @@ def catalog(tmp_path: Path) -> Catalog:
     return Catalog(tmp_path)
 
 
-def test_a_wish_is_added_shown_changed_and_dropped(catalog: Catalog) -> None:
+def test_a_repository_is_added_listed_changed_and_removed(catalog: Catalog) -> None:
     (row,) = catalog.ask("add", A, "--branch", "main", "--branch", "next", "--pin", "--replicas", "1")
     assert (row["repo_id"], row["branches"], row["is_pinned"], row["replicas"]) == (
         "example.org/o/a",
@@ -46,15 +46,15 @@ def test_a_wish_is_added_shown_changed_and_dropped(catalog: Catalog) -> None:
     assert not catalog.ask("unpin", "example.org/o/a")["is_pinned"]
     assert catalog.ask("pin", "example.org/o/a")["is_pinned"]
     assert catalog.ask("reindex", "example.org/o/a")["reindex_requested_at"] is not None
-    told = catalog.run("list").stdout
-    assert "example.org/o/a" in told
-    assert "main, next" in told
-    catalog.ask("drop", "example.org/o/a")
+    listed = catalog.run("list").stdout
+    assert "example.org/o/a" in listed
+    assert "main, next" in listed
+    catalog.ask("remove", "example.org/o/a")
     assert catalog.names() == []
-    assert "the catalog is empty" in catalog.run("list").stdout
+    assert "no repositories found" in catalog.run("list").stdout
 
 
-def test_a_path_is_meant_from_where_one_stands(
+def test_a_path_is_relative_to_the_working_directory(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "project").mkdir()
@@ -64,46 +64,46 @@ def test_a_path_is_meant_from_where_one_stands(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("add", "ext::sh -c touch% /tmp/x"), "ext"),
-        (("add", A, B, "--name", "one"), "--name is for one address"),
+        (("add", A, B, "--name", "one"), "--name requires a single address"),
         (("add", A, "--replicas", "99"), "replicas are 0 to 8"),
     ],
 )
-def test_a_wrong_wish_is_refused_and_nothing_is_written(catalog: Catalog, words: tuple[str, ...], said: str) -> None:
+def test_an_invalid_add_is_rejected_and_writes_nothing(catalog: Catalog, words: tuple[str, ...], message: str) -> None:
     answer = catalog.run(*words)
     assert answer.exit_code == 2
-    assert said in answer.stderr
+    assert message in answer.stderr
     assert catalog.names() == []
 
 
-def test_a_second_wish_for_the_same_is_a_conflict(catalog: Catalog) -> None:
+def test_adding_an_address_twice_is_a_conflict(catalog: Catalog) -> None:
     catalog.ask("add", A)
     answer = catalog.run("add", A, "--name", "other")
     assert answer.exit_code == 1
     assert "already has url" in answer.stderr
 
 
-def test_what_is_already_there_keeps_nothing_else_out_and_both_are_told(catalog: Catalog) -> None:
+def test_a_conflict_of_one_address_does_not_stop_the_others(catalog: Catalog) -> None:
     catalog.ask("add", A)
     answer = catalog.run("add", B, A, "https://example.org/o/c")
-    assert (answer.exit_code, answer.stdout) == (1, "example.org/o/b is wished for\nexample.org/o/c is wished for\n")
+    assert (answer.exit_code, answer.stdout) == (1, "added example.org/o/b\nadded example.org/o/c\n")
     assert "'example.org/o/a' is already in the catalog" in answer.stderr
     assert sorted(catalog.names()) == ["example.org/o/a", "example.org/o/b", "example.org/o/c"]
 
 
-@pytest.mark.parametrize("verb", ["pin", "unpin", "reindex", "drop"])
-def test_what_is_not_in_the_catalog_is_told(catalog: Catalog, verb: str) -> None:
+@pytest.mark.parametrize("verb", ["pin", "unpin", "reindex", "remove"])
+def test_a_repository_that_is_not_in_the_catalog_is_an_error(catalog: Catalog, verb: str) -> None:
     answer = catalog.run(verb, "nothing")
     assert answer.exit_code == 1
-    assert answer.stderr == ("error: the catalog has no repository 'nothing': `argosy repo list` shows those it has\n")
+    assert answer.stderr == "error: repository 'nothing' not found; run `argosy repo list` to see all\n"
 
 
-def test_a_list_is_imported_whole_and_twice_does_no_harm(catalog: Catalog) -> None:
+def test_a_list_is_imported_and_importing_it_again_skips_all(catalog: Catalog) -> None:
     text = f"{A}\n{B} main\n"
-    assert catalog.ask("import", "-", stdin=text) == {"added": 2, "already there": 0}
-    assert catalog.ask("import", "-", stdin=text) == {"added": 0, "already there": 2}
+    assert catalog.ask("import", "-", stdin=text) == {"added": 2, "skipped": 0}
+    assert catalog.ask("import", "-", stdin=text) == {"added": 0, "skipped": 2}
     assert sorted(catalog.names()) == ["example.org/o/a", "example.org/o/b"]
 
 
@@ -115,7 +115,7 @@ def test_a_list_with_one_wrong_line_imports_nothing(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
-def test_a_list_that_cannot_be_read_is_told_and_imports_nothing(
+def test_an_unreadable_list_is_an_error_and_imports_nothing(
     catalog: Catalog, tmp_path: Path, content: bytes | None
 ) -> None:
     path = tmp_path / "list.txt"
@@ -123,5 +123,5 @@ def test_a_list_that_cannot_be_read_is_told_and_imports_nothing(
         path.write_bytes(content)
     answer = catalog.run("import", str(path))
     assert answer.exit_code == 2
-    assert answer.stderr.startswith(f"error: '{path}' cannot be read as text")
+    assert answer.stderr.startswith(f"error: cannot read '{path}': ")
     assert catalog.names() == []

@@ -77,7 +77,7 @@ def test_files_are_found_by_content_as_commits_come_and_repositories_go(up: Up, 
     up.until_held(b"keel = 1\n", f"ship@{three}", f"boat@{other}")
 
     data = {**os.environ, "ARGOSY_NODE_DATA_DIR": str(tmp_path / "data")}
-    subprocess.run([sys.executable, "-m", "argosy.cli", "repo", "drop", "boat"], env=data, check=True)
+    subprocess.run([sys.executable, "-m", "argosy.cli", "repo", "remove", "boat"], env=data, check=True)
     up.until_held(b"keel = 1\n", f"ship@{three}")
     up.stop(signal.SIGTERM)
     assert up.process is not None

@@ -1,6 +1,7 @@
-"""A publisher of files as a process: publishes what is named, announces it, and serves the chain.
+"""The process of `argosy ipni publish`: publishes files, announces the new head, and serves the chain.
 
-The chain is locked for others only while it grows; who serves it serves what they publish, too.
+The chain is locked only while advertisements are appended, so another process can append to it while this one serves;
+this process then serves the new advertisements too.
 """
 
 import asyncio
@@ -32,17 +33,17 @@ from argosy.ipni.publish.head_announcer import AnnounceClient, AnnounceResult, H
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.publisher import Publisher, ReadOnlyChain
 
-__all__ = ["Published", "Wish", "publish_and_serve"]
+__all__ = ["PublishOptions", "Published", "publish_and_serve"]
 
 CHAIN = "chain.sqlite"
 
-Show = Callable[[float, str], None]
+ShowProgress = Callable[[float, str], None]
 Change = Published | Withdrawn
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What somebody wants published, and how indexers come by it."""
+class PublishOptions:
+    """The options of the command."""
 
     paths: Sequence[Path]
     announce_urls: Sequence[str] = ()
@@ -56,54 +57,59 @@ class Wish:
 
 async def publish_and_serve(
     loaded: Loaded,
-    wish: Wish,
+    options: PublishOptions,
     *,
-    show: Show,
-    told: Callable[[Published], None],
+    show: ShowProgress,
+    on_published: Callable[[Published], None],
     done: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Returns when all is announced if it is to be done once, and otherwise when it is cancelled."""
+    """With `once`, returns after the announcements; otherwise serves until it is cancelled."""
     folder = _folder(loaded)
-    if wish.once and wish.address is None:
-        raise Invalid("--once needs --address: where another `argosy ipni publish` serves the chain")
+    if options.once and options.address is None:
+        raise Invalid("--once requires --address, where another `argosy ipni publish` serves the chain")
     async with AsyncExitStack() as closing:
-        listener = None if wish.once else bind_listener(wish.host, wish.port, settings="--host or --port")
+        listener = None if options.once else bind_listener(options.host, options.port, settings="--host or --port")
         if listener is not None:
             closing.callback(listener.close)
-        chain_at = _multiaddr(wish.address or ("" if listener is None else f"http://{listener_address(listener)}"))
-        content_at = [_multiaddr(each) for each in wish.content_addresses]
+        chain_at = _multiaddr(options.address or ("" if listener is None else f"http://{listener_address(listener)}"))
+        content_at = [_multiaddr(each) for each in options.content_addresses]
         key = await asyncio.to_thread(open_key, folder / "key")
-        changes = await _changed(key, folder / CHAIN, content_at or [chain_at], wish, show, told)
+        changes = await _change_chain(key, folder / CHAIN, content_at or [chain_at], options, show, on_published)
         store = await SqliteChain.read(folder / CHAIN)
         closing.push_async_callback(store.close)
         chain = await ReadOnlyChain.open(key, store, clock=SystemClock())
-        announcer = AnnounceClient(wish.announce_urls, clock=SystemClock(), random=system_random())
+        announcer = AnnounceClient(options.announce_urls, clock=SystemClock(), random=system_random())
         closing.push_async_callback(announcer.close)
-        herald = HeadAnnouncer(chain, announcer, [chain_at], clock=SystemClock())
+        head_announcer = HeadAnnouncer(chain, announcer, [chain_at], clock=SystemClock())
         serving = None if listener is None else asyncio.ensure_future(serve_app(publisher_app(chain), listener))
         if serving is not None:
             closing.callback(serving.cancel)
-        done(_shown(chain, changes, await herald.announce(), None if listener is None else chain_at))
+        done(_report(chain, changes, await head_announcer.announce(), None if listener is None else chain_at))
         if serving is not None:
-            await asyncio.gather(serving, herald.run())
+            await asyncio.gather(serving, head_announcer.run())
 
 
-async def _changed(
-    key: PrivateKey, path: Path, content_at: Sequence[str], wish: Wish, show: Show, told: Callable[[Published], None]
+async def _change_chain(
+    key: PrivateKey,
+    path: Path,
+    content_at: Sequence[str],
+    options: PublishOptions,
+    show: ShowProgress,
+    on_published: Callable[[Published], None],
 ) -> Sequence[Change]:
-    """What became of each path. Holds the chain until all of it is published or taken back."""
+    """Publishes or withdraws all paths while the chain is locked; one result per path."""
     store = await SqliteChain.open(path)
     try:
         publisher = await Publisher.open(key, store, addresses=content_at)
-        if wish.withdraw:
-            return await withdraw_paths(wish.paths, publisher)
-        metadata = had_over_http if wish.content_addresses else only_named
-        return await publish_paths(wish.paths, publisher, metadata=metadata, progress=_progress(show, told))
+        if options.withdraw:
+            return await withdraw_paths(options.paths, publisher)
+        metadata = had_over_http if options.content_addresses else only_named
+        return await publish_paths(options.paths, publisher, metadata=metadata, progress=_progress(show, on_published))
     finally:
         await store.close()
 
 
-def _progress(show: Show, told: Callable[[Published], None]) -> Callable[[Note | Published], None]:
+def _progress(show: ShowProgress, on_published: Callable[[Published], None]) -> Callable[[Note | Published], None]:
     files = size_bytes = 0
 
     def progress(event: Note | Published) -> None:
@@ -115,7 +121,7 @@ def _progress(show: Show, told: Callable[[Published], None]) -> Callable[[Note |
             case Skipped(path, reason):
                 show(0.0, f"{path}: {reason}")
             case Published():
-                told(event)
+                on_published(event)
 
     return progress
 
@@ -124,7 +130,7 @@ def _folder(loaded: Loaded) -> Path:
     return user_data_dir(loaded) / "publisher"
 
 
-def _shown(
+def _report(
     chain: ReadOnlyChain, changes: Sequence[Change], announced: Sequence[AnnounceResult], serving: str | None
 ) -> dict[str, Any]:
     return {
@@ -159,8 +165,8 @@ def _shown(
 
 
 def _multiaddr(address: str) -> str:
-    """A URL or a multiaddr, as a multiaddr."""
+    """Converts a URL to a multiaddr; checks one that is a multiaddr already."""
     if address.startswith("/"):
-        multiaddr.to_bytes(address)  # Invalid if it is none
+        multiaddr.to_bytes(address)  # raises Invalid
         return address
     return multiaddr.from_url(address)

@@ -1,7 +1,8 @@
-"""The door handle: `argosy NOUN VERB`, for people by default and for machines with `--json`.
+"""The command line, `argosy NOUN VERB`: text for people, and JSON for programs with `--json`.
 
-A command's module is loaded when the command is asked for, and imports what it works with inside the command, so that
-`argosy --help` and shell completion answer at once.
+A command's module is imported when the command is called, and imports what it needs inside the command, so that
+`argosy --help` and shell completion are fast. `root` lists the commands, `commands` has their base classes, `output`
+and `errors` what they print; the other modules define one noun each, named after it.
 """
 
 import sys
@@ -15,5 +16,5 @@ def main() -> None:
         from argosy.cli.root import cli
 
         cli(prog_name="argosy")
-    except KeyboardInterrupt:  # while the modules are imported; afterwards click handles it
+    except KeyboardInterrupt:  # during imports; afterwards click handles it
         sys.exit(INTERRUPTED)

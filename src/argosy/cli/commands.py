@@ -1,6 +1,6 @@
-"""Command classes: help with examples, suggestions for mistyped names, and one form of error for all commands.
+"""Base classes of commands: help with examples, suggestions for mistyped names, and one error format.
 
-A command's module is loaded when the command is called, so that `argosy --help` and shell completion answer at once.
+A command's module is imported when the command is called, so that `argosy --help` and shell completion are fast.
 """
 
 import sys
@@ -14,7 +14,7 @@ from click.exceptions import NoSuchCommand
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.cli.errors import EXIT_INTERRUPTED, exit_code_of, print_error
 
-Table = Mapping[str, tuple[str, str]]  # command: where it is defined, and its line in the help of the group
+Table = Mapping[str, tuple[str, str]]  # command: the object that defines it, and its line in the help of the group
 
 
 class Command(click.Command):
@@ -26,7 +26,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group of such commands."""
+    """A group of commands, with their examples at the end of its help."""
 
     command_class = Command
     group_class = type
@@ -46,7 +46,7 @@ def _write_examples(ctx: click.Context, formatter: click.HelpFormatter) -> None:
 
 
 class LazyGroup(Group):
-    """The top level: commands are named in a table and loaded when called. Errors of all commands end here."""
+    """The top-level group: imports commands when they are called, and prints the errors of all commands."""
 
     def __init__(self, *args: Any, table: Table, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -67,7 +67,7 @@ class LazyGroup(Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except NoSuchCommand as error:  # click does not know the commands that are not loaded
+        except NoSuchCommand as error:  # click does not know commands that are not imported yet
             raise NoSuchCommand(error.command_name, possibilities=self.table, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -95,7 +95,7 @@ class LazyGroup(Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """As click's, with our form of errors, and 130 after Ctrl-C."""
+        """As click's `main`, with our error format, and exit code 130 after Ctrl-C."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:

@@ -1,15 +1,15 @@
-"""`argosy completion`: the script that teaches a shell to complete our commands."""
+"""`argosy completion`: completion scripts for shells."""
 
 import click
 from click.shell_completion import CompletionItem
 
 from argosy.cli.commands import Command
 
-COMPLETE_VARIABLE = "_ARGOSY_COMPLETE"  # what the script sets when it calls us; click spells it so
+COMPLETE_VARIABLE = "_ARGOSY_COMPLETE"  # set by the script when it calls argosy; click defines the name
 
 
 def complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Lets the shell complete a path where a path or something else is allowed."""
+    """Lets the shell complete paths."""
     return [CompletionItem(incomplete, type="file")]
 
 

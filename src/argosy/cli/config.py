@@ -1,4 +1,4 @@
-"""`argosy config`: what a node would run with, and where each value comes from."""
+"""`argosy config`: the effective settings and the source of each value."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -20,9 +20,9 @@ def config() -> None:
 @config_option
 @json_option
 def show(config: Path | None, as_json: bool) -> None:
-    """Show every setting with its source: the default, the file, or the environment.
+    """Show every setting with its source: default, file or environment.
 
-    Without --config or ARGOSY_CONFIG the first of these that exists is read, and only that one: ./argosy.toml,
+    Without --config or ARGOSY_CONFIG, only the first existing file of these is read: ./argosy.toml,
     $XDG_CONFIG_HOME/argosy/config.toml (by default in ~/.config), /etc/argosy/config.toml.
     """
     loaded = load(config)
@@ -32,16 +32,16 @@ def show(config: Path | None, as_json: bool) -> None:
     else:
         click.echo(f"settings file: {loaded.path or 'none'}")
         cells = [(f"{row.section}.{row.name}", row.value, row.source) for row in rows]
-        print_table(("setting", "value", "source"), cells, empty="nothing can be set")
+        print_table(("setting", "value", "source"), cells, empty="no settings found")
 
 
 @config.command()
 @config_option
 @json_option
 def check(config: Path | None, as_json: bool) -> None:
-    """Report every error in the settings at once."""
+    """Check the settings and report all errors."""
     loaded = load(config)
     if as_json:
         print_json({"ok": True, "settings": len(settings.show(loaded)), "ignored": list(loaded.ignored)})
         return
-    click.echo(f"{len(settings.show(loaded))} settings are in order")
+    click.echo(f"{len(settings.show(loaded))} settings are valid")

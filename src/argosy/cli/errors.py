@@ -1,9 +1,10 @@
-"""What a failed command prints on stderr, and its exit code.
+"""The error output of a failed command, and its exit code.
 
     error: unknown option "--prot"; did you mean "--port"?
     run "argosy up --help" for usage
 
-With `--json` it is one object. Exit codes: 0 success, 1 failure, 2 wrong usage or settings, 130 after Ctrl-C.
+With `--json` the error is one JSON object. Exit codes: 0 success, 1 failure, 2 wrong usage or settings, 130 after
+Ctrl-C.
 """
 
 import json
@@ -23,7 +24,7 @@ def exit_code_of(error: ArgosyError | click.ClickException) -> int:
 
 
 def print_error(error: ArgosyError | click.ClickException, ctx: click.Context | None = None) -> None:
-    """Messages may hold a store's address, so they are redacted."""
+    """Prints the error, redacted because a message may contain the URL of a store with its password."""
     if isinstance(error, NoArgsIsHelpError):
         error.show()
         return
@@ -42,7 +43,7 @@ def print_error(error: ArgosyError | click.ClickException, ctx: click.Context | 
 
 
 def format_usage_error(error: click.ClickException) -> str:
-    """Click's message in our form: lower case, no full stop, the suggestion after a semicolon."""
+    """Click's message in our format: lower case, no full stop, the suggestion after a semicolon."""
     match error:
         case NoSuchOption():
             return f'unknown option "{error.option_name}"{_suggest(error.possibilities)}'

@@ -1,16 +1,16 @@
 """Examples of every command, shown at the end of its help, in the reference and on the manual page.
 
-One entry for each command that does something; the help of a group shows the first example of its first commands. A
-test parses every line: commands, options and their values must exist.
+The help of a group shows the first example of its first commands. A test parses every line: commands, options and their
+values must exist.
 """
 
 STORE = "--store redis://store:6379"
 PEER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
 AD = "baguqeeraoq44kutbmlmnmmcjsaoyz7hb3h4bhmkqkexm7vxghqhz2fnlkkza"
 
-OF_A_GROUP_MAX = 4
-# Where the first commands are not what most people need.
-TYPICAL = {"job": ("job put", "job list", "job watch"), "ipni": ("ipni publish", "ipni status", "ipni providers")}
+GROUP_EXAMPLES_MAX = 4
+# For groups whose first commands are not the ones most users need.
+TYPICAL = {"job": ("job enqueue", "job list", "job watch"), "ipni": ("ipni publish", "ipni status", "ipni providers")}
 
 OF_ARGOSY = (
     "argosy up .                                 # this directory, at http://127.0.0.1:6070",
@@ -23,7 +23,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "argosy up .                                 # this directory, at http://127.0.0.1:6070",
         "argosy up ~/src/tool https://github.com/owner/name",
         "argosy up ~/src/tool --nodes 3              # three search nodes as child processes",
-        "argosy up ~/src/tool --resume               # also serve what was added while it was served",
+        "argosy up ~/src/tool --resume               # also serve what was added in earlier runs",
     ),
     "serve": (
         "argosy serve --role search --role gateway",
@@ -34,7 +34,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "argosy repo add https://github.com/owner/tool git@example.org:sea/hull.git",
         "argosy repo add https://github.com/owner/tool --branch main --branch next --replicas 1",
     ),
-    "repo drop": ("argosy repo drop github.com/owner/tool",),
+    "repo remove": ("argosy repo remove github.com/owner/tool",),
     "repo import": ("argosy repo import repositories.txt", "cat repositories.json | argosy repo import -"),
     "repo list": ("argosy repo list", "argosy repo list --json"),
     "repo pin": ("argosy repo pin github.com/owner/tool",),
@@ -68,10 +68,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "job expedite": ("argosy job expedite 01J2Z9",),
     "job get": ("argosy job get 01J2Z9 --attempts",),
     "job list": ("argosy job list --status failed", "argosy job list --metadata customer=ada --limit 20"),
-    "job put": (
-        'argosy job put greet \'{"name": "ada"}\' --wait 60',
-        "argosy job put resize --lines < payloads.jsonl",
-        "argosy job put report --unique-key nightly --retries 5 --delay 600",
+    "job enqueue": (
+        'argosy job enqueue greet \'{"name": "ada"}\' --wait 60',
+        "argosy job enqueue resize --lines < payloads.jsonl",
+        "argosy job enqueue report --unique-key nightly --retries 5 --delay 600",
     ),
     "job requeue": ("argosy job requeue", "argosy job requeue 01J2Z9"),
     "job restart": ("argosy job restart 01J2Z9",),
@@ -85,15 +85,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "worker run": ("argosy worker run myapp.handlers", "argosy worker run myapp.handlers:greet --concurrency 4"),
     "ipni allow": (f"argosy ipni allow {PEER}",),
     "ipni assign": (f"argosy ipni assign {PEER}",),
-    "ipni assigned": ("argosy ipni assigned --url http://10.0.0.1:3000",),
+    "ipni assignments": ("argosy ipni assignments --url http://10.0.0.1:3000",),
     "ipni block": (f"argosy ipni block {PEER}",),
     "ipni check": ("argosy ipni check",),
     "ipni freeze": ("argosy ipni freeze --url http://10.0.0.1:3000",),
     "ipni import-providers": ("argosy ipni import-providers https://indexer.example.org",),
     "ipni layout add": ("argosy ipni layout add k4=http://10.0.0.4:3002 --config keyspace.toml",),
-    "ipni layout give-up": ("argosy ipni layout give-up --config keyspace.toml",),
+    "ipni layout revert": ("argosy ipni layout revert --config keyspace.toml",),
     "ipni layout remove": ("argosy ipni layout remove k4 --config keyspace.toml",),
-    "ipni layout settle": ("argosy ipni layout settle --config keyspace.toml",),
+    "ipni layout finalize": ("argosy ipni layout finalize --config keyspace.toml",),
     "ipni layout show": ("argosy ipni layout show --config keyspace.toml",),
     "ipni mark-processed": (f"argosy ipni mark-processed {PEER} {AD}",),
     "ipni preferred": ("argosy ipni preferred",),
@@ -124,8 +124,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 def examples_of(path: str) -> tuple[str, ...]:
-    """Of the command or group with this path, without the word `argosy`."""
+    """The examples of a command or group; `path` is its name without `argosy`."""
     if not path:
         return OF_ARGOSY
     inside = TYPICAL.get(path) or tuple(name for name in EXAMPLES if name.startswith(f"{path} "))
-    return EXAMPLES.get(path) or tuple(EXAMPLES[name][0] for name in inside[:OF_A_GROUP_MAX])
+    return EXAMPLES.get(path) or tuple(EXAMPLES[name][0] for name in inside[:GROUP_EXAMPLES_MAX])

@@ -1,6 +1,6 @@
-"""`argosy find`: who holds exactly this file. It is asked for by its hash alone; nothing of it leaves the machine.
+"""`argosy find`: finds the holders of a file by its hash. The file itself is never sent.
 
-Exit codes: 0 somebody holds each of them, 1 nobody holds some of them, 2 there was an error.
+Exit codes: 0 all found, 1 some not found, 2 an error.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
 from argosy.base.redact import redact
 from argosy.cli.commands import Command
 from argosy.cli.completion import complete_path
-from argosy.cli.ipni_client import checked_url
+from argosy.cli.ipni_client import check_url
 from argosy.cli.output import json_option, print_json, progress
 from argosy.cli.settings import config_option, load
 from argosy.cli.terminal_text import safe_name
@@ -26,43 +26,43 @@ if TYPE_CHECKING:
     from argosy.ipni.model import ProviderResult
 
 READ_BYTES = 1 << 20
-ASKED_AT_ONCE = 16
+REQUESTS_MAX = 16
 
 FOUND, NOTHING, FAILED = 0, 1, 2
 
-Show = Callable[[float, str], None]
+ShowProgress = Callable[[float, str], None]
 
 
 @click.command(cls=Command)
 @click.argument("names", nargs=-1, required=True, metavar="FILE|CID|MULTIHASH…", shell_complete=complete_path)
-@click.option("--url", help="A front door or an indexer; by default this user's own (node.host, node.port).")
+@click.option("--url", help="Gateway or indexer; by default the local one (node.host, node.port).")
 @config_option
 @json_option
 @click.pass_context
 def find(ctx: click.Context, names: tuple[str, ...], url: str | None, config: Path | None, as_json: bool) -> None:
-    """Who holds exactly this file, CID or hash.
+    """Find who has a file, CID or multihash.
 
-    Repositories and their commits are told, and where it can be had. A FILE is hashed here with sha2-256, and only the
-    hash is sent. Exit codes: 0 each is held by somebody, 1 some by nobody, 2 an error.
+    Prints the repositories and commits that contain it, and the addresses that serve it. A FILE is hashed locally with
+    sha2-256; only the hash is sent. Exit codes: 0 all found, 1 some not found, 2 an error.
     """
     try:
         with progress("hashing") as show:
             multihashes = [_multihash(name, show) for name in names]
-        found = asyncio.run(_ask(checked_url(url) if url else _front_door(config), multihashes))
+        results = asyncio.run(_find_all(check_url(url) if url else _local_gateway(config), multihashes))
     except ArgosyError as error:
         message = redact(str(error))
         failure = {"error": {"kind": type(error).__name__, "status": error.status, "message": message}}
         click.echo(json.dumps(failure) if as_json else f"error: {message}", err=True)
         ctx.exit(FAILED)
-    told = [_told(*each) for each in zip(names, multihashes, found, strict=True)]
+    found = [_to_json(*each) for each in zip(names, multihashes, results, strict=True)]
     if as_json:
-        print_json(told)
+        print_json(found)
     else:
-        _print(told)
-    ctx.exit(FOUND if all(found) else NOTHING)
+        _print(found)
+    ctx.exit(FOUND if all(results) else NOTHING)
 
 
-def _front_door(config: Path | None) -> str:
+def _local_gateway(config: Path | None) -> str:
     from argosy.app.settings import NodeSettings
 
     this = load(config).get(NodeSettings)
@@ -70,24 +70,24 @@ def _front_door(config: Path | None) -> str:
     return f"http://{this.address or f'{host}:{this.port}'}"
 
 
-def _multihash(name: str, show: Show) -> bytes:
-    """Of a file's content, or as it is written: a file of that name goes first."""
+def _multihash(name: str, show: ShowProgress) -> bytes:
+    """The hash of a file's content, or the multihash that `name` spells; an existing file takes precedence."""
     from argosy.ipni.web.lookup_params import multihash_of_cid, multihash_of_text
 
     path = Path(name)
     if path.is_dir():
-        raise Invalid(f"{name!r} is a folder: name files in it")
+        raise Invalid(f"{name!r} is a directory; pass the files in it")
     if path.exists():
-        return _hashed(path, show)
+        return _hash_file(path, show)
     for parse in (multihash_of_cid, multihash_of_text):
         try:
             return parse(name)
         except Invalid:
             pass
-    raise NotFound(f"there is no file {name!r}, and it is neither a CID nor a multihash in base58 or hexadecimal")
+    raise NotFound(f"{name!r} not found: no such file, and not a CID or a multihash in base58 or hexadecimal")
 
 
-def _hashed(path: Path, show: Show) -> bytes:
+def _hash_file(path: Path, show: ShowProgress) -> bytes:
     from argosy.ipni.formats.multihash import SHA2_256, wrap
 
     digest = hashlib.sha256()
@@ -98,36 +98,36 @@ def _hashed(path: Path, show: Show) -> bytes:
                 digest.update(piece)
                 done += len(piece)
                 show(done / max(size, done), f"hashing {path.name}")
-    except OSError as why:
-        raise Invalid(f"{str(path)!r} cannot be read: {why.strerror}") from None
+    except OSError as error:
+        raise Invalid(f"cannot read {str(path)!r}: {error.strerror}") from None
     return wrap(SHA2_256, digest.digest())
 
 
-async def _ask(url: str, multihashes: list[bytes]) -> "list[tuple[ProviderResult, ...]]":
+async def _find_all(url: str, multihashes: list[bytes]) -> "list[tuple[ProviderResult, ...]]":
     from argosy.ipni.indexer_client import IndexerClient
 
-    turn = asyncio.Semaphore(ASKED_AT_ONCE)
+    permits = asyncio.Semaphore(REQUESTS_MAX)
     async with IndexerClient(find_url=url) as client:
 
-        async def asked(multihash: bytes) -> "tuple[ProviderResult, ...]":
-            async with turn:
+        async def find_one(multihash: bytes) -> "tuple[ProviderResult, ...]":
+            async with permits:
                 return await client.find(multihash)
 
-        found = await asyncio.gather(*map(asked, multihashes))
+        found = await asyncio.gather(*map(find_one, multihashes))
         if not any(found):
-            await _check_that_finds_are_answered(client, url)
+            await _check_find_api(client, url)
         return found
 
 
-async def _check_that_finds_are_answered(client: "IndexerClient", url: str) -> None:
-    """Whoever knows of no content at all answers 404 too, and that would say that nobody has it."""
+async def _check_find_api(client: "IndexerClient", url: str) -> None:
+    """A server without a find API returns 404 too, which must not be mistaken for "not found"."""
     try:
         await client.check_find()
     except NotFound:
-        raise Unavailable(f"{url} answers no finds: name a front door or an indexer with --url") from None
+        raise Unavailable(f"{url} does not serve find requests; pass a gateway or indexer with --url") from None
 
 
-def _told(name: str, multihash: bytes, results: "Iterable[ProviderResult]") -> dict[str, Any]:
+def _to_json(name: str, multihash: bytes, results: "Iterable[ProviderResult]") -> dict[str, Any]:
     from argosy.ipni.formats.cid import RAW, Cid
 
     cid = Cid(RAW, multihash)
@@ -161,16 +161,16 @@ def _holder(result: "ProviderResult", cid: str) -> dict[str, Any]:
     }
 
 
-def _print(told: list[dict[str, Any]]) -> None:
-    for each in told:
+def _print(found: list[dict[str, Any]]) -> None:
+    for each in found:
         click.echo(f"{safe_name(each['name'])}  {each['cid']}")
         for holder in each["holders"]:
-            what = holder["context"] if holder["repository"] is None else _readable(holder)
-            click.echo(f"  {safe_name(what)}  {' '.join(map(safe_name, holder['urls'] or holder['addresses']))}")
+            content = holder["context"] if holder["repository"] is None else _repository_text(holder)
+            click.echo(f"  {safe_name(content)}  {' '.join(map(safe_name, holder['urls'] or holder['addresses']))}")
             click.echo(f"    by {holder['provider']}")
         if not each["holders"]:
-            click.echo("  nobody holds it")
+            click.echo("  not found")
 
 
-def _readable(holder: dict[str, Any]) -> str:
+def _repository_text(holder: dict[str, Any]) -> str:
     return f"{holder['repository']}@{holder['version'][:12]}" if holder["version"] else str(holder["repository"])

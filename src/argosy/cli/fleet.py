@@ -1,6 +1,7 @@
-"""`argosy node|lease|auction|scale`: the fleet as its store knows it, for operators."""
+"""`argosy node|lease|auction|scale`: the state of the fleet in its store, for operators."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -8,13 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from argosy.base.errors import Invalid, NotFound
+from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
 from argosy.cli.commands import Command, Group
 from argosy.cli.output import json_option, print_json, print_table
 from argosy.cli.param_types import Seconds
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
+    from urllib.error import HTTPError
+
     from argosy.ownership.events import Snapshot
     from argosy.ownership.model import SessionInfo
     from argosy.ownership.ports import OwnershipStore
@@ -23,15 +26,17 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
-LOOK_S = 0.2  # how often a node that is to leave is looked for
+TIMEOUT_S = 30.0  # of an HTTP request to a node
+BODY_BYTES_MAX = 64 << 20
+POLL_S = 0.2  # between two checks whether a drained node has left
 
 
 def store_options(command: C) -> C:
-    """Adds what names a store: `--store`, `--space`, `--config`."""
+    """Adds the options that select a store: `--store`, `--space`, `--config`."""
     for add in (
         config_option,
-        click.option("--space", metavar="NAME", help="The set of units; by default the one in the settings."),
-        click.option("--store", metavar="URL", help="Where leases live; by default the store in the settings."),
+        click.option("--space", metavar="NAME", help="Set of units; overrides the setting ownership.space."),
+        click.option("--store", metavar="URL", help="Store of the leases; overrides the setting ownership.store."),
     ):
         command = add(command)
     return command
@@ -39,20 +44,20 @@ def store_options(command: C) -> C:
 
 @click.group(cls=Group)
 def node() -> None:
-    """The nodes of the fleet."""
+    """List and drain the nodes of the fleet."""
 
 
 @node.command("list")
 @store_options
 @json_option
 def list_nodes(store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
-    """Every node with a living session, what it says of itself and how many units it holds."""
-    rows = ask(config, store, space, _nodes)
+    """List nodes with a live session, and the number of leases of each."""
+    rows = run_with_store(config, store, space, _nodes)
     if as_json:
         print_json(rows)
         return
     columns = ("node", "address", "is_bidding", "leases", "member_expires_in_s", "holder_expires_in_s")
-    print_table(columns, [[row[name] for name in columns] for row in rows], empty="no node is alive")
+    print_table(columns, [[row[name] for name in columns] for row in rows], empty="no nodes found")
 
 
 async def _nodes(store: "OwnershipStore") -> list[dict[str, Any]]:
@@ -76,35 +81,34 @@ async def _nodes(store: "OwnershipStore") -> list[dict[str, Any]]:
 
 @node.command()
 @click.argument("name", metavar="NODE")
-@click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait until it has left.")
+@click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait until the node has left.")
 @store_options
 @json_option
 def drain(name: str, wait_s: float, store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
-    """Tell a node to leave: it hands on what it holds, and its process ends.
+    """Drain a node: hand off its units and stop it.
 
-    The node's admin token is taken from the settings (node.admin_token).
+    The admin token of the node is read from the settings (node.admin_token).
     """
     from argosy.app.settings import NodeSettings
-    from argosy.cli.asking import post
 
-    async def found(opened: "OwnershipStore") -> str:
+    async def find_address(opened: "OwnershipStore") -> str:
         sessions = {session.node: session.address for session in await opened.sessions()}
         if name not in sessions:
             known = ", ".join(sorted(sessions)) or "none"
-            raise NotFound(f"there is no living node {name!r}; there are: {known}")
+            raise NotFound(f"node {name!r} not found; known nodes: {known}")
         return sessions[name]
 
-    address = ask(config, store, space, found)
-    post(f"http://{address}/v1/drain", token=load(config).get(NodeSettings).admin_token)
-    has_left = ask(config, store, space, lambda opened: _has_left(opened, name, wait_s))
+    address = run_with_store(config, store, space, find_address)
+    _post(f"http://{address}/v1/drain", token=load(config).get(NodeSettings).admin_token)
+    has_left = run_with_store(config, store, space, lambda opened: _has_left(opened, name, wait_s))
     if as_json:
         print_json({"node": name, "address": address, "has_left": has_left})
     else:
-        click.echo(f"{name} {'has left' if has_left else 'is draining'}")
+        click.echo(f"{'drained' if has_left else 'draining'} {name}")
 
 
 async def _has_left(store: "OwnershipStore", name: str, within_s: float) -> bool:
-    """Whether a node's sessions are over, looked at again and again for a while."""
+    """Polls until the node has no session, for at most `within_s`; whether it has left."""
     from argosy.base.clock import SystemClock
 
     clock = SystemClock()
@@ -112,7 +116,7 @@ async def _has_left(store: "OwnershipStore", name: str, within_s: float) -> bool
     while any(session.node == name for session in await store.sessions()):
         if clock.now() >= until:
             return False
-        await clock.sleep(LOOK_S)
+        await clock.sleep(POLL_S)
     return True
 
 
@@ -122,7 +126,7 @@ def _expiry(sessions: "list[SessionInfo]", role: str) -> float | None:
 
 @click.group(cls=Group)
 def lease() -> None:
-    """Who holds what."""
+    """List leases."""
 
 
 @lease.command("list")
@@ -130,8 +134,8 @@ def lease() -> None:
 @store_options
 @json_option
 def list_leases(of_node: str | None, store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
-    """Every lease: unit, holder, epoch and state."""
-    snapshot = ask(config, store, space, first_snapshot)
+    """List leases: unit, holder, epoch and state."""
+    snapshot = run_with_store(config, store, space, first_snapshot)
     rows = [
         {
             "unit": each.unit.name,
@@ -144,20 +148,20 @@ def list_leases(of_node: str | None, store: str | None, space: str | None, confi
         for each in sorted(snapshot.leases, key=lambda each: each.unit)
         if of_node in (None, each.node)
     ]
-    _tell(rows, as_json, empty="nothing is held")
+    _print_rows(rows, as_json, empty="no leases found")
 
 
 @click.group(cls=Group)
 def auction() -> None:
-    """Running auctions, and the threshold that closes them early."""
+    """List auctions, and set the number of bids that closes them early."""
 
 
 @auction.command("list")
 @store_options
 @json_option
 def list_auctions(store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
-    """Every running auction."""
-    snapshot = ask(config, store, space, first_snapshot)
+    """List open auctions."""
+    snapshot = run_with_store(config, store, space, first_snapshot)
     rows = [
         {
             "unit": each.unit.name,
@@ -168,7 +172,7 @@ def list_auctions(store: str | None, space: str | None, config: Path | None, as_
         }
         for each in sorted(snapshot.auctions, key=lambda each: each.unit)
     ]
-    _tell(rows, as_json, empty="no auction is running")
+    _print_rows(rows, as_json, empty="no auctions found")
 
 
 @auction.command("set-max-bids")
@@ -176,27 +180,27 @@ def list_auctions(store: str | None, space: str | None, config: Path | None, as_
 @store_options
 @json_option
 def set_max_bids(count: str, store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
-    """Push the number of bids that ends coming auctions early; `none` takes it back.
+    """Set the number of bids that closes an auction early; `none` clears it.
 
-    Running auctions keep theirs. Nodes follow it whose max_bids is set to 'pushed'.
+    Applies to auctions that open from now on, on nodes whose setting ownership.max_bids is 'pushed'.
     """
     if count != "none" and not count.isdecimal():
-        raise Invalid(f"max_bids is a whole number or 'none', not {count!r}")
+        raise Invalid(f"invalid max-bids {count!r}: expected a whole number or 'none'")
     max_bids = None if count == "none" else int(count)
-    ask(config, store, space, lambda opened: opened.push_max_bids(max_bids))
+    run_with_store(config, store, space, lambda opened: opened.push_max_bids(max_bids))
     if as_json:
         print_json({"max_bids": max_bids})
     else:
-        click.echo("no threshold is pushed any more" if max_bids is None else f"coming auctions end at {max_bids} bids")
+        click.echo("cleared max-bids" if max_bids is None else f"set max-bids to {max_bids}")
 
 
 @click.command(cls=Command)
 @store_options
 @json_option
 def scale(store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
-    """Show how many nodes the fleet needs, and why.
+    """Show the desired number of nodes.
 
-    The store holds the present only. How long units have waited is known to the nodes: see GET /scale on one of them.
+    The store knows the present state only; how long units have been unowned is known to the nodes: GET /scale on one.
     """
     from argosy.base.clock import SystemClock
     from argosy.ownership.autoscale import Autoscaler
@@ -204,57 +208,57 @@ def scale(store: str | None, space: str | None, config: Path | None, as_json: bo
     from argosy.ownership.model import UnitSpec
     from argosy.ownership.view import FleetView
 
-    wished = settings(config, store, space)
+    effective = settings(config, store, space)
     now, view = SystemClock().now(), FleetView()
-    view.apply(ask(config, store, space, first_snapshot), now)
-    view.apply(CatalogRead(tuple(UnitSpec(name) for name in wished.units)), now)
-    signal = asdict(Autoscaler(wished).signal(view, now))
+    view.apply(run_with_store(config, store, space, first_snapshot), now)
+    view.apply(CatalogRead(tuple(UnitSpec(name) for name in effective.units)), now)
+    signal = asdict(Autoscaler(effective).signal(view, now))
     if as_json:
         print_json(signal)
     else:
         rows = [(name, ", ".join(value) if isinstance(value, tuple) else value) for name, value in signal.items()]
-        print_table(("figure", "value"), rows, empty="")
+        print_table(("field", "value"), rows, empty="")
 
 
-def ask(
-    config: Path | None, store: str | None, space: str | None, question: "Callable[[OwnershipStore], Awaitable[T]]"
+def run_with_store(
+    config: Path | None, store: str | None, space: str | None, call: "Callable[[OwnershipStore], Awaitable[T]]"
 ) -> T:
-    """Opens the store that the options and settings name, asks one thing, and closes it."""
-    return asyncio.run(_ask(settings(config, store, space), question))
+    """Opens the store that the options and settings name, runs `call` with it, and closes it."""
+    return asyncio.run(_run_with(settings(config, store, space), call))
 
 
 def settings(config: Path | None, store: str | None, space: str | None) -> "OwnershipSettings":
-    """The settings with what the options override. A store inside another process cannot be looked at."""
+    """The settings with the options applied. Rejects a store in memory, which no other process can read."""
     from argosy.ownership.settings import OwnershipSettings
 
-    wished = load(config).get(OwnershipSettings)
-    wished = replace(wished, store=store or wished.store, space=space or wished.space)
-    if wished.store.startswith("memory:"):
-        raise Invalid(f"{wished.store} lives inside one process: name the fleet's store with --store URL")
-    return wished
+    found = load(config).get(OwnershipSettings)
+    found = replace(found, store=store or found.store, space=space or found.space)
+    if found.store.startswith("memory:"):
+        raise Invalid(f"store {found.store} is private to one process; pass the store of the fleet with --store URL")
+    return found
 
 
-async def _ask(wished: "OwnershipSettings", question: "Callable[[OwnershipStore], Awaitable[T]]") -> T:
+async def _run_with(found: "OwnershipSettings", call: "Callable[[OwnershipStore], Awaitable[T]]") -> T:
     from argosy.base.clock import SystemClock, system_random
     from argosy.ownership import open_ownership_store
     from argosy.ownership.model import Space
 
     opened = await open_ownership_store(
-        wished.store,
-        Space(wished.space, is_auctioned=wished.placement == "auction"),
+        found.store,
+        Space(found.space, is_auctioned=found.placement == "auction"),
         clock=SystemClock(),
         random=system_random(),
-        grace_s=wished.grace,
-        namespace=wished.namespace,
+        grace_s=found.grace,
+        namespace=found.namespace,
     )
     try:
-        return await question(opened)
+        return await call(opened)
     finally:
         await opened.close()
 
 
 async def first_snapshot(store: "OwnershipStore") -> "Snapshot":
-    """The fleet as it is now: every watch begins with it."""
+    """The present state of the fleet, which is the first event of every watch."""
     from argosy.ownership.events import Snapshot
 
     facts = store.watch()
@@ -267,8 +271,36 @@ async def first_snapshot(store: "OwnershipStore") -> "Snapshot":
             await facts.aclose()
 
 
-def _tell(rows: list[dict[str, Any]], as_json: bool, *, empty: str) -> None:
+def _print_rows(rows: list[dict[str, Any]], as_json: bool, *, empty: str) -> None:
     if as_json:
         print_json(rows)
     else:
         print_table(list(rows[0]) if rows else [], [list(row.values()) for row in rows], empty=empty)
+
+
+def _post(url: str, body: object = None, *, token: str | None = None) -> Any:
+    """Sends JSON and returns the JSON of the response; raises the error that the response describes."""
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    headers = {"content-type": "application/json"}
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    request = Request(url, json.dumps(body).encode(), headers, method="POST")
+    try:
+        with urlopen(request, timeout=TIMEOUT_S) as response:
+            return json.loads(response.read(BODY_BYTES_MAX) or b"null")
+    except HTTPError as error:
+        kinds: dict[int, type[ArgosyError]] = {400: Invalid, 401: Unauthorized, 403: Forbidden}
+        raise kinds.get(error.code, Unavailable)(_error_message(error)) from None
+    except (URLError, OSError, ValueError) as error:
+        raise Unavailable(f"{url} unreachable: {error}; check that the node is running") from None
+
+
+def _error_message(error: "HTTPError") -> str:
+    """The message in the response, or its status if it has none."""
+    try:
+        message: str = json.loads(error.read(BODY_BYTES_MAX))["error"]["message"]
+        return message
+    except (ValueError, KeyError, TypeError):
+        return f"{error.url} returned {error.code} {error.reason}"

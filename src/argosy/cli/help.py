@@ -1,4 +1,4 @@
-"""`argosy help` and `argosy version`: what people type who know other programs."""
+"""`argosy help` and `argosy version`, which users of other programs expect."""
 
 import click
 from click.exceptions import NoSuchCommand
@@ -9,13 +9,13 @@ from argosy.cli.commands import Command
 
 
 def _complete_command(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names at the level that the words before have reached."""
+    """The commands of the group that the preceding words name."""
     try:
-        reached = _context_of(ctx, ctx.params.get(param.name or "") or ())
+        context = _context_of(ctx, ctx.params.get(param.name or "") or ())
     except NoSuchCommand:
         return []
-    group = reached.command
-    names = group.list_commands(reached) if isinstance(group, click.Group) else []
+    group = context.command
+    names = group.list_commands(context) if isinstance(group, click.Group) else []
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -30,8 +30,8 @@ def help(ctx: click.Context, command: tuple[str, ...], man: bool) -> None:
 
         click.echo(manual_page(), nl=False)
         return
-    reached = _context_of(ctx, command)
-    click.echo(reached.get_help())
+    context = _context_of(ctx, command)
+    click.echo(context.get_help())
 
 
 @click.command(cls=Command)
@@ -42,12 +42,12 @@ def version() -> None:
 
 def _context_of(ctx: click.Context, words: tuple[str, ...]) -> click.Context:
     """The context of the command that the words name, as if it had been called."""
-    reached = ctx.find_root()
+    context = ctx.find_root()
     for word in words:
-        group = reached.command
-        child = group.get_command(reached, word) if isinstance(group, click.Group) else None
+        group = context.command
+        child = group.get_command(context, word) if isinstance(group, click.Group) else None
         if child is None:
-            names = group.list_commands(reached) if isinstance(group, click.Group) else []
-            raise NoSuchCommand(word, possibilities=names, ctx=reached)
-        reached = child.context_class(child, parent=reached, info_name=word, **child.context_settings)
-    return reached
+            names = group.list_commands(context) if isinstance(group, click.Group) else []
+            raise NoSuchCommand(word, possibilities=names, ctx=context)
+        context = child.context_class(child, parent=context, info_name=word, **child.context_settings)
+    return context

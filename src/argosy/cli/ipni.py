@@ -1,4 +1,4 @@
-"""`argosy ipni`: the content index. Publish what you have, and steer an indexer."""
+"""`argosy ipni`: the content index. Publishes files, and administers an indexer."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.cli.commands import Group
-from argosy.cli.ipni_client import Reach, checked_url, reach_options
+from argosy.cli.ipni_client import IndexerOptions, check_url, indexer_options
 from argosy.cli.ipni_layout import layout
 from argosy.cli.ipni_publish import publish
 from argosy.cli.output import print_json, print_table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def ipni() -> None:
-    """The content index: who holds exactly this content."""
+    """Manage the content index."""
 
 
 ipni.add_command(publish)
@@ -27,45 +27,45 @@ ipni.add_command(layout)
 
 
 @ipni.command()
-@reach_options
-def status(reach: Reach, as_json: bool) -> None:
-    """Who the indexer is, whether it is frozen, how full its disk is and what it holds."""
+@indexer_options
+def status(indexer: IndexerOptions, as_json: bool) -> None:
+    """Show the indexer's id, freeze state, disk usage and number of entries."""
 
-    async def asked(client: "IndexerClient") -> dict[str, Any]:
-        told, figures = await client.status(), await client.figures()
+    async def read(client: "IndexerClient") -> dict[str, Any]:
+        status, figures = await client.status(), await client.figures()
         return {
-            "id": told.id,
-            "is_frozen": told.is_frozen,
-            "usage_percent": told.usage_percent,
+            "id": status.id,
+            "is_frozen": status.is_frozen,
+            "usage_percent": status.usage_percent,
             "entries": figures.entries,
             "disk_bytes": figures.disk_bytes,
         }
 
-    told = reach.ask(asked)
+    fields = indexer.run(read)
     if as_json:
-        print_json(told)
+        print_json(fields)
     else:
-        print_table(("field", "value"), list(told.items()), empty="")
+        print_table(("field", "value"), list(fields.items()), empty="")
 
 
 @ipni.command()
 @click.argument("provider", required=False)
-@reach_options
-def providers(reach: Reach, provider: str | None, as_json: bool) -> None:
-    """Whom the indexer knows, how far it has come with each, and where it froze."""
+@indexer_options
+def providers(indexer: IndexerOptions, provider: str | None, as_json: bool) -> None:
+    """List providers: the last advertisement applied, the lag, and where the indexer froze."""
 
-    async def asked(client: "IndexerClient") -> "list[Provider]":
+    async def read(client: "IndexerClient") -> "list[Provider]":
         return await client.providers() if provider is None else [await client.provider(provider)]
 
-    rows = [_shown(each) for each in reach.ask(asked)]
+    rows = [_provider_fields(each) for each in indexer.run(read)]
     if as_json:
         print_json(rows)
         return
     columns = ("id", "publisher", "last_ad", "last_ad_at", "lag", "frozen_at", "last_error")
-    print_table(columns, [[row[name] for name in columns] for row in rows], empty="no providers yet")
+    print_table(columns, [[row[name] for name in columns] for row in rows], empty="no providers found")
 
 
-def _shown(provider: "Provider") -> dict[str, Any]:
+def _provider_fields(provider: "Provider") -> dict[str, Any]:
     def cid(value: object) -> str | None:
         return None if value is None else str(value)
 
@@ -88,143 +88,157 @@ def _time(at: float) -> str | None:
 
 @ipni.command()
 @click.argument("publisher", required=False)
-@reach_options
-def progress(reach: Reach, publisher: str | None, as_json: bool) -> None:
-    """How syncs stand, and how far each is from its publisher's head. JSON, whatever is asked for."""
-    print_json(reach.ask(lambda client: client.sync_status(publisher)))
+@indexer_options
+def progress(indexer: IndexerOptions, publisher: str | None, as_json: bool) -> None:
+    """Show running syncs and their distance from the publisher's head, as JSON."""
+    print_json(indexer.run(lambda client: client.sync_status(publisher)))
 
 
 @ipni.command()
 @click.argument("publisher")
-@click.option("--address", help="Multiaddr at which its chain can be read; by default the one that is known.")
-@click.option("--depth", type=click.IntRange(-1), default=0, help="Advertisements to go back; -1: all of them.")
-@click.option("--resync", is_flag=True, help="Apply again what was applied already.")
-@reach_options
-def sync(reach: Reach, publisher: str, address: str | None, depth: int, resync: bool, as_json: bool) -> None:
-    """Read a publisher's chain now."""
+@click.option("--address", help="Multiaddr of the publisher's chain; by default the known one.")
+@click.option("--depth", type=click.IntRange(-1), default=0, help="Number of advertisements to go back; -1 for all.")
+@click.option("--resync", is_flag=True, help="Apply advertisements again that were applied already.")
+@indexer_options
+def sync(indexer: IndexerOptions, publisher: str, address: str | None, depth: int, resync: bool, as_json: bool) -> None:
+    """Start a sync of a publisher's chain."""
     from argosy.ipni.formats import multiaddr
 
     if address is not None:
-        multiaddr.to_bytes(address)  # Invalid if it is none: the indexer would only say so in its log
-    reach.ask(lambda client: client.sync(publisher, address, depth=depth, is_resync=resync))
-    _say(as_json, publisher, "is being read")
+        multiaddr.to_bytes(address)  # raises Invalid here; the indexer would only log it
+    indexer.run(lambda client: client.sync(publisher, address, depth=depth, is_resync=resync))
+    _print_done(as_json, f"sync started: {publisher}")
 
 
 @ipni.command("remove-provider")
 @click.argument("provider")
-@click.option("--block", is_flag=True, help="And let it not come back.")
-@reach_options
-def remove_provider(reach: Reach, provider: str, block: bool, as_json: bool) -> None:
-    """Forget a provider and all its content."""
-    reach.ask(lambda client: client.remove_provider(provider, is_blocked=block))
-    _say(as_json, provider, "is forgotten")
+@click.option("--block", is_flag=True, help="Also block the provider.")
+@indexer_options
+def remove_provider(indexer: IndexerOptions, provider: str, block: bool, as_json: bool) -> None:
+    """Remove a provider and all its content."""
+    indexer.run(lambda client: client.remove_provider(provider, is_blocked=block))
+    _print_done(as_json, f"removed provider {provider}")
 
 
 @ipni.command("mark-processed")
 @click.argument("provider")
 @click.argument("ad")
-@reach_options
-def mark_processed(reach: Reach, provider: str, ad: str, as_json: bool) -> None:
-    """Take an advertisement, and all before it, for applied: the way past one that cannot be."""
+@indexer_options
+def mark_processed(indexer: IndexerOptions, provider: str, ad: str, as_json: bool) -> None:
+    """Mark an advertisement and all before it as applied, to skip one that cannot be applied."""
     from argosy.ipni.formats import cid as cids
 
-    named = cids.parse(ad)
-    reach.ask(lambda client: client.mark_processed(provider, named))
-    _say(as_json, provider, f"goes on after {named}")
+    cid = cids.parse(ad)
+    indexer.run(lambda client: client.mark_processed(provider, cid))
+    _print_done(as_json, f"marked {cid} of {provider} as processed")
 
 
 @ipni.command("import-providers")
-@click.argument("indexer")
-@reach_options
-def import_providers(reach: Reach, indexer: str, as_json: bool) -> None:
-    """Register whom another INDEXER (the URL of its find API) knows, and read their chains."""
-    url = checked_url(indexer)
-    reach.ask(lambda client: client.import_providers(url))
-    _say(as_json, indexer, "has been asked, its providers are being read")
+@click.argument("source", metavar="INDEXER")
+@indexer_options
+def import_providers(indexer: IndexerOptions, source: str, as_json: bool) -> None:
+    """Register the providers of another INDEXER (the URL of its find API) and sync their chains."""
+    url = check_url(source)
+    indexer.run(lambda client: client.import_providers(url))
+    _print_done(as_json, f"import started: providers of {source}")
 
 
-def _steering(name: str, said: str, doc: str, does: "Callable[[IndexerClient, str], Awaitable[None]]") -> click.Command:
+def _add_peer_command(
+    name: str, done: str, doc: str, call: "Callable[[IndexerClient, str], Awaitable[None]]"
+) -> click.Command:
     @ipni.command(name, help=doc)
     @click.argument("peer")
-    @reach_options
-    def steer(reach: Reach, peer: str, as_json: bool) -> None:
+    @indexer_options
+    def command(indexer: IndexerOptions, peer: str, as_json: bool) -> None:
         from argosy.ipni.formats.peer import parse_peer
 
-        named = parse_peer(peer)  # Invalid if it is none, before anybody is asked
-        reach.ask(lambda client: does(client, named))
-        _say(as_json, peer, said)
+        parsed = parse_peer(peer)  # raises Invalid before the indexer is called
+        indexer.run(lambda client: call(client, parsed))
+        _print_done(as_json, f"{done} {peer}")
 
-    return steer
-
-
-_steering("allow", "is allowed", "Let a peer publish and provide, until the indexer restarts.", lambda c, p: c.allow(p))
-_steering("block", "is blocked", "Refuse a peer, until the indexer restarts.", lambda c, p: c.block(p))
-_steering("assign", "is assigned", "Give a publisher to the indexer.", lambda c, p: c.assign(p))
-_steering("unassign", "is no longer assigned", "Take a publisher from the indexer.", lambda c, p: c.unassign(p))
+    return command
 
 
-def _plain(name: str, said: str, doc: str, does: "Callable[[IndexerClient], Awaitable[None]]") -> click.Command:
+_add_peer_command(
+    "allow", "allowed", "Allow a peer to publish and provide, until the indexer restarts.", lambda c, p: c.allow(p)
+)
+_add_peer_command("block", "blocked", "Block a peer, until the indexer restarts.", lambda c, p: c.block(p))
+_add_peer_command("assign", "assigned", "Assign a publisher to the indexer.", lambda c, p: c.assign(p))
+_add_peer_command("unassign", "unassigned", "Remove a publisher from the indexer.", lambda c, p: c.unassign(p))
+
+
+def _add_command(name: str, done: str, doc: str, call: "Callable[[IndexerClient], Awaitable[None]]") -> click.Command:
     @ipni.command(name, help=doc)
-    @reach_options
-    def do(reach: Reach, as_json: bool) -> None:
-        reach.ask(does)
-        _say(as_json, "the indexer", said)
+    @indexer_options
+    def command(indexer: IndexerOptions, as_json: bool) -> None:
+        indexer.run(call)
+        _print_done(as_json, done)
 
-    return do
+    return command
 
 
-_plain("freeze", "is frozen", "Store no new entries from now on; removals and finds go on.", lambda c: c.freeze())
-_plain("reload", "has read its policy again", "Let the indexer read its policy again.", lambda c: c.reload())
-_plain("check", "is healthy", "Let the indexer write, read and remove a probe.", lambda c: c.check_health())
+_add_command(
+    "freeze",
+    "froze the indexer",
+    "Freeze the indexer: reject new entries; removals and finds continue.",
+    lambda c: c.freeze(),
+)
+_add_command("reload", "reloaded policy", "Reload the policy of the indexer.", lambda c: c.reload())
+_add_command(
+    "check",
+    "the indexer is healthy",
+    "Check that the indexer can write, read and remove an entry.",
+    lambda c: c.check_health(),
+)
 
 
 @ipni.command()
-@reach_options
-def assigned(reach: Reach, as_json: bool) -> None:
-    """The publishers on the indexer's allow-list, and from which frozen indexer each was taken over."""
-    found = [(each.publisher, each.continued) for each in reach.ask(lambda client: client.assigned())]
+@indexer_options
+def assignments(indexer: IndexerOptions, as_json: bool) -> None:
+    """List the assigned publishers, and the frozen indexer from which each was handed off."""
+    found = [(each.publisher, each.continued) for each in indexer.run(lambda client: client.assigned())]
     if as_json:
         print_json([{"publisher": publisher, "continued": continued or None} for publisher, continued in found])
     else:
-        print_table(("publisher", "continued from"), found, empty="no publisher is assigned")
+        print_table(("publisher", "continued from"), found, empty="no assignments found")
 
 
 @ipni.command()
-@reach_options
-def preferred(reach: Reach, as_json: bool) -> None:
-    """The publishers whose content the indexer has from before, and which it would rather have than others."""
-    _print_list(reach.ask(lambda client: client.preferred()), "publisher", as_json=as_json)
+@indexer_options
+def preferred(indexer: IndexerOptions, as_json: bool) -> None:
+    """List the preferred publishers: those whose content the indexer has stored before."""
+    _print_list(indexer.run(lambda client: client.preferred()), "publisher", as_json=as_json)
 
 
 @ipni.command()
-@reach_options
-def syncs(reach: Reach, as_json: bool) -> None:
-    """The publishers with a sync under way that an operator has started."""
-    _print_list(reach.ask(lambda client: client.syncs()), "publisher", as_json=as_json)
+@indexer_options
+def syncs(indexer: IndexerOptions, as_json: bool) -> None:
+    """List the publishers with a running sync that an operator has started."""
+    _print_list(indexer.run(lambda client: client.syncs()), "publisher", as_json=as_json)
 
 
 @ipni.command()
-@reach_options
-def telemetry(reach: Reach, as_json: bool) -> None:
-    """Multihashes taken in from each provider since this was last asked."""
-    told = reach.ask(lambda client: client.telemetry())
-    rows = [(provider, count, round(seconds, 3), samples) for provider, (count, seconds, samples) in told.items()]
+@indexer_options
+def telemetry(indexer: IndexerOptions, as_json: bool) -> None:
+    """Show the multihashes ingested from each provider since the last call."""
+    rates = indexer.run(lambda client: client.telemetry())
+    rows = [(provider, count, round(seconds, 3), samples) for provider, (count, seconds, samples) in rates.items()]
     if as_json:
         names = ("provider", "multihashes", "seconds", "samples")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        print_table(("provider", "multihashes", "seconds", "samples"), rows, empty="nothing was taken in")
+        print_table(("provider", "multihashes", "seconds", "samples"), rows, empty="no new multihashes")
 
 
 def _print_list(found: list[str], name: str, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print_table((name,), [(each,) for each in found], empty=f"no {name}")
+        print_table((name,), [(each,) for each in found], empty=f"no {name}s found")
 
 
-def _say(as_json: bool, who: str, said: str) -> None:
+def _print_done(as_json: bool, done: str) -> None:
     if as_json:
-        print_json({"done": f"{who} {said}"})
+        print_json({"done": done})
     else:
-        click.echo(f"{who} {said}")
+        click.echo(done)

@@ -1,4 +1,4 @@
-"""How commands about the content index reach an indexer: the options that name it, and the client behind them."""
+"""The options of `argosy ipni` commands that select an indexer, and the client for it."""
 
 import asyncio
 import functools
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Which indexer."""
+class IndexerOptions:
+    """The indexer that the options select."""
 
     url: str | None
     ingest_url: str | None
@@ -31,7 +31,7 @@ class Reach:
     config: Path | None
 
     def client(self) -> "IndexerClient":
-        """What is not said is taken from the settings: the indexer that they would run."""
+        """Options that are not given default to the indexer of the settings."""
         from argosy.app.settings import NodeSettings
         from argosy.ipni.indexer_client import IndexerClient
         from argosy.ipni.settings import IndexerHttpSettings
@@ -39,49 +39,49 @@ class Reach:
         loaded = load(self.config)
         here = loaded.get(IndexerHttpSettings)
 
-        def at(port: int | None, given: str | None) -> str:
-            named = given or self.url
-            return checked_url(named) if named else f"http://{here.host}:{here.port if port is None else port}"
+        def url_of(port: int | None, option: str | None) -> str:
+            url = option or self.url
+            return check_url(url) if url else f"http://{here.host}:{here.port if port is None else port}"
 
         return IndexerClient(
-            at(here.admin_port, self.admin_url),
-            at(None, None),
-            at(here.ingest_port, self.ingest_url),
+            url_of(here.admin_port, self.admin_url),
+            url_of(None, None),
+            url_of(here.ingest_port, self.ingest_url),
             token=self.token or loaded.get(NodeSettings).admin_token,
         )
 
-    def ask(self, question: "Callable[[IndexerClient], Awaitable[T]]") -> T:
-        """One thing, of a client that is opened for it."""
+    def run(self, call: "Callable[[IndexerClient], Awaitable[T]]") -> T:
+        """Runs `call` with a client, which is closed afterwards."""
 
-        async def asked() -> T:
+        async def run_with_client() -> T:
             async with self.client() as client:
-                return await question(client)
+                return await call(client)
 
-        return asyncio.run(asked())
+        return asyncio.run(run_with_client())
 
 
-def checked_url(text: str) -> str:
-    """The URL itself, if it is one of HTTP: `host:port` alone is what people type, and nothing that can be asked."""
+def check_url(text: str) -> str:
+    """Returns an HTTP URL unchanged; raises Invalid for anything else, such as `host:port` without a scheme."""
     if not text.startswith(("http://", "https://")) or not text.partition("://")[2]:
-        raise Invalid(f"{text!r} is no URL: write http://host:port or https://host")
+        raise Invalid(f"invalid URL {text!r}: expected http://host:port or https://host")
     return text
 
 
 _OPTIONS = (
-    click.option("--url", help="The indexer; by default the one of the settings ipni_http."),
-    click.option("--ingest-url", help="Where it takes announcements, if that is elsewhere."),
-    click.option("--admin-url", help="Where its admin API is, if that is elsewhere."),
-    click.option("--token", help="Bearer token of the admin API; by default the setting node.admin_token."),
+    click.option("--url", help="Indexer; by default that of the settings [ipni_http]."),
+    click.option("--ingest-url", help="Ingest API of the indexer, if it has another URL."),
+    click.option("--admin-url", help="Admin API of the indexer, if it has another URL."),
+    click.option("--token", help="Bearer token of the admin API; overrides the setting node.admin_token."),
     config_option,
     json_option,
 )
 
 
-def reach_options(command: C) -> Any:
-    """Adds the options; the command gets them as `reach`, and `as_json`."""
+def indexer_options(command: C) -> Any:
+    """Adds the options; the command receives them as `indexer`, and `as_json`."""
 
     @functools.wraps(command)
-    def reaching(
+    def with_options(
         *args: Any,
         url: str | None,
         ingest_url: str | None,
@@ -90,9 +90,9 @@ def reach_options(command: C) -> Any:
         config: Path | None,
         **rest: Any,
     ) -> Any:
-        return command(*args, reach=Reach(url, ingest_url, admin_url, token, config), **rest)
+        return command(*args, indexer=IndexerOptions(url, ingest_url, admin_url, token, config), **rest)
 
-    decorated: Any = reaching
+    decorated: Any = with_options
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated

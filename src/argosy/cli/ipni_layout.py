@@ -1,4 +1,4 @@
-"""`argosy ipni layout`: who the query nodes of the content index are, as a file names them that all of them read."""
+"""`argosy ipni layout`: the layout file, which lists the query nodes of the content index."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LayoutFile:
-    """The file that the settings name, and what is in it."""
+    """The layout file that the settings name."""
 
     path: Path
     token: str | None
@@ -44,45 +44,45 @@ class LayoutFile:
 
         write_layout(self.path, layout)
 
-    def ask(self, question: Any, layout: "KeyspaceLayout") -> Any:
-        """Of all nodes of the layout."""
+    def run(self, call: Any, layout: "KeyspaceLayout") -> Any:
+        """Runs `call` with connections to all nodes of the layout."""
         from argosy.ipni.keyspace.client import NodeConnections
 
-        async def asked() -> Any:
+        async def run_with_nodes() -> Any:
             connections = NodeConnections(token=self.token, call_s=self.call_s)
             try:
-                return await question(layout, connections)
+                return await call(layout, connections)
             finally:
                 await connections.close()
 
-        return asyncio.run(asked())
+        return asyncio.run(run_with_nodes())
 
 
 @click.group(cls=Group)
 def layout() -> None:
-    """The query nodes of the content index: see them, and change who they are."""
+    """Show and change the query nodes of the content index."""
 
 
 @layout.command()
 @config_option
 @json_option
 def show(config: Path | None, as_json: bool) -> None:
-    """Every query node, what it holds, and what it has still to gather."""
+    """List query nodes, their slots, and the slots they have yet to copy."""
     from argosy.ipni.keyspace.runtime import statuses
 
     file = LayoutFile.of(config)
     here = file.read()
-    columns = ("node", "slots", "still to gather", "entries", "bytes")
+    columns = ("node", "slots", "pending slots", "entries", "bytes")
     rows = [
         (each.name, each.held, each.left, each.figures.entries, each.figures.disk_bytes)
-        for each in file.ask(statuses, here)
+        for each in file.run(statuses, here)
     ]
     if as_json:
         nodes = [dict(zip(("node", "slots", "left", "entries", "disk_bytes"), row, strict=True)) for row in rows]
         print_json({"version": here.version, "is_moving": here.previous is not None, "nodes": nodes})
     else:
         state = "moving" if here.previous is not None else "settled"
-        print_table(columns, rows, empty="no nodes", title=f"version {here.version}, {state}")
+        print_table(columns, rows, empty="no nodes found", title=f"version {here.version}, {state}")
 
 
 @layout.command()
@@ -90,24 +90,26 @@ def show(config: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def add(node: str, config: Path | None, as_json: bool) -> None:
-    """Let a query node join: it gathers its part from the others, and reads go on meanwhile."""
+    """Add a query node; it copies its slots from the other nodes while these continue to serve."""
     name, sign, url = node.partition("=")
     if not (name and sign and url):
-        raise Invalid(f"a node is written NAME=URL; got {node!r}")
+        raise Invalid(f"invalid node {node!r}: expected NAME=URL")
     here = (file := LayoutFile.of(config)).read()
     _change(file, here, {**here.now.nodes, name: url}, as_json=as_json)
 
 
 @layout.command()
 @click.argument("name")
-@click.option("--lost", is_flag=True, help="It will not come back: its part comes from the other replicas.")
+@click.option("--lost", is_flag=True, help="The node is lost: copy its slots from the other replicas.")
 @config_option
 @json_option
 def remove(name: str, lost: bool, config: Path | None, as_json: bool) -> None:
-    """Let a query node leave: the others gather its part first."""
+    """Remove a query node; the other nodes copy its slots first."""
     here = (file := LayoutFile.of(config)).read()
     if name not in here.now.nodes:
-        raise NotFound(f"{name!r} is not in layout {here.version}: {', '.join(sorted(here.now.nodes))} are")
+        raise NotFound(
+            f"node {name!r} not found in layout version {here.version}; nodes: {', '.join(sorted(here.now.nodes))}"
+        )
     nodes = {each: url for each, url in here.now.nodes.items() if each != name}
     _change(file, here, nodes, lost=frozenset([name]) if lost else frozenset(), as_json=as_json)
 
@@ -115,29 +117,29 @@ def remove(name: str, lost: bool, config: Path | None, as_json: bool) -> None:
 @layout.command()
 @config_option
 @json_option
-def settle(config: Path | None, as_json: bool) -> None:
-    """End a move, once every node has gathered its part; what belongs to others is deleted then."""
-    from argosy.ipni.keyspace.layout import finalize
+def finalize(config: Path | None, as_json: bool) -> None:
+    """Finish a move after every node has copied its slots; the nodes then delete the slots of others."""
+    from argosy.ipni.keyspace.layout import finalize as finish_move
     from argosy.ipni.keyspace.runtime import check_moved
 
     here = (file := LayoutFile.of(config)).read()
-    following = finalize(here)
-    file.ask(check_moved, here)
+    following = finish_move(here)
+    file.run(check_moved, here)
     file.write(following)
-    _say(following, as_json=as_json)
+    _print_layout(following, as_json=as_json)
 
 
-@layout.command("give-up")
+@layout.command()
 @config_option
 @json_option
-def give_up(config: Path | None, as_json: bool) -> None:
-    """Take a move back: all as it was before."""
-    from argosy.ipni.keyspace.layout import revert
+def revert(config: Path | None, as_json: bool) -> None:
+    """Undo a move that is not finished."""
+    from argosy.ipni.keyspace.layout import revert as undo_move
 
     file = LayoutFile.of(config)
-    previous = revert(file.read())
+    previous = undo_move(file.read())
     file.write(previous)
-    _say(previous, as_json=as_json)
+    _print_layout(previous, as_json=as_json)
 
 
 def _change(
@@ -152,12 +154,12 @@ def _change(
 
     following = start_move(here, nodes, lost=lost)
     file.write(following)
-    _say(following, as_json=as_json)
+    _print_layout(following, as_json=as_json)
 
 
-def _say(written: "KeyspaceLayout", *, as_json: bool) -> None:
+def _print_layout(written: "KeyspaceLayout", *, as_json: bool) -> None:
     nodes = sorted(written.now.nodes)
     if as_json:
         print_json({"version": written.version, "is_moving": written.previous is not None, "nodes": nodes})
     else:
-        click.echo(f"version {written.version}: {', '.join(nodes)}; give the file to every node, then to the indexers")
+        click.echo(f"version {written.version}: {', '.join(nodes)}; copy the file to every node, then to the indexers")

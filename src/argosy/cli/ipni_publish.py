@@ -1,4 +1,4 @@
-"""`argosy ipni publish`: says that this machine has these files, and lets indexers read it."""
+"""`argosy ipni publish`: advertises local files and serves the chain to indexers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,46 +18,59 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("paths", nargs=-1, metavar="FILES|DIR…", type=click.Path(path_type=Path))
-@click.option("--announce", "announce_urls", multiple=True, metavar="URL", help="An indexer or assigner; repeatable.")
-@click.option("--host", default="127.0.0.1", help="Address to serve the chain on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=3104, help="Port to serve the chain on; 0 takes any.")
-@click.option("--address", help="What indexers are told, if it is not where we listen: a URL or a multiaddr.")
 @click.option(
-    "--at", "content_addresses", multiple=True, help="An HTTP gateway that gives the files; without, only who has them."
+    "--announce", "announce_urls", multiple=True, metavar="URL", help="Indexer or assigner to announce to; repeatable."
 )
-@click.option("--withdraw", is_flag=True, help="Take back what was published of these paths.")
-@click.option("--once", is_flag=True, help="Publish, announce, and end, while another `ipni publish` serves the chain.")
+@click.option("--host", default="127.0.0.1", help="Address to serve the chain on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=3104, help="Port to serve the chain on; 0 selects a free port."
+)
+@click.option("--address", help="Public URL or multiaddr of the chain, if it differs from the listener.")
+@click.option(
+    "--at",
+    "content_addresses",
+    multiple=True,
+    help="HTTP gateway that serves the files; without one, only the provider is published.",
+)
+@click.option("--withdraw", is_flag=True, help="Remove the advertisements of these paths.")
+@click.option("--once", is_flag=True, help="Publish, announce and exit; another `ipni publish` serves the chain.")
 @config_option
 @json_option
-def publish(paths: tuple[Path, ...], config: Path | None, as_json: bool, **wished: Any) -> None:
-    """Publish FILES and folders by the sha2-256 of each file's content, and serve the chain until Ctrl-C.
+def publish(paths: tuple[Path, ...], config: Path | None, as_json: bool, **options: Any) -> None:
+    """Publish files and directories by the sha2-256 of each file's content, and serve the chain until Ctrl-C.
 
-    Each path is one context. What has not changed since it was last published makes no advertisement, and what has
-    changed takes the old one's place. Without a path, what was published before is served; what is published meanwhile
-    with --once is served, too.
+    Each path is one context. A path without changes since its last advertisement is skipped; the advertisement of a
+    changed path replaces the old one. Without a path, the existing chain is served, including what other processes
+    publish with --once.
     """
-    from argosy.app.publish_command import Wish, publish_and_serve
+    from argosy.app.publish_command import PublishOptions, publish_and_serve
 
-    if not wished["withdraw"]:  # what is taken back may be gone already
-        _check_that_they_exist(paths)
+    if not options["withdraw"]:  # a withdrawn path may not exist any more
+        _check_paths_exist(paths)
     elif not paths:
-        raise Invalid("--withdraw takes back what was published of paths: name them")
+        raise Invalid("--withdraw requires at least one path")
     with progress("hashing") as show:
 
-        def told(published: "Published") -> None:
+        def on_published(published: "Published") -> None:
             show(1.0, f"{published.path}: {published.files} files")
 
-        wish = Wish(paths=paths, **wished)
+        request = PublishOptions(paths=paths, **options)
         try:
-            asyncio.run(publish_and_serve(load(config), wish, show=show, told=told, done=lambda s: _print(s, as_json)))
+            asyncio.run(
+                publish_and_serve(
+                    load(config), request, show=show, on_published=on_published, done=lambda s: _print(s, as_json)
+                )
+            )
         except KeyboardInterrupt:
             return
 
 
-def _check_that_they_exist(paths: Sequence[Path]) -> None:
+def _check_paths_exist(paths: Sequence[Path]) -> None:
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
-        raise Invalid(f"{', '.join(missing)} does not exist: name files and folders, or take them back with --withdraw")
+        raise Invalid(
+            f"not found: {', '.join(missing)}; pass files and directories, or --withdraw to remove their advertisements"
+        )
 
 
 def _print(shown: dict[str, Any], as_json: bool) -> None:
@@ -69,9 +82,9 @@ def _print(shown: dict[str, Any], as_json: bool) -> None:
         state = "unchanged" if each["advertisement"] is None else each["advertisement"]
         click.echo(f"{each['path']}  {each['files']} files, {each['bytes']} bytes  {state}")
     for each in shown["withdrawn"]:
-        advert = each["advertisement"]
-        said = f"withdrawn, {each['files']} files  {advert}" if advert else "was not published: nothing to withdraw"
-        click.echo(f"{each['path']}  {said}")
+        ad = each["advertisement"]
+        state = f"withdrawn, {each['files']} files  {ad}" if ad else "not published, nothing to withdraw"
+        click.echo(f"{each['path']}  {state}")
     for each in shown["announced"]:
         click.echo(f"announced to {each['url']}" + (f": {each['error']}" if each["error"] else ""))
     if shown["serving"]:

@@ -1,4 +1,4 @@
-"""How commands about jobs reach a broker: the options that name it, and the client behind them."""
+"""The options of job commands that select a broker, and the client for it."""
 
 import asyncio
 import functools
@@ -26,8 +26,8 @@ FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Which broker, and on whose behalf."""
+class BrokerOptions:
+    """The broker that the options select, and the tenant."""
 
     addresses: tuple[str, ...]
     tenant: str | None
@@ -38,7 +38,7 @@ class Reach:
     config: Path | None
 
     def client(self) -> "AbstractAsyncContextManager[JobsClient]":
-        """What is not said is taken from the settings; a URL as the address is a broker in this very process."""
+        """Options that are not given default to the settings. A URL as the address runs a broker in this process."""
         from argosy.jobs.model import NO_TENANT
         from argosy.jobs.sdk import JobsClient
 
@@ -47,47 +47,47 @@ class Reach:
         addresses = self.addresses or (settings.grpc_address or f"{settings.grpc_host}:{settings.grpc_port}",)
         if any("://" in address for address in addresses):
             if len(addresses) > 1:
-                raise Invalid("a broker in this process has one address: the URL of its folder")
+                raise Invalid("a broker in this process has a single address: the URL of its directory")
             return JobsClient.embedded(addresses[0], tenant=tenant)
         token = self.token or next(iter(settings.tokens), None)
         return JobsClient.connect(*addresses, tenant=tenant, token=token, credentials=self._credentials())
 
-    def _check_that_it_is_there(self) -> None:
-        """Opening makes a broker of any folder, so that one who mistypes would be told that it has no such jobs."""
+    def _check_exists(self) -> None:
+        """Opening creates a broker in any directory, so a mistyped path would look like a broker without jobs."""
         for address in self.addresses:
             parts = urlsplit(address)
             if parts.scheme == "file" and not Path(unquote(parts.path)).exists():
-                raise NotFound(f"there are no jobs at {address}: check --address")
+                raise NotFound(f"no broker found at {address}; check --address")
 
     def _credentials(self) -> Any:
         from argosy.jobs.sdk.grpc import channel_credentials
 
         if (self.cert is None) != (self.key is None):
-            raise Invalid("--cert and --key belong together: give both or neither")
+            raise Invalid("--cert and --key must be given together")
         if self.ca is None and self.cert is None:
             return None
         ca, cert, key = (None if path is None else path.read_bytes() for path in (self.ca, self.cert, self.key))
         return channel_credentials(ca=ca, cert=cert, key=key)
 
-    def ask(
-        self, question: "Callable[[JobsClient], Awaitable[T]]", *, doing: str | None = None, may_create: bool = True
+    def run(
+        self, call: "Callable[[JobsClient], Awaitable[T]]", *, doing: str | None = None, may_create: bool = True
     ) -> T:
-        """One thing, of a client that is opened for it. Somebody who is watching is shown what it is `doing`."""
+        """Runs `call` with a client, which is closed afterwards; `doing` is the status line on a terminal."""
         if not may_create:
-            self._check_that_it_is_there()
+            self._check_exists()
 
-        async def asked() -> T:
+        async def run_with_client() -> T:
             async with self.client() as client:
-                return await question(client)
+                return await call(client)
 
         try:
             with nullcontext() if doing is None else status(doing):
-                return asyncio.run(asked())
+                return asyncio.run(run_with_client())
         except Unavailable as error:
             if type(error) is not Unavailable or "did not answer" not in str(error):
                 raise
             raise Unavailable(
-                f"{error}: is a broker up there? `argosy serve --role jobs` is one, and --address names its gRPC port"
+                f"{error}; start a broker with `argosy serve --role jobs`, or pass its gRPC address with --address"
             ) from None
 
 
@@ -99,29 +99,29 @@ def _settings(config: Path | None) -> "JobsSettings":
 
 _OPTIONS = (
     config_option,
-    click.option("--key", type=FILE, help="Our key, with --cert."),
-    click.option("--cert", type=FILE, help="Our certificate, where the broker asks for one."),
-    click.option("--ca", type=FILE, help="The authority of the broker's certificate; turns TLS on."),
-    click.option("--token", help="Bearer token; by default the first of the setting jobs.tokens."),
-    click.option("--tenant", "-t", help="Whose jobs; only where the broker has tenants."),
+    click.option("--key", type=FILE, help="Key of the client certificate."),
+    click.option("--cert", type=FILE, help="Client certificate, if the broker requires one."),
+    click.option("--ca", type=FILE, help="CA of the broker's certificate; turns TLS on."),
+    click.option("--token", help="Bearer token; by default the first one of the setting jobs.tokens."),
+    click.option("--tenant", "-t", help="Tenant of the jobs, if the broker has tenants."),
     click.option(
         "--address", "-a", "addresses", multiple=True, metavar="HOST:PORT|URL",
-        help="A node of the broker, may be repeated; by default the one in the settings. "
-        "A URL (file:///FOLDER) runs the broker in this process.",
+        help="Node of the broker; repeatable. By default that of the settings. "
+        "A URL (file:///DIR) runs the broker in this process.",
     ),
 )  # fmt: skip
 
 
-def reach_options(command: C) -> C:
-    """Adds what names a broker, handed over as `reach`, and `--json`."""
+def broker_options(command: C) -> C:
+    """Adds the options, which the command receives as `broker`, and `--json`."""
 
     @functools.wraps(command)
-    def reached(*arguments: Any, **options: Any) -> Any:
-        names = Reach.__dataclass_fields__
-        reach = Reach(**{name: options.pop(name) for name in names})
-        return command(*arguments, reach=reach, **options)
+    def with_options(*arguments: Any, **options: Any) -> Any:
+        names = BrokerOptions.__dataclass_fields__
+        broker = BrokerOptions(**{name: options.pop(name) for name in names})
+        return command(*arguments, broker=broker, **options)
 
-    wrapped: Any = json_option(reached)
+    wrapped: Any = json_option(with_options)
     for add in _OPTIONS:
         wrapped = add(wrapped)
     found: C = wrapped

@@ -1,4 +1,4 @@
-"""What commands about jobs read and show: payloads as JSON, and times."""
+"""Payloads on the command line, and times in the output of job commands."""
 
 import json
 import sys
@@ -8,18 +8,18 @@ from typing import Any
 from argosy.base.errors import Invalid
 
 
-def parsed_payload(text: str | None) -> Any:
+def parse_payload(text: str | None) -> Any:
     if text is None:
         return None
-    return parsed(sys.stdin.read() if text == "-" else text, "the payload")
+    return parse_json(sys.stdin.read() if text == "-" else text, "the payload")
 
 
-def parsed(text: str, what: str) -> Any:
+def parse_json(text: str, name: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise Invalid(f"{what} is no JSON ({error}): a text needs quotes, as in '\"hello\"'") from None
+        raise Invalid(f"{name} is not valid JSON: {error}; a string needs quotes, as in '\"hello\"'") from None
 
 
-def told_time(ms: int) -> str:
+def format_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds") if ms else "-"

@@ -1,16 +1,16 @@
-"""`argosy job schedule`: jobs that come round by themselves."""
+"""`argosy job schedule`: cron schedules that enqueue jobs."""
 
 import click
 
 from argosy.cli.commands import Group
-from argosy.cli.job_client import Reach, reach_options
-from argosy.cli.job_format import parsed_payload, told_time
+from argosy.cli.job_client import BrokerOptions, broker_options
+from argosy.cli.job_format import format_time, parse_payload
 from argosy.cli.output import print_json, print_table
 
 
 @click.group(cls=Group)
 def schedule() -> None:
-    """Jobs that come round by themselves, as cron says."""
+    """Manage cron schedules."""
 
 
 @schedule.command()
@@ -18,12 +18,12 @@ def schedule() -> None:
 @click.argument("cron")
 @click.argument("group")
 @click.argument("payload", required=False)
-@click.option("--timezone", default="UTC", help="Whose clock CRON is about, such as Europe/Rome.")
-@click.option("--priority", type=click.IntRange(0, 99), default=50, help="0 goes first.")
-@click.option("--paused", is_flag=True, help="Keep it, and let nothing come of it yet.")
-@reach_options
+@click.option("--timezone", default="UTC", help="Time zone of CRON, such as Europe/Rome.")
+@click.option("--priority", type=click.IntRange(0, 99), default=50, help="Priority of the jobs; 0 is the highest.")
+@click.option("--paused", is_flag=True, help="Create the schedule paused.")
+@broker_options
 def put(
-    reach: Reach,
+    broker: BrokerOptions,
     name: str,
     cron: str,
     group: str,
@@ -33,13 +33,13 @@ def put(
     paused: bool,
     as_json: bool,
 ) -> None:
-    """Each time CRON comes round, put a job for the workers of GROUP; a schedule of that NAME is replaced.
+    """Create or replace the schedule NAME, which enqueues a job for the workers of GROUP whenever CRON is due.
 
     CRON has five fields (minute, hour, day, month, weekday), as in "0 3 * * *". PAYLOAD is JSON; `-` reads it from
     standard input.
     """
-    value = parsed_payload(payload)
-    reach.ask(
+    value = parse_payload(payload)
+    broker.run(
         lambda client: client.put_schedule(
             name, cron, group, value, timezone=timezone, is_paused=paused, priority=priority
         )
@@ -47,14 +47,14 @@ def put(
     if as_json:
         print_json({"name": name})
     else:
-        click.echo(f"{name} {'is kept, paused' if paused else 'comes round'}")
+        click.echo(f"created schedule {name}{' (paused)' if paused else ''}")
 
 
 @schedule.command("list")
-@reach_options
-def list_schedules(reach: Reach, as_json: bool) -> None:
-    """List schedules, and when each comes round next."""
-    found = reach.ask(lambda client: client.schedules(), doing="looking", may_create=False)
+@broker_options
+def list_schedules(broker: BrokerOptions, as_json: bool) -> None:
+    """List schedules and the time each is due next."""
+    found = broker.run(lambda client: client.schedules(), doing="reading", may_create=False)
     if as_json:
         print_json(
             [
@@ -73,18 +73,18 @@ def list_schedules(reach: Reach, as_json: bool) -> None:
         return
     rows = []
     for each in found:
-        comes = "paused" if each.is_paused else told_time(each.next_at)
-        rows.append((each.name, each.cron, each.timezone, each.job.task_group, comes))
-    print_table(("schedule", "cron", "timezone", "group", "next"), rows, empty="no schedules")
+        due = "paused" if each.is_paused else format_time(each.next_at)
+        rows.append((each.name, each.cron, each.timezone, each.job.task_group, due))
+    print_table(("schedule", "cron", "timezone", "group", "next"), rows, empty="no schedules found")
 
 
 @schedule.command()
 @click.argument("name")
-@reach_options
-def delete(reach: Reach, name: str, as_json: bool) -> None:
-    """Forget a schedule; jobs that came of it stay."""
-    reach.ask(lambda client: client.delete_schedule(name), doing="asking", may_create=False)
+@broker_options
+def delete(broker: BrokerOptions, name: str, as_json: bool) -> None:
+    """Delete a schedule; the jobs it has enqueued stay."""
+    broker.run(lambda client: client.delete_schedule(name), doing="deleting", may_create=False)
     if as_json:
         print_json({"name": name})
     else:
-        click.echo(f"{name} is forgotten")
+        click.echo(f"deleted schedule {name}")

@@ -1,4 +1,4 @@
-"""What commands print: a table for people, JSON for machines, and progress on a terminal only."""
+"""Output of commands: tables for people, JSON for programs, and progress if stderr is a terminal."""
 
 import json
 import sys
@@ -11,17 +11,17 @@ import click
 C = TypeVar("C", bound=Callable[..., Any])
 
 _JSON = "argosy.cli.json"
-PIPE_WIDTH = 1 << 20  # columns of a table that does not go to a terminal: a row is a line, so that ids can be grepped
+PIPE_WIDTH = 1 << 20  # columns of a table that is not printed to a terminal: one line per row, for grep
 
 
 def json_option(command: C) -> C:
-    """Adds `--json`. It is read before everything else, so that a wrong option is also told in JSON."""
-    return click.option(
-        "--json", "as_json", is_flag=True, is_eager=True, callback=_remember, help="Print JSON, for machines."
-    )(command)
+    """Adds `--json`. It is parsed first, so that errors in other options are printed as JSON too."""
+    return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_store_flag, help="Print JSON.")(
+        command
+    )
 
 
-def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+def _store_flag(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
     ctx.meta[_JSON] = value
     return value
 
@@ -31,12 +31,12 @@ def wants_json(ctx: click.Context) -> bool:
 
 
 def print_json(value: object) -> None:
-    """The same value always gives the same bytes."""
+    """Prints a value; equal values give equal bytes."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, title: str = "") -> None:
-    """A table, or `empty` where there are no rows. Numbers are set to the right."""
+    """Prints a table with numbers right-aligned, or `empty` if there are no rows."""
     cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
         click.echo(empty)
@@ -57,7 +57,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 
 @contextmanager
 def progress(description: str) -> Iterator[Callable[[float, str], None]]:
-    """A bar on stderr while something long runs, if somebody is watching; it is told the part done and a text."""
+    """A progress bar on stderr, if that is a terminal; yields a callback for the fraction done and a text."""
     stream = sys.stderr
     if not stream.isatty():
         yield lambda part, text: None
@@ -72,7 +72,7 @@ def progress(description: str) -> Iterator[Callable[[float, str], None]]:
 
 @contextmanager
 def status(description: str) -> Iterator[Callable[[str], None]]:
-    """One line on stderr that changes while something long runs, if somebody is watching."""
+    """A status line on stderr, if that is a terminal; yields a callback for its text."""
     stream = sys.stderr
     if not stream.isatty():
         yield lambda text: None

@@ -1,11 +1,11 @@
-"""Numbers of seconds as people type them: `nan` and `inf` are floats too, and no clock can wait for either."""
+"""Types of command-line parameters. `nan` and `inf` are floats too, but no clock can wait for them."""
 
 import math
 from typing import Any
 
 import click
 
-SECONDS_MAX = 10 * 365 * 86_400  # ten years: more is a slip
+SECONDS_MAX = 10 * 365 * 86_400  # ten years: more is a typing error
 
 
 class Seconds(click.FloatRange):
@@ -14,5 +14,5 @@ class Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         seconds = super().convert(value, param, ctx)
         if math.isnan(seconds) or seconds > SECONDS_MAX:
-            self.fail(f"{value} is no number of seconds up to {SECONDS_MAX}.", param, ctx)
+            self.fail(f"{value} is not a number of seconds up to {SECONDS_MAX}.", param, ctx)
         return seconds

@@ -1,4 +1,4 @@
-"""`argosy repo`: what should be searchable. Each command writes to the registry; the nodes follow it by themselves."""
+"""`argosy repo`: edits the catalog of repositories. Every command writes to the registry, which the nodes watch."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from argosy.cli.settings import config_option, load
 if TYPE_CHECKING:
     from argosy.base.settings import Loaded
     from argosy.registry.ports import RegistryStore
-    from argosy.registry.rows import RepositoryRow
+    from argosy.registry.rows import Repository
     from argosy.registry.settings import RegistrySettings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -28,14 +28,14 @@ FILE = click.Path(dir_okay=False, allow_dash=True)
 
 
 def catalog_options(command: C) -> C:
-    """Adds what names a catalog: `--registry`, `--data`, `--config`, and `--json`."""
+    """Adds the options that select a catalog (`--registry`, `--data`, `--config`), and `--json`."""
     for add in (
         json_option,
         config_option,
         click.option(
-            "--data", metavar="DIR", help="Data directory of an argosy up; by default of the one that is running."
+            "--data", metavar="DIR", help="Data directory of an argosy up; by default that of the running one."
         ),
-        click.option("--registry", metavar="URL", help="Where the registry is; as in the settings."),
+        click.option("--registry", metavar="URL", help="Registry; overrides the setting registry.url."),
     ):
         command = add(command)
     return command
@@ -43,15 +43,15 @@ def catalog_options(command: C) -> C:
 
 @click.group(cls=Group)
 def repo() -> None:
-    """What should be searchable."""
+    """Manage the catalog of repositories."""
 
 
 @repo.command()
 @click.argument("addresses", nargs=-1, required=True, metavar="URL|PATH…", shell_complete=complete_path)
-@click.option("--name", help="What to call it; by default it follows from the address. For one address only.")
-@click.option("--branch", "branches", multiple=True, help="A branch to index, may be repeated; by default HEAD.")
+@click.option("--name", help="Name of the repository, if one address is given; by default derived from the address.")
+@click.option("--branch", "branches", multiple=True, help="Branch to index; repeatable. By default HEAD.")
 @click.option("--pin", is_flag=True, help="Never evict it from memory.")
-@click.option("--replicas", type=int, default=0, help="Further nodes that keep it ready.")
+@click.option("--replicas", type=int, default=0, help="Number of additional nodes that hold its index.")
 @catalog_options
 def add(
     addresses: tuple[str, ...],
@@ -64,56 +64,56 @@ def add(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Wish for repositories to be searchable. Nodes bid for them, fetch and index them.
+    """Add repositories to the catalog. Nodes bid for them, fetch them and index them.
 
-    Paths on this machine are taken where the nodes' settings allow it (fetch.allow_local).
+    Local paths require the setting fetch.allow_local on the nodes.
     """
-    from argosy.cli.repo_address import typed
+    from argosy.cli.repo_address import parse_address
     from argosy.registry import catalog
 
     if name is not None and len(addresses) > 1:
-        raise Invalid("--name is for one address: leave it out, or add them one by one")
-    found = [typed(text) for text in addresses]
+        raise Invalid("--name requires a single address; omit it, or add the repositories one by one")
+    found = [parse_address(text) for text in addresses]
 
-    async def wish(store: "RegistryStore") -> tuple[list["RepositoryRow"], list[str]]:
-        rows, refused = [], []
+    async def add_all(store: "RegistryStore") -> tuple[list["Repository"], list[str]]:
+        rows, errors = [], []
         for address in found:
             try:
-                wished = catalog.add(
+                new = catalog.add(
                     name or address.name, address.url, branches=branches, is_pinned=pin, replicas=replicas
                 )
-                rows.append(await store.run(wished))
-            except Conflict as error:  # the others are added all the same, and told
-                refused.append(str(error))
-        return rows, refused
+                rows.append(await store.run(new))
+            except Conflict as error:  # the other repositories are added, and printed, nevertheless
+                errors.append(str(error))
+        return rows, errors
 
-    rows, refused = ask(config, registry, data, wish)
+    rows, errors = run_with_catalog(config, registry, data, add_all)
     if as_json and rows:
         print_json([asdict(row) for row in rows])
     elif not as_json:
         for row in rows:
-            click.echo(f"{row.repo_id} is wished for")
-    if refused:
-        raise Conflict("; ".join(refused))
+            click.echo(f"added {row.repo_id}")
+    if errors:
+        raise Conflict("; ".join(errors))
 
 
 @repo.command("list")
 @catalog_options
 def list_repositories(registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
-    """Everything in the catalog: what is wished, and what is known since it was last indexed."""
+    """List repositories and their index state."""
     from argosy.registry import catalog
 
-    # By name: what one command adds within a millisecond has no order of its own.
-    rows = ask(config, registry, data, lambda store: store.run(catalog.everything()))
+    # By name, because repositories that one command added within a millisecond have no other stable order.
+    rows = run_with_catalog(config, registry, data, lambda store: store.run(catalog.everything()))
     rows.sort(key=lambda row: row.repo_id)
     if as_json:
         print_json([asdict(row) for row in rows])
         return
     columns = ("repository", "address", "branches", "pinned", "replicas", "memory MB", "commit", "state")
-    print_table(columns, [_line(row) for row in rows], empty="the catalog is empty: argosy repo add URL")
+    print_table(columns, [_cells(row) for row in rows], empty="no repositories found")
 
 
-def _line(row: "RepositoryRow") -> list[object]:
+def _cells(row: "Repository") -> list[object]:
     size = None if row.footprint_bytes is None else round(row.footprint_bytes / 1e6, 1)
     state = "indexed" if row.last_indexed_at else "new"
     if row.last_error:
@@ -136,7 +136,7 @@ def pin(name: str, registry: str | None, data: str | None, config: Path | None, 
 @click.argument("name")
 @catalog_options
 def unpin(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
-    """Let a repository be evicted when memory is short."""
+    """Allow a repository to be evicted when memory is short."""
     from argosy.registry import catalog
 
     _change(name, lambda store: store.run(catalog.pin(name, False)), "unpinned", registry, data, config, as_json)
@@ -146,38 +146,38 @@ def unpin(name: str, registry: str | None, data: str | None, config: Path | None
 @click.argument("name")
 @catalog_options
 def reindex(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
-    """Ask the holders of a repository to index it anew, whether or not it has new commits."""
+    """Reindex a repository from scratch, even without new commits."""
     from argosy.registry import catalog
 
     change = lambda store: store.run(catalog.request_reindex(name))  # noqa: E731
-    _change(name, change, "to be indexed anew", registry, data, config, as_json)
+    _change(name, change, "reindex requested for", registry, data, config, as_json)
 
 
 @repo.command()
 @click.argument("name")
 @catalog_options
-def drop(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
-    """Take a repository out of the catalog; it vanishes from answers at once."""
+def remove(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
+    """Remove a repository from the catalog, and from search results at once."""
     from argosy.registry import catalog
 
-    async def remove(store: "RegistryStore") -> "RepositoryRow":
+    async def remove_row(store: "RegistryStore") -> "Repository":
         known = await store.run(catalog.read(name))
         if known is None or not await store.run(catalog.remove(name)):
             raise NotFound(name)
         return known
 
-    _change(name, remove, "no longer wished for", registry, data, config, as_json)
+    _change(name, remove_row, "removed", registry, data, config, as_json)
 
 
 @repo.command("import")
 @click.argument("file", type=FILE)
 @catalog_options
 def import_repositories(file: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
-    """Wish for everything that FILE lists; `-` is standard input.
+    """Add the repositories listed in FILE to the catalog; `-` is standard input.
 
-    One address a line, with its branches behind it if they matter; `#` begins a comment. Or a JSON array of objects
-    with `url` and, if wanted, `name`, `branches`, `is_pinned`, `replicas`. All of it is checked before anything is
-    written. What the catalog already has is left as it is.
+    FILE has one address per line, optionally followed by branches; `#` starts a comment. It may also be a JSON array
+    of objects with `url` and optionally `name`, `branches`, `is_pinned` and `replicas`. The whole file is validated
+    before anything is written. Repositories that are in the catalog already are skipped.
     """
     from argosy.registry import catalog
     from argosy.search.catalog.import_list import read_list
@@ -186,13 +186,13 @@ def import_repositories(file: str, registry: str | None, data: str | None, confi
         with click.open_file(file, encoding="utf-8") as stream:
             text = stream.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{file!r} cannot be read as text ({error}): check it, nothing was imported") from error
-    wishes = read_list(text)
+        raise Invalid(f"cannot read {file!r}: {error}; nothing was imported") from error
+    entries = read_list(text)
 
-    async def wish(store: "RegistryStore") -> dict[str, int]:
-        counts = {"added": 0, "already there": 0}
-        with progress("importing") as tell:
-            for done, each in enumerate(wishes, start=1):
+    async def import_all(store: "RegistryStore") -> dict[str, int]:
+        counts = {"added": 0, "skipped": 0}
+        with progress("importing") as show:
+            for done, each in enumerate(entries, start=1):
                 try:
                     await store.run(
                         catalog.add(
@@ -205,56 +205,56 @@ def import_repositories(file: str, registry: str | None, data: str | None, confi
                     )
                     counts["added"] += 1
                 except Conflict:
-                    counts["already there"] += 1
-                tell(done / len(wishes), f"importing {done} of {len(wishes)}")
+                    counts["skipped"] += 1
+                show(done / len(entries), f"importing {done} of {len(entries)}")
         return counts
 
-    counts = ask(config, registry, data, wish)
+    counts = run_with_catalog(config, registry, data, import_all)
     if as_json:
         print_json(counts)
     else:
-        click.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
+        skipped = f", skipped {counts['skipped']} (already in the catalog)" if counts["skipped"] else ""
+        click.echo(f"added {counts['added']}{skipped}")
 
 
 def _change(
     name: str,
-    change: "Callable[[RegistryStore], Awaitable[RepositoryRow]]",
-    said: str,
+    change: "Callable[[RegistryStore], Awaitable[Repository]]",
+    done: str,
     registry: str | None,
     data: str | None,
     config: Path | None,
     as_json: bool,
 ) -> None:
     try:
-        row = ask(config, registry, data, change)
+        row = run_with_catalog(config, registry, data, change)
     except NotFound as error:
-        known = "`argosy repo list` shows those it has"
-        raise NotFound(f"the catalog has no repository {name!r}: {known}") from error
+        raise NotFound(f"repository {name!r} not found; run `argosy repo list` to see all") from error
     if as_json:
         print_json(asdict(row))
     else:
-        click.echo(f"{name} is {said}")
+        click.echo(f"{done} {name}")
 
 
-def ask(
+def run_with_catalog(
     config: Path | None,
     registry: str | None,
     data: str | None,
-    question: "Callable[[RegistryStore], Awaitable[T]]",
+    call: "Callable[[RegistryStore], Awaitable[T]]",
 ) -> T:
-    """Opens the registry that the options and settings name, asks one thing, and closes it."""
-    return asyncio.run(_ask(_registry_settings(load(config), registry, data), question))
+    """Opens the registry that the options and settings name, runs `call` with it, and closes it."""
+    return asyncio.run(_run_with(_registry_settings(load(config), registry, data), call))
 
 
 def _registry_settings(loaded: "Loaded", registry: str | None, data: str | None) -> "RegistrySettings":
-    """The catalog that is meant: of the options, of the settings, or of the `argosy up` that is running."""
+    """The catalog of the options, else of the settings, else of the running `argosy up`."""
     from argosy.app.settings import user_data_dir
     from argosy.app.working_sets import choose_catalog
     from argosy.registry.settings import RegistrySettings
 
     settings = loaded.get(RegistrySettings)
     if registry is not None and data is not None:
-        raise Invalid("--registry and --data both name a catalog: give one of them")
+        raise Invalid("--registry and --data are mutually exclusive; pass one of them")
     if registry is not None:
         return replace(settings, url=registry)
     choice = choose_catalog(
@@ -268,11 +268,11 @@ def _registry_settings(loaded: "Loaded", registry: str | None, data: str | None)
     return replace(settings, url=choice.url)
 
 
-async def _ask(settings: "RegistrySettings", question: "Callable[[RegistryStore], Awaitable[T]]") -> T:
+async def _run_with(settings: "RegistrySettings", call: "Callable[[RegistryStore], Awaitable[T]]") -> T:
     from argosy.app.stores import reach_registry
 
     store = await reach_registry(settings)
     try:
-        return await question(store)
+        return await call(store)
     finally:
         await store.close()

@@ -1,4 +1,4 @@
-"""`argosy serve`: one process of a fleet, with the roles it is given."""
+"""`argosy serve`: one process of a fleet, with the given roles."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,20 +12,23 @@ ROLES = ("search", "gateway", "jobs", "indexer", "assigner", "content", "keyspac
 
 
 @click.command(cls=Command)
-@click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, required=True, help="May be repeated.")
-@click.option("--store", metavar="URL", help="Where leases live; as in the settings (ownership.store).")
-@click.option("--registry", metavar="URL", help="Where the catalog lives; as in the settings (registry.url).")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option(
+    "--role", "roles", type=click.Choice(ROLES), multiple=True, required=True, help="Role of the process; repeatable."
+)
+@click.option("--store", metavar="URL", help="Store of the leases; overrides the setting ownership.store.")
+@click.option("--registry", metavar="URL", help="Registry with the catalog; overrides the setting registry.url.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 selects a free port.")
 @config_option
 def serve(
     roles: tuple[str, ...], store: str | None, registry: str | None, port: int | None, config: Path | None
 ) -> None:
-    """Run one process of a fleet until it is told to stop.
+    """Run one process of a fleet.
 
-    search bids for repositories, indexes them in memory and answers for them; gateway is the front door over all
-    search nodes; jobs serves shards of the job broker; indexer answers who holds which content, assigner gives
-    publishers to a pool of those, content asks them all, and keyspace has a part of what they know; hold takes part
-    with nothing but leases. SIGTERM drains: what is held goes to others first.
+    Roles: search bids for repositories, indexes them in memory and searches them; gateway serves the APIs and web
+    pages over all search nodes; jobs serves shards of the job broker; indexer is a node of the content index, assigner
+    distributes publishers over a pool of indexers, content answers finds over all of them, and keyspace stores a
+    partition of their multihashes; hold takes part in leases only. SIGTERM drains the process: it hands off its units
+    before it stops.
     """
     from argosy.app.process import Role, run
     from argosy.app.settings import NodeSettings
@@ -33,7 +36,7 @@ def serve(
     from argosy.registry.settings import RegistrySettings
 
     loaded = load(config)
-    node, ownership, remembered = (
+    node, ownership, catalog = (
         loaded.get(NodeSettings),
         loaded.get(OwnershipSettings),
         loaded.get(RegistrySettings),
@@ -42,7 +45,7 @@ def serve(
         {
             NodeSettings: node if port is None else replace(node, port=port),
             OwnershipSettings: replace(ownership, store=store or ownership.store),
-            RegistrySettings: replace(remembered, url=registry or remembered.url),
+            RegistrySettings: replace(catalog, url=registry or catalog.url),
         }
     )
     run(changed, [Role(role) for role in dict.fromkeys(roles)])

@@ -1,4 +1,4 @@
-"""How a command comes by its settings: `--config FILE`, then the environment."""
+"""The settings of a command: `--config FILE`, then the environment."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,14 +21,14 @@ def config_option(command: C) -> C:
         "--config",
         type=kind,
         envvar=CONFIG_VARIABLE,
-        help="Settings file (TOML); by default the one that `argosy config show` names. ARGOSY_… outranks it.",
+        help="Settings file (TOML); see `argosy config show` for the default. ARGOSY_… variables override it.",
     )(command)
 
 
 def load(config: Path | None) -> "Loaded":
-    """All settings, with a warning on stderr for each ARGOSY_ variable that is none of them.
+    """All settings; prints a warning for each unknown ARGOSY_ variable.
 
-    Raises one Invalid that lists everything wrong with them.
+    Raises one Invalid that lists all errors.
     """
     from argosy.app import load_settings
 

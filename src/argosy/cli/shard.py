@@ -1,4 +1,4 @@
-"""`argosy shard`: how the job broker's shards lie, and splitting one that has grown too busy."""
+"""`argosy shard`: lists the shards of the job broker, and splits one that has become too busy."""
 
 import asyncio
 from contextlib import suppress
@@ -9,7 +9,7 @@ import click
 
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.cli.commands import Group
-from argosy.cli.job_client import Reach, reach_options
+from argosy.cli.job_client import BrokerOptions, broker_options
 from argosy.cli.output import print_json, print_table, status
 from argosy.cli.param_types import Seconds
 
@@ -17,90 +17,98 @@ if TYPE_CHECKING:
     from argosy.jobs.broker import ShardInfo, SplitStatus
     from argosy.jobs.sdk import JobsClient
 
-LOOK_S = 0.2
+POLL_S = 0.2
 
 
 @click.group(cls=Group)
 def shard() -> None:
-    """The shards of the job broker."""
+    """List and split the shards of the job broker."""
 
 
 @shard.command("list")
-@reach_options
-def list_shards(reach: Reach, as_json: bool) -> None:
-    """Every shard, the range of tenant hashes it has, and who serves it."""
+@broker_options
+def list_shards(broker: BrokerOptions, as_json: bool) -> None:
+    """List shards: their range of tenant hashes, and the node that serves each."""
     from argosy.jobs.web.json_views import shard_to_json
 
-    rows = [shard_to_json(place) for place in reach.ask(lambda client: client.shards())]
+    rows = [shard_to_json(place) for place in broker.run(lambda client: client.shards())]
     if as_json:
         print_json(rows)
         return
     columns = ("id", "range_start", "range_end", "node", "address")
-    print_table(columns, [[row[name] for name in columns] for row in rows], empty="there are no shards yet")
+    print_table(columns, [[row[name] for name in columns] for row in rows], empty="no shards found")
 
 
 @shard.command()
 @click.argument("id")
-@click.option("--at", "point", default="", metavar="HASH", help="16 hexadecimal digits; by default the middle.")
-@click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait until it is done.")
-@reach_options
-def split(reach: Reach, id: str, point: str, wait_s: float, as_json: bool) -> None:
-    """Split a shard in two; it is away for moments only, and its jobs go on."""
+@click.option(
+    "--at",
+    "point",
+    default="",
+    metavar="HASH",
+    help="Hash at which to split, 16 hexadecimal digits; by default the middle.",
+)
+@click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait until the split is done.")
+@broker_options
+def split(broker: BrokerOptions, id: str, point: str, wait_s: float, as_json: bool) -> None:
+    """Split a shard in two. It is unavailable only for a moment, and its jobs continue."""
 
-    async def asked(client: "JobsClient") -> "tuple[SplitStatus, bool]":
+    async def run_split(client: "JobsClient") -> "tuple[SplitStatus, bool]":
         with status(f"splitting {id}"):
             if wait_s > 0:
                 return await _split_within(client, id, point, wait_s), True
             return await client.split(id, point), False
 
-    told, is_done = reach.ask(asked)
+    result, is_done = broker.run(run_split)
     if as_json:
-        print_json({"shard": id, "left": told.left, "right": told.right, "point": told.point, "is_done": is_done})
+        print_json({"shard": id, "left": result.left, "right": result.right, "point": result.point, "is_done": is_done})
         return
-    halves = f": {told.left}, {told.right}" if told.left else ""
-    click.echo(f"{id} {'is split' if is_done else 'is being split'} at {told.point}{halves}")
+    if is_done:
+        click.echo(f"split shard {id} into {result.left}, {result.right}")
+    else:
+        click.echo(f"splitting shard {id} at {result.point}")
 
 
 async def _split_within(client: "JobsClient", shard_id: str, point: str, wait_s: float) -> "SplitStatus":
-    """Asks until a node has taken it on, then waits until both halves are served, whichever node has done it."""
-    refused: ArgosyError | None = None
-    begun: SplitStatus | None = None
+    """Retries until a node accepts the split, then waits until both halves are served."""
+    last_error: ArgosyError | None = None
+    started: SplitStatus | None = None
     try:
         async with asyncio.timeout(wait_s):
-            while begun is None:
+            while started is None:
                 try:
-                    begun = await client.split(shard_id, point)
-                except (Conflict, NotOwner, Unavailable) as why:  # it is on its way to a node, or under way
-                    refused = why
-                    begun = await _under_way(client, shard_id)
-                    if begun is not None and point not in ("", begun.point):
+                    started = await client.split(shard_id, point)
+                except (Conflict, NotOwner, Unavailable) as error:  # the shard is moving, or a split is in progress
+                    last_error = error
+                    started = await _split_in_progress(client, shard_id)
+                    if started is not None and point not in ("", started.point):
                         raise
-                    await asyncio.sleep(LOOK_S)
-            return await _until_done(client, begun)
+                    await asyncio.sleep(POLL_S)
+            return await _until_done(client, started)
     except TimeoutError:
-        if begun is None and refused is not None:
-            raise refused from None
+        if started is None and last_error is not None:
+            raise last_error from None
         raise Unavailable(
-            f"the split is not done after {wait_s:g} s, and goes on: `argosy shard list` shows when it is"
+            f"split timed out after {wait_s:g} s and continues; run `argosy shard list` to see when it is done"
         ) from None
 
 
-async def _under_way(client: "JobsClient", shard_id: str) -> "SplitStatus | None":
-    """The split that was asked for before, if there is one."""
+async def _split_in_progress(client: "JobsClient", shard_id: str) -> "SplitStatus | None":
+    """The split in progress, if there is one."""
     with suppress(Conflict, NotOwner, Unavailable):
-        told = await client.split_status(shard_id)
-        return told if told.is_in_progress else None
+        status = await client.split_status(shard_id)
+        return status if status.is_in_progress else None
     return None
 
 
-async def _until_done(client: "JobsClient", begun: "SplitStatus") -> "SplitStatus":
-    """The halves are known by where they meet: if the shard has moved meanwhile, they have other ids than were told."""
+async def _until_done(client: "JobsClient", started: "SplitStatus") -> "SplitStatus":
+    """The halves are identified by the split point: if the shard moves meanwhile, their ids differ from `started`."""
     while True:
         places: list[ShardInfo] = []
-        with suppress(Unavailable):  # the node that was asked may leave; the next look asks another
+        with suppress(Unavailable):  # the node may leave; the next poll uses another one
             places = [place for place in await client.shards() if place.node]
-        left = next((place.id for place in places if place.range_end == begun.point), "")
-        right = next((place.id for place in places if place.range_start == begun.point), "")
+        left = next((place.id for place in places if place.range_end == started.point), "")
+        right = next((place.id for place in places if place.range_start == started.point), "")
         if left and right:
-            return replace(begun, left=left, right=right)
-        await asyncio.sleep(LOOK_S)
+            return replace(started, left=left, right=right)
+        await asyncio.sleep(POLL_S)

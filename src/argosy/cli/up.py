@@ -1,4 +1,4 @@
-"""`argosy up`: the whole product on this machine, in one process or as a small fleet."""
+"""`argosy up`: search and its web pages on this host, in one process or as a small fleet."""
 
 import time
 from pathlib import Path
@@ -14,11 +14,17 @@ NODES_MAX = 64
 
 @click.command(cls=Command)
 @click.argument("addresses", nargs=-1, metavar="[PATH|URL]…", shell_complete=complete_path)
-@click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Start search nodes as child processes, on a Valkey.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
-@click.option("--name", metavar="NAME", help="Name of the repository, if one is given.")
-@click.option("--data", metavar="DIR", help="Directory for the state, by default one that follows from the addresses.")
-@click.option("--resume", is_flag=True, help="Also serve what was added to these repositories while they were served.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, NODES_MAX),
+    help="Start this many search nodes as child processes, with a Valkey server.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 selects a free port.")
+@click.option("--name", metavar="NAME", help="Name of the repository, if one address is given.")
+@click.option("--data", metavar="DIR", help="Directory of the state; by default derived from the addresses.")
+@click.option(
+    "--resume", is_flag=True, help="Also serve repositories that were added with `argosy repo add` in earlier runs."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show the log in the terminal instead of progress bars.")
 @config_option
 def up(
@@ -31,11 +37,11 @@ def up(
     verbose: bool,
     config: Path | None,
 ) -> None:
-    """Index repositories and serve them, all in one process.
+    """Index repositories and serve searches in one process.
 
-    Serves web pages and APIs; no server is needed. Serves the given repositories and no others; without any, the
-    catalog that `argosy repo add` edits. Folders and working copies are indexed as they are. Any number of these run
-    side by side, each with its own state and port. Stops on Ctrl-C or SIGTERM.
+    Serves web pages and APIs for the given repositories only, or without arguments for the catalog that `argosy repo
+    add` edits. Directories and working copies are indexed as they are. Several instances can run side by side, each
+    with its own state and port. Stops on Ctrl-C or SIGTERM.
     """
     started_at = time.monotonic()
     from argosy.app.up import UpOptions, run_up
