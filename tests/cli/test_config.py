@@ -47,7 +47,7 @@ def test_a_secret_is_never_shown(file: Path, words: list[str]) -> None:
 def test_check_says_that_all_is_in_order(file: Path) -> None:
     answer = run("check", "--config", str(file))
     assert (answer.exit_code, answer.stderr) == (0, "")
-    assert "settings are in order" in answer.output
+    assert "settings are valid" in answer.output
 
 
 def test_check_lists_everything_that_is_wrong_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

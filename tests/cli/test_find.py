@@ -20,9 +20,9 @@ def said(*words: str) -> tuple[int, str]:
 def test_what_is_neither_a_file_nor_a_hash_is_told(tmp_path: Path) -> None:
     assert said("nothing.py") == (
         2,
-        "error: there is no file 'nothing.py', and it is neither a CID nor a multihash in base58 or hexadecimal\n",
+        "error: 'nothing.py' not found: no such file, and not a CID or a multihash in base58 or hexadecimal\n",
     )
-    assert said(str(tmp_path)) == (2, f"error: {str(tmp_path)!r} is a folder: name files in it\n")
+    assert said(str(tmp_path)) == (2, f"error: {str(tmp_path)!r} is a directory; pass the files in it\n")
 
 
 @pytest.mark.parametrize(
@@ -49,5 +49,5 @@ def test_a_host_alone_is_no_url() -> None:
     answer = CliRunner().invoke(find, [__file__, "--url", "127.0.0.1:3000"])
     assert (answer.exit_code, answer.stderr) == (
         2,
-        "error: '127.0.0.1:3000' is no URL: write http://host:port or https://host\n",
+        "error: invalid URL '127.0.0.1:3000': expected http://host:port or https://host\n",
     )

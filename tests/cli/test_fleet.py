@@ -59,7 +59,7 @@ def test_leases_are_listed(store: str) -> None:
 
 def test_leases_of_one_node_are_listed(store: str) -> None:
     assert ask(store, "lease", "list", "--node", "n2") == []
-    assert run(store, "lease", "list", "--node", "n2").output == "nothing is held\n"
+    assert run(store, "lease", "list", "--node", "n2").output == "no leases found\n"
 
 
 def test_nodes_are_listed_with_what_they_hold(store: str) -> None:
@@ -80,7 +80,7 @@ def test_running_auctions_are_listed(store: str) -> None:
 def test_the_threshold_is_pushed_and_taken_back(store: str) -> None:
     assert ask(store, "auction", "set-max-bids", "3") == {"max_bids": 3}
     assert ask(store, "auction", "set-max-bids", "none") == {"max_bids": None}
-    assert run(store, "auction", "set-max-bids", "3").output == "coming auctions end at 3 bids\n"
+    assert run(store, "auction", "set-max-bids", "3").output == "set max-bids to 3\n"
 
 
 @pytest.mark.parametrize("count", ["0", "many", "-1"])
@@ -101,7 +101,7 @@ def test_another_space_is_empty(store: str) -> None:
 def test_a_store_inside_another_process_cannot_be_looked_at() -> None:
     answer = CliRunner().invoke(cli, ["lease", "list"])
     assert answer.exit_code == 2
-    assert "name the fleet's store with --store URL" in answer.stderr
+    assert "pass the store of the fleet with --store URL" in answer.stderr
 
 
 def test_an_unknown_store_is_told_what_there_is() -> None:
@@ -119,4 +119,4 @@ def test_a_store_that_is_away_is_an_error_and_not_an_empty_fleet() -> None:
 def test_a_drain_is_waited_for_as_long_as_a_clock_can() -> None:
     answer = CliRunner().invoke(cli, ["node", "drain", "n1", "--wait", "nan"])
     assert answer.exit_code == 2
-    assert "is no number of seconds" in answer.stderr
+    assert "is not a number of seconds" in answer.stderr

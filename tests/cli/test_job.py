@@ -81,58 +81,58 @@ def told(result: Result) -> Any:
 
 
 def test_a_job_is_put_shown_and_listed(run: Run) -> None:
-    put = run("job", "put", "mail", '{"to": "ada"}', "--id", "j-1", "-m", "kind=news", "--retries", "3")
+    put = run("job", "enqueue", "mail", '{"to": "ada"}', "--id", "j-1", "-m", "kind=news", "--retries", "3")
     assert (put.exit_code, put.stdout) == (0, "j-1\n")
     shown = told(run("job", "get", "j-1", "--json", "--attempts"))
     assert (shown["payload"], shown["status"], shown["attempts"]) == ({"to": "ada"}, "scheduled", [])
     assert "scheduled" in run("job", "get", "j-1", "--attempts").stdout
     assert "j-1" in run("job", "list", "-m", "kind=news").stdout
-    assert run("job", "list", "--status", "failed").stdout == "no such jobs\n"
+    assert run("job", "list", "--status", "failed").stdout == "no jobs found\n"
     assert [each["id"] for each in told(run("job", "list", "--json", "--status", "scheduled"))] == ["j-1"]
 
 
 def test_payloads_come_from_standard_input_too(run: Run) -> None:
-    one = run("job", "put", "mail", "-", "--json", stdin="[1, 2]")
+    one = run("job", "enqueue", "mail", "-", "--json", stdin="[1, 2]")
     assert told(run("job", "get", told(one)["ids"][0], "--json"))["payload"] == [1, 2]
-    many = told(run("job", "put", "mail", "--lines", "--json", stdin='1\n"two"\n\n{"three": 3}\n'))
+    many = told(run("job", "enqueue", "mail", "--lines", "--json", stdin='1\n"two"\n\n{"three": 3}\n'))
     assert len(set(many["ids"])) == 3
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("mail", "no json"), "is no JSON"),
-        (("mail", "--lines"), "no payload"),
-        (("mail", "1", "--lines"), "goes without"),
+        (("mail", "no json"), "is not valid JSON"),
+        (("mail", "--lines"), "no payloads"),
+        (("mail", "1", "--lines"), "excludes PAYLOAD"),
         (("mail", "-m", "nothing"), "KEY=VALUE"),
     ],
 )
 def test_a_bad_put_is_said(run: Run, arguments: tuple[str, ...], said: str) -> None:
-    answer = run("job", "put", *arguments)
+    answer = run("job", "enqueue", *arguments)
     assert answer.exit_code == 2
     assert said in answer.stderr
 
 
 def test_an_id_that_is_taken_is_an_error(run: Run) -> None:
-    run("job", "put", "mail", "--id", "mine")
-    answer = run("job", "put", "mail", "--id", "mine", "--json")
+    run("job", "enqueue", "mail", "--id", "mine")
+    answer = run("job", "enqueue", "mail", "--id", "mine", "--json")
     assert (answer.exit_code, json.loads(answer.stderr)["error"]["kind"]) == (1, "Conflict")
 
 
 def test_jobs_are_steered(run: Run) -> None:
-    run("job", "put", "mail", "--id", "j", "--delay", "3600")
-    assert run("job", "expedite", "j").stdout == "j may begin\n"
-    assert run("job", "cancel", "j").stdout == "j is to stop\n"
+    run("job", "enqueue", "mail", "--id", "j", "--delay", "3600")
+    assert run("job", "expedite", "j").stdout == "expedited job j\n"
+    assert run("job", "cancel", "j").stdout == "cancelled job j\n"
     assert "already cancelled" in run("job", "cancel", "j").stderr
-    assert run("job", "restart", "j").stdout == "j begins anew\n"
+    assert run("job", "restart", "j").stdout == "restarted job j\n"
     result = run("job", "result", "j")
     assert (result.exit_code, "scheduled" in result.stderr) == (1, True)
     run("job", "cancel", "j")
     assert told(run("job", "delete", "j", "--json")) == {"ids": ["j"]}
     assert "job not found" in run("job", "get", "j").stderr
-    assert run("job", "requeue").stdout == "there are no dead letters\n"
+    assert run("job", "requeue").stdout == "no dead-lettered jobs found\n"
     answer = run("job", "requeue", "nothing")
-    assert (answer.exit_code, "1 of 1 jobs were refused" in answer.stderr) == (1, True)
+    assert (answer.exit_code, "1 of 1 jobs rejected" in answer.stderr) == (1, True)
 
 
 def test_shards_are_listed_and_split(run: Run) -> None:
@@ -141,9 +141,9 @@ def test_shards_are_listed_and_split(run: Run) -> None:
     assert HERE in run("shard", "list").stdout
     split = told(run("shard", "split", HERE, "--json"))
     assert (split["point"], split["is_done"]) == ("4" + "0" * 15, False)
-    assert "being split" in run("shard", "split", HERE, "--at", "1" * 16).stdout
+    assert "splitting shard" in run("shard", "split", HERE, "--at", "1" * 16).stdout
     late = run("shard", "split", HERE, "--wait", "0.01")
-    assert (late.exit_code, "not done after 0.01 s" in late.stderr) == (1, True)
+    assert (late.exit_code, "timed out after 0.01 s" in late.stderr) == (1, True)
 
 
 def test_a_split_that_is_waited_for_is_asked_for_again_while_the_shard_moves(
@@ -221,18 +221,18 @@ def test_the_address_and_the_token_are_taken_from_the_settings(monkeypatch: pyte
         monkeypatch.setenv("ARGOSY_JOBS_GRPC_HOST", host)
         monkeypatch.setenv("ARGOSY_JOBS_GRPC_PORT", port)
         monkeypatch.setenv("ARGOSY_JOBS_TOKENS", "a-good-secret")
-        answer = CliRunner().invoke(root.cli, ["job", "put", "mail", "--id", "j"])
+        answer = CliRunner().invoke(root.cli, ["job", "enqueue", "mail", "--id", "j"])
         assert (answer.exit_code, answer.output) == (0, "j\n")
 
 
 def test_a_folder_is_a_broker(run: Run, tmp_path: Path) -> None:
     url = (tmp_path / "jobs").as_uri()
-    assert run("job", "put", "mail", "7", "--id", "kept", address=url).exit_code == 0
+    assert run("job", "enqueue", "mail", "7", "--id", "kept", address=url).exit_code == 0
     assert told(run("job", "get", "kept", "--json", address=url))["payload"] == 7
 
 
 def test_watch_tells_every_change_until_the_end(run: Run, stage: Stage) -> None:
-    run("job", "put", "mail", "--id", "j")
+    run("job", "enqueue", "mail", "--id", "j")
     late = run("job", "watch", "j", "--timeout", "0.01")
     assert (late.exit_code, "not done after" in late.stderr) == (1, True)
     run("job", "cancel", "j")
@@ -250,14 +250,14 @@ def test_a_worker_does_the_jobs_of_a_module_and_stops_when_told(run: Run, stage:
     (tmp_path / "handlers.py").write_text(HANDLERS)
     with worker_process(tmp_path, stage.address, "handlers:pair", "--name", "w") as worker:
         assert worker.stdout is not None
-        assert worker.stdout.readline() == "w does greet, double\n"
-        assert told(run("job", "put", "greet", '"ada"', "--wait", "60", "--json"))["result"] == "hello ada"
-        assert run("job", "put", "double", "21", "--wait", "60").stdout == "42\n"
+        assert worker.stdout.readline() == "worker w started: groups greet, double\n"
+        assert told(run("job", "enqueue", "greet", '"ada"', "--wait", "60", "--json"))["result"] == "hello ada"
+        assert run("job", "enqueue", "double", "21", "--wait", "60").stdout == "42\n"
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
     [done] = [each for each in told(run("job", "list", "--json")) if each["task_group"] == "greet"]
     assert told(run("job", "result", done["id"], "--json"))["result"] == "hello ada"
-    assert "succeeded  try 1" in run("job", "watch", done["id"]).stdout
+    assert "succeeded  attempt 1" in run("job", "watch", done["id"]).stdout
 
 
 def test_a_worker_tells_of_failures_and_that_it_drains(run: Run, stage: Stage, tmp_path: Path) -> None:
@@ -265,8 +265,8 @@ def test_a_worker_tells_of_failures_and_that_it_drains(run: Run, stage: Stage, t
     said = tmp_path / "said"
     with said.open("w") as stderr, worker_process(tmp_path, stage.address, "handlers", stderr=stderr) as worker:
         try:
-            run("job", "put", "hold", "--id", "held")
-            run("job", "put", "fail", "--id", "bad", "--wait", "60")
+            run("job", "enqueue", "hold", "--id", "held")
+            run("job", "enqueue", "fail", "--id", "bad", "--wait", "60")
             assert "handler failed job=bad group=fail attempt=1 error=ValueError" in said.read_text()
             while told(run("job", "get", "held", "--json"))["status"] != "running":
                 assert worker.poll() is None
@@ -282,7 +282,7 @@ def test_a_worker_tells_of_failures_and_that_it_drains(run: Run, stage: Stage, t
 
 @pytest.mark.parametrize(
     ("options", "stdout", "stderr"),
-    [((), "", "job j is put\n"), (("--json",), '{\n  "ids": [\n    "j"\n  ]\n}\n', "")],
+    [((), "", "enqueued job j\n"), (("--json",), '{\n  "ids": [\n    "j"\n  ]\n}\n', "")],
 )
 def test_whoever_breaks_off_the_waiting_knows_the_job(
     run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], stdout: str, stderr: str
@@ -292,7 +292,7 @@ def test_whoever_breaks_off_the_waiting_knows_the_job(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(JobsClient, "result", interrupted)
-    answer = run("job", "put", "mail", "--id", "j", "--wait", "60", *options)
+    answer = run("job", "enqueue", "mail", "--id", "j", "--wait", "60", *options)
     assert (answer.exit_code, answer.stdout) == (130, stdout)
     assert answer.stderr.startswith(stderr)
     assert told(run("job", "get", "j", "--json"))["status"] == "scheduled"
@@ -301,9 +301,9 @@ def test_whoever_breaks_off_the_waiting_knows_the_job(
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("handlers:nothing", "has no handlers"),
-        ("handlers:missing", "has no 'missing'"),
-        ("no_such_module_here", "there is no module"),
+        ("handlers:nothing", "no handlers in"),
+        ("handlers:missing", "'missing' not found in module"),
+        ("no_such_module_here", "not found; check its name"),
     ],
 )
 def test_a_target_without_handlers_is_said(
@@ -323,8 +323,8 @@ def test_schedules_are_put_listed_and_forgotten(stage: Stage) -> None:
         return CliRunner().invoke(root.cli, ["job", "schedule", command, "-a", stage.address, *rest])
 
     put = invoke("put", "nightly", "0 3 * * *", "mail", '{"to": "all"}', "--timezone", "Europe/Rome", "--priority", "7")
-    assert put.stdout == "nightly comes round\n"
-    assert invoke("put", "weekly", "0 4 * * 1", "mail", "--paused").stdout == "weekly is kept, paused\n"
+    assert put.stdout == "created schedule nightly\n"
+    assert invoke("put", "weekly", "0 4 * * 1", "mail", "--paused").stdout == "created schedule weekly (paused)\n"
     nightly, weekly = told(invoke("list", "--json"))
     assert nightly.pop("next_at_ms") > 0
     assert nightly == {
@@ -337,7 +337,7 @@ def test_schedules_are_put_listed_and_forgotten(stage: Stage) -> None:
     }
     assert weekly["is_paused"]
     assert "Europe/Rome" in invoke("list").stdout
-    assert invoke("delete", "nightly").stdout == "nightly is forgotten\n"
+    assert invoke("delete", "nightly").stdout == "deleted schedule nightly\n"
     assert [each["name"] for each in told(invoke("list", "--json"))] == ["weekly"]
     bad = invoke("put", "never", "61 * * * *", "mail")
     assert bad.exit_code != 0

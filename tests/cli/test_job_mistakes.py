@@ -30,11 +30,11 @@ def run(stage: Stage) -> Run:
 @pytest.mark.parametrize(
     "words",
     [
-        ("job", "put", "mail", "--delay", "inf"),
-        ("job", "put", "mail", "--delay", "nan"),
-        ("job", "put", "mail", "--delay", "1e12"),
-        ("job", "put", "mail", "--wait", "nan"),
-        ("job", "put", "mail", "--retry-interval", "inf", "--retries", "1"),
+        ("job", "enqueue", "mail", "--delay", "inf"),
+        ("job", "enqueue", "mail", "--delay", "nan"),
+        ("job", "enqueue", "mail", "--delay", "1e12"),
+        ("job", "enqueue", "mail", "--wait", "nan"),
+        ("job", "enqueue", "mail", "--retry-interval", "inf", "--retries", "1"),
         ("job", "result", "j", "--wait", "nan"),
         ("job", "watch", "j", "--timeout", "inf"),
         ("worker", "run", "handlers", "--stop", "nan"),
@@ -44,11 +44,11 @@ def run(stage: Stage) -> Run:
 def test_what_no_clock_can_wait_for_is_refused(run: Run, words: tuple[str, ...]) -> None:
     answer = run(*words)
     assert answer.exit_code == 2
-    assert "is no number of seconds" in answer.stderr
+    assert "is not a number of seconds" in answer.stderr
 
 
 def test_more_retries_than_the_wire_can_say_are_refused(run: Run) -> None:
-    answer = run("job", "put", "mail", "--retries", "99999999999")
+    answer = run("job", "enqueue", "mail", "--retries", "99999999999")
     assert answer.exit_code == 2
     assert "'--retries': 99999999999 is not in the range" in answer.stderr
 
@@ -62,16 +62,16 @@ def test_a_job_that_is_not_there_is_named(run: Run, command: str, id: str) -> No
 
 def test_a_job_that_is_refused_does_not_keep_the_others(run: Run) -> None:
     for id in ("first", "second"):
-        run("job", "put", "mail", "--id", id)
+        run("job", "enqueue", "mail", "--id", id)
     answer = run("job", "cancel", "first", "never", "second")
     assert answer.exit_code == 1
-    assert answer.stdout == "first is to stop\nsecond is to stop\n"
+    assert answer.stdout == "cancelled job first\ncancelled job second\n"
     assert answer.stderr == "error: never: job not found\n"
     again = run("job", "cancel", "second", "never", "--json")
     assert again.exit_code == 1
     told = json.loads(again.stdout)
-    assert (told["ids"], set(told["refused"])) == ([], {"second", "never"})
-    assert "already cancelled" in told["refused"]["second"]
+    assert (told["ids"], set(told["rejected"])) == ([], {"second", "never"})
+    assert "already cancelled" in told["rejected"]["second"]
 
 
 def test_whoever_finds_no_broker_is_told_how_to_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,11 +82,11 @@ def test_whoever_finds_no_broker_is_told_how_to_have_one(monkeypatch: pytest.Mon
     answer = CliRunner().invoke(cli, ["job", "list", "-a", "127.0.0.1:9"])
     assert answer.exit_code == 1
     assert answer.stderr.startswith("error: 127.0.0.1:9 did not answer")
-    assert "is a broker up there? `argosy serve --role jobs` is one" in answer.stderr
+    assert "start a broker with `argosy serve --role jobs`" in answer.stderr
 
 
 def test_a_job_that_is_not_done_is_nothing_that_a_broker_lacks(run: Run) -> None:
-    run("job", "put", "mail", "--id", "waits")
+    run("job", "enqueue", "mail", "--id", "waits")
     answer = run("job", "result", "waits")
     assert (answer.exit_code, "is a broker up" in answer.stderr) == (1, False)
 
@@ -101,7 +101,7 @@ def test_a_job_that_is_not_done_is_nothing_that_a_broker_lacks(run: Run) -> None
 def test_looking_makes_no_broker_of_a_folder_that_is_not_there(tmp_path: Path, words: tuple[str, ...]) -> None:
     url = (tmp_path / "jubs").as_uri()
     answer = CliRunner().invoke(cli, ["job", *words, "-a", url])
-    assert (answer.exit_code, answer.stderr) == (1, f"error: there are no jobs at {url}: check --address\n")
+    assert (answer.exit_code, answer.stderr) == (1, f"error: no broker found at {url}; check --address\n")
     assert not (tmp_path / "jubs").exists()
 
 
@@ -114,4 +114,4 @@ def test_the_path_of_a_file_is_no_module(
     monkeypatch.delitem(sys.modules, "handlers", raising=False)
     answer = run("worker", "run", target)
     assert answer.exit_code == 2
-    assert "is no module: write package.module" in answer.stderr
+    assert "expected package.module as in an import" in answer.stderr

@@ -153,4 +153,4 @@ def test_a_store_that_is_away_is_told_and_no_password_with_it(server: Valkey) ->
 def test_looks_that_never_come_are_refused(server: Valkey) -> None:
     answer = run("top", "--url", server.url, "--interval", "nan")
     assert answer.exit_code == 2
-    assert "nan is no number of seconds" in answer.stderr
+    assert "nan is not a number of seconds" in answer.stderr

@@ -72,7 +72,7 @@ def test_a_query_layer_answers_for_an_indexer_and_grows(harbour: Harbour) -> Non
     assert joined.stdout.startswith("version 2: a, b, c;")
     assert command(harbour, "add", "d=http://127.0.0.1:1").exit_code == 2, "one move at a time"
     up(harbour, "c", "keyspace", "query node up", keyspace_node="c", keyspace_port=str(ports["c"]))
-    eventually(lambda: command(harbour, "settle").exit_code == 0, within_s=PATIENCE_S, what="the move is settled")
+    eventually(lambda: command(harbour, "finalize").exit_code == 0, within_s=PATIENCE_S, what="the move is settled")
     assert all(map(harbour.found, contents))
     eventually(lambda: _has_moved(harbour), within_s=PATIENCE_S, what="each entry is at one node")
     assert all(map(harbour.found, contents))

@@ -60,7 +60,7 @@ def test_files_are_found_by_content_as_commits_come_and_repositories_go(up: Up, 
     (tmp_path / "nobody").write_bytes(b"nobody has this")
     nobody = up.find(str(tmp_path / "nobody"), cid)
     assert nobody.exit_code == 1
-    assert "  nobody holds it\n" in nobody.stdout
+    assert "  not found\n" in nobody.stdout
 
     two = ship.push({"mast.py": b"mast = 2\n"})
     up.until_held(b"mast = 2\n", f"ship@{two}")
@@ -110,5 +110,5 @@ def test_without_advertising_there_is_no_content_index_and_find_says_so(up: Up, 
     up.start(str(tmp_path / "src"), search_advertise="false")
     answer = up.find(str(tmp_path / "src" / "a.py"))
     assert answer.exit_code == 2
-    assert "answers no finds: name a front door or an indexer with --url" in answer.stderr
+    assert "does not serve find requests; pass a gateway or indexer with --url" in answer.stderr
     assert list((tmp_path / "data" / "sets").glob("*/ipni")) == []

@@ -78,7 +78,7 @@ def test_who_shows_a_certificate_of_the_authority_is_served_and_nobody_else(guar
 
 def test_the_command_line_shows_its_papers(guarded: Guarded) -> None:
     options = ("--ca", "ca.pem", "--cert", "client.pem", "--key", "client.key")
-    command = [sys.executable, "-m", "argosy.cli", "job", "put", "-a", guarded.node.address() or "", *options]
+    command = [sys.executable, "-m", "argosy.cli", "job", "enqueue", "-a", guarded.node.address() or "", *options]
     put = subprocess.run(
         [*command, "mail", "--id", "kept"], cwd=guarded.papers, capture_output=True, text=True, timeout=START_S
     )

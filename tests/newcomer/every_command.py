@@ -30,7 +30,7 @@ CALLS = {
     "search": "argosy search 'harbour' .",
     "find": "argosy find notes.txt",
     "config check": "argosy config check",
-    "ipni assigned": "argosy ipni assigned",
+    "ipni assignments": "argosy ipni assignments",
     "ipni freeze": "argosy ipni freeze",
     "ipni publish": "argosy ipni publish notes.txt --once",
     "throttle eval": "argosy throttle eval --scenario noisy --seeds 1 --instances 1 --jobs 1",

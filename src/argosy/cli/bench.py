@@ -1,4 +1,4 @@
-"""`argosy bench`: the one harness for all planes."""
+"""`argosy bench`: runs the benchmarks of all packages."""
 
 import asyncio
 import json
@@ -18,19 +18,21 @@ from argosy.cli.output import json_option, print_json, print_table, status
 if TYPE_CHECKING:
     from argosy.bench.harness import Bench
 
-RESULTS = Path("bench/results")  # beneath where one stands, which is the repository when a result is to be kept
+RESULTS = Path("bench/results")  # below the working directory, which is the repository when a result is saved
 ON_A_CORPUS = {"search"}
 
 
 @click.command(cls=Command)
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Smaller runs, about a minute (search, fleet: six; jobs: three).")
-@click.option("--only", metavar="TEXT", default="", help="Only the figures whose id contains this.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON to this file as well.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the peers, as SVG, to this file.")
-@click.option("--save", is_flag=True, help=f"Keep the JSON under {RESULTS}, named after bench and corpus.")
-@click.option("--corpus", metavar="PATH", default="", help="search: the tree to index and search.")
-@click.option("--queries", type=click.IntRange(min=1), metavar="N", help="search: so many queries of each class.")
+@click.option("--only", metavar="TEXT", default="", help="Run only measurements whose id contains this.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Also write the JSON to this file.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Plot the comparison with peers to this SVG file."
+)
+@click.option("--save", is_flag=True, help=f"Save the JSON under {RESULTS}, named after benchmark and corpus.")
+@click.option("--corpus", metavar="PATH", default="", help="search: directory to index and search.")
+@click.option("--queries", type=click.IntRange(min=1), metavar="N", help="search: number of queries per class.")
 @json_option
 def bench(
     name: str | None,
@@ -43,10 +45,10 @@ def bench(
     queries: int | None,
     as_json: bool,
 ) -> None:
-    """Measure, beside peers in the same run.
+    """Run benchmarks, with peers in the same run.
 
-    Without a NAME: list the benches. A goal that is missed is shown and is no failure; a figure that could not be
-    measured at all is one.
+    Without NAME, lists the benchmarks. A missed goal is reported but is not a failure; a measurement that could not be
+    taken is.
     """
     from argosy.bench import harness
 
@@ -55,22 +57,22 @@ def bench(
         if as_json:
             print_json([{"bench": each, "measures": line} for each, line in rows])
         else:
-            print_table(("bench", "measures"), rows, empty="no benches")
+            print_table(("bench", "measures"), rows, empty="no benchmarks found")
         return
     if (corpus or queries) and name not in ON_A_CORPUS:
-        raise Invalid(f"the bench {name} has no corpus and no queries: leave out --corpus and --queries")
-    asked = harness.Bench(name, is_quick=quick, only=only, corpus=corpus, queries=queries or 0)
-    _run(asked, only)
-    told = _told(asked)
-    for path in [*([out] if out else []), *([_kept(asked)] if save else [])]:
-        path.write_text(json.dumps(told, indent=2) + "\n")
+        raise Invalid(f"benchmark {name} takes no --corpus and no --queries; omit them")
+    bench = harness.Bench(name, is_quick=quick, only=only, corpus=corpus, queries=queries or 0)
+    _run(bench, only)
+    results = _to_json(bench)
+    for path in [*([out] if out else []), *([_saved_path(bench)] if save else [])]:
+        path.write_text(json.dumps(results, indent=2) + "\n")
     if as_json:
-        print_json(told)
+        print_json(results)
     else:
-        _show(asked, told)
+        _show(bench, results)
     if plot:
-        plot.write_text(_picture(told))
-    if any(result.value is None for result in asked.results):
+        plot.write_text(_plot(results))
+    if any(result.value is None for result in bench.results):
         click.get_current_context().exit(1)
 
 
@@ -78,23 +80,23 @@ def _run(bench: "Bench", only: str) -> None:
     from argosy.bench import harness
 
     function = harness.find(bench.name)
-    with status(f"bench {bench.name}") as say, _stopping_in_order():
-        bench.say = say
+    with status(f"bench {bench.name}") as show, _exit_on_sigterm():
+        bench.say = show
         asyncio.run(function(bench))
     if not bench.results:
-        raise Invalid(f"no figure of {bench.name} contains {only!r}: leave out --only to see them all")
+        raise Invalid(f"no measurement of {bench.name} matches {only!r}; omit --only to run all")
 
 
-def _kept(bench: "Bench") -> Path:
-    """Where a result is kept: one file for each bench and corpus, so that git shows what has changed."""
+def _saved_path(bench: "Bench") -> Path:
+    """The file of a saved result: one for each benchmark and corpus, so that git shows the changes."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     parts = [bench.name, Path(bench.corpus).resolve().name if bench.corpus else "", "quick" if bench.is_quick else ""]
     return RESULTS / f"{'-'.join(part for part in parts if part)}.json"
 
 
 @contextmanager
-def _stopping_in_order() -> Iterator[None]:
-    """A bench that is told to stop still ends the servers it has started."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Turns SIGTERM into SystemExit, so that the benchmark stops the servers it has started."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
@@ -102,27 +104,29 @@ def _stopping_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _told(bench: "Bench") -> dict[str, Any]:
+def _to_json(bench: "Bench") -> dict[str, Any]:
     from argosy.bench import machine, report
 
-    told = report.as_json(bench.name, machine.describe(), machine.commit(), bench.results)
-    return report.with_background(told, bench)
+    results = report.as_json(bench.name, machine.describe(), machine.commit(), bench.results)
+    return report.with_background(results, bench)
 
 
-def _picture(told: dict[str, Any]) -> str:
+def _plot(results: dict[str, Any]) -> str:
     from argosy.bench.plot import picture
 
-    drawn = picture(told)
+    drawn = picture(results)
     if drawn is None:
-        raise Invalid(f"no figure that was measured of {told['bench']} has a peer to draw: leave out --plot")
+        raise Invalid(f"no measurement of {results['bench']} has a peer to plot; omit --plot")
     return drawn
 
 
-def _show(bench: "Bench", told: dict[str, Any]) -> None:
+def _show(bench: "Bench", results: dict[str, Any]) -> None:
     from argosy.bench import report
 
-    print_table(report.COLUMNS, report.as_rows(bench.results), empty="nothing was measured")
-    load = ", ".join(str(part) for part in told["machine"]["load"])
-    click.echo(f"\n{told['commit']} on {told['machine']['cpu']}, {told['machine']['cores']} cores, load {load}")
+    print_table(report.COLUMNS, report.as_rows(bench.results), empty="no measurements found")
+    load = ", ".join(str(part) for part in results["machine"]["load"])
+    click.echo(
+        f"\n{results['commit']} on {results['machine']['cpu']}, {results['machine']['cores']} cores, load {load}"
+    )
     for note in bench.notes:
         click.echo(f"- {note}")

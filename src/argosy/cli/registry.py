@@ -1,4 +1,4 @@
-"""`argosy registry`: what is remembered, looked at, moved and measured by operators."""
+"""`argosy registry`: checks, exports, imports, migrates and measures a registry."""
 
 import asyncio
 import shutil
@@ -28,15 +28,19 @@ C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
 FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
-STDIN_KEPT_BYTES = 16 << 20  # of what comes through a pipe; more goes to a file
+STDIN_MEMORY_BYTES = 16 << 20  # of standard input held in memory; a longer one is spooled to a file
 
 
 def registry_options(command: C) -> C:
-    """Adds what names a registry: `--url`, `--namespace`, `--config`."""
+    """Adds the options that select a registry: `--url`, `--namespace`, `--config`."""
     for add in (
         config_option,
-        click.option("--namespace", metavar="NAME", help="First part of every key in Redis; as in the settings."),
-        click.option("--url", metavar="URL", help="Where the registry is; as in the settings."),
+        click.option(
+            "--namespace",
+            metavar="NAME",
+            help="First part of every key in Redis; overrides the setting registry.namespace.",
+        ),
+        click.option("--url", metavar="URL", help="Registry; overrides the setting registry.url."),
     ):
         command = add(command)
     return command
@@ -44,10 +48,10 @@ def registry_options(command: C) -> C:
 
 @click.group(cls=Group)
 def registry() -> None:
-    """What is remembered: check it, move it, measure it."""
+    """Check, export, import and migrate the registry."""
 
 
-# -- move and check -----------------------------------------------------------------------------------------
+# -- export, import, check -----------------------------------------------------------------------------------------
 
 
 @registry.command("export")
@@ -55,22 +59,24 @@ def registry() -> None:
 @registry_options
 @json_option
 def export_registry(file: Path, url: str | None, namespace: str | None, config: Path | None, as_json: bool) -> None:
-    """Write everything a registry holds to FILE, one JSON object per line; `-` is standard output.
+    """Export a registry to FILE, one JSON object per line; `-` is standard output.
 
-    What has expired is left out. From SQLite the export is of one instant; from Redis each page of it is.
+    Expired rows are left out. An export from SQLite is a snapshot of one instant; from Redis each page is.
     """
     from argosy.registry.export import write_out
 
-    wished = settings(config, url, namespace)
-    with _written(file) as out, status("export") as say:
-        counts = asyncio.run(_opened(wished, lambda store: write_out(store, out, lambda done: say(f"{done:,} items"))))
+    effective = settings(config, url, namespace)
+    with _open_output(file) as out, status("export") as show:
+        counts = asyncio.run(
+            _run_with_registry(effective, lambda store: write_out(store, out, lambda done: show(f"{done:,} items")))
+        )
     if str(file) != "-":
-        _tell(counts, as_json, f"exported to {file}")
+        _print_counts(counts, as_json, f"exported to {file}")
 
 
 @contextmanager
-def _written(file: Path) -> Iterator[IO[bytes]]:
-    """A file that appears whole or not at all: half an export must not stand where a whole one is looked for."""
+def _open_output(file: Path) -> Iterator[IO[bytes]]:
+    """A file that replaces `file` only when it is complete, so that an interrupted export leaves none."""
     if str(file) == "-":
         yield sys.stdout.buffer
         return
@@ -80,7 +86,7 @@ def _written(file: Path) -> Iterator[IO[bytes]]:
             yield out
         part.replace(file)
     except OSError as error:
-        raise Invalid(f"{file} cannot be written: {error.strerror}") from error
+        raise Invalid(f"cannot write {file}: {error.strerror}") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -90,37 +96,37 @@ def _written(file: Path) -> Iterator[IO[bytes]]:
 @registry_options
 @json_option
 def import_registry(file: Path, url: str | None, namespace: str | None, config: Path | None, as_json: bool) -> None:
-    """Fill an empty registry with an export from FILE; `-` is standard input.
+    """Import an export from FILE into an empty registry; `-` is standard input.
 
-    The whole file is checked before anything is stored. A registry that already holds something is refused: name
-    another file or another --namespace. An import that breaks off leaves a registry that cannot be opened.
+    The whole file is validated before anything is stored. A registry that is not empty is rejected: pass another --url
+    or --namespace. An interrupted import leaves a registry that cannot be opened.
     """
     from argosy.registry.export import RegistryExport
 
-    wished = settings(config, url, namespace)
-    with _read(file) as lines, progress("import") as told:
+    effective = settings(config, url, namespace)
+    with _open_input(file) as lines, progress("import") as show:
         export = RegistryExport(lines)
         total = export.counts.total()
 
-        def say(done: int) -> None:
-            told(done / total, f"import: {done:,} of {total:,} items")
+        def on_progress(done: int) -> None:
+            show(done / total, f"import: {done:,} of {total:,} items")
 
-        asyncio.run(_opened(wished, lambda store: export.read_into(store, say), may_create=True))
-    _tell(export.counts, as_json, f"imported from {file}, which was written at revision {export.header.revision:,}")
+        asyncio.run(_run_with_registry(effective, lambda store: export.read_into(store, on_progress), may_create=True))
+    _print_counts(export.counts, as_json, f"imported {file}, exported at revision {export.header.revision:,}")
 
 
 @contextmanager
-def _read(file: Path) -> Iterator[IO[bytes]]:
-    """What can be read twice."""
+def _open_input(file: Path) -> Iterator[IO[bytes]]:
+    """The input as a file that can be read twice."""
     if str(file) == "-":
-        with tempfile.SpooledTemporaryFile(STDIN_KEPT_BYTES) as kept:
-            shutil.copyfileobj(sys.stdin.buffer, kept)
-            yield kept
+        with tempfile.SpooledTemporaryFile(STDIN_MEMORY_BYTES) as spooled:
+            shutil.copyfileobj(sys.stdin.buffer, spooled)
+            yield spooled
         return
     try:
         found = file.open("rb")
     except OSError as error:
-        raise Invalid(f"{file} cannot be read: {error.strerror}") from error
+        raise Invalid(f"cannot read {file}: {error.strerror}") from error
     with found:
         yield found
 
@@ -129,23 +135,23 @@ def _read(file: Path) -> Iterator[IO[bytes]]:
 @registry_options
 @json_option
 def check(url: str | None, namespace: str | None, config: Path | None, as_json: bool) -> None:
-    """Open a registry, read everything in it, and say what is wrong, or that nothing is. Nothing is changed."""
+    """Read a whole registry and report problems. Nothing is changed."""
     from argosy.registry.export import look_over
 
-    wished = settings(config, url, namespace)
-    with status("check") as say:
+    effective = settings(config, url, namespace)
+    with status("check") as show:
 
-        def look(store: "Movable") -> "Awaitable[tuple[Counts, list[str]]]":
-            return look_over(store, lambda done: say(f"{done:,} items"))
+        def check_all(store: "Movable") -> "Awaitable[tuple[Counts, list[str]]]":
+            return look_over(store, lambda done: show(f"{done:,} items"))
 
-        counts, troubles = asyncio.run(_opened(wished, look, may_migrate=False))
+        counts, problems = asyncio.run(_run_with_registry(effective, check_all, may_migrate=False))
     if as_json:
-        print_json({"ok": not troubles, "counts": dict(counts), "troubles": troubles})
+        print_json({"ok": not problems, "counts": dict(counts), "problems": problems})
     else:
-        for trouble in troubles:
-            click.echo(f"trouble: {trouble}", err=True)
-        _tell(counts, False, f"{len(troubles)} troubles" if troubles else "everything can be read")
-    if troubles:
+        for problem in problems:
+            click.echo(f"problem: {problem}", err=True)
+        _print_counts(counts, False, f"{len(problems)} problems found" if problems else "no problems found")
+    if problems:
         click.get_current_context().exit(1)
 
 
@@ -153,20 +159,20 @@ def check(url: str | None, namespace: str | None, config: Path | None, as_json: 
 @registry_options
 @json_option
 def migrate(url: str | None, namespace: str | None, config: Path | None, as_json: bool) -> None:
-    """Lead a registry of an older argosy to the present schema, one numbered step after the other."""
+    """Migrate the registry to the current schema version."""
     schema = asyncio.run(_migrate(settings(config, url, namespace)))
     if as_json:
         print_json({"found": schema.found, "now": schema.wanted, "steps": [list(step) for step in schema.steps]})
         return
     for number, why in schema.steps:
         click.echo(f"{number}: {why}")
-    came = f"came from {schema.found}" if schema.steps else "there was nothing to do"
-    click.echo(f"schema version {schema.wanted}: {came}")
+    done = f"migrated from {schema.found}" if schema.steps else "already up to date"
+    click.echo(f"schema version {schema.wanted}: {done}")
 
 
-async def _migrate(wished: "RegistrySettings") -> "Schema":
-    found = await _found(wished)
-    await _opened(wished, lambda store: store.revision())
+async def _migrate(effective: "RegistrySettings") -> "Schema":
+    found = await _read_schema(effective)
+    await _run_with_registry(effective, lambda store: store.revision())
     return found
 
 
@@ -174,23 +180,23 @@ async def _migrate(wished: "RegistrySettings") -> "Schema":
 
 
 @registry.command()
-@click.option("--runs", type=click.Choice(["100", "1000"]), default="100", help="Runs kept of each canary.")
-@click.option("--url", metavar="URL", help="The server to measure on; as in the settings.")
+@click.option("--runs", type=click.Choice(["100", "1000"]), default="100", help="Number of stored runs per canary.")
+@click.option("--url", metavar="URL", help="Server to measure on; overrides the setting registry.url.")
 @config_option
 @json_option
 def memory(runs: str, url: str | None, config: Path | None, as_json: bool) -> None:
-    """What a registry takes on a Redis or Valkey server, by measurement.
+    """Measure the memory of a registry on a Redis or Valkey server.
 
-    Loads the representative registry under a namespace of its own, asks the server, and removes it again. Measure while
-    little else happens there: what others store meanwhile is counted too.
+    Loads a sample data set under a namespace of its own, reads the server's memory figures, and removes it again. Run
+    it on an idle server, because concurrent writes of others are counted too.
     """
     from argosy.registry import memory as accounting
 
-    wished = settings(config, url, None)
-    if wished.url.startswith("sqlite:"):
-        raise Invalid(f"{wished.url} is a file: memory is measured on a server, --url redis://…")
+    effective = settings(config, url, None)
+    if effective.url.startswith("sqlite:"):
+        raise Invalid(f"{effective.url} is a file; pass a server with --url redis://…")
     with status("measuring"):
-        found = asyncio.run(_measure(wished.url, int(runs)))
+        found = asyncio.run(_measure(effective.url, int(runs)))
     if as_json:
         print_json(accounting.as_json(found))
         return
@@ -206,59 +212,61 @@ async def _measure(url: str, runs: int) -> "MemoryReport":
     return await measure(url, runs=runs, clock=SystemClock(), random=system_random())
 
 
-# -- what they share ----------------------------------------------------------------------------------------
+# -- shared ----------------------------------------------------------------------------------------
 
 
 def settings(config: Path | None, url: str | None, namespace: str | None) -> "RegistrySettings":
-    """The settings with what the options override. A registry inside another process cannot be looked at."""
+    """The settings with the options applied. Rejects a registry in memory, which no other process can read."""
     from argosy.registry.factory import SCHEMES
     from argosy.registry.settings import RegistrySettings
 
-    wished = load(config).get(RegistrySettings)
-    wished = replace(wished, url=url or wished.url, namespace=namespace or wished.namespace)
-    if not wished.url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
+    found = load(config).get(RegistrySettings)
+    found = replace(found, url=url or found.url, namespace=namespace or found.namespace)
+    if not found.url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES if scheme != "memory")
-        raise Invalid(f"{redact(wished.url)!r} names no registry: the URL begins with one of {known}")
-    if wished.url.startswith("memory:"):
-        raise Invalid(f"{wished.url} lives inside one process: name a registry with --url URL")
-    return wished
+        raise Invalid(f"invalid registry URL {redact(found.url)!r}: expected one of {known}")
+    if found.url.startswith("memory:"):
+        raise Invalid(f"registry {found.url} is private to one process; pass another one with --url URL")
+    return found
 
 
-async def _found(wished: "RegistrySettings") -> "Schema":
+async def _read_schema(effective: "RegistrySettings") -> "Schema":
     from argosy.base.clock import SystemClock, system_random
     from argosy.registry.backends.schema_version import inspect
 
-    schema = await inspect(wished.url, clock=SystemClock(), random=system_random(), namespace=wished.namespace)
+    schema = await inspect(effective.url, clock=SystemClock(), random=system_random(), namespace=effective.namespace)
     if schema.found is None:
-        raise NotFound(f"there is no registry at {redact(wished.url)}: check --url and --namespace")
+        raise NotFound(f"no registry found at {redact(effective.url)}; check --url and --namespace")
     return schema
 
 
-async def _opened(
-    wished: "RegistrySettings",
-    question: "Callable[[Movable], Awaitable[T]]",
+async def _run_with_registry(
+    effective: "RegistrySettings",
+    call: "Callable[[Movable], Awaitable[T]]",
     *,
     may_create: bool = False,
     may_migrate: bool = True,
 ) -> T:
-    """Opens the registry, asks one thing, and closes it."""
+    """Opens the registry, runs `call` with it, and closes it."""
     from argosy.base.clock import SystemClock, system_random
     from argosy.registry import open_registry
 
     if may_create:
-        _make_folder(wished.url)
+        _create_dir(effective.url)
     else:
-        schema = await _found(wished)
+        schema = await _read_schema(effective)
         if schema.is_old and not may_migrate:
-            raise Conflict(f"the schema version is {schema.found}, not {schema.wanted}: run `argosy registry migrate`")
-    store = await open_registry(wished.url, clock=SystemClock(), random=system_random(), namespace=wished.namespace)
+            raise Conflict(f"schema version is {schema.found}, expected {schema.wanted}; run `argosy registry migrate`")
+    store = await open_registry(
+        effective.url, clock=SystemClock(), random=system_random(), namespace=effective.namespace
+    )
     try:
-        return await question(cast("Movable", store))
+        return await call(cast("Movable", store))
     finally:
         await store.close()
 
 
-def _make_folder(url: str) -> None:
+def _create_dir(url: str) -> None:
     from argosy.registry.backends.sqlite_setup import path_of
 
     if url.startswith("sqlite:"):
@@ -266,12 +274,12 @@ def _make_folder(url: str) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise Invalid(f"the folder {folder} cannot be made: {error.strerror}") from error
+            raise Invalid(f"cannot create directory {folder}: {error.strerror}") from error
 
 
-def _tell(counts: "Counts", as_json: bool, what: str) -> None:
+def _print_counts(counts: "Counts", as_json: bool, summary: str) -> None:
     if as_json:
         print_json({"counts": dict(counts)})
         return
-    print_table(("what", "items"), list(counts.items()), empty="there is nothing in it")
-    click.echo(what, err=True)
+    print_table(("table", "items"), list(counts.items()), empty="no items found")
+    click.echo(summary, err=True)

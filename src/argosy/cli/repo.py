@@ -18,7 +18,7 @@ from argosy.cli.settings import config_option, load
 if TYPE_CHECKING:
     from argosy.base.settings import Loaded
     from argosy.registry.ports import RegistryStore
-    from argosy.registry.rows import Repository
+    from argosy.registry.rows import RepositoryRow
     from argosy.registry.settings import RegistrySettings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -75,7 +75,7 @@ def add(
         raise Invalid("--name requires a single address; omit it, or add the repositories one by one")
     found = [parse_address(text) for text in addresses]
 
-    async def add_all(store: "RegistryStore") -> tuple[list["Repository"], list[str]]:
+    async def add_all(store: "RegistryStore") -> tuple[list["RepositoryRow"], list[str]]:
         rows, errors = [], []
         for address in found:
             try:
@@ -113,7 +113,7 @@ def list_repositories(registry: str | None, data: str | None, config: Path | Non
     print_table(columns, [_cells(row) for row in rows], empty="no repositories found")
 
 
-def _cells(row: "Repository") -> list[object]:
+def _cells(row: "RepositoryRow") -> list[object]:
     size = None if row.footprint_bytes is None else round(row.footprint_bytes / 1e6, 1)
     state = "indexed" if row.last_indexed_at else "new"
     if row.last_error:
@@ -160,7 +160,7 @@ def remove(name: str, registry: str | None, data: str | None, config: Path | Non
     """Remove a repository from the catalog, and from search results at once."""
     from argosy.registry import catalog
 
-    async def remove_row(store: "RegistryStore") -> "Repository":
+    async def remove_row(store: "RegistryStore") -> "RepositoryRow":
         known = await store.run(catalog.read(name))
         if known is None or not await store.run(catalog.remove(name)):
             raise NotFound(name)
@@ -219,7 +219,7 @@ def import_repositories(file: str, registry: str | None, data: str | None, confi
 
 def _change(
     name: str,
-    change: "Callable[[RegistryStore], Awaitable[Repository]]",
+    change: "Callable[[RegistryStore], Awaitable[RepositoryRow]]",
     done: str,
     registry: str | None,
     data: str | None,

@@ -1,4 +1,4 @@
-"""`argosy sim`: a whole fleet in one process and in no time, for tuning and for finding faults."""
+"""`argosy sim`: deterministic simulations of fleets, throttles and job brokers, for tuning and for finding faults."""
 
 import os
 from pathlib import Path
@@ -19,20 +19,22 @@ COUNT = click.IntRange(min=1)
 
 @click.group(cls=Group)
 def sim() -> None:
-    """Simulate a fleet, with or without faults."""
+    """Simulate fleets, throttles and job brokers, with faults."""
 
 
 @sim.command()
-@click.option("--repos", type=COUNT, default=500, help="Repositories to be held.")
-@click.option("--nodes", type=COUNT, default=20, help="Nodes that bid for them.")
-@click.option("--seed", type=int, default=7, help="The same seed gives the same run, to the byte.")
-@click.option("--ttl", type=float, default=30.0, help="Seconds until a crashed node's units are free.")
-@click.option("--window", type=float, default=60.0, help="Longest auction, in seconds.")
-@click.option("--max-bids", metavar="N|live", default="live", help="Bids that end an auction early.")
-@click.option("--kill", type=click.IntRange(min=0), default=1, help="Nodes that crash, one after another.")
-@click.option("--replicas", type=click.IntRange(min=0, max=8), default=0, help="Copies beside the first of each.")
-@click.option("--drain", type=click.IntRange(min=0), default=1, help="Nodes that are drained and started again.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the run into this SVG file.")
+@click.option("--repos", type=COUNT, default=500, help="Number of repositories.")
+@click.option("--nodes", type=COUNT, default=20, help="Number of search nodes.")
+@click.option("--seed", type=int, default=7, help="Seed; equal seeds give identical runs.")
+@click.option(
+    "--ttl", type=float, default=30.0, help="Lease TTL in seconds: the time until a crashed node's units are unowned."
+)
+@click.option("--window", type=float, default=60.0, help="Maximum duration of an auction in seconds.")
+@click.option("--max-bids", metavar="N|live", default="live", help="Number of bids that closes an auction early.")
+@click.option("--kill", type=click.IntRange(min=0), default=1, help="Number of nodes that crash, one after another.")
+@click.option("--replicas", type=click.IntRange(min=0, max=8), default=0, help="Additional holders of each repository.")
+@click.option("--drain", type=click.IntRange(min=0), default=1, help="Number of nodes that are drained and restarted.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Plot the run to this SVG file.")
 @json_option
 def fleet(
     repos: int,
@@ -47,8 +49,10 @@ def fleet(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Search nodes from their first bid until all is served, and through commits, crashes, drains and memory pressure:
-    the figures one tunes by."""
+    """Simulate search nodes until all repositories are served, then commits, crashes, drains and memory pressure.
+
+    Prints the measurements for tuning TTLs, windows and autoscaling.
+    """
     from argosy.sim.fleet import run_fleet
     from argosy.sim.plot import draw_fleet
     from argosy.sim.report import FleetPlan
@@ -57,14 +61,14 @@ def fleet(
     plan = FleetPlan(
         repos, nodes, seed, ttl_s=ttl, window_s=window, max_bids=threshold, kill=kill, replicas=replicas, drain=drain
     )
-    with progress("fleet") as told:
-        report = run_fleet(plan, told)
+    with progress("fleet") as show:
+        report = run_fleet(plan, show)
     if plot is not None:
         plot.write_text(draw_fleet(report))
     if as_json:
         click.echo(report.to_json())
     else:
-        print_table(("figure", "value", "unit"), _figures(report), empty="")
+        print_table(("measurement", "value", "unit"), _rows(report), empty="")
     if report.violations:
         click.get_current_context().exit(1)
 
@@ -77,7 +81,7 @@ def _threshold(text: str) -> int | Literal["live"]:
     return int(text)
 
 
-def _figures(report: "FleetReport") -> list[tuple[str, object, str]]:
+def _rows(report: "FleetReport") -> list[tuple[str, object, str]]:
     """The report as rows for people; the whole of it is in the JSON."""
     auctions, failover, memory = report.auctions, report.failover, report.memory
     refresh, evictions, drain, made = report.refresh, report.evictions, report.drain, report.made
@@ -117,57 +121,57 @@ def _figures(report: "FleetReport") -> list[tuple[str, object, str]]:
 
 
 @sim.command()
-@click.option("--seeds", type=COUNT, default=200, help="Worlds to run, each with its own faults.")
-@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="The seed of the first world.")
-@click.option("--jobs", type=COUNT, help="Processes to run in; by default one per core.")
+@click.option("--seeds", type=COUNT, default=200, help="Number of seeds to run; each injects other faults.")
+@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="First seed.")
+@click.option("--jobs", type=COUNT, help="Number of processes; by default one per core.")
 @json_option
 def chaos(seeds: int, first_seed: int, jobs: int | None, as_json: bool) -> None:
     """Random faults, and checkers that watch the invariants; a violation is told with the seed that replays it."""
     from argosy.sim.chaos import run_chaos
 
-    with progress("chaos") as told:
-        report = run_chaos(first_seed, seeds, jobs=jobs or os.cpu_count() or 1, progress=told)
-    _tell_chaos(report, as_json)
+    with progress("chaos") as show:
+        report = run_chaos(first_seed, seeds, jobs=jobs or os.cpu_count() or 1, progress=show)
+    _print_chaos(report, as_json)
 
 
 @sim.command()
-@click.option("--seeds", type=COUNT, default=50, help="Worlds to run, each with its own faults.")
-@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="The seed of the first world.")
-@click.option("--instances", type=COUNT, default=100, help="Throttles that share their state.")
-@click.option("--jobs", type=COUNT, help="Processes to run in; by default one per core.")
+@click.option("--seeds", type=COUNT, default=50, help="Number of seeds to run; each injects other faults.")
+@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="First seed.")
+@click.option("--instances", type=COUNT, default=100, help="Number of throttle instances.")
+@click.option("--jobs", type=COUNT, help="Number of processes; by default one per core.")
 @json_option
 def throttle(seeds: int, first_seed: int, instances: int, jobs: int | None, as_json: bool) -> None:
-    """Throttles that share their state, with skewed clocks, partitions and losses; THR-1 and THR-2 are watched."""
+    """Simulate throttles that share state, with clock skew, partitions and message loss; checks THR-1 and THR-2."""
     from argosy.sim.throttle_chaos import run_throttle_chaos
 
-    with progress("throttle") as told:
+    with progress("throttle") as show:
         report = run_throttle_chaos(
-            first_seed, seeds, instances=instances, jobs=jobs or os.cpu_count() or 1, progress=told
+            first_seed, seeds, instances=instances, jobs=jobs or os.cpu_count() or 1, progress=show
         )
-    _tell_chaos(report, as_json)
+    _print_chaos(report, as_json)
 
 
 @sim.command()
-@click.option("--seeds", type=COUNT, default=50, help="Worlds to run, each with its own faults.")
-@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="The seed of the first world.")
-@click.option("--jobs", type=COUNT, help="Processes to run in; by default one per core.")
+@click.option("--seeds", type=COUNT, default=50, help="Number of seeds to run; each injects other faults.")
+@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="First seed.")
+@click.option("--jobs", type=COUNT, help="Number of processes; by default one per core.")
 @json_option
 def jobs(seeds: int, first_seed: int, jobs: int | None, as_json: bool) -> None:
-    """Job brokers with clients, workers and limits, through crashes, partitions and splits; JOB-1, JOB-2 and JOB-3 are
-    watched."""
+    """Simulate job brokers with clients, workers and limits through crashes, partitions and splits; checks JOB-1 to
+    JOB-3."""
     from argosy.sim.jobs_chaos import run_jobs_chaos
 
-    with progress("jobs") as told:
-        report = run_jobs_chaos(first_seed, seeds, jobs=jobs or os.cpu_count() or 1, progress=told)
-    _tell_chaos(report, as_json)
+    with progress("jobs") as show:
+        report = run_jobs_chaos(first_seed, seeds, jobs=jobs or os.cpu_count() or 1, progress=show)
+    _print_chaos(report, as_json)
 
 
-def _tell_chaos(report: "ChaosReport", as_json: bool) -> None:
+def _print_chaos(report: "ChaosReport", as_json: bool) -> None:
     if as_json:
         click.echo(report.to_json())
     else:
         rows = [(each.seed, text, each.replay) for each in report.violations for text in each.violations]
-        calm = f"{report.seeds} worlds, no violations; the slowest settled in {report.slowest_settling_s or 0:.1f} s"
-        print_table(("seed", "violation", "replay"), rows, empty=calm)
+        summary = f"{report.seeds} seeds, no violations; slowest recovery {report.slowest_settling_s or 0:.1f} s"
+        print_table(("seed", "violation", "replay"), rows, empty=summary)
     if not report.is_clean:
         click.get_current_context().exit(1)

@@ -1,4 +1,4 @@
-"""`argosy throttle`: how fair the throttle is, and what it holds against whom just now."""
+"""`argosy throttle`: evaluates the throttle in simulation, and shows the buckets of running instances."""
 
 import os
 from collections.abc import Sequence
@@ -25,32 +25,34 @@ TOP_MAX = 1000
 
 @click.group(cls=Group)
 def throttle() -> None:
-    """Fair admission when the resource runs short."""
+    """Inspect and evaluate the throttle."""
 
 
 @throttle.command("eval")
-@click.option("--scenario", "names", type=click.Choice(SCENARIOS), multiple=True, help="Only this; may be repeated.")
-@click.option("--seeds", type=COUNT, default=3, help="Runs of each, with other arrivals and other dice.")
-@click.option("--instances", metavar="N,N,…", default="1,4,16", help="How many instances stand before the resource.")
-@click.option("--jobs", type=COUNT, help="Processes to run in; by default one per core.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Draw the pictures into this folder.")
+@click.option(
+    "--scenario", "names", type=click.Choice(SCENARIOS), multiple=True, help="Run only this scenario; repeatable."
+)
+@click.option("--seeds", type=COUNT, default=3, help="Runs of each scenario, each with another random seed.")
+@click.option("--instances", metavar="N,N,…", default="1,4,16", help="Numbers of throttle instances to evaluate.")
+@click.option("--jobs", type=COUNT, help="Number of processes; by default one per core.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Directory for the plots.")
 @json_option
 def evaluate(
     names: Sequence[str], seeds: int, instances: str, jobs: int | None, out: Path | None, as_json: bool
 ) -> None:
-    """How fairly a short resource is shared out, without the throttle and with it, on one instance and on many.
+    """Evaluate how fairly a scarce resource is shared, without and with the throttle, on one or more instances.
 
-    The scenarios are those of the original's evaluator. Jain's index is 1 where every client gets the same part of
-    what it is entitled to; the worst is the least part that any client got.
+    The scenarios are those of the original throttle's evaluator. Jain's index is 1 if every client gets the same
+    fraction of its entitlement; `worst` is the smallest fraction that any client got.
     """
     from argosy.sim.throttle_eval import evaluate as run
     from argosy.sim.throttle_load import scenario
 
     chosen, counts = [scenario(name) for name in names or SCENARIOS], _counts(instances)
     if out is not None:
-        _make(out)  # now, because what cannot be drawn should not be reckoned for minutes
-    with progress("eval") as told:
-        report = run(chosen, seeds=seeds, instances=counts, jobs=jobs or os.cpu_count() or 1, progress=told)
+        _create_dir(out)  # before the runs, which take minutes
+    with progress("eval") as show:
+        report = run(chosen, seeds=seeds, instances=counts, jobs=jobs or os.cpu_count() or 1, progress=show)
     if out is not None:
         _draw(report, out)
     if as_json:
@@ -59,13 +61,13 @@ def evaluate(
     print_table(_COLUMNS, _rows(report), empty="")
     found = report.convergence
     after = "never" if found.equal_after_s is None else f"{found.equal_after_s:.2f} s"
-    click.echo(f"\nall buckets of {found.instances} instances are equal {after} after the last write")
+    click.echo(f"\nall buckets of {found.instances} instances converge {after} after the last write")
 
 
 def _counts(text: str) -> list[int]:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) for word in words):
-        raise Invalid(f"--instances is a list of whole numbers above 0, such as 1,4,16, not {text!r}")
+        raise Invalid(f"invalid --instances {text!r}: expected positive whole numbers, such as 1,4,16")
     return sorted({int(word) for word in words})
 
 
@@ -76,11 +78,11 @@ def _draw(report: "EvalReport", folder: Path) -> None:
         (folder / name).write_text(draw(report))
 
 
-def _make(folder: Path) -> None:
+def _create_dir(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Invalid(f"the folder {folder} cannot be made: {error.strerror}") from None
+        raise Invalid(f"cannot create directory {folder}: {error.strerror}") from None
 
 
 _COLUMNS = ("scenario", "throttle", "Jain", "±", "raw Jain", "utilisation", "worst", "failures", "throttled")
@@ -96,12 +98,12 @@ def _rows(report: "EvalReport") -> list[tuple[object, ...]]:
 
 
 @throttle.command()
-@click.option("--url", metavar="URL", help="The store that instances share through; as in the settings.")
-@click.option("--namespace", metavar="NAME", help="First part of every key; as in the settings.")
-@click.option("--count", type=click.IntRange(1, TOP_MAX), default=20, help="Buckets to show.")
-@click.option("--client", "clients", metavar="ID", multiple=True, help="Show where this client stands, too.")
-@click.option("--interval", "interval_s", type=Seconds(0.1, 60), default=1.0, help="Seconds between looks.")
-@click.option("--once", is_flag=True, help="Look once, and end.")
+@click.option("--url", metavar="URL", help="Shared store of the instances; overrides the setting throttle.store.")
+@click.option("--namespace", metavar="NAME", help="First part of every key; overrides the setting throttle.namespace.")
+@click.option("--count", type=click.IntRange(1, TOP_MAX), default=20, help="Number of buckets to show.")
+@click.option("--client", "clients", metavar="ID", multiple=True, help="Also show the buckets of this client.")
+@click.option("--interval", "interval_s", type=Seconds(0.1, 60), default=1.0, help="Seconds between updates.")
+@click.option("--once", is_flag=True, help="Print one snapshot and exit.")
 @config_option
 @json_option
 def top(
@@ -114,31 +116,31 @@ def top(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """The hottest buckets that the running instances share, live.
+    """Show the hottest buckets of the running instances, live.
 
-    The store knows buckets, not clients: name a client to see which buckets are its own. Window, levels and secret must
-    be those of the instances, so take the same settings. With --json each look is one object.
+    The store contains buckets, not clients: pass --client to see the buckets of a client. Window, levels and secret
+    must be those of the instances, so use their settings. With --json each snapshot is one object.
     """
-    from argosy.cli.throttle_snapshot import Watch, show, told
+    from argosy.cli.throttle_snapshot import WindowReader, show, to_json
 
-    watch = Watch(_settings(config, url, namespace), clients=clients, count=count)
+    reader = WindowReader(_settings(config, url, namespace), clients=clients, count=count)
     try:
         if as_json:
-            print_json(told(watch.look()))
+            print_json(to_json(reader.read()))
             while not once:
-                watch.wait(interval_s)
-                print_json(told(watch.look()))
+                reader.wait(interval_s)
+                print_json(to_json(reader.read()))
         else:
-            show(watch, interval_s=interval_s, is_once=once)
+            show(reader, interval_s=interval_s, is_once=once)
     finally:
-        watch.close()
+        reader.close()
 
 
 def _settings(config: Path | None, url: str | None, namespace: str | None) -> "ThrottleSettings":
     from argosy.throttle import ThrottleSettings
 
-    wished = load(config).get(ThrottleSettings)
-    wished = replace(wished, store=url or wished.store, namespace=namespace or wished.namespace)
-    if wished.store is None:
-        raise Invalid("there is no store to look at: give --url, such as redis://localhost:6379, or set throttle.store")
-    return wished
+    found = load(config).get(ThrottleSettings)
+    found = replace(found, store=url or found.store, namespace=namespace or found.namespace)
+    if found.store is None:
+        raise Invalid("no shared store configured; pass --url, such as redis://localhost:6379, or set throttle.store")
+    return found

@@ -1,6 +1,6 @@
-"""What `argosy throttle top` shows: the buckets in the shared store, as of the store's own time.
+"""`argosy throttle top`: reads the buckets of the current window from the shared store, at the store's own time.
 
-It only reads: an exchange without changes writes nothing, and leaves no trace of who looked.
+An exchange without changes writes nothing, so reading leaves no trace in the store.
 """
 
 import sys
@@ -22,23 +22,23 @@ from argosy.throttle.rows import row_rules
 if TYPE_CHECKING:
     from rich.console import Group
 
-INSTANCE = "top"  # a name of its own; it never writes, so no row ever contains it
+INSTANCE = "top"  # an instance name that no throttle uses; it never writes, so no row contains it
 
 
 @dataclass(frozen=True)
 class HotBucket:
-    """One bucket as it stands now."""
+    """One bucket with its present probability."""
 
     level: int
     bucket: int
     probability: float
     updated_s_ago: float
-    clients: tuple[str, ...]  # of those that were asked for
+    clients: tuple[str, ...]  # of the requested clients
 
 
 @dataclass(frozen=True)
 class ClientStanding:
-    """Where a client stands: its part of requests that would be turned away, and its bucket on each level."""
+    """A client: the fraction of its requests that would be rejected, and its bucket on each level."""
 
     client: str
     probability: float
@@ -46,19 +46,19 @@ class ClientStanding:
 
 
 @dataclass(frozen=True)
-class Look:
-    """The deciding window at one instant."""
+class WindowSnapshot:
+    """The active window at one instant."""
 
     window_seed: int
     rotates_in_s: float
-    writers: int  # instances that have told something of this window
+    writers: int  # instances that have written to this window
     blamed: int  # buckets with a probability above zero
     hottest: tuple[HotBucket, ...]
     clients: tuple[ClientStanding, ...]
 
 
-class Watch:
-    """Looks at the store as often as asked."""
+class WindowReader:
+    """Reads snapshots of the active window from the store."""
 
     def __init__(self, settings: ThrottleSettings, *, clients: Sequence[str], count: int) -> None:
         assert settings.store is not None
@@ -68,15 +68,15 @@ class Watch:
         self._rows = open_row_store(settings.store, row_rules(self._config), instance=INSTANCE, settings=settings)
         self._seed: int | None = None
 
-    def look(self) -> Look:
-        """The window of now; the first look also asks what time the store has."""
+    def read(self) -> WindowSnapshot:
+        """A snapshot of the active window; the first call also reads the store's time."""
         config = self._config
         if self._seed is None:
-            self._seed = self._seed_at(self._pulled(0)[1])
-        rows, now_ms = self._pulled(self._seed)
-        if self._seed_at(now_ms) != self._seed:  # it has turned since the last look
+            self._seed = self._seed_at(self._pull(0)[1])
+        rows, now_ms = self._pull(self._seed)
+        if self._seed_at(now_ms) != self._seed:  # the window has rotated since the last call
             self._seed = self._seed_at(now_ms)
-            rows, now_ms = self._pulled(self._seed)
+            rows, now_ms = self._pull(self._seed)
         standing = {
             (row.cell.row, col): (decay(state.prob, state.at_ms, now_ms, config.decay_per_ms), state.at_ms)
             for row in rows
@@ -84,7 +84,7 @@ class Watch:
         }
         places = {client: tuple(enumerate(levels_of(config, self._seed)(client.encode()))) for client in self._clients}
         worst = nlargest(self._count, ((prob, place, at_ms) for place, (prob, at_ms) in standing.items() if prob))
-        return Look(
+        return WindowSnapshot(
             window_seed=self._seed,
             rotates_in_s=round((self._seed + config.window_ms - now_ms) / 1000, 1),
             writers=len({writer for row in rows for writer in row.writers}),
@@ -105,7 +105,7 @@ class Watch:
     def _seed_at(self, now_ms: float) -> int:
         return int(now_ms) // self._config.window_ms * self._config.window_ms
 
-    def _pulled(self, seed: int) -> tuple[Sequence[RowState], float]:
+    def _pull(self, seed: int) -> tuple[Sequence[RowState], float]:
         pulls = tuple(RowPull(RowId(seed, row), RowVersion()) for row in range(self._config.levels))
         reply = self._rows.exchange(SyncBatch(pulls=pulls))
         return reply.pulled, time.time() * 1000 if reply.server_ms is None else reply.server_ms
@@ -124,49 +124,48 @@ def _whose(place: tuple[int, int], places: dict[str, tuple[tuple[int, int], ...]
     return tuple(client for client, own in places.items() if place in own)
 
 
-def told(look: Look) -> dict[str, Any]:
-    """A look for machines."""
-    clients = [{**asdict(each), "buckets": [bucket._asdict() for bucket in each.buckets]} for each in look.clients]
-    return {**asdict(look), "clients": clients}
+def to_json(snapshot: WindowSnapshot) -> dict[str, Any]:
+    clients = [{**asdict(each), "buckets": [bucket._asdict() for bucket in each.buckets]} for each in snapshot.clients]
+    return {**asdict(snapshot), "clients": clients}
 
 
-def show(watch: Watch, *, interval_s: float, is_once: bool) -> None:
-    """Looks for people: a table that changes on a terminal, one after another elsewhere."""
+def show(reader: WindowReader, *, interval_s: float, is_once: bool) -> None:
+    """Prints snapshots as tables: one that is updated on a terminal, otherwise one after another."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console(file=sys.stdout, highlight=False)
     if is_once or not sys.stdout.isatty():
-        console.print(_table(watch.look()))
+        console.print(_table(reader.read()))
         while not is_once:
-            watch.wait(interval_s)
-            console.print(_table(watch.look()))
+            reader.wait(interval_s)
+            console.print(_table(reader.read()))
         return
-    with Live(_table(watch.look()), console=console, auto_refresh=False) as live:
+    with Live(_table(reader.read()), console=console, auto_refresh=False) as live:
         try:
             while True:
-                watch.wait(interval_s)
-                live.update(_table(watch.look()), refresh=True)
+                reader.wait(interval_s)
+                live.update(_table(reader.read()), refresh=True)
         except KeyboardInterrupt:
-            click.echo("", nl=False)  # the usual way to end it, and no failure
+            click.echo("", nl=False)  # the usual way to stop it, not a failure
 
 
-def _table(look: Look) -> "Group":
+def _table(snapshot: WindowSnapshot) -> "Group":
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     title = (
-        f"window {look.window_seed}, turns in {look.rotates_in_s:.0f} s · {look.writers} instances · "
-        f"{look.blamed} buckets blamed"
+        f"window {snapshot.window_seed}, rotates in {snapshot.rotates_in_s:.0f} s · {snapshot.writers} instances · "
+        f"{snapshot.blamed} buckets blamed"
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("level", "bucket", "probability", "updated (s ago)"):
         table.add_column(name, justify="right")
     table.add_column("client")
-    for bucket in look.hottest:
+    for bucket in snapshot.hottest:
         cells = (str(bucket.level), str(bucket.bucket), f"{bucket.probability:.4f}", f"{bucket.updated_s_ago:.1f}")
         table.add_row(*cells, Text(", ".join(bucket.clients)))
-    for client in look.clients:
+    for client in snapshot.clients:
         table.add_row("", "", f"{client.probability:.4f}", "", Text(client.client))
     return Group(Text(title), table)
