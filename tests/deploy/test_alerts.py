@@ -9,7 +9,7 @@ import yaml
 
 from argosy.base import metrics
 from argosy.base.metrics import Metric
-from argosy.gateway import metrics as _gateway
+from argosy.gateway import telemetry as _gateway
 from argosy.ownership import telemetry as _ownership
 from argosy.search.fleet import metrics as _search
 

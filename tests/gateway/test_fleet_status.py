@@ -60,7 +60,7 @@ def test_what_is_not_ready_says_why() -> None:
         ("a", RepoState.FAILED, "no such host"),
         ("b", RepoState.WARMING, "fetching"),
         ("c", RepoState.WARMING, "out of disk"),
-        ("d", RepoState.UNOWNED, "no node holds it yet"),
+        ("d", RepoState.UNOWNED, "no node holds a lease"),
     ]
 
 
@@ -79,7 +79,7 @@ def test_nodes_that_are_silent_left_alone_or_leaving_are_shown_as_such() -> None
     told: dict[str, NodeStatus | str] = {"n1:80": status("n1"), "n2:80": "connection refused"}
     shown = build_fleet_status(view(lease("a", "n2")), {}, told, SIGNAL, open_circuits=["n1:80"], now=0.0, wall=0.0)
     assert [(node.node, node.is_member, node.leases, node.problem) for node in shown.nodes] == [
-        ("n1", True, 0, "kept failing, and is left alone for a moment"),
+        ("n1", True, 0, "circuit breaker open after repeated failures"),
         ("n2", False, 1, "connection refused"),
         ("n3", True, 0, "was not asked"),
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 from argosy.base.clock import seeded_random
 from argosy.gateway.breaker import BreakerState
-from argosy.gateway.load_balancer import HEDGES_SAVED_MAX, LATE_UNKNOWN_S, LoadBalancer
+from argosy.gateway.load_balancer import HEDGE_BURST_MAX, LATE_UNKNOWN_S, LoadBalancer
 from argosy.gateway.settings import GatewaySettings
 
 
@@ -121,7 +121,7 @@ def test_second_questions_are_a_small_part_of_all() -> None:
     burst = 0
     while made.may_hedge():
         burst += 1
-    assert burst == HEDGES_SAVED_MAX
+    assert burst == HEDGE_BURST_MAX
     granted = 0
     for _ in range(1000):
         asked(made, "a", 0.01)

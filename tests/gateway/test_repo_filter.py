@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.gateway.repo_filter import PATTERNS_KEPT_MAX, RepoNameIndex, format_for_nodes
+from argosy.gateway.repo_filter import PATTERNS_MAX, RepoNameIndex, format_for_nodes
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.model import Branch as RepositoryBranch
 from argosy.search.model import Options, Repository
@@ -68,7 +68,7 @@ def test_names_are_numbered_and_named_again() -> None:
 
 def test_patterns_are_remembered_up_to_a_bound() -> None:
     names = RepoNameIndex(NAMES)
-    for i in range(2 * PATTERNS_KEPT_MAX):
+    for i in range(2 * PATTERNS_MAX):
         assert names.excluded_by(Repo(f"anvil|{i}x")) == names.bitmap(["acme/rocket"])
     assert names.excluded_by(Repo("rocket")) == names.bitmap(["acme/anvil", "beta/anvil"])
 
@@ -131,7 +131,7 @@ def test_sets_that_routing_tells_are_not_spelled() -> None:
     ],
 )
 def test_what_has_no_text_is_refused(query: Query) -> None:
-    with pytest.raises(Invalid, match="no text"):
+    with pytest.raises(Invalid, match="cannot be sent to nodes"):
         format_for_nodes(query)
 
 

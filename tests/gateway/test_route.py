@@ -52,7 +52,7 @@ def test_those_who_drain_still_answer_and_those_who_warm_do_not() -> None:
     assert (missing.repository, missing.why, missing.detail) == (
         "c",
         MissingReason.WARMING,
-        "node-x is making it ready",
+        "node-x is indexing it",
     )
 
 
@@ -65,7 +65,7 @@ def test_a_successor_answers_only_when_it_has_taken_over() -> None:
 def test_a_repository_that_failed_says_why() -> None:
     made = RouteTable((1, 1), [], {"a": RepoSpec("a", "url", failures=2, last_error="no such host")})
     [missing] = made.targets(parse("needle").query).missing
-    assert missing.detail == "no node holds it yet; the last try failed: no such host"
+    assert missing.detail == "no node holds a lease; last attempt failed: no such host"
 
 
 def test_a_query_that_names_repositories_is_about_those_alone() -> None:

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.gateway.scatter_machine import (
-    HANDOVER_LOOK_S,
-    HANDOVER_S,
+    HANDOFF_RECHECK_S,
+    HANDOFF_WAIT_S,
     HOLDERS_TRIED_MAX,
-    LOOK_AGAIN_S,
     OVERDUE_S,
+    RECHECK_S,
     CancelReason,
     CancelRequest,
     Effect,
@@ -48,11 +48,11 @@ def machine(holders: Map, **first: str) -> ScatterMachine:
 
 
 def asked(effects: list[Effect]) -> list[tuple[str, str]]:
-    return [(each.question.address, "".join(each.question.names)) for each in effects if isinstance(each, SendRequest)]
+    return [(each.request.address, "".join(each.request.names)) for each in effects if isinstance(each, SendRequest)]
 
 
 def cancelled(effects: list[Effect]) -> list[tuple[int, CancelReason]]:
-    return [(each.question, each.reason) for each in effects if isinstance(each, CancelRequest)]
+    return [(each.request, each.reason) for each in effects if isinstance(each, CancelRequest)]
 
 
 def lacking(*names: str) -> tuple[Missing, ...]:
@@ -107,7 +107,7 @@ def test_a_holder_is_not_tried_twice_and_not_too_many_are_tried() -> None:
     while effects := made.handle(RequestFailed(tried[-1], MissingReason.FAILED, "refused"), 0.0):
         [effect] = effects
         assert isinstance(effect, SendRequest)
-        tried.append(effect.question.id)
+        tried.append(effect.request.id)
     assert len(tried) == HOLDERS_TRIED_MAX
     assert list(made.missing) == ["a"]
 
@@ -160,9 +160,9 @@ def test_an_answer_that_overlaps_is_not_taken_and_what_only_it_has_is_asked_for_
     assert taken(made) == {0: "bc"}
     [again] = made.handle(ResponseReceived(1), 0.3)
     assert isinstance(again, SendRequest)
-    assert (again.question.address, again.question.names) == ("y", ("a",))
-    made.handle(ResponseReceived(again.question.id), 0.4)
-    assert taken(made) == {0: "bc", again.question.id: "a"}
+    assert (again.request.address, again.request.names) == ("y", ("a",))
+    made.handle(ResponseReceived(again.request.id), 0.4)
+    assert taken(made) == {0: "bc", again.request.id: "a"}
     assert made.is_over
 
 
@@ -179,7 +179,7 @@ def test_a_failure_of_one_of_two_questions_waits_for_the_other() -> None:
 def test_without_savings_nobody_is_asked_twice_and_nothing_spins() -> None:
     made = machine(Map({"a": "xy", "b": "wz"}, hedges=0), x="a", w="b")
     assert made.handle(None, 0.1) == []
-    assert made.deadline() == 0.1 + LOOK_AGAIN_S
+    assert made.deadline() == 0.1 + RECHECK_S
 
 
 def test_what_is_left_at_the_deadline_has_timed_out() -> None:
@@ -188,7 +188,7 @@ def test_what_is_left_at_the_deadline_has_timed_out() -> None:
     effects = made.handle(None, 10.0)
     assert cancelled(effects) == [(0, CancelReason.TIMED_OUT)]
     assert {name: each.why for name, each in made.missing.items()} == dict.fromkeys("ab", MissingReason.TIMED_OUT)
-    assert made.missing["a"].detail == "x did not answer in time"
+    assert made.missing["a"].detail == "x timed out"
     assert made.is_over
 
 
@@ -233,9 +233,9 @@ def test_every_repository_is_answered_for_once_or_missing(data: st.DataObject) -
             effects = made.handle(RequestFailed(id, MissingReason.FAILED, "refused"), now)
         for effect in effects:
             if isinstance(effect, SendRequest):
-                live[effect.question.id] = set(effect.question.names)
+                live[effect.request.id] = set(effect.request.names)
             else:
-                del live[effect.question]
+                del live[effect.request]
     made.handle(None, 10.0)
     answered = [name for names in made.taken.values() for name in names]
     assert sorted([*answered, *made.missing]) == sorted(names)
@@ -247,12 +247,12 @@ def test_a_late_question_is_put_to_whoever_takes_its_repositories_over() -> None
     assert made.handle(None, 0.1) == [], "nobody else holds them"
     holders.holders |= {"a": "y"}
     at = made.deadline()
-    assert at == 0.1 + LOOK_AGAIN_S
+    assert at == 0.1 + RECHECK_S
     assert asked(made.handle(None, at)) == [("y", "a")]
     holders.holders |= {"b": "z"}
     made.handle(ResponseReceived(1), at)
-    assert asked(made.handle(None, at + LOOK_AGAIN_S)) == [("z", "b")]
-    made.handle(ResponseReceived(2), at + LOOK_AGAIN_S)
+    assert asked(made.handle(None, at + RECHECK_S)) == [("z", "b")]
+    made.handle(ResponseReceived(2), at + RECHECK_S)
     assert made.is_over
     assert made.missing == {}
     assert taken(made) == {1: "a", 2: "b"}
@@ -267,7 +267,7 @@ def test_what_has_just_changed_hands_is_asked_of_whoever_has_it_now() -> None:
     made = machine(holders, x="ab")
     assert made.handle(ResponseReceived(0, unowned("b")), 0.05) == []
     assert not made.is_over, "the news is on its way"
-    assert made.deadline() == 0.05 + HANDOVER_LOOK_S
+    assert made.deadline() == 0.05 + HANDOFF_RECHECK_S
     assert asked(made.handle(None, 0.06)) == []
     holders.holders |= {"b": "y"}
     assert asked(made.handle(None, 0.07)) == [("y", "b")]
@@ -284,7 +284,7 @@ def test_news_that_do_not_come_are_not_waited_for_long() -> None:
     while not made.is_over:
         at = made.deadline()
         assert at is not None
-        assert now < at <= HANDOVER_S + HANDOVER_LOOK_S
+        assert now < at <= HANDOFF_WAIT_S + HANDOFF_RECHECK_S
         now = at
         assert made.handle(None, now) == []
     assert made.missing == {"b": unowned("b")[0]}

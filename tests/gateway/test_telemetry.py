@@ -1,9 +1,8 @@
 """What is measured, and that nodes that are gone leave no figures behind."""
 
 from argosy.base.metrics import Metrics
-from argosy.gateway import metrics as m
 from argosy.gateway.breaker import BreakerState
-from argosy.gateway.telemetry import GatewayTelemetry
+from argosy.gateway.telemetry import BREAKER_OPEN, MISSING, NODE_REQUESTS, NODE_SECONDS, QUERIES, GatewayTelemetry
 from argosy.search.model import Missing, MissingReason
 
 
@@ -13,11 +12,11 @@ def test_questions_and_breakers_are_counted_by_address() -> None:
     telemetry.record_node_request("n1", "answered", 0.1, state=BreakerState.CLOSED)
     telemetry.record_node_request("n1", "failed", state=BreakerState.OPEN)
     telemetry.record_node_request("n1", "failed", state=BreakerState.HALF_OPEN)
-    assert metrics.value(m.QUESTIONS, address="n1", outcome="failed") == 2
-    assert metrics.value(m.NODE_SECONDS, address="n1") == 1
-    assert metrics.value(m.BREAKER_OPEN, address="n1") == 1
+    assert metrics.value(NODE_REQUESTS, address="n1", outcome="failed") == 2
+    assert metrics.value(NODE_SECONDS, address="n1") == 1
+    assert metrics.value(BREAKER_OPEN, address="n1") == 1
     telemetry.record_node_request("n1", "answered", 0.1, state=BreakerState.CLOSED)
-    assert metrics.value(m.BREAKER_OPEN, address="n1") == 0
+    assert metrics.value(BREAKER_OPEN, address="n1") == 0
 
 
 def test_a_node_that_is_gone_has_no_figures_any_more() -> None:
@@ -30,8 +29,8 @@ def test_a_node_that_is_gone_has_no_figures_any_more() -> None:
     assert 'address="n2"' in shown
     assert 'address="n1"' not in shown
     telemetry.record_node_request("n1", "failed", 0.1, state=BreakerState.OPEN)
-    assert metrics.value(m.QUESTIONS, address="n1", outcome="failed") == 1, "back again, it is counted anew"
-    assert metrics.value(m.NODE_SECONDS, address="n1") == 1
+    assert metrics.value(NODE_REQUESTS, address="n1", outcome="failed") == 1, "back again, it is counted anew"
+    assert metrics.value(NODE_SECONDS, address="n1") == 1
 
 
 def test_missing_repositories_are_counted_by_reason() -> None:
@@ -42,6 +41,6 @@ def test_missing_repositories_are_counted_by_reason() -> None:
         Missing("c", MissingReason.UNOWNED),
     ]
     GatewayTelemetry(metrics).record_query("partial", missing, 0.1)
-    assert metrics.value(m.MISSING, reason="warming") == 2
-    assert metrics.value(m.MISSING, reason="unowned") == 1
-    assert metrics.value(m.QUERIES, outcome="partial") == 1
+    assert metrics.value(MISSING, reason="warming") == 2
+    assert metrics.value(MISSING, reason="unowned") == 1
+    assert metrics.value(QUERIES, outcome="partial") == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.gateway.trimming import trim_file
+from argosy.gateway.merge import trim_file
 from argosy.search.model import FileMatch, Form, Options
 from tests.search.match.asking import ask, built, only_file
 

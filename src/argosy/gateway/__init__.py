@@ -1,14 +1,16 @@
-"""The front door: admits, routes, scatters, gathers, shows.
+"""Gateway: the front end of the fleet. It admits, routes, scatters and merges queries and serves the APIs and the web
+UI.
 
-    gateway = Gateway(nodes, onlooker.view, catalog)
-    answer = await gateway.search(parse("needle").query, Options())
+    gateway = Gateway(nodes, watcher.view, catalog)
+    result = await gateway.search(parse("needle").query, Options())
 
-Reading order: `model` and `ports`, then the way of a query: `narrow` (which repositories it can be about), `route` (who
-holds them), `choice` and `breaker` (whom to ask), `scatter` (the machine: ask, ask again, stop waiting), `client` (the
-machine at work), `driver` (whom to ask first, and how much at a time), `merge` and `trimming` (many answers, one
-answer), `cache` and `worker` (not asking twice), `service` (the gateway itself). Beside it: `overview` (the fleet at
-one instant), `admission` (who may come in), `teller` (metrics and logs). A name is loaded when it is asked for: whoever
-only reads the settings waits for no web framework.
+Reading order: `model` and `ports`; then the path of a query: `repo_filter` (which repositories can match), `route`
+(which nodes hold them), `load_balancer` and `breaker` (which replica to use), `scatter_machine` (send, retry, hedge,
+stop) and `scatter_runner` (its I/O), `adaptive_limiter` and `dispatcher` (how many queries run at a time), `merge`,
+`cache`, and `service` (the gateway itself). Beside them: `fleet_status`, `admission`, `telemetry`. Sub-packages: `v1`
+(JSON API), `zoekt` (zoekt's API and pages), `ui` (web UI), `content` (find by content hash over many indexers).
+
+Names are imported on first use, so reading the settings does not load the web framework.
 """
 
 from typing import TYPE_CHECKING

@@ -1,11 +1,12 @@
-"""How many queries to put to the nodes at a time: as many as make none of them slower.
+"""An adaptive limit on concurrent queries, and the FIFO queue of queries that wait for a slot.
 
-Nodes whose cores are all busy answer ten queries together no sooner than one after the other, only each of them
-later. So the time that queries take is watched. While it stays near what it is when few are under way, more are let
-in; when it grows, fewer. At the least number it is learnt what a query takes by itself.
+When all cores of the nodes are busy, ten concurrent queries finish no sooner than ten sequential ones, only each of
+them later. So the limit follows the measured latency, as in Netflix's concurrency-limits: it grows while latency stays
+near the baseline of few concurrent queries, and shrinks when latency rises. The baseline is learned while the limit is
+at its minimum.
 
-A query waits for its turn only for a moment, and has it only for a moment: a node that stands still must not hold up
-those it does not concern.
+Both the wait for a slot and the time a query occupies one are bounded, so that a stalled node does not delay queries
+that do not need it. Decision 0031 has the measurements.
 """
 
 from collections import deque
@@ -14,21 +15,21 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-LEAST = 4  # under way, whatever they take
-WINDOW = 40  # queries whose mean is looked at together
-TOLERANCE = 1.5  # times what a query takes by itself: not yet slower
-SLOWDOWN = 0.6  # the most that is taken away at once
-LEARNING = 0.3  # weight of the newest mean in what a query takes by itself
+LEAST = 4  # the limit never goes below this, whatever queries take
+WINDOW = 40  # queries per adjustment; the mean of fewer is too noisy
+TOLERANCE = 1.5  # latency up to this multiple of the baseline counts as not slower
+SLOWDOWN = 0.6  # the limit shrinks at most by this factor per window
+LEARNING = 0.3  # weight of the newest mean in the baseline
 
 
 class AdaptiveLimiter:
-    """The number that may be under way, learnt from what they take."""
+    """The number of queries that may run at a time, adjusted from their latency."""
 
     def __init__(self, most: int) -> None:
         self._most = float(most)
         self._least = float(min(LEAST, most))
         self._limit = min(2.0 * LEAST, self._most)
-        self._baseline_s: float | None = None  # the mean of queries that nobody else slows down
+        self._baseline_s: float | None = None  # mean latency without queueing effects
         self._sum_s = 0.0
         self._seen = 0
         self._was_full = False
@@ -38,7 +39,7 @@ class AdaptiveLimiter:
         return int(self._limit)
 
     def on_end(self, took_s: float, *, is_full: bool) -> None:
-        """A query has been answered; `is_full`: others waited for their turn, or as many as may be were under way."""
+        """Record a finished query; `is_full`: the limit was reached or queries were waiting."""
         self._sum_s += took_s
         self._seen += 1
         self._was_full |= is_full
@@ -54,13 +55,13 @@ class AdaptiveLimiter:
         self._baseline_s = min(self._baseline_s, mean_s)
         if mean_s > TOLERANCE * self._baseline_s:
             self._limit *= max(SLOWDOWN, TOLERANCE * self._baseline_s / mean_s)
-        elif self._was_full:  # else nobody knows whether more would be slower
+        elif self._was_full:  # below the limit, latency says nothing about whether more would be slower
             self._limit += sqrt(self._limit) / 2
         self._limit = max(self._least, min(self._limit, self._most))
 
 
 class QueryQueue(Generic[T]):
-    """Who is under way and who waits, first come first served. `T` is whatever its user wakes."""
+    """Running and waiting queries, first come first served. `T` is the caller's handle of a waiting query."""
 
     def __init__(self, pace: AdaptiveLimiter) -> None:
         self._pace = pace
@@ -81,12 +82,12 @@ class QueryQueue(Generic[T]):
         self._waiting.append(who)
 
     def leave(self, who: T) -> None:
-        """Waits no longer."""
+        """Remove a waiting query; no effect if it is not waiting."""
         if who in self._waiting:
             self._waiting.remove(who)
 
     def end(self, took_s: float) -> list[T]:
-        """One has been answered; those whose turn it is now."""
+        """Record a finished query; returns the waiting queries to start now."""
         is_full = bool(self._waiting) or self.under_way >= self._pace.limit
         self.under_way -= 1
         self._pace.on_end(took_s, is_full=is_full)

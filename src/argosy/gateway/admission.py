@@ -1,7 +1,7 @@
-"""Fair admission at the front door: the throttle room behind this room's port.
+"""Fair admission of requests: adapts the throttle package to the gateway's `Admission` port.
 
-Nobody is turned away as long as there is enough for all. What counts as too little: the front door was full, or a node
-did not answer within the time that the query had.
+No client is throttled while capacity suffices. A request counts as a sign of exhaustion if the gateway was full or a
+node did not respond within the deadline of the query.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ BY_KEY_OR_ADDRESS = first_of(by_api_key(), by_address())
 
 
 class Throttle(Protocol):
-    """The part of `throttle.FairThrottle` that is needed here."""
+    """The part of `throttle.FairThrottle` that admission uses."""
 
     def register(self, client_id: ClientId, cost: float = 1.0) -> Decision: ...
 
@@ -31,7 +31,7 @@ class Throttle(Protocol):
 
 
 class FairAdmission:
-    """Implements `Admission`."""
+    """Implements `Admission` with the fair throttle."""
 
     def __init__(self, throttle: Throttle) -> None:
         self._throttle = throttle
@@ -41,7 +41,8 @@ class FairAdmission:
         if decision.throttled:
             wait_s = self._throttle.retry_after_s(decision)
             raise Throttled(
-                f"capacity is short and this client takes much of it: come back in {wait_s:.0f} s", retry_after_s=wait_s
+                f"rate limited: capacity is low and this client is over its fair share; retry in {wait_s:.0f} s",
+                retry_after_s=wait_s,
             )
         return _FairTicket(self._throttle, client)
 
@@ -56,7 +57,7 @@ class _FairTicket:
 
 
 class AlwaysAdmit:
-    """Implements `Admission` where everybody may come in."""
+    """Implements `Admission` without limits, for fleets that set `gateway.with_admission = false`."""
 
     def admit(self, client: str) -> AdmissionTicket:
         return _NO_TICKET
@@ -71,7 +72,7 @@ _NO_TICKET = _NoTicket()
 
 
 class AdmittedRequest:
-    """An admitted request under way; whoever serves it says what came of it."""
+    """A context around the work of an admitted request; reports its outcome to the ticket when it ends."""
 
     def __init__(self, ticket: AdmissionTicket) -> None:
         self.is_exhausted = False
@@ -95,7 +96,7 @@ class AdmittedRequest:
 
 
 def admit_request(admission: Admission, client: str) -> AdmittedRequest:
-    """Lets a request in and tells how it ended, whatever happens in between."""
+    """Admit a request of the client; the returned context reports the outcome, also on errors and cancellation."""
     return AdmittedRequest(admission.admit(client))
 
 
@@ -104,7 +105,7 @@ def is_exhausted(answer: SearchResult) -> bool:
 
 
 def client_of(scope: Mapping[str, Any], extractor: Extractor = BY_KEY_OR_ADDRESS) -> str:
-    """Who sends this ASGI request; those who cannot be told apart are one client."""
+    """Identify the client of an ASGI request; requests without any identity share one."""
     return as_text(shorten_id(extractor(AsgiRequest(scope)) or ANONYMOUS))
 
 

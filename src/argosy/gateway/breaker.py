@@ -1,10 +1,10 @@
-"""A circuit breaker: a node that keeps failing is left alone for a while, then tried with a single question.
+"""A circuit breaker: after consecutive failures no requests are sent for a while, then a single probe decides.
 
-    closed ──failures in a row──▶ open ──time is up, one question goes──▶ half open ──answered──▶ closed
-                                    ▲───────────────failed again, longer this time──────┘
+    closed ──consecutive failures──▶ open ──backoff elapsed, one probe is sent──▶ half open ──response──▶ closed
+                                      ▲───────────────probe failed, longer backoff──────┘
 
-Waits are jittered, so that front doors do not all come back at once. Whatever a node answers closes its breaker, also
-when the question was asked before it opened: the node lives.
+The backoff is jittered, so that many gateways do not probe a recovering node at the same moment. Any response closes
+the breaker, even to a request sent before it opened: the response proves that the node is alive.
 """
 
 from enum import Enum
@@ -16,11 +16,11 @@ from argosy.base.retry import Backoff
 class BreakerState(Enum):
     CLOSED = "closed"
     OPEN = "open"
-    HALF_OPEN = "half open"  # one question is on its way to find out
+    HALF_OPEN = "half open"  # one probe is in flight
 
 
 class Breaker:
-    """The breaker of one address. A caller asks `admits`, and then tells `began` and how it ended."""
+    """The breaker of one address. The caller checks `admits`, then reports `on_start` and exactly one outcome."""
 
     def __init__(self, failures_max: int, backoff: Backoff, random: Random) -> None:
         self.state = BreakerState.CLOSED
@@ -52,12 +52,12 @@ class Breaker:
             self.trip(now)
 
     def trip(self, now: float) -> None:
-        """Opens it, or opens it anew for longer."""
+        """Open the breaker, or extend it with a longer backoff if it is open already."""
         self._openings += 1
         self.state = BreakerState.OPEN
         self.retry_at = now + self._backoff.delay(self._openings, self._random)
 
     def on_cancel(self, now: float) -> None:
-        """The question was called back before it was answered: if it was the probe, the next one may go."""
+        """The request was cancelled by its caller. If it was the probe, the next request may probe at once."""
         if self.state is BreakerState.HALF_OPEN:
             self.state, self.retry_at = BreakerState.OPEN, now

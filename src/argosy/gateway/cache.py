@@ -1,8 +1,8 @@
-"""Search answers cached for a moment; no answer outlives a change of leases or catalog.
+"""A cache of search results, valid for one version of leases and catalog.
 
-An answer is cached under the version of leases and catalog it was made at, and every other version empties the cache. A
-refreshed index shows in the catalog a moment later; until then, and for no longer than the time to live, an answer may
-be that old. Only what the fleet would answer again is cached: nothing incomplete, nothing cut short by time.
+A result is stored under the version it was computed at, and any other version clears the cache. A refreshed index
+changes the catalog version only when the node has recorded it, so a result may be stale until then, bounded by the TTL.
+Only repeatable results are cached: not those that are incomplete or were cut short by time.
 """
 
 from collections.abc import Hashable
@@ -11,13 +11,13 @@ from argosy.base.cache import Cache
 from argosy.gateway.route import Version
 from argosy.search.model import FileMatch, LimitHit, Line, SearchResult
 
-FILE_BYTES = 700  # of the objects around a file's texts, about
+FILE_BYTES = 700  # approximate overhead of the Python objects around a file's texts
 RANGE_BYTES = 350
 _BY_CHANCE = {LimitHit.WALL_TIME, LimitHit.CANCELLED}
 
 
 class SearchCache:
-    """Answers of one version, bounded in entries, in bytes and in time."""
+    """Results of one version, bounded in entries, bytes and age."""
 
     __slots__ = ("_entries", "_get", "_ttl_s", "_version")
 
@@ -40,7 +40,7 @@ class SearchCache:
         return self._get(key, now)
 
     def put(self, key: Hashable, version: Version, answer: SearchResult, now: float) -> None:
-        """Stores an answer that was made at this version, if the fleet would give it again."""
+        """Store a result computed at this version, if it is repeatable."""
         if version != self._version:
             self._move_to(version)
         if self._ttl_s > 0 and is_repeatable(answer):
@@ -56,7 +56,7 @@ def is_repeatable(answer: SearchResult) -> bool:
 
 
 def weight_bytes(answer: SearchResult) -> int:
-    """The memory that an answer takes, about; an exact figure would cost more than it is worth."""
+    """Approximate memory of a result; an exact figure would cost more than it is worth."""
     return FILE_BYTES + sum(map(_file_bytes, answer.files))
 
 

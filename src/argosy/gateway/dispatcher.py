@@ -1,5 +1,5 @@
-"""Puts questions to the fleet: chooses whom to ask first, bounds how much is asked at a time, and keeps the books on
-every node.
+"""Dispatches queries to nodes: assigns repositories to replicas, queues queries above the adaptive limit, and rejects
+queries above the hard limit.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from argosy.search.model import Missing, MissingReason
 
 T = TypeVar("T")
 
-WALL_S_MIN = 0.01  # a node is given at least this long, however late it is asked
+WALL_S_MIN = 0.01  # shortest time limit sent to a node, however late the request is
 BUSY_RETRY_S = 1.0
 
-Call = Callable[[Node, tuple[str, ...], float], Awaitable[T]]  # a node, repositories, and how long it may take
+Call = Callable[[Node, tuple[str, ...], float], Awaitable[T]]  # node, repositories, time limit in seconds
 
 
 class LiveReplicas:
-    """Implements `Holders` on the map as it is at every moment, and on what is known of the nodes."""
+    """Implements `ReplicaPicker` on the current routes and the load balancer."""
 
     def __init__(self, router: Router, balancer: LoadBalancer) -> None:
         self._router = router
@@ -46,7 +46,7 @@ class LiveReplicas:
 
 
 class Dispatcher:
-    """One front door's way to its nodes."""
+    """Sends the queries of one gateway to its nodes."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Dispatcher:
     ) -> None:
         self._nodes = nodes
         self._balancer = balancer
-        self._holders = LiveReplicas(router, balancer)
+        self._replicas = LiveReplicas(router, balancer)
         self._settings = settings
         self._telemetry = telemetry
         self._clock = clock
         self._in_flight = 0
-        self._turns: QueryQueue[asyncio.Future[None]] = QueryQueue(AdaptiveLimiter(settings.queries_max))
+        self._queue: QueryQueue[asyncio.Future[None]] = QueryQueue(AdaptiveLimiter(settings.queries_max))
 
     def scatter(
         self,
@@ -74,98 +74,98 @@ class Dispatcher:
         *,
         wall_s: float = 0.0,
     ) -> "ScatterCall[T]":
-        """Asks for what is wanted. Nodes have `wall_s`, at most the deadline, to answer; 0 is all of it."""
+        """Start a query. Nodes get `wall_s` to respond, at most the deadline; 0 means the deadline."""
         limit_s = self._settings.deadline_s
         ends_at = self._clock.now() + (min(wall_s, limit_s) if wall_s > 0 else limit_s)
 
-        def ask(question: NodeRequest) -> Awaitable[T]:
+        def send(request: NodeRequest) -> Awaitable[T]:
             left_s = max(WALL_S_MIN, ends_at - self._clock.now())
-            return call(self._nodes.at(question.address), question.names, left_s)
+            return call(self._nodes.at(request.address), request.names, left_s)
 
-        def begun() -> ScatterRunner[T]:
-            first, refused = self._assign(targets)
-            machine = ScatterMachine(first.items(), self._holders, deadline=ends_at + self._settings.margin_s)
-            unroutable = (*targets.missing, *refused)
+        def start() -> ScatterRunner[T]:
+            first, unavailable = self._assign(targets)
+            machine = ScatterMachine(first.items(), self._replicas, deadline=ends_at + self._settings.margin_s)
+            unroutable = (*targets.missing, *unavailable)
             return ScatterRunner(
                 machine,
                 unroutable,
-                ask,
+                send,
                 missing_in,
                 balancer=self._balancer,
                 telemetry=self._telemetry,
                 clock=self._clock,
             )
 
-        return ScatterCall(self, begun)
+        return ScatterCall(self, start)
 
     async def enter(self) -> "_QuerySlot":
-        """Begins when few enough are under way, or after a moment all the same; Overloaded if too many wait."""
+        """Wait for a slot, at most `queue_wait_s`; raises Overloaded above `queries_max`."""
         if self._in_flight >= self._settings.queries_max:
             raise Overloaded(
-                f"{self._in_flight} queries are under way, as many as queries_max allows: come back shortly",
+                f"gateway overloaded: {self._in_flight} queries in progress (gateway.queries_max); retry",
                 retry_after_s=BUSY_RETRY_S,
             )
         self._in_flight += 1
-        self._telemetry.in_flight(self._in_flight)
+        self._telemetry.set_in_flight(self._in_flight)
         try:
-            if not self._turns.may_begin():
+            if not self._queue.may_begin():
                 await self._wait()
         except BaseException:
             self._leave()
             raise
-        return _QuerySlot(self._turns, self._clock, self._settings.turn_s)
+        return _QuerySlot(self._queue, self._clock, self._settings.queue_wait_s)
 
-    def leave(self, turn: "_QuerySlot") -> None:
-        turn.end()
+    def leave(self, slot: "_QuerySlot") -> None:
+        slot.end()
         self._leave()
 
     async def _wait(self) -> None:
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
-        self._turns.wait(turn)
-        timer = loop.call_later(self._settings.turn_s, _wake, turn)
+        slot: asyncio.Future[None] = loop.create_future()
+        self._queue.wait(slot)
+        timer = loop.call_later(self._settings.queue_wait_s, _wake, slot)
         try:
-            await turn
+            await slot
         finally:
             timer.cancel()
-            self._turns.leave(turn)
+            self._queue.leave(slot)
 
     def _leave(self) -> None:
         self._in_flight -= 1
-        self._telemetry.in_flight(self._in_flight)
+        self._telemetry.set_in_flight(self._in_flight)
 
     def _assign(self, targets: QueryTargets) -> tuple[dict[str, tuple[str, ...]], list[Missing]]:
-        """Whom to ask for what, one question for each node; and what cannot be asked for, all holders being down."""
+        """One request per node, and the repositories that cannot be searched because all holders' circuits are open."""
         now = self._clock.now()
         first: dict[str, tuple[str, ...]] = {}
-        refused: list[Missing] = []
+        unavailable: list[Missing] = []
         for group in targets.groups:
             address = self._balancer.pick(group.addresses, now)
             if address is None:
                 wait_s = min(self._balancer.breaker(each).retry_at for each in group.addresses) - now
-                detail = f"{' and '.join(group.addresses)} kept failing; asked again in {max(0.0, wait_s):.1f} s"
-                refused += [Missing(name, MissingReason.FAILED, detail) for name in group.names]
+                detail = f"circuit open for {', '.join(group.addresses)}; next attempt in {max(0.0, wait_s):.1f} s"
+                unavailable += [Missing(name, MissingReason.FAILED, detail) for name in group.names]
             else:
                 first[address] = first.get(address, ()) + group.names
-        return first, refused
+        return first, unavailable
 
 
 class ScatterCall(Generic[T]):
-    """One query's way through the fleet, from its turn to its end."""
+    """A context of one query: waits for a slot, runs the scatter, frees the slot."""
 
-    def __init__(self, dispatcher: Dispatcher, begun: Callable[[], ScatterRunner[T]]) -> None:
+    def __init__(self, dispatcher: Dispatcher, start: Callable[[], ScatterRunner[T]]) -> None:
         self._dispatcher = dispatcher
-        self._begun = begun
-        self._turn: _QuerySlot
+        self._start = start
+        self._slot: _QuerySlot
         self._work: ScatterRunner[T]
 
     async def __aenter__(self) -> ScatterRunner[T]:
-        self._turn = await self._dispatcher.enter()
+        self._slot = await self._dispatcher.enter()
         try:
-            self._work = self._begun()
+            self._work = self._start()
             return await self._work.__aenter__()
         except BaseException:
-            self._dispatcher.leave(self._turn)
+            self._dispatcher.leave(self._slot)
             raise
 
     async def __aexit__(
@@ -174,29 +174,32 @@ class ScatterCall(Generic[T]):
         try:
             await self._work.__aexit__(kind, error, traceback)
         finally:
-            self._dispatcher.leave(self._turn)
+            self._dispatcher.leave(self._slot)
 
 
 class _QuerySlot:
-    """A query's turn: until it ends, and for a moment only."""
+    """A slot of the adaptive limit, freed when the query ends or after `queue_wait_s`, whichever is first.
 
-    def __init__(self, turns: QueryQueue[asyncio.Future[None]], clock: Clock, turn_s: float) -> None:
-        turns.begin()
-        self._turns = turns
+    A slot held for the whole of a long query would block short ones behind a stalled node.
+    """
+
+    def __init__(self, queue: QueryQueue[asyncio.Future[None]], clock: Clock, queue_wait_s: float) -> None:
+        queue.begin()
+        self._queue = queue
         self._clock = clock
         self._began = clock.now()
         self._is_over = False
-        self._timer = asyncio.get_running_loop().call_later(turn_s, self.end)
+        self._timer = asyncio.get_running_loop().call_later(queue_wait_s, self.end)
 
     def end(self) -> None:
-        """Once is enough."""
+        """Free the slot; idempotent."""
         if not self._is_over:
             self._is_over = True
             self._timer.cancel()
-            for turn in self._turns.end(self._clock.now() - self._began):
-                _wake(turn)
+            for waiter in self._queue.end(self._clock.now() - self._began):
+                _wake(waiter)
 
 
-def _wake(turn: "asyncio.Future[None]") -> None:
-    if not turn.done():
-        turn.set_result(None)
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,7 +1,4 @@
-"""Why the front door could not serve anybody just now, with a better guess than most of when to come back.
-
-Both are `Unavailable`; `retry_after_s` is what a client should be told.
-"""
+"""Errors of a gateway that cannot serve a query now. Both are `Unavailable` and carry a `Retry-After` estimate."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,17 +6,17 @@ from collections.abc import Sequence
 from argosy.base.errors import Unavailable
 from argosy.search.model import Missing, MissingReason
 
-EXAMPLES_MAX = 3  # repositories that a message names
+EXAMPLES_MAX = 3  # repositories named in a message; the rest are only counted
 RETRY_AFTER_S = {
     MissingReason.TIMED_OUT: 1.0,
     MissingReason.FAILED: 2.0,
-    MissingReason.UNOWNED: 5.0,  # an auction has to end first
-    MissingReason.WARMING: 5.0,  # something is fetched and indexed
+    MissingReason.UNOWNED: 5.0,  # an auction has to close first
+    MissingReason.WARMING: 5.0,  # the index is being fetched or built
 }
 
 
 class Unserved(Unavailable):
-    """Every repository that was asked for is missing."""
+    """Every repository of the query is missing."""
 
     def __init__(self, missing: Sequence[Missing]) -> None:
         super().__init__(_message(missing))
@@ -30,7 +27,7 @@ class Unserved(Unavailable):
 
 
 class Overloaded(Unavailable):
-    """More is asked at once than this front door takes on."""
+    """The gateway has as many queries in progress as it accepts."""
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
@@ -41,4 +38,4 @@ def _message(missing: Sequence[Missing]) -> str:
     counts = Counter(each.why for each in missing)
     reasons = ", ".join(f"{count} {why.value}" for why, count in counts.most_common())
     examples = "; ".join(f"{each.repository}: {each.detail or each.why.value}" for each in missing[:EXAMPLES_MAX])
-    return f"none of the {len(missing)} repositories asked for can be searched just now ({reasons}): {examples}"
+    return f"none of the {len(missing)} repositories can be searched now ({reasons}): {examples}"

@@ -1,4 +1,4 @@
-"""The fleet at one instant, put together from the watched map, the catalog and what nodes say of themselves."""
+"""Builds the fleet status from the watched leases, the catalog and the status reports of nodes."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -9,7 +9,7 @@ from argosy.ownership.model import Lease, LeaseState
 from argosy.ownership.view import FleetView
 from argosy.search.fleet.model import NodeStatus, Phase, RepoSpec, RepoStatus
 
-Told = Mapping[str, NodeStatus | str]  # by address: a node's state, or why it could not be asked
+StatusReports = Mapping[str, NodeStatus | str]  # by address: the node's status, or why it is unknown
 
 _STATES = {
     LeaseState.READY: RepoState.READY,
@@ -20,7 +20,7 @@ _BEST_FIRST = (RepoState.READY, RepoState.DRAINING, RepoState.WARMING)
 
 
 def node_addresses(view: FleetView) -> tuple[str, ...]:
-    """Everybody there is to ask: members, and holders that are members no more."""
+    """Addresses of all members, and of holders that are no longer members."""
     members = (member.address for member in view.members.values())
     holders = (lease.address for lease in view.leases.values())
     return tuple(sorted({*members, *holders}))
@@ -29,24 +29,24 @@ def node_addresses(view: FleetView) -> tuple[str, ...]:
 def build_fleet_status(
     view: FleetView,
     specs: Mapping[str, RepoSpec],
-    told: Told,
+    reports: StatusReports,
     signal: ScaleSignal,
     *,
     open_circuits: Collection[str] = (),
     now: float,
     wall: float,
 ) -> FleetStatus:
-    """`left_alone`: addresses that are not asked just now, because they kept failing."""
+    """`open_circuits`: addresses whose circuit breaker is open."""
     held = _by_name(view.leases.values())
     known = {
         (address, repo.name): repo
-        for address, status in told.items()
+        for address, status in reports.items()
         if isinstance(status, NodeStatus)
         for repo in status.repositories
     }
     return FleetStatus(
         at=wall,
-        nodes=_nodes(view, told, open_circuits),
+        nodes=_nodes(view, reports, open_circuits),
         repositories=tuple(_repository(specs[name], held.get(name, []), known) for name in sorted(specs)),
         auctions=_auctions(view, now),
         desired_nodes=signal.desired_nodes,
@@ -55,7 +55,7 @@ def build_fleet_status(
 
 
 def _by_name(leases: Iterable[Lease]) -> dict[str, list[Lease]]:
-    """The leases of each repository, the primary's first, those of successors last."""
+    """The leases of each repository: the primary first, successors last."""
     found: dict[str, list[Lease]] = {}
     for lease in leases:
         found.setdefault(lease.unit.name, []).append(lease)
@@ -64,15 +64,15 @@ def _by_name(leases: Iterable[Lease]) -> dict[str, list[Lease]]:
     return found
 
 
-def _nodes(view: FleetView, told: Told, open_circuits: Collection[str]) -> tuple[NodeView, ...]:
+def _nodes(view: FleetView, reports: StatusReports, open_circuits: Collection[str]) -> tuple[NodeView, ...]:
     counts = Counter((lease.node, lease.address) for lease in view.leases.values())
     members = {(member.node, member.address) for member in view.members.values()}
     found = []
     for node, address in sorted({*counts, *members}):
-        said = told.get(address, "was not asked")
-        status, problem = (None, said) if isinstance(said, str) else (said, "")
+        report = reports.get(address, "was not asked")
+        status, problem = (None, report) if isinstance(report, str) else (report, "")
         if not problem and address in open_circuits:
-            problem = "kept failing, and is left alone for a moment"
+            problem = "circuit breaker open after repeated failures"
         is_member = (node, address) in members
         found.append(NodeView(node, address, is_member, counts[node, address], status, problem))
     return tuple(found)
@@ -88,7 +88,7 @@ def _repository(spec: RepoSpec, held: list[Lease], known: Mapping[tuple[str, str
 
 
 def _state(spec: RepoSpec, held: list[Lease]) -> tuple[RepoState, Lease | None]:
-    """How the repository is doing, and the lease that says so."""
+    """The state of the repository, and the lease it is derived from."""
     for state in _BEST_FIRST:
         for lease in held:
             if _STATES[lease.state] is state:
@@ -98,14 +98,14 @@ def _state(spec: RepoSpec, held: list[Lease]) -> tuple[RepoState, Lease | None]:
 
 def _reason(state: RepoState, spec: RepoSpec, status: RepoStatus | None) -> str:
     if status is not None and status.reason:
-        return status.reason  # also of what answers, and could not be brought up to date
+        return status.reason  # also of a repository that serves but could not be refreshed
     if state in (RepoState.READY, RepoState.DRAINING):
         return ""
     if spec.last_error:
         return spec.last_error
     if status is not None and status.phase is not Phase.READY:
         return str(status.phase.value)
-    return "no node holds it yet" if state is RepoState.UNOWNED else ""
+    return "no node holds a lease" if state is RepoState.UNOWNED else ""
 
 
 def _auctions(view: FleetView, now: float) -> tuple[AuctionView, ...]:

@@ -1,8 +1,8 @@
-"""Which of several holders is asked: the better of two drawn at random, by how slow it was lately and how much it has
-to do.
+"""Replica choice: the better of two random holders (P2C), by recent latency times requests in flight.
 
-What is known of a node fades while nobody asks it, so that one that was slow is tried again. Second questions to
-another holder are asked when the first is later than 19 of 20 before it, and only as a small part of all questions.
+The average latency of a node decays while it gets no requests, so that a node that was slow is tried again. A request
+is hedged when it is slower than the 95th percentile of its node, and a token bucket bounds hedges to a share of all
+requests (The Tail at Scale).
 """
 
 from collections import deque
@@ -14,32 +14,32 @@ from argosy.base.retry import Backoff
 from argosy.gateway.breaker import Breaker, BreakerState
 from argosy.gateway.settings import GatewaySettings
 
-LATENCIES_KEPT = 64  # per node
-LATENCIES_MIN = 10  # fewer say nothing about how late is late
-LATE_UNKNOWN_S = 0.5  # late, of a node that is not known yet
+LATENCIES_MAX = 64  # per node
+LATENCIES_MIN = 10  # new samples before the percentile is computed again; fewer are too noisy
+LATE_UNKNOWN_S = 0.5  # assumed 95th percentile of a node without samples
 LATE_SHARE = 0.95
-NEWEST_WEIGHT = 0.3  # of the latest latency in the average
-HALF_LIFE_S = 10.0  # an average nobody renews is worth half after this
-STALLED_QUESTIONS = 8  # with fewer under way a node may just be busy with a hard one
-HEDGES_SAVED_MAX = 10.0  # second questions that may be asked in a burst
+NEWEST_WEIGHT = 0.3  # of the latest sample in the moving average
+HALF_LIFE_S = 10.0  # of the average while no samples arrive
+STALLED_REQUESTS_MIN = 8  # with fewer in flight, a silent node may be busy with one expensive query
+HEDGE_BURST_MAX = 10.0  # tokens in the bucket: hedges that may be sent in a burst
 
 
 class NodeStats:
-    """What is known of one address."""
+    """Latency statistics, requests in flight and circuit breaker of one address."""
 
     def __init__(self, breaker: Breaker) -> None:
         self.breaker = breaker
         self.in_flight = 0
         self._average_s = 0.0
         self._average_at = -inf
-        self._heard_at = -inf  # of the last answer, or of the question that ended a silence
-        self._latencies: deque[float] = deque(maxlen=LATENCIES_KEPT)
+        self._last_response_at = -inf  # or the first request sent to an idle node, so that idle time is not a stall
+        self._latencies: deque[float] = deque(maxlen=LATENCIES_MAX)
         self._late_s = LATE_UNKNOWN_S
         self._until_review = LATENCIES_MIN
 
     def on_start(self, now: float) -> None:
         if self.in_flight == 0:
-            self._heard_at = now
+            self._last_response_at = now
         self.in_flight += 1
         self.breaker.on_start(now)
 
@@ -49,7 +49,7 @@ class NodeStats:
         self._average_at = now
 
     def on_response(self, took_s: float, now: float) -> None:
-        self._heard_at = now
+        self._last_response_at = now
         self.observe_latency(took_s, now)
         self._latencies.append(took_s)
         self._until_review -= 1
@@ -64,11 +64,11 @@ class NodeStats:
         return float(self._average_s * 0.5 ** ((now - self._average_at) / HALF_LIFE_S))
 
     def load(self, now: float) -> float:
-        """What a further question would have to wait for; of two that nobody has asked, the less busy one."""
+        """Expected wait of one more request. The constant makes nodes without samples compare by requests in flight."""
         return float((self.in_flight + 1) * (self.average_s(now) + 1e-6))
 
     def is_stalled(self, stall_s: float, now: float) -> bool:
-        return self.in_flight >= STALLED_QUESTIONS and now - self._heard_at > stall_s
+        return self.in_flight >= STALLED_REQUESTS_MIN and now - self._last_response_at > stall_s
 
     @property
     def late_s(self) -> float:
@@ -76,18 +76,18 @@ class NodeStats:
 
 
 class LoadBalancer:
-    """Chooses by what it is told of every question: `began`, then exactly one of the five ways to end."""
+    """Picks replicas. Each request reports `on_start`, then exactly one of the five outcomes below."""
 
     def __init__(self, settings: GatewaySettings, random: Random) -> None:
         self._settings = settings
         self._random = random
         self._stats_by_node: dict[str, NodeStats] = {}
-        self._hedges = HEDGES_SAVED_MAX
+        self._hedges = HEDGE_BURST_MAX
 
-    # -- choosing ---------------------------------------------------------------------------------------------------
+    # -- picking ----------------------------------------------------------------------------------------------------
 
     def pick(self, addresses: Sequence[str], now: float) -> str | None:
-        """The address to ask; None if all are left alone just now."""
+        """The address to send to; None if the circuits of all are open."""
         open_ones = [address for address in addresses if self.admits(address, now)]
         if len(open_ones) > 2:
             first = self._random.randrange(0, len(open_ones))
@@ -109,20 +109,20 @@ class LoadBalancer:
         return stats.breaker.admits(now)
 
     def hedge_after_s(self, address: str) -> float:
-        """How long an answer may take before another holder is asked, too."""
+        """How long to wait for a response before sending a hedged request."""
         return max(self._settings.hedge_min_s, self._stats(address).late_s)
 
     def may_hedge(self) -> bool:
-        """Takes one second question from what has been saved up, if there is one."""
+        """Take a hedge token, if there is one."""
         if not self._settings.with_hedging or self._hedges < 1.0:
             return False
         self._hedges -= 1.0
         return True
 
-    # -- what became of questions -----------------------------------------------------------------------------------
+    # -- request outcomes -------------------------------------------------------------------------------------------
 
     def on_start(self, address: str, now: float) -> None:
-        self._hedges = min(HEDGES_SAVED_MAX, self._hedges + self._settings.hedge_share)
+        self._hedges = min(HEDGE_BURST_MAX, self._hedges + self._settings.hedge_share)
         self._stats(address).on_start(now)
 
     def on_response(self, address: str, took_s: float, now: float) -> None:
@@ -131,23 +131,23 @@ class LoadBalancer:
         stats.breaker.on_success()
 
     def on_refusal(self, address: str, now: float) -> None:
-        """It lives and would not answer: that is no reason to leave it alone."""
+        """The node responded with an error of the request: it is alive, so the breaker counts a success."""
         self._finish(address).breaker.on_success()
 
     def on_failure(self, address: str, now: float) -> None:
         self._finish(address).breaker.on_failure(now)
 
     def on_overtaken(self, address: str, took_s: float, now: float) -> None:
-        """Another holder was quicker: how long this one had is less than it would have taken."""
+        """Another holder responded first. The elapsed time is a lower bound of the latency, and still informative."""
         stats = self._finish(address)
         stats.observe_latency(took_s, now)
         stats.breaker.on_cancel(now)
 
     def on_cancel(self, address: str, now: float) -> None:
-        """Nobody waits for the answer any more, through no fault of the node."""
+        """The caller cancelled the request, through no fault of the node."""
         self._finish(address).breaker.on_cancel(now)
 
-    # -- what is known ----------------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------------------------
 
     def breaker(self, address: str) -> Breaker:
         return self._stats(address).breaker
@@ -156,7 +156,7 @@ class LoadBalancer:
         return {address: stats.breaker.state for address, stats in self._stats_by_node.items()}
 
     def retain_only(self, addresses: Collection[str]) -> list[str]:
-        """Forgets all other nodes but those with questions under way; returns those forgotten."""
+        """Drop other nodes without requests in flight; returns the dropped addresses."""
         gone = [each for each, stats in self._stats_by_node.items() if each not in addresses and not stats.in_flight]
         for address in gone:
             del self._stats_by_node[address]

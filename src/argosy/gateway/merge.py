@@ -1,9 +1,9 @@
-"""Many answers become one, ranked as a single shelf with all indexes would have ranked it.
+"""Merges the results of many nodes into one, ranked as a single index set of all repositories would rank it.
 
-Answers are of disjoint sets of repositories. A shelf puts the higher score first; of equal scores the repository with
-the higher rank, then the one whose name comes first, then what its index has first. Every node sends at least what
-would be shown of its repositories if there were no others, so nothing is lost by cutting the whole to its bounds here.
-Files may come sealed; they are ranked as they are, and opened once it is known which are shown.
+Results cover disjoint sets of repositories. The order is by score; then by repository rank; then by repository name;
+then by position in the index. Every node returns at least what would be shown of its repositories if there were no
+others, so cutting the merged list to the limits loses nothing. Matches may arrive encoded; files are ranked without
+decoding, and only the files that are shown are decoded.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -11,16 +11,15 @@ from operator import attrgetter
 
 from msgspec import structs
 
-from argosy.gateway.trimming import trim_file
 from argosy.search.encoded_matches import opened
 from argosy.search.fleet.model import ListResult
-from argosy.search.model import FileMatch, Form, LimitHit, Missing, Options, SearchResult, Stats
+from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Line, Missing, Options, Range, SearchResult, Stats
 
 
 def merge_results(
     answers: Sequence[SearchResult], options: Options, *, missing: Iterable[Missing] = (), excluded: int = 0
 ) -> SearchResult:
-    """`excluded`: repositories that were not asked for because the query rules them out."""
+    """`excluded`: the number of repositories that the query excludes by name; they count in the statistics."""
     stats = sum_stats([answer.stats for answer in answers], excluded=excluded)
     limits_hit = {each for answer in answers for each in answer.limits_hit} - {LimitHit.MATCHES_SHOWN}
     files: tuple[FileMatch, ...] = ()
@@ -40,7 +39,9 @@ def merge_results(
 
 
 def select_repositories(answer: SearchResult, names: Collection[str]) -> SearchResult:
-    """What an answer says of these repositories alone, to look at; what it cost is told for all of them."""
+    """The part of a result about these repositories. The statistics stay those of the whole result: they cannot be
+    split.
+    """
     files = tuple(opened(file) for file in answer.files if file.repository in names)
     repositories = {name: known for name, known in answer.repositories.items() if name in names}
     return structs.replace(answer, files=files, repositories=repositories)
@@ -52,7 +53,7 @@ def merge_listings(listings: Iterable[ListResult], missing: Iterable[Missing]) -
 
 
 def sum_stats(parts: Sequence[Stats], *, excluded: int = 0) -> Stats:
-    """Nodes work at the same time, so their durations do not add up."""
+    """Add up statistics. Durations are the maximum, because nodes work concurrently."""
     if len(parts) == 1 and not excluded:
         return parts[0]
     sums: dict[str, int] = dict.fromkeys(_SUMS, 0)
@@ -73,7 +74,7 @@ _summands = attrgetter(*_SUMS)
 def _rank(answers: Sequence[SearchResult], files_max: int) -> list[FileMatch]:
     files = [file for answer in answers for file in answer.files]
     if len(answers) > 1:
-        # The sort is stable, and the files of one repository come from one answer: their order is kept.
+        # The sort is stable, and the files of one repository come from one result, so their order within it remains.
         files.sort(key=lambda file: (-file.score, -file.repository_rank, file.repository))
     return files[:files_max] if files_max else files
 
@@ -81,7 +82,7 @@ def _rank(answers: Sequence[SearchResult], files_max: int) -> list[FileMatch]:
 def _apply_match_limits(
     files: list[FileMatch], found: int, options: Options, limits_hit: set[LimitHit]
 ) -> tuple[FileMatch, ...]:
-    """The files with as many of their matches as may be shown; `found` files matched in all."""
+    """Apply the limits on matches, in total and per file; `found` is the number of files that matched on all nodes."""
     if not options.matches_max:
         if options.file_matches_max and any(file.match_count > options.file_matches_max for file in files):
             limits_hit.add(LimitHit.MATCHES_SHOWN)
@@ -99,7 +100,85 @@ def _apply_match_limits(
         if min(of_file, left) < file.match_count:
             limits_hit.add(LimitHit.MATCHES_SHOWN)
         left -= of_file
-    # A node that met the bound sent no further files, so the number that matched tells whether there are any.
+    # A node that reached the limit sent no further files; the count of matching files tells whether there are more.
     if len(kept) < min(found, options.files_max or found):
         limits_hit.add(LimitHit.MATCHES_SHOWN)
     return tuple(kept)
+
+
+# -- trimming a file to fewer matches
+# ------------------------------------------------------------------------------------
+
+
+def trim_file(file: FileMatch, matches: int, *, of: int, context_lines: int) -> FileMatch:
+    """Trim a file to its first `matches` (at least one) of the `of` matches that its node may have shown."""
+    # More fragments than matches means that some matches span lines and have a fragment in each.
+    has_pieces = sum(len(line.fragments) for line in file.lines) > of
+    return structs.replace(
+        file,
+        chunks=_trim_chunks(file.chunks, matches, context_lines),
+        lines=_trim_lines(file.lines, matches, has_pieces=has_pieces),
+    )
+
+
+def _trim_chunks(chunks: tuple[Chunk, ...], left: int, context_lines: int) -> tuple[Chunk, ...]:
+    kept = []
+    for chunk in chunks:
+        if left <= 0:
+            break
+        kept.append(chunk if len(chunk.ranges) <= left else _trim_chunk(chunk, left, context_lines))
+        left -= len(chunk.ranges)
+    return tuple(kept)
+
+
+def _trim_chunk(chunk: Chunk, matches: int, context_lines: int) -> Chunk:
+    """Cut the chunk after the lines of its last match left. The scores of single matches are not known here, so if
+    the best one is cut off, the first becomes the best."""
+    ranges = chunk.ranges[:matches]
+    symbols = chunk.symbols[:matches]
+    content = chunk.content
+    if not (chunk.is_clipped or chunk.is_file_name):
+        lines = max(_last_line(each) for each in ranges) + context_lines - chunk.start.line + 1
+        content = _first_lines(content, lines)
+    is_best_left = any(each.start.line == chunk.best_line for each in ranges)
+    return structs.replace(
+        chunk,
+        content=content,
+        ranges=ranges,
+        symbols=symbols if any(symbols) else (),
+        best_line=chunk.best_line if is_best_left else ranges[0].start.line,
+    )
+
+
+def _first_lines(content: bytes, lines: int) -> bytes:
+    """The first `lines` lines, where only a newline ends a line."""
+    return b"\n".join(content.split(b"\n", lines)[:lines]) + (b"\n" if content.count(b"\n") >= lines else b"")
+
+
+def _last_line(found: Range) -> int:
+    """The last line in which the match has a byte."""
+    ends_before = found.end.column == 1 and found.end.line > found.start.line
+    return found.end.line - ends_before
+
+
+def _trim_lines(lines: tuple[Line, ...], left: int, *, has_pieces: bool) -> tuple[Line, ...]:
+    """Trim lines to `left` matches. A match over several lines has a fragment in each and counts once. Two matches
+    that meet at a line end look the same as one, and count once if other matches span lines."""
+    kept: list[Line] = []
+    continues = False
+    for line in lines:
+        allowed = left + (has_pieces and continues and _is_next(kept[-1], line))
+        if allowed <= 0:
+            break
+        fragments = line.fragments[:allowed]
+        kept.append(line if len(fragments) == len(line.fragments) else structs.replace(line, fragments=fragments))
+        left = allowed - len(fragments)
+        last = line.fragments[-1]
+        continues = last.offset + last.length >= line.end - 1 and len(fragments) == len(line.fragments)
+    return tuple(kept)
+
+
+def _is_next(above: Line, line: Line) -> bool:
+    """Whether only newlines separate the end of one line from the first fragment of the other: a match has no
+    fragment in an empty line."""
+    return line.fragments[0].offset - above.end == line.number - above.number - 1

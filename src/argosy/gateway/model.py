@@ -1,4 +1,4 @@
-"""What the front door knows of the fleet behind it, as it is shown to people and machines."""
+"""The fleet as the gateway reports it: `GET /v1/fleet` and the web UI show these structs."""
 
 from enum import Enum
 
@@ -8,17 +8,17 @@ from argosy.search.fleet.model import NodeStatus, RepoSpec, RepoStatus
 
 
 class RepoState(Enum):
-    """One word for how a repository is doing."""
+    """The state of a repository, from the best of its leases."""
 
     READY = "ready"
-    DRAINING = "draining"  # answers, and moves to another node
-    WARMING = "warming"  # held; being fetched, received or indexed
-    UNOWNED = "unowned"  # nobody holds it yet
-    FAILED = "failed"  # nobody holds it, and the last try failed
+    DRAINING = "draining"  # still serves while it moves to another node
+    WARMING = "warming"  # leased; being fetched, received or indexed
+    UNOWNED = "unowned"  # no node holds a lease
+    FAILED = "failed"  # no node holds a lease, and the last attempt failed
 
 
 class SlotHolder(msgspec.Struct, frozen=True):
-    """One node's lease of one slot of a repository."""
+    """The node that holds the lease of one slot of a repository."""
 
     node: str
     address: str
@@ -39,7 +39,7 @@ class RepoView(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """A node: what it tells of itself, or why it could not be asked."""
+    """A node with the status it reported, or with the reason why there is none."""
 
     node: str
     address: str
@@ -58,11 +58,11 @@ class AuctionView(msgspec.Struct, frozen=True):
 
 
 class FleetStatus(msgspec.Struct, frozen=True):
-    """The fleet at one instant, as this front door sees it."""
+    """The fleet at one instant, as this gateway sees it."""
 
     at: float
     nodes: tuple[NodeView, ...] = ()
     repositories: tuple[RepoView, ...] = ()
     auctions: tuple[AuctionView, ...] = ()
     desired_nodes: int = 0
-    reasons: tuple[str, ...] = ()  # why so many
+    reasons: tuple[str, ...] = ()  # for `desired_nodes`

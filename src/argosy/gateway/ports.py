@@ -1,4 +1,4 @@
-"""What the front door needs from outside, somebody who says who may come in, and what it offers to every API."""
+"""Ports of the gateway: `Admission`, which it uses, and `SearchGateway`, which it offers to every API."""
 
 from collections.abc import AsyncIterator, Collection
 from typing import Protocol
@@ -10,32 +10,32 @@ from argosy.search.query.tree import Query
 
 
 class AdmissionTicket(Protocol):
-    """One admitted request; its end is told, so that whoever admits learns how much there is to share out."""
+    """One admitted request. Its outcome is reported back, because admission learns the capacity from outcomes."""
 
     def done(self, *, is_exhausted: bool) -> None:
-        """`is_exhausted`: it could not be served for want of capacity."""
+        """`is_exhausted`: the request failed for lack of capacity."""
         ...
 
 
 class Admission(Protocol):
-    """Decides locally and at once: no request waits for a shared store (THR-2)."""
+    """Decides from local state only: no request waits for a shared store (THR-2)."""
 
     def admit(self, client: str) -> AdmissionTicket:
-        """Throttled if this client has to wait."""
+        """Admit a request of the client; raises Throttled if the client must wait."""
         ...
 
 
 class SearchGateway(Protocol):
-    """Answers for the whole fleet; an answer that is not complete says so (GW-1)."""
+    """Answers for the whole fleet. An incomplete answer names what is missing (GW-1)."""
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
-        """`only` restricts to repositories of these names."""
+        """`only` restricts the search to repositories of these names."""
         ...
 
     def stream(
         self, query: Query, options: Options, *, only: Collection[str] | None = None
     ) -> AsyncIterator[SearchResult]:
-        """Parts as nodes answer; the last one is the whole merged answer."""
+        """Yield partial results as nodes respond; the last one is the whole merged result."""
         ...
 
     async def repositories(self, query: Query) -> tuple[Repository, ...]: ...

@@ -1,7 +1,7 @@
-"""Which repositories a query can be about, told by their names alone, and how the query is spelled for a node.
+"""Repositories that a query excludes by name alone, and the text of a query as sent to nodes.
 
-A repository is ruled out only when that is certain: what a name does not tell (flags, aliases, text) counts as unknown,
-and unknown stays in.
+A repository is excluded only when that is certain: conditions that a name does not decide (flags, aliases, text) count
+as unknown, and unknown stays in.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,12 +28,14 @@ from argosy.search.query.tree import (
 )
 from argosy.search.regex import Pattern
 
-PATTERNS_KEPT_MAX = 256  # what they match is known until the catalog changes
+PATTERNS_MAX = 256  # cached pattern results; the catalog's names are fixed for the life of the index
 
 
 class RepoNameIndex:
-    """The names of a catalog, numbered: a set of them is an integer whose i-th bit stands for the i-th name, so that a
-    query is asked of all of them at once."""
+    """The repository names of a catalog as bitmaps: bit i of an integer stands for the i-th name.
+
+    Boolean queries over thousands of names become a few integer operations.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(sorted(names))
@@ -42,7 +44,7 @@ class RepoNameIndex:
         self._matches: dict[str, int] = {}
 
     def bitmap(self, names: Iterable[str]) -> int:
-        """The set of those among them that there are."""
+        """The bitmap of the names; unknown names are ignored."""
         found = 0
         for name in names:
             if (place := self._bit_of.get(name)) is not None:
@@ -56,11 +58,11 @@ class RepoNameIndex:
         return [name for name, bit in zip(self.names, bits, strict=False) if bit == "1"]
 
     def excluded_by(self, query: Query) -> int:
-        """The repositories of which no file can satisfy the query."""
+        """The bitmap of the repositories in which no file can match the query."""
         return self._verdict(query)[1]
 
     def _verdict(self, query: Query) -> tuple[int, int]:
-        """The names that say that every file satisfies the query, and those that say that none does."""
+        """The repositories in which every file matches, and those in which none does, as far as names decide."""
         match query:
             case Repo(pattern):
                 return self._decide(self._matching(pattern))
@@ -81,7 +83,7 @@ class RepoNameIndex:
             case Boost(child, _):
                 return self._verdict(child)
             case Type(_, child):
-                return 0, self._verdict(child)[1]  # of a repository without files not even `type:repo` holds
+                return 0, self._verdict(child)[1]  # a repository without files does not even match `type:repo`
             case _:
                 return 0, 0
 
@@ -100,17 +102,17 @@ class RepoNameIndex:
         if found is None:
             compiled = Pattern.compile(pattern)
             matching = (name for name in self.names if compiled.matches(name.encode(errors="surrogateescape")))
-            if len(self._matches) >= PATTERNS_KEPT_MAX:
+            if len(self._matches) >= PATTERNS_MAX:
                 self._matches.clear()
             found = self._matches[pattern] = self.bitmap(matching)
         return found
 
 
 def format_for_nodes(query: Query) -> str:
-    """The query as text that a node reads as the same query, asked only of repositories that it does not rule out.
+    """The query as text that a node parses to the same query, for repositories that the query does not exclude.
 
-    A set of names or numbers that all must be in is told by routing already. What else only programs can ask for has no
-    text.
+    Sets of names or ids at the top level are resolved by routing already and dropped. Other leaves that only programs
+    can build have no text and are rejected.
     """
     if isinstance(query, RepoSet | RepoIds):
         return format_query(Const(True))
@@ -119,19 +121,19 @@ def format_for_nodes(query: Query) -> str:
     for leaf in leaves(query):
         if isinstance(leaf, RepoSet | RepoIds | BranchesRepos | FileNameSet) or _is_exact(leaf):
             raise Invalid(
-                f"{format_query(leaf)} has no text that nodes could be asked: name the repositories beside the query"
+                f"{format_query(leaf)} cannot be sent to nodes as text; pass the repository names in `repositories`"
             )
     if any(isinstance(part, Boost) for part in parts(query)):
-        raise Invalid("a boosted query has no text that nodes could be asked: ask without the boost")
+        raise Invalid("boosted queries cannot be sent to nodes; remove the boost")
     return format_query_cached(query)
 
 
-# A query is written out twice on its way, for whoever asked and at once again for the nodes.
+# An API formats the query for its response and the gateway formats it for nodes right after: one entry serves both.
 format_query_cached = lru_cache(maxsize=1)(format_query)
 
 
 def parts(query: Query) -> Iterator[Query]:
-    """The tree's nodes, each before what is beneath it."""
+    """The nodes of the tree in pre-order."""
     yield query
     match query:
         case And(children) | Or(children):

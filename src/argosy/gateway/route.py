@@ -1,8 +1,8 @@
-"""Who is asked for what: the watched leases and the catalog, folded into routes.
+"""Routes: which nodes serve which repositories, computed from the watched leases and the catalog.
 
-A repository that is not in the catalog has no route, whoever holds it. One that nobody can answer for is missing, with
-the reason. Routes are made once per change, and repositories with the same holders are grouped, so that a query is
-routed by looking at a handful of groups.
+A repository that is not in the catalog has no route, even if a node holds its lease. A repository without a serving
+holder is missing, with the reason. Routes are computed once per change and group repositories with the same holders, so
+that routing a query visits a handful of groups instead of every repository.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,13 +16,13 @@ from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Missing, MissingReason
 from argosy.search.query.tree import Query
 
-SELECTIONS_MAX = 128  # selections of repositories that are remembered until something changes
+SELECTIONS_MAX = 128  # cached query targets, by the set of repositories
 
 Version = tuple[int, int]  # of the leases and of the catalog
 
 
 class CatalogView(Protocol):
-    """The catalog as it was last told."""
+    """The catalog as last read."""
 
     @property
     def version(self) -> int: ...
@@ -33,7 +33,7 @@ class CatalogView(Protocol):
 
 @dataclass(frozen=True)
 class TargetGroup:
-    """Repositories that the same nodes can answer for."""
+    """Repositories served by the same nodes."""
 
     addresses: tuple[str, ...]
     names: tuple[str, ...]
@@ -41,19 +41,19 @@ class TargetGroup:
 
 @dataclass(frozen=True)
 class QueryTargets:
-    """What one query is about."""
+    """The repositories that one query must reach."""
 
     groups: tuple[TargetGroup, ...]
-    missing: tuple[Missing, ...]  # nobody can be asked for these
-    excluded: int = 0  # the query rules these out by their names
+    missing: tuple[Missing, ...]  # no node serves these
+    excluded: int = 0  # repositories that the query excludes by name
 
 
 class RouteTable:
-    """The way to every repository of the catalog at one version."""
+    """The routes of every repository of the catalog, at one version."""
 
     def __init__(self, version: Version, leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> None:
         self.version = version
-        self.holders: dict[str, tuple[str, ...]] = {}  # of those that can be asked for: the primary's address first
+        self.holders: dict[str, tuple[str, ...]] = {}  # serving holders, the primary's address first
         self._names = RepoNameIndex(specs)
         self._missing: dict[str, Missing] = {}
         by_name = _by_name(leases, specs)
@@ -74,15 +74,15 @@ class RouteTable:
         return {address for group in self._everything.groups for address in group.addresses}
 
     def targets(self, query: Query, only: Collection[str] | None = None) -> QueryTargets:
-        """What the query is about: all repositories of the catalog, less those that it rules out by name."""
-        asked = self._names.everything if only is None else self._names.bitmap(only)
-        kept = asked & ~self._names.excluded_by(query)
-        targets = self._selections.get(kept)
+        """The targets of a query: the catalog, or the names in `only`, less what the query excludes by name."""
+        selected = self._names.everything if only is None else self._names.bitmap(only)
+        matching = selected & ~self._names.excluded_by(query)
+        targets = self._selections.get(matching)
         if targets is None:
             if len(self._selections) >= SELECTIONS_MAX:
                 self._selections.clear()
-            targets = self._selections[kept] = self._select(self._names.names_of(kept))
-        return targets if asked == kept else replace(targets, excluded=(asked & ~kept).bit_count())
+            targets = self._selections[matching] = self._select(self._names.names_of(matching))
+        return targets if selected == matching else replace(targets, excluded=(selected & ~matching).bit_count())
 
     def _select(self, names: list[str]) -> QueryTargets:
         groups = _group_by_holders((name, self.holders[name]) for name in names if name in self.holders)
@@ -95,7 +95,7 @@ class RouteTable:
 
 
 class Router:
-    """Keeps the routes of the newest version."""
+    """Caches the route table of the newest version."""
 
     def __init__(self, view: FleetView, catalog: CatalogView) -> None:
         self._view = view
@@ -116,7 +116,7 @@ ANSWERING = (LeaseState.READY, LeaseState.DRAINING)
 
 
 def _by_name(leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> dict[str, list[Lease]]:
-    """The leases of each wished repository, primaries first. A successor answers only when it has taken over."""
+    """The leases of each repository, primaries first. Successors do not serve until the handoff is complete."""
     found: dict[str, list[Lease]] = {}
     for lease in leases:
         if lease.unit.name in specs and lease.unit.replica >= PRIMARY:
@@ -127,10 +127,10 @@ def _by_name(leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> dict[str
 
 
 def _missing_reason(spec: RepoSpec, held: list[Lease]) -> Missing:
-    trouble = f"; the last try failed: {spec.last_error}" if spec.last_error else ""
+    failure = f"; last attempt failed: {spec.last_error}" if spec.last_error else ""
     if held:
-        return Missing(spec.name, MissingReason.WARMING, f"{held[0].node} is making it ready{trouble}")
-    return Missing(spec.name, MissingReason.UNOWNED, f"no node holds it yet{trouble}")
+        return Missing(spec.name, MissingReason.WARMING, f"{held[0].node} is indexing it{failure}")
+    return Missing(spec.name, MissingReason.UNOWNED, f"no node holds a lease{failure}")
 
 
 def _group_by_holders(holders: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[TargetGroup, ...]:

@@ -1,8 +1,8 @@
-"""One query on its way through the fleet: carries out what the scatter machine orders, and tells it what comes back.
+"""Runs the scatter machine of one query: performs its effects and posts responses, failures and timeouts to it.
 
-The machine is told from the callbacks of what it waits for; whoever waits for the whole is woken when there is nothing
-left to wait for, and not for every answer. Leaving the context ends every question that is still under way, so a caller
-who is cancelled leaves nothing behind.
+Events are posted from the done callbacks of the requests, and the waiting caller is woken only at the end, not for
+every response: with hundreds of nodes the wake-ups would dominate. Leaving the context cancels all requests in flight,
+so a cancelled caller leaves nothing behind.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ from argosy.search.model import Missing, MissingReason
 
 T = TypeVar("T")
 
-BLAMED_AFTER_S = 1.0  # who is given less time than that and does not answer need not be broken
-WAIT_S_MIN = 1e-6  # keeps a clock that runs a little differently from the loop's from turning on the spot
+BLAME_AFTER_S = 1.0  # a request that times out sooner says nothing about its node: the query's time was short
+WAIT_S_MIN = 1e-6  # keeps the loop from spinning if its clock lags behind ours
 
 
 class ScatterRunner(Generic[T]):
-    """`async with`, then `settled`, or `step` until it says that nothing is left to wait for."""
+    """Use as `async with`; then `wait_done`, or `step` until it returns False."""
 
     def __init__(
         self,
         machine: ScatterMachine,
         unroutable: Iterable[Missing],
-        ask: Callable[[NodeRequest], Awaitable[T]],
+        send: Callable[[NodeRequest], Awaitable[T]],
         missing_in: Callable[[T], tuple[Missing, ...]],
         *,
         balancer: LoadBalancer,
@@ -51,24 +51,24 @@ class ScatterRunner(Generic[T]):
     ) -> None:
         """`unasked`: nobody can be asked for these. `lacking` tells what a node could not answer for.
 
-        What `ask` returns is waited for in a task of its own, unless it is a future already: that saves one.
+        A coroutine returned by `ask` becomes a task; a future is awaited as it is, which saves the task.
         """
         self.machine = machine
         self._unroutable = tuple(unroutable)
-        self._ask = ask
+        self._send = send
         self._missing_in = missing_in
         self._balancer = balancer
         self._telemetry = telemetry
         self._clock = clock
         self._answers: dict[int, T] = {}
-        self._under_way: dict[int, tuple[NodeRequest, asyncio.Future[T], float]] = {}
+        self._in_flight: dict[int, tuple[NodeRequest, asyncio.Future[T], float]] = {}
         self._cancelled: list[asyncio.Future[T]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._due = inf  # when the timer goes off, by our clock
-        self._woken: asyncio.Future[None] | None = None  # while somebody waits
-        self._is_stepping = False  # and wants to know of everything
-        self._has_news = False
+        self._waiter: asyncio.Future[None] | None = None  # while somebody waits
+        self._is_streaming = False  # and wants to know of everything
+        self._has_changed = False
         self._error: Exception | None = None
 
     async def __aenter__(self) -> Self:
@@ -80,34 +80,34 @@ class ScatterRunner(Generic[T]):
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for question, answer, _ in self._under_way.values():
+        for request, answer, _ in self._in_flight.values():
             answer.cancel()
             self._cancelled.append(answer)
-            self._balancer.on_cancel(question.address, self._clock.now())
-        self._under_way.clear()
+            self._balancer.on_cancel(request.address, self._clock.now())
+        self._in_flight.clear()
         self._telemetry.record_hedges(self.machine.hedges)
         if self._cancelled:
             await asyncio.gather(*self._cancelled, return_exceptions=True)
 
     async def wait_done(self) -> None:
-        """Waits until there is nothing left to wait for."""
+        """Wait until every repository is answered or missing."""
         while not self.machine.is_over:
             await self._wait()
         self._check()
 
     async def step(self) -> bool:
-        """Waits for something to happen; False, at once, when all is settled and was told."""
-        self._is_stepping = True
-        if not self._has_news:
+        """Wait for the next change; False when the query is done and all changes were returned."""
+        self._is_streaming = True
+        if not self._has_changed:
             if self.machine.is_over:
                 return False
             await self._wait()
         self._check()
-        self._has_news = False
+        self._has_changed = False
         return True
 
     def answers(self) -> list[T]:
-        """Those that count so far; they are of disjoint sets of repositories."""
+        """The accepted answers so far; their sets of repositories are disjoint."""
         return [self._answers[id] for id in self.machine.taken]
 
     def fresh(self, told: set[str]) -> Iterator[tuple[T, frozenset[str]]]:
@@ -118,7 +118,7 @@ class ScatterRunner(Generic[T]):
                 yield self._answers[id], new
 
     def missing(self) -> list[Missing]:
-        """What the answers say nothing about; Unserved if that is all there was to say."""
+        """Repositories without an answer; raises Unserved if there is no answer at all."""
         found = [*self._unroutable, *self.machine.missing.values()]
         if found and not self.machine.taken:
             raise Unserved(sorted(found, key=lambda each: each.repository))
@@ -126,22 +126,22 @@ class ScatterRunner(Generic[T]):
 
     async def _wait(self) -> None:
         self._check()
-        self._woken = self._loop.create_future()
+        self._waiter = self._loop.create_future()
         try:
-            await self._woken
+            await self._waiter
         finally:
-            self._woken = None
+            self._waiter = None
 
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
 
     def _feed(self, event: Event | None) -> None:
-        """Tells the machine, and does what it says."""
+        """Post an event to the machine, perform its effects and set the timer."""
         now = self._clock.now()
         self._perform(self.machine.handle(event, now), now)
         deadline = self.machine.deadline()
-        # A timer that goes off too soon only looks again: to set it anew for every answer would cost more.
+        # A timer that fires too early only checks again; resetting it for every response would cost more.
         if deadline is not None and deadline < self._due:
             if self._timer is not None:
                 self._timer.cancel()
@@ -152,62 +152,62 @@ class ScatterRunner(Generic[T]):
         """A question has ended; None: the machine asked to be told of the time."""
         if id is None:
             self._timer, self._due = None, inf
-        elif id not in self._under_way:
-            return  # nobody waits for it any more
+        elif id not in self._in_flight:
+            return  # cancelled before
         try:
             self._feed(None if id is None else self._event(id))
         except Exception as error:
-            self._error = error  # for whoever waits
-        self._has_news = True
-        is_due = self._is_stepping or self._error is not None or self.machine.is_over
-        if is_due and self._woken is not None and not self._woken.done():
-            self._woken.set_result(None)
+            self._error = error  # raised in the waiting caller
+        self._has_changed = True
+        is_due = self._is_streaming or self._error is not None or self.machine.is_over
+        if is_due and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _perform(self, effects: list[Effect], now: float) -> None:
         for effect in effects:
             match effect:
-                case SendRequest(question):
-                    self._begin(question, now)
+                case SendRequest(request):
+                    self._begin(request, now)
                 case CancelRequest(id, reason):
                     self._cancel(id, reason, now)
 
-    def _begin(self, question: NodeRequest, now: float) -> None:
-        self._balancer.on_start(question.address, now)
-        asked = self._ask(question)
-        answer = asked if isinstance(asked, asyncio.Future) else asyncio.ensure_future(asked)
-        self._under_way[question.id] = question, answer, now
-        answer.add_done_callback(lambda _: self._on_event(question.id))
+    def _begin(self, request: NodeRequest, now: float) -> None:
+        self._balancer.on_start(request.address, now)
+        pending = self._send(request)
+        answer = pending if isinstance(pending, asyncio.Future) else asyncio.ensure_future(pending)
+        self._in_flight[request.id] = request, answer, now
+        answer.add_done_callback(lambda _: self._on_event(request.id))
 
     def _cancel(self, id: int, reason: CancelReason, now: float) -> None:
-        question, answer, began = self._under_way.pop(id)
-        if reason is CancelReason.TIMED_OUT and now - began >= BLAMED_AFTER_S:
-            self._balancer.on_failure(question.address, now)
+        request, answer, began = self._in_flight.pop(id)
+        if reason is CancelReason.TIMED_OUT and now - began >= BLAME_AFTER_S:
+            self._balancer.on_failure(request.address, now)
         else:
-            self._balancer.on_overtaken(question.address, now - began, now)
-        self._record(question.address, reason.value)
+            self._balancer.on_overtaken(request.address, now - began, now)
+        self._record(request.address, reason.value)
         answer.cancel()
         self._cancelled.append(answer)
 
     def _event(self, id: int) -> Event:
-        """What a finished question means."""
-        question, answer, began = self._under_way.pop(id)
+        """The machine event of a finished request."""
+        request, answer, began = self._in_flight.pop(id)
         now = self._clock.now()
-        error = answer.exception() if not answer.cancelled() else Unavailable("the question was called off")
+        error = answer.exception() if not answer.cancelled() else Unavailable("request cancelled")
         if error is None:
-            self._balancer.on_response(question.address, now - began, now)
-            self._record(question.address, "answered", now - began)
+            self._balancer.on_response(request.address, now - began, now)
+            self._record(request.address, "answered", now - began)
             found = self._answers[id] = answer.result()
             return ResponseReceived(id, self._missing_in(found))
         if isinstance(error, Unavailable | OSError):
-            self._balancer.on_failure(question.address, now)
-            self._record(question.address, "failed")
-            return RequestFailed(id, MissingReason.FAILED, _error_text(question.address, error))
-        self._balancer.on_refusal(question.address, now)
-        self._record(question.address, "refused")
+            self._balancer.on_failure(request.address, now)
+            self._record(request.address, "failed")
+            return RequestFailed(id, MissingReason.FAILED, _error_text(request.address, error))
+        self._balancer.on_refusal(request.address, now)
+        self._record(request.address, "refused")
         if isinstance(error, NotOwner):
             return RequestFailed(id, MissingReason.UNOWNED, str(error))
         if isinstance(error, Throttled):
-            return RequestFailed(id, MissingReason.FAILED, _error_text(question.address, error))
+            return RequestFailed(id, MissingReason.FAILED, _error_text(request.address, error))
         raise error  # the record_node_request itself is wrong, or the program is
 
     def _record(self, address: str, outcome: str, took_s: float | None = None) -> None:

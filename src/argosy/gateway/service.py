@@ -1,10 +1,10 @@
-"""The front door: puts a query to the nodes that hold the repositories, and makes one answer of theirs.
+"""The gateway: sends a query to the nodes that hold the repositories and merges their results into one.
 
-    gateway = Gateway(nodes, onlooker.view, catalog)
+    gateway = Gateway(nodes, watcher.view, catalog)
     answer = await gateway.search(parse("needle").query, Options())
 
-Nothing here waits for a store: who holds what and what is wished for is watched elsewhere. An answer that is not
-complete says so (GW-1); if nothing at all can be had, that is an error which says when to come back.
+Nothing here waits for a store: leases and catalog are local copies, kept current by watches. An incomplete result names
+what is missing (GW-1); if every repository is missing, the query fails with `Unserved` and a retry estimate.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ from argosy.search.query.tree import Query
 
 T = TypeVar("T")
 
-GATHERINGS_MAX = 3  # of one search, while repositories are taken out of the catalog
+ATTEMPTS_MAX = 3  # of one search, while repositories are removed from the catalog
 
 
 class _Search(NamedTuple):
-    """One search, and the routes as they were when it began."""
+    """One search, with the routes at its start."""
 
     text: str
     query: Query
@@ -70,7 +70,7 @@ class _Search(NamedTuple):
 
 
 class Gateway:
-    """Implements `search.ports.Searcher` for the fleet, and answers all else that a front door is asked."""
+    """Implements `search.ports.Searcher` for the whole fleet, and `SearchGateway` for the APIs."""
 
     def __init__(
         self,
@@ -107,17 +107,17 @@ class Gateway:
         self._specs_version = 0
 
     def is_ready(self) -> bool:
-        """Whether this front door knows the fleet and the catalog."""
+        """Whether leases and catalog have been loaded."""
         return self._view.has_synced and self._catalog.version > 0
 
     def missing(self) -> tuple[Missing, ...]:
-        """The repositories of the catalog that no node can be asked for now."""
+        """The repositories of the catalog without a serving holder."""
         return self._current_routes().missing
 
     # -- searching --------------------------------------------------------------------------------------------------
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
-        """The best matches in the repositories of the catalog, or in those named in `only`."""
+        """Search the catalog, or the repositories named in `only`."""
         with self._track_query() as ending:
             search = self._begin_search(query, options, only)
             answer = self._cached(search)
@@ -131,27 +131,27 @@ class Gateway:
     async def stream(
         self, query: Query, options: Options, *, only: Collection[str] | None = None
     ) -> AsyncIterator[SearchResult]:
-        """What nodes answer as they answer, each repository once; the last one is the whole answer."""
+        """Yield partial results as nodes respond, each repository once; the last one is the whole merged result."""
         with self._track_query() as ending:
             search = self._begin_search(query, options, only)
             answer = self._cached(search)
             if answer is None:
                 self._telemetry.record_source("nodes")
-                told: set[str] = set()
+                sent: set[str] = set()
                 targets = self._targets(search)
                 async with self._dispatcher.scatter(
                     targets, _search_call(search), _missing_of, wall_s=options.wall_time_s
                 ) as work:
                     while await work.step():
                         if not work.machine.is_over:
-                            for part, names in work.fresh(told):
+                            for part, names in work.fresh(sent):
                                 yield structs.replace(select_repositories(part, names), missing=())
                     answer = self._merge(search, work, targets.excluded)
             ending.on_result(answer)
             yield answer
 
     async def list(self, query: Query, *, only: Collection[str] | None = None) -> ListResult:
-        """The repositories that satisfy the query, and those nobody could look at."""
+        """List the repositories that match the query, and those that could not be checked."""
         search = self._begin_search(query, Options(), only)
 
         async def ask(node: Node, names: tuple[str, ...], left_s: float) -> ListResult:
@@ -165,24 +165,24 @@ class Gateway:
         return structs.replace(found, entries=tuple(e for e in found.entries if e.repository.name in specs))
 
     async def repositories(self, query: Query) -> tuple[Repository, ...]:
-        """As `list`, for those who need all of them: Unavailable if some could not be looked at."""
+        """As `list`, but raises Unserved if some repositories could not be checked."""
         listing = await self.list(query)
         if listing.missing:
             raise Unserved(listing.missing)
         return tuple(entry.repository for entry in listing.entries)
 
     async def file(self, asked: FileRequest) -> FileText:
-        """NotFound if there is no such repository or file."""
+        """Read a file; raises NotFound if the repository or the file does not exist."""
         return await self._one(asked.repository, lambda node, _, __: node.file(asked))
 
     async def folder(self, asked: FolderRequest) -> FolderListing:
         return await self._one(asked.repository, lambda node, _, __: node.folder(asked))
 
     async def _one(self, name: str, call: Call[T]) -> T:
-        """What one of the repository's holders says."""
+        """Call one of the repository's holders, with retries on the others."""
         self._check_ready()
         if name not in self._catalog.specs:
-            raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
+            raise NotFound(f'repository "{name}" not found in the catalog')
         targets = self._current_routes().targets_of(name)
         async with self._dispatcher.scatter(targets, call, lambda _: ()) as work:
             await work.wait_done()
@@ -209,10 +209,10 @@ class Gateway:
             return targets
 
     async def _scatter_gather(self, search: _Search) -> SearchResult:
-        """An answer that counts matches in what was taken out of the catalog meanwhile is asked for anew."""
+        """Scatter and merge, again if a searched repository was removed meanwhile: its matches are in the counts."""
         with self._tracer.span("gateway search"):
             targets = self._targets(search)
-            for _ in range(GATHERINGS_MAX - 1):
+            for _ in range(ATTEMPTS_MAX - 1):
                 answer = await self._scatter_gather_once(search, targets)
                 if not self._has_removed_target(search, targets):
                     return answer
@@ -229,7 +229,7 @@ class Gateway:
                 return self._merge(search, work, targets.excluded)
 
     def _has_removed_target(self, search: _Search, targets: QueryTargets) -> bool:
-        """Whether something that was asked for is no longer wished for."""
+        """Whether a searched repository is no longer in the catalog."""
         if self._catalog.version == search.routes.version[1]:
             return False
         specs = self._catalog.specs
@@ -239,7 +239,7 @@ class Gateway:
         with self._tracer.span("gateway merge"):
             missing, answers = work.missing(), work.answers()
             if self._catalog.version != search.routes.version[1]:
-                # Repositories that were taken out of the catalog meanwhile vanish at once.
+                # Repositories removed from the catalog meanwhile are dropped from the result.
                 specs = self._catalog.specs
                 missing = [each for each in missing if each.repository in specs]
                 answers = [select_repositories(answer, specs) for answer in answers]
@@ -252,9 +252,10 @@ class Gateway:
     # -- the fleet --------------------------------------------------------------------------------------------------
 
     async def status(self, *, is_fresh: bool = False) -> FleetStatus:
-        """The fleet as it was at most `status_s` ago; nodes that do not answer in time are shown as silent.
+        """The fleet at most `status_s` ago; nodes that do not respond in time are shown with the error.
 
-        With `is_fresh` as it is now, for this process; requests from outside must not cost a request to each node.
+        `is_fresh` bypasses the cache. Only this process uses it: a request from outside must not cost one to every
+        node.
         """
         self._check_ready()
         if not is_fresh and self._status is not None and self._clock.now() < self._status_until:
@@ -262,11 +263,11 @@ class Gateway:
         return await self._statuses.run("status", self._refresh_status)
 
     def breakers(self) -> dict[str, BreakerState]:
-        """Where the breaker of each address stands."""
+        """The state of the circuit breaker of each address."""
         return self._balancer.states()
 
     def scale(self) -> ScaleSignal:
-        """How many nodes the fleet should have, as this front door sees it."""
+        """The desired number of nodes, as this gateway sees it."""
         self._check_ready()
         now = self._clock.now()
         if self._specs_version != self._catalog.version:
@@ -277,13 +278,13 @@ class Gateway:
         return self._autoscaler.signal(self._view, now)
 
     async def _refresh_status(self) -> FleetStatus:
-        asked = node_addresses(self._view)
-        told = dict(zip(asked, await asyncio.gather(*map(self._fetch_status, asked)), strict=True))
+        nodes = node_addresses(self._view)
+        reports = dict(zip(nodes, await asyncio.gather(*map(self._fetch_status, nodes)), strict=True))
         now = self._clock.now()
         self._status = build_fleet_status(
             self._view,
             self._catalog.specs,
-            told,
+            reports,
             self.scale(),
             open_circuits=[each for each, state in self.breakers().items() if state is not BreakerState.CLOSED],
             now=now,
@@ -297,16 +298,16 @@ class Gateway:
             async with asyncio.timeout(self.settings.status_timeout_s):
                 return await self._nodes.at(address).status()
         except TimeoutError:
-            return f"did not answer within {self.settings.status_timeout_s:g} s"
+            return f"timed out after {self.settings.status_timeout_s:g} s"
         except (ArgosyError, OSError) as why:
             return str(why)
 
-    # -- books ------------------------------------------------------------------------------------------------------
+    # -- bookkeeping ------------------------------------------------------------------------------------------------
 
     def _check_ready(self) -> None:
         if not self.is_ready():
-            what = "who holds what" if not self._view.has_synced else "the catalog"
-            raise Unavailable(f"this front door has only just started and does not know {what} yet: try again shortly")
+            what = "leases" if not self._view.has_synced else "catalog"
+            raise Unavailable(f"gateway starting: {what} not loaded yet; retry")
 
     def _current_routes(self) -> RouteTable:
         routes = self._router.routes()
@@ -320,7 +321,7 @@ class Gateway:
 
 
 class _QueryTracker:
-    """How a query ended, told when it has; until something else is known, its caller left."""
+    """Records the outcome of a query when it ends; "cancelled" until a result or an error is seen."""
 
     def __init__(self, telemetry: GatewayTelemetry, clock: Clock) -> None:
         self._telemetry = telemetry

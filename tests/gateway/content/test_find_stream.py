@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from argosy.gateway.content import find_stream as streaming
-from argosy.gateway.content import metrics as m
+from argosy.gateway.content import telemetry
 from argosy.ipni.formats import metadata
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.web import results
@@ -67,7 +67,7 @@ async def test_a_stream_that_cannot_be_completed_is_cut_and_not_ended() -> None:
                 with pytest.raises(aiohttp.ClientPayloadError):
                     await answer.read()
             assert len(broken.asked) == asked, "and is not kept"
-        assert door.metrics.value(m.INCOMPLETE) >= 2
+        assert door.metrics.value(telemetry.INCOMPLETE) >= 2
 
 
 async def test_a_stream_is_cut_at_the_deadline() -> None:
@@ -113,9 +113,9 @@ async def test_a_reader_that_leaves_takes_its_questions_along() -> None:
     async with door_over(indexer) as door:
         async with door.gateway.stream(CONTENT) as stream:
             assert await stream.begin()
-            assert door.metrics.value(m.FINDS_IN_FLIGHT) == 1
-        assert door.metrics.value(m.FINDS_IN_FLIGHT) == 0
-        assert door.metrics.value(m.BREAKER, backend=door.names[0]) == 0, "through no fault of the indexer"
+            assert door.metrics.value(telemetry.FINDS_IN_FLIGHT) == 1
+        assert door.metrics.value(telemetry.FINDS_IN_FLIGHT) == 0
+        assert door.metrics.value(telemetry.BREAKER, backend=door.names[0]) == 0, "through no fault of the indexer"
 
 
 async def test_ten_thousand_records_of_two_indexers_come_through_whole() -> None:

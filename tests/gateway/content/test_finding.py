@@ -3,7 +3,7 @@
 import asyncio
 from base64 import b64encode
 
-from argosy.gateway.content import metrics as m
+from argosy.gateway.content import telemetry
 from argosy.ipni.formats import cid, metadata, multihash
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer, ProviderResult
@@ -83,7 +83,7 @@ async def test_malformed_lines_are_counted_and_the_others_used() -> None:
         answer = await door.find(CONTENT)
         assert {id for id, _ in told(answer)} == {A}
         assert answer.missing == 1
-        assert door.metrics.value(m.MALFORMED, backend=door.names[0]) == 2
+        assert door.metrics.value(telemetry.MALFORMED, backend=door.names[0]) == 2
 
 
 async def test_a_form_that_nobody_knows_is_not_read() -> None:
@@ -144,8 +144,8 @@ async def test_a_late_indexer_is_not_waited_for_once_something_is_found() -> Non
         assert answer.headers["x-argosy-missing"] == f"{door.names[1]}=late"
         assert slow.hold is not None
         slow.hold.set()
-        await until(lambda: door.metrics.value(m.QUESTIONS, backend=door.names[1], outcome="found") == 1)
-        assert door.metrics.value(m.BACKEND_SECONDS, backend=door.names[1]) == 1, "what came late was measured"
+        await until(lambda: door.metrics.value(telemetry.BACKEND_REQUESTS, backend=door.names[1], outcome="found") == 1)
+        assert door.metrics.value(telemetry.BACKEND_SECONDS, backend=door.names[1]) == 1, "what came late was measured"
 
 
 async def test_a_miss_waits_for_everybody_until_the_deadline() -> None:
@@ -171,9 +171,9 @@ async def test_breakers_open_on_every_kind_of_failure() -> None:
                 assert (await door.find(CONTENT)).status == 504
             asked = len(broken.asked) if isinstance(broken, IndexerDouble) else 0
             answer = await door.find(CONTENT)
-            assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=left alone"
+            assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=circuit open"
             assert asked == (len(broken.asked) if isinstance(broken, IndexerDouble) else 0)
-            assert door.metrics.value(m.BREAKER, backend=door.names[0]) == 1.0
+            assert door.metrics.value(telemetry.BREAKER, backend=door.names[0]) == 1.0
 
 
 async def test_a_single_probe_finds_out_that_an_indexer_is_back() -> None:
@@ -182,18 +182,18 @@ async def test_a_single_probe_finds_out_that_an_indexer_is_back() -> None:
         broken, clock=clock, breaker_failures=1, breaker_first_s=1000.0, breaker_ceiling_s=1000.0
     ) as door:
         assert (await door.find(CONTENT)).status == 504
-        assert (await door.find(CONTENT)).headers["x-argosy-missing"] == f"{door.names[0]}=left alone"
+        assert (await door.find(CONTENT)).headers["x-argosy-missing"] == f"{door.names[0]}=circuit open"
         broken.status, broken.hold = 200, asyncio.Event()
         broken.was_asked.clear()
         clock.ahead_s = 1000.0
         probe = asyncio.ensure_future(door.find(CONTENT))
         await broken.was_asked.wait()
         others = await asyncio.gather(*(door.find(multihash.of(b"%d" % number)) for number in range(5)))
-        assert {answer.headers["x-argosy-missing"] for answer in others} == {f"{door.names[0]}=left alone"}
+        assert {answer.headers["x-argosy-missing"] for answer in others} == {f"{door.names[0]}=circuit open"}
         assert len(broken.asked) == 2, "one question is enough to find out"
         broken.hold.set()
         assert (await probe).status == 200
-        assert door.metrics.value(m.BREAKER, backend=door.names[0]) == 0.0
+        assert door.metrics.value(telemetry.BREAKER, backend=door.names[0]) == 0.0
         assert (await door.find(CONTENT)).missing == 0
 
 
@@ -202,14 +202,14 @@ async def test_identical_finds_that_meet_are_one_and_found_is_kept() -> None:
     async with door_over(indexer, cache_entries=10, hit_s=60) as door:
         asking = [asyncio.ensure_future(door.find(CONTENT)) for _ in range(5)]
         await indexer.was_asked.wait()
-        await until(lambda: door.metrics.value(m.SOURCES, source="shared") == 4)
+        await until(lambda: door.metrics.value(telemetry.SOURCES, source="shared") == 4)
         assert indexer.hold is not None
         indexer.hold.set()
         assert {(await each).body for each in asking} == {results.encode_json([(CONTENT, [result(A)])])}
         for accept in ("application/json", LINES):
             assert (await door.find(CONTENT, accept)).status == 200
         assert len(indexer.asked) == 1
-        assert door.metrics.value(m.SOURCES, source="cache") == 2
+        assert door.metrics.value(telemetry.SOURCES, source="cache") == 2
 
 
 async def test_a_batch_is_put_to_all_and_what_is_known_is_not_asked_again() -> None:
@@ -238,7 +238,7 @@ async def test_of_a_batch_nobody_is_late_before_each_has_been_found() -> None:
         body = {"Multihashes": [b64encode(each).decode() for each in (CONTENT, OTHER)]}
         asking = asyncio.ensure_future(door.web.post(door.url + "/multihash", json=body))
         await slow.was_asked.wait()
-        await until(lambda: door.metrics.value(m.QUESTIONS, backend=door.names[0], outcome="found") == 1)
+        await until(lambda: door.metrics.value(telemetry.BACKEND_REQUESTS, backend=door.names[0], outcome="found") == 1)
         assert slow.hold is not None
         slow.hold.set()
         async with await asking as answer:
@@ -261,7 +261,7 @@ async def test_more_finds_than_allowed_are_turned_away() -> None:
 
 async def test_an_indexer_with_too_many_questions_is_passed_over() -> None:
     indexer = IndexerDouble(hold=asyncio.Event())
-    async with door_over(indexer, questions_max=1) as door:
+    async with door_over(indexer, requests_max=1) as door:
         first = asyncio.ensure_future(door.find(CONTENT))
         await indexer.was_asked.wait()
         assert (await door.find(OTHER)).headers["x-argosy-missing"] == f"{door.names[0]}=busy"

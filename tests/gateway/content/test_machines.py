@@ -9,7 +9,7 @@ from argosy.gateway.content.model import BackendOutcome, MergedAnswer, MissingBa
 from argosy.gateway.content.settings import ContentSettings
 from tests.ipni.web.making import result
 
-SETTINGS = ContentSettings(breaker_first_s=1.0, breaker_ceiling_s=8.0, stall_s=2.0, questions_max=20)
+SETTINGS = ContentSettings(breaker_first_s=1.0, breaker_ceiling_s=8.0, stall_s=2.0, requests_max=20)
 
 
 def gather(is_one_enough: bool = False, **indexers: float | BackendOutcome) -> GatherMachine:

@@ -8,7 +8,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
-from argosy.gateway.content import metrics as m
+from argosy.gateway.content import telemetry
 from argosy.gateway.content.backends.pool_file import PoolFileWatcher, read_backends
 from argosy.gateway.content.model import Backend, BackendOutcome, MissingBackend, told
 from argosy.gateway.content.service import ContentGateway
@@ -88,7 +88,7 @@ async def test_a_changed_file_is_followed_and_a_wrong_one_changes_nothing(tmp_pa
             await asyncio.sleep(0)
             clock.slept.put_nowait(await clock.slept.get())  # it sleeps again, so it has looked
             assert len(gateway.backends) == wanted, text
-            assert metrics.value(m.BACKENDS) == wanted
+            assert metrics.value(telemetry.BACKENDS) == wanted
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

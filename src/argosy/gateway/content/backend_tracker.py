@@ -33,7 +33,7 @@ class BackendTracker:
             breaker.trip(now)
         if not breaker.admits(now):
             return BackendOutcome.CIRCUIT_OPEN
-        return BackendOutcome.BUSY if stats.in_flight >= self._settings.questions_max else None
+        return BackendOutcome.BUSY if stats.in_flight >= self._settings.requests_max else None
 
     def patience_s(self, name: str) -> float:
         usual_s = LATE_FACTOR * self._stats(name).late_s

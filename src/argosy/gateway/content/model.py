@@ -28,7 +28,7 @@ class BackendOutcome(Enum):
     ERROR = "error"  # a status of 500 or more
     TIMED_OUT = "timed out"
     LATE = "late"  # others had found something; it was not waited for any longer
-    CIRCUIT_OPEN = "left alone"  # its breaker is open
+    CIRCUIT_OPEN = "circuit open"
     BUSY = "busy"  # too many questions to it are under way
 
     @property

@@ -33,7 +33,7 @@ class ContentSettings:
     breaker_ceiling_s: float = setting(30.0, min=0.01, doc="longest time an indexer is left alone")
     stall_s: float = setting(2.0, min=0.1, doc="a busy indexer that answers nobody for so long is left alone")
     finds_max: int = setting(256, min=1, doc="finds that are put to indexers at a time; further ones are turned away")
-    questions_max: int = setting(512, min=1, doc="questions under way to one indexer; above it is passed over as busy")
+    requests_max: int = setting(512, min=1, doc="questions under way to one indexer; above it is passed over as busy")
     cache_entries: int = setting(10_000, min=0, doc="answers kept; 0 keeps none")
     cache_bytes: int = setting(64 * MIB, min=0, doc="memory they may take, about")
     hit_s: float = setting(10.0, min=0.0, max=300.0, doc="how long something found is kept")

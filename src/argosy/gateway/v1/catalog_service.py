@@ -43,7 +43,7 @@ class CatalogService:
 
     async def remove(self, name: str) -> None:
         if not await self._registry.run(catalog.remove(name)):
-            raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
+            raise NotFound(f'repository "{name}" not found in the catalog')
         log.info("repository removed", repository=name)
 
     async def pin(self, name: str, *, is_pinned: bool) -> v1.CatalogEntry:

@@ -155,7 +155,7 @@ class _Reading:
         for view in status.repositories:
             if view.name == name:
                 return json_response(responses.repository_view(view))
-        raise NotFound(f"no repository {name!r} is in the catalog: ask for the list of those that are")
+        raise NotFound(f'repository "{name}" not found in the catalog')
 
     async def file(self, request: Request) -> Response:
         asked = from_parameters(request.query_params.multi_items(), FileParams)
