@@ -256,9 +256,7 @@ class ScatterMachine:
             self._give_up_on(missing)
         for request in self._live.values():
             for name in self._open.intersection(request.names):
-                self.missing[name] = Missing(
-                    name, MissingReason.TIMED_OUT, f"{request.address} timed out"
-                )
+                self.missing[name] = Missing(name, MissingReason.TIMED_OUT, f"{request.address} timed out")
         assert self._open <= self.missing.keys()  # GW-1
         self._open.clear()
         live, self._live, self._hedge_at, self._sent_at = self._live, {}, {}, {}
