@@ -164,7 +164,7 @@ async def test_a_process_that_is_more_than_a_front_door_is_ready_when_all_of_it_
 
 async def test_a_front_door_that_knows_nothing_yet_is_not_ready() -> None:
     fleet = Fleet({"n1:1": [hello()]})
-    fleet.view.is_current = False
+    fleet.view.has_synced = False
     async with asking(fleet.zoekt()) as client:
         reply = await client.get("/readyz")
         assert (reply.status_code, reply.text, "retry-after" in reply.headers) == (503, "not ready\n", True)
