@@ -34,7 +34,7 @@ from tests.throttle.limits.stage import (
     request,
 )
 
-KINDS = ("memory", "file", "valkey", "cluster", "http", "grpc")
+KINDS = ("memory", "file", "valkey", "sentinel", "cluster", "http", "grpc")
 CALLERS = 50
 GREGORIAN = Behavior.DURATION_IS_GREGORIAN
 RESET = Behavior.RESET_REMAINING
@@ -61,6 +61,8 @@ async def limiter(request: pytest.FixtureRequest, clock: HandClock, tmp_path: Pa
             opening = in_a_file(clock, tmp_path / "limits.db")
         case "valkey":
             opening = in_redis(clock, request.getfixturevalue("valkey_server").url)
+        case "sentinel":
+            opening = in_redis(clock, request.getfixturevalue("sentinel_server").url)
         case "cluster":
             opening = in_redis(clock, request.getfixturevalue("limits_cluster"))
         case "http":

@@ -1,14 +1,14 @@
 """Limits in a Redis Cluster: buckets lie on several nodes, and are found where they have moved to."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import redis
 
+from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.errors import Invalid, Unavailable
 from argosy.throttle.limits.backends.redis import RedisLimiter
-from argosy.throttle.limits.backends.redis_routes import routes, shown
 from tests.servers.valkey import Valkey, free_port
 from tests.servers.valkey_groups import cluster, cluster_url
 from tests.throttle.limits.stage import HandClock, redis_limiter, request
@@ -38,6 +38,22 @@ def move_slot(nodes: list[Valkey], key: str) -> None:
         for client in (taker, *clients):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
         taker.execute_command("CLUSTER", "BUMPEPOCH")  # so that the others do not talk it out of that
+
+
+@contextmanager
+def begin_move(nodes: list[Valkey], key: str) -> Iterator[None]:
+    """The slot of a key that nobody has written yet, on its way from its node to another one."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
+        slot = clients[0].execute_command("CLUSTER", "KEYSLOT", key)
+        source = next(client for client in clients if _serves(client, key))
+        target = next(client for client in clients if client is not source)
+        source_id, target_id = (client.execute_command("CLUSTER", "MYID") for client in (source, target))
+        target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source_id)
+        source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
+        yield
+        for client in clients:
+            client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
 
 
 def _serves(client: "redis.Redis", key: str) -> bool:
@@ -86,12 +102,24 @@ async def test_a_cluster_that_is_away_is_unavailable_and_its_login_is_not_told(c
 
 def test_a_wrong_port_is_refused_at_once() -> None:
     with pytest.raises(Invalid, match="is not a Redis URL"):
-        routes("redis+cluster://user:hidden@host:port", timeout_s=1.0)
+        RedisLimiter("redis+cluster://user:hidden@host:port", clock=HandClock())
 
 
 async def test_the_nodes_of_a_cluster_may_have_ipv6_addresses() -> None:
-    url = "redis+cluster://user:hidden@[::1]:1,[::2]:2"
-    await routes(url, timeout_s=1.0).close()
-    assert shown(url) == "redis+cluster://[::1]:1,[::2]:2"
+    url = parse_redis_url("redis+cluster://user:hidden@[::1]:1,[::2]:2")
+    assert url.hosts == (("::1", 1), ("::2", 2))
+    assert url.name == "redis+cluster://[::1]:1,[::2]:2"
     with pytest.raises(Invalid, match="is not a Redis URL"):
-        routes("redis+cluster://user:hidden@[::1]:1,[::2:2", timeout_s=1.0)
+        RedisLimiter("redis+cluster://user:hidden@[::1]:1,[::2:2", clock=HandClock())
+
+
+async def test_a_bucket_whose_slot_is_being_moved_is_found_on_the_node_that_takes_it_over(
+    nodes: list[Valkey], clock: HandClock
+) -> None:
+    """ASK: the key is not on the old node any more, and the new one serves it only to a client that says ASKING."""
+    limiter = redis_limiter(cluster_url(nodes), clock, namespace="asked")
+    assert await answers(limiter, ["stays"]) == [9]
+    with begin_move(nodes, "asked:limit:n_moves"):
+        assert await answers(limiter, ["stays", "moves", "moves"]) == [8, 9, 8]
+        assert await answers(limiter, ["moves"]) == [7]
+    await limiter.close()

@@ -119,7 +119,7 @@ class RedisMux:
             if asking:
                 connection.send("ASKING").add_done_callback(_retrieve)
             futures.append(connection.send(*command))
-        replies = await asyncio.gather(*futures, return_exceptions=True)
+        replies: list[Any] = await asyncio.gather(*futures, return_exceptions=True)
         for reply in replies:
             if isinstance(reply, ReplyError):
                 if reply.code in ("READONLY", "MASTERDOWN"):

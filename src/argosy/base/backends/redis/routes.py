@@ -6,7 +6,7 @@ For stores whose every command touches one key. Stores whose scripts touch sever
 
 import asyncio
 from binascii import crc_hqx
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -87,9 +87,10 @@ class RedisRoutes:
                 break
         return replies
 
-    async def load(self, key: str, *scripts: Script) -> None:
-        """Loads scripts into the server of a key, after NOSCRIPT."""
-        commands = [Command(key, ("SCRIPT", "LOAD", script.text)) for script in scripts]
+    async def load(self, keys: Iterable[str], *scripts: Script) -> None:
+        """Loads scripts into the servers of some keys, after NOSCRIPT."""
+        nodes = {await self._node_of(key) if self._is_cluster else None: key for key in keys}
+        commands = [Command(key, ("SCRIPT", "LOAD", script.text)) for key in nodes.values() for script in scripts]
         for reply in await self.run(commands):
             if isinstance(reply, ReplyError):
                 raise self.unavailable(reply)

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from zoneinfo import ZoneInfo
 
+from argosy.base.backends.redis.url import SCHEMES as REDIS_SCHEMES
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid
 from argosy.base.extras import load_module
@@ -16,8 +17,7 @@ from argosy.throttle.limits.ports import RateLimiter
 from argosy.throttle.limits.settings import LimitSettings
 from argosy.throttle.limits.table import KEYS_MAX
 
-_REDIS = ("redis", "rediss", "valkey", "valkeys", "redis+cluster", "rediss+cluster")
-SCHEMES = ("memory", "sqlite", *_REDIS, "http", "https", "grpc", "grpcs")
+SCHEMES = ("memory", "sqlite", *REDIS_SCHEMES, "http", "https", "grpc", "grpcs")
 
 
 async def open_limiter(
@@ -44,7 +44,7 @@ async def open_limiter(
         if not path:
             raise Invalid("limits in a file need a path: write sqlite:///relative.db or sqlite:////absolute.db")
         return await SqliteLimiter.open(path, clock=clock, zone=zone, keys_max=keys_max, metrics=metrics)
-    if scheme in _REDIS:
+    if scheme in REDIS_SCHEMES:
         redis = load_module("argosy.throttle.limits.backends.redis", extra="redis", purpose="this limiter")
         opened: RateLimiter = redis.RedisLimiter(url, clock=clock, namespace=namespace, zone=zone, metrics=metrics)
         return opened
