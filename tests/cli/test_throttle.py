@@ -146,7 +146,7 @@ def test_without_a_store_there_is_nothing_to_look_at() -> None:
 def test_a_store_that_is_away_is_told_and_no_password_with_it(server: Valkey) -> None:
     answer = run("top", "--url", "redis://:hidden-word@127.0.0.1:1/0", "--once", "--json")
     assert answer.exit_code == 1
-    assert "cannot be reached" in json.loads(answer.stderr)["error"]["message"]
+    assert "is unreachable" in json.loads(answer.stderr)["error"]["message"]
     assert "hidden-word" not in answer.stderr
 
 

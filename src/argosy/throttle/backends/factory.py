@@ -5,13 +5,12 @@ A store that is away is none: nothing connects until the first exchange.
 
 from difflib import get_close_matches
 
+from argosy.base.backends.redis.url import SCHEMES
 from argosy.base.errors import Invalid
 from argosy.base.extras import load_module
 from argosy.throttle.ports import RowStore
 from argosy.throttle.rows import RowRules
 from argosy.throttle.settings import ThrottleSettings
-
-SCHEMES = ("redis", "rediss", "valkey", "valkeys", "redis+cluster", "rediss+cluster", "redis+sentinel")
 
 
 def open_row_store(url: str, rules: RowRules, *, instance: str, settings: ThrottleSettings) -> RowStore:

@@ -1,33 +1,27 @@
 """The shared store in Redis or Valkey: one round trip per flush, two when another instance has written something.
 
-Scripts are called by their hash. A server that does not know it (restarted, failed over) is told the script, and all is
-sent again: batches carry numbers, so what was done already is not done twice. Whole rows are read by plain HGETALL,
-which costs the server a third of what the same would inside a script.
+Scripts are called by their hash. When a server does not know it (after a restart or a failover), the scripts are loaded
+and the whole batch is sent again: pushes carry numbers, so that a push that was applied is not applied twice. Whole
+rows are read by plain HGETALL, which costs the server a third of what the same read costs inside a script.
+
+The shared client is asynchronous, and the exchange runs in a background thread that waits for it (THR-2). So each store
+has an event loop of its own, which runs during an exchange and stands still in between.
 """
 
+import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from functools import cache
-from hashlib import sha1
-from importlib.resources import files
 from typing import Any
 
-from redis import Redis
-from redis.exceptions import (
-    AuthenticationError,
-    NoPermissionError,
-    NoScriptError,
-    ReadOnlyError,
-    RedisClusterException,
-    RedisError,
-    ResponseError,
-)
-
+from argosy.base.backends.redis.errors import ReplyError, unreachable
+from argosy.base.backends.redis.routes import Command, RedisRoutes
+from argosy.base.backends.redis.scripts import Script, load_script
+from argosy.base.backends.redis.url import parse_redis_url
+from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Unavailable
 from argosy.base.redact import redact
 from argosy.throttle.backends.memory import conflict
 from argosy.throttle.backends.redis_keys import BORN, VERSION, WRITER, RowKeys, fields_of
-from argosy.throttle.backends.redis_routes import Routes, routes, shown
 from argosy.throttle.blue import clamp
 from argosy.throttle.ports import (
     BucketState,
@@ -43,22 +37,12 @@ from argosy.throttle.ports import (
 )
 from argosy.throttle.rows import SKEW_MS_MAX, RowRules, is_moved
 
-SENDS_MAX = 2  # of one pipeline: the second is after a server was told the scripts
-RESTORE_NUMBER = 0  # a restore is nobody's batch
+SENDS_MAX = 2  # of one batch: the second follows the loading of scripts
+EXCHANGE_ROUND_TRIPS = 4  # of one exchange: connecting, loading scripts, the batch, the rows that were changed
+RESTORE_NUMBER = 0  # a restore belongs to no instance's numbered batches
 SEEDS_READ_MAX = 4  # windows whose rows are remembered as they were read
-
-_Command = tuple[Any, ...]
-_ADVICE: tuple[tuple[type[RedisError], str], ...] = (
-    (AuthenticationError, "refused the login: check the user and the password in the URL"),
-    (
-        NoPermissionError,
-        "does not allow this user to do that: allow it evalsha, script|load, hmget, hset, hgetall, "
-        "pttl, pexpire and time on the throttle's keys",
-    ),
-    (ReadOnlyError, "is a replica: point the URL at the primary"),
-    (ResponseError, "answered with an error: see the server's log"),
-    (RedisError, "cannot be reached: check that it runs and that the URL is right"),
-)
+CLIENT_NAME = "argosy-throttle"  # in CLIENT LIST
+PERMISSIONS = "evalsha, script|load, hmget, hset, hgetall, pttl, pexpire and time on the throttle's keys"
 
 
 class RedisRowStore:
@@ -67,8 +51,10 @@ class RedisRowStore:
     def __init__(
         self, url: str, rules: RowRules, *, instance: str, namespace: str = "", timeout_s: float = 0.5
     ) -> None:
-        self._routes: Routes = routes(url, timeout_s=timeout_s)
-        self._name = shown(url)
+        self._url = parse_redis_url(url)
+        self._timeout_s = timeout_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._routes: RedisRoutes | None = None
         self._rules = rules
         self._instance = instance
         self._namespace = namespace
@@ -77,30 +63,51 @@ class RedisRowStore:
         self._read: dict[RowId, tuple[RowVersion, dict[bytes, bytes]]] = {}
 
     def exchange(self, order: SyncBatch) -> SyncReply:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(self._bounded_exchange(order))
+
+    def close(self) -> None:
+        if self._loop is None:
+            return
+        if self._routes is not None:
+            self._loop.run_until_complete(self._routes.close())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())  # of name lookups
+        self._loop.close()
+        self._loop = self._routes = None
+
+    async def _bounded_exchange(self, order: SyncBatch) -> SyncReply:
         try:
-            return self._exchange(order)
-        except ValueError as error:
-            raise Unavailable(f"redis at {self._name} has rows that are none of ours ({redact(str(error))})") from error
-        except (RedisError, RedisClusterException, OSError) as error:  # the second is none of the first
-            self._routes.forget()
-            if "FINGERPRINT" in str(error):
+            async with asyncio.timeout(EXCHANGE_ROUND_TRIPS * self._timeout_s):
+                return await self._exchange(order)
+        except TimeoutError as error:
+            raise unreachable(self._url.name, "the exchange takes too long", may_have_happened=True) from error
+        except ReplyError as error:
+            if error.code == "FINGERPRINT":
                 cell = (order.restores or order.pushes)[0].cell
                 raise Conflict(conflict(cell, self._namespace)) from error
-            advice = next((text for kind, text in _ADVICE if isinstance(error, kind)), _ADVICE[-1][1])
-            cause = redact(str(error)) or type(error).__name__
-            raise Unavailable(f"redis at {self._name} {advice} ({cause})") from error
+            assert self._routes is not None
+            raise self._routes.unavailable(error) from error
+        except ValueError as error:
+            cause = redact(str(error))
+            raise Unavailable(f"redis at {self._url.name} has rows that another program wrote ({cause})") from error
 
-    def _exchange(self, order: SyncBatch) -> SyncReply:
+    async def _exchange(self, order: SyncBatch) -> SyncReply:
         changes: list[tuple[str, RowRestore | RowPush]] = [("restore", each) for each in order.restores]
         changes += [("push", each) for each in order.pushes]
-        marks = [("HMGET", self._keys.row(pull.cell), BORN, VERSION) for pull in order.pulls]
+        # The clock is read where the first row of any window is: one of the servers that are called anyway.
+        commands = [Command(self._keys.row(RowId(0, 0)), ("TIME",)), *(self._change(*change) for change in changes)]
+        for pull in order.pulls:
+            key = self._keys.row(pull.cell)
+            commands.append(Command(key, ("HMGET", key, BORN, VERSION)))
+        await self._notice_closed()
         started, wall = time.monotonic(), time.time()
-        (clock, *answers) = self._send([("TIME",), *(self._change(*change) for change in changes), *marks])
+        (clock, *answers) = await self._send(commands)
         round_trip_s = time.monotonic() - started
         written = [_written(part, answer) for (_, part), answer in zip(changes, answers, strict=False)]
         for each in written:
             self._forget_written(each)
-        pulled = self._pull(order.pulls, answers[len(changes) :], written)
+        pulled = await self._pull(order.pulls, answers[len(changes) :], written)
         restores = len(order.restores)
         return SyncReply(
             tuple(written[:restores]),
@@ -111,26 +118,28 @@ class RedisRowStore:
             at_ms=(wall + round_trip_s / 2) * 1000,
         )
 
-    def _change(self, script: str, part: RowRestore | RowPush) -> _Command:
+    def _change(self, script: str, part: RowRestore | RowPush) -> Command:
         rules, triples = self._rules, part.states if isinstance(part, RowRestore) else part.deltas
         words: list[Any] = [repr(rules.decay_per_ms), rules.ttl_ms, SKEW_MS_MAX, rules.fingerprint, self._instance]
         words.append(part.number if isinstance(part, RowPush) else RESTORE_NUMBER)
         for col, value, at_ms in triples:
             words += (col, repr(value), at_ms)
-        return "EVALSHA", script_sha(script), 1, self._keys.row(part.cell), *words
+        key = self._keys.row(part.cell)
+        return Command(key, ("EVALSHA", row_script(script).digest, 1, key, *words))
 
-    def _pull(self, pulls: Sequence[RowPull], answers: Iterable[Any], written: list[RowWrite]) -> list[RowState]:
+    async def _pull(self, pulls: Sequence[RowPull], answers: Iterable[Any], written: list[RowWrite]) -> list[RowState]:
         """Reads the rows that others have written to since; the others are known already."""
         marks = [RowVersion(int(born or 0), int(version or 0)) for born, version in answers]
         moved = [pull for pull, mark in zip(pulls, marks, strict=True) if is_moved(pull, mark, written)]
-        contents = self._send([("HGETALL", self._keys.row(pull.cell)) for pull in moved]) if moved else []
+        keys = [self._keys.row(pull.cell) for pull in moved]
+        contents = await self._send([Command(key, ("HGETALL", key)) for key in keys]) if moved else []
         rows = {pull.cell: self._row(pull, content) for pull, content in zip(moved, contents, strict=True)}
         return [rows.get(pull.cell) or RowState(pull.cell, mark) for pull, mark in zip(pulls, marks, strict=True)]
 
     def _row(self, pull: RowPull, pairs: Any) -> RowState:
         """Decodes a row. Fields that are as they were when the caller last had the row are left out: comparing is
         much cheaper than decoding, and this happens beside requests that want the same interpreter."""
-        raw: dict[bytes, bytes] = pairs if isinstance(pairs, dict) else dict(zip(pairs[::2], pairs[1::2], strict=True))
+        raw: dict[bytes, bytes] = dict(zip(pairs[::2], pairs[1::2], strict=True))
         mark = RowVersion(int(raw.get(BORN.encode(), 0)), int(raw.get(VERSION.encode(), 0)))
         before = self._before(pull)
         states = {}
@@ -161,53 +170,36 @@ class RedisRowStore:
             for field in fields_of(col):
                 raw.pop(field, None)
 
-    # -- the wire ---------------------------------------------------------------------------------------------------
+    # -- the client -------------------------------------------------------------------------------------------------
 
-    def _send(self, commands: Sequence[_Command]) -> list[Any]:
-        """Sends commands in one pipeline per server, in order, and returns their answers in the same order."""
-        answers: list[Any] = [None] * len(commands)
-        by_server: dict[int, tuple[Redis, list[int]]] = {}
-        for place, command in enumerate(commands):
-            server = self._routes.server_of(_key_of(command, self._keys))
-            by_server.setdefault(id(server), (server, []))[1].append(place)
-        for server, places in by_server.values():
-            for place, answer in zip(places, _piped(server, [commands[place] for place in places]), strict=True):
-                answers[place] = answer
-        return answers
+    async def _notice_closed(self) -> None:
+        """Lets the loop read what has arrived since the last exchange: a connection that the server has closed in the
+        meantime must be replaced before anything is sent on it. One turn reads the sockets, the next one handles it."""
+        for _ in range(2):
+            await asyncio.sleep(0)
 
-    def close(self) -> None:
-        self._routes.close()
-
-
-def _piped(server: Redis, commands: Sequence[_Command]) -> list[Any]:
-    """The answers of one server. A script that it does not know is told to it, and all is sent once more."""
-    for _ in range(SENDS_MAX - 1):
-        answers = _executed(server, commands)
-        if not any(isinstance(answer, NoScriptError) for answer in answers):
-            break
-        for name in SCRIPTS:
-            server.script_load(script_text(name))
-    else:
-        answers = _executed(server, commands)
-    for answer in answers:
-        if isinstance(answer, RedisError):
-            raise answer
-    return answers
-
-
-def _executed(server: Redis, commands: Sequence[_Command]) -> list[Any]:
-    pipeline = server.pipeline(transaction=False)
-    for command in commands:
-        pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
-    return pipeline.execute(raise_on_error=False)
-
-
-def _key_of(command: _Command, keys: RowKeys) -> str:
-    """The key that says where a command belongs; the time is asked where the first row of any window is."""
-    name, *words = command
-    if name == "TIME":
-        return keys.row(RowId(0, 0))
-    return str(words[2] if name == "EVALSHA" else words[0])
+    async def _send(self, commands: Sequence[Command]) -> list[Any]:
+        """The replies, in order; ReplyError for the first error among them."""
+        if self._routes is None:
+            self._routes = RedisRoutes(
+                self._url,
+                clock=SystemClock(),
+                random=system_random(),
+                client_name=CLIENT_NAME,
+                permissions=PERMISSIONS,
+                connect_timeout_s=self._timeout_s,
+                call_timeout_s=self._timeout_s,
+            )
+        for sends_left in reversed(range(SENDS_MAX)):
+            replies = await self._routes.run(commands)
+            errors = [reply for reply in replies if isinstance(reply, ReplyError)]
+            if not errors:
+                break
+            if sends_left and any(error.code == "NOSCRIPT" for error in errors):
+                await self._routes.load([command.key for command in commands], *map(row_script, SCRIPTS))
+                continue
+            raise errors[0]
+        return replies
 
 
 def _written(part: RowRestore | RowPush, answer: Sequence[bytes]) -> RowWrite:
@@ -220,7 +212,7 @@ def _written(part: RowRestore | RowPush, answer: Sequence[bytes]) -> RowWrite:
 
 
 def _time_ms(answer: Any) -> float:
-    """TIME as redis-py gives it: seconds and microseconds."""
+    """Of the reply to TIME: seconds and microseconds."""
     seconds, micros = answer
     return int(seconds) * 1000 + int(micros) / 1000
 
@@ -228,13 +220,6 @@ def _time_ms(answer: Any) -> float:
 SCRIPTS = ("push", "restore")
 
 
-@cache
-def script_text(name: str) -> str:
+def row_script(name: str) -> Script:
     """A whole script: what both begin with, and the body of this one."""
-    folder = files(__package__) / "lua"
-    return "".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in ("row", name))
-
-
-@cache
-def script_sha(name: str) -> str:
-    return sha1(script_text(name).encode(), usedforsecurity=False).hexdigest()
+    return load_script("argosy.throttle.backends", name, prelude=("row",))

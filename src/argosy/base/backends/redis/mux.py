@@ -289,16 +289,20 @@ class RedisMux:
 
     async def _log_in(self, connection: RedisConnection) -> None:
         url = self._url
-        replies = []
+        futures = []
         if url.password is not None:
             user = [url.user] if url.user else []
-            replies.append(connection.send("AUTH", *user, url.password))
-        replies.append(connection.send("CLIENT", "SETNAME", self._client_name))
+            futures.append(connection.send("AUTH", *user, url.password))
         if url.db:
-            replies.append(connection.send("SELECT", str(url.db)))
-        for reply in await asyncio.gather(*replies, return_exceptions=True):
+            futures.append(connection.send("SELECT", str(url.db)))
+        futures.append(connection.send("CLIENT", "SETNAME", self._client_name))
+        *replies, named = await asyncio.gather(*futures, return_exceptions=True)
+        for reply in replies:
             if isinstance(reply, BaseException):
                 raise reply
+        # The name is for CLIENT LIST only: a user that may not set it may still be allowed all that the store needs.
+        if isinstance(named, BaseException) and not (isinstance(named, ReplyError) and named.code == "NOPERM"):
+            raise named
 
 
 def redirected_to(error: ReplyError, asked: Address) -> Address:
