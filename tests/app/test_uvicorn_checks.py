@@ -152,13 +152,13 @@ async def test_a_node_answers_in_frames_or_over_http_alike(upgrades: bool) -> No
     counter, nodes = Counter(small("alpha")), RemoteNodes()
     listener = bind_listener(HOST, 0, settings="nothing")
     listener.listen()
-    task = asyncio.ensure_future(serve(node_routes(counter.desk), listener, upgrades=upgrades))
+    task = asyncio.ensure_future(serve(node_routes(counter.node), listener, upgrades=upgrades))
     try:
         this = NodeSettings(address=listener_address(listener))
         node = nodes.at(node_address(this, in_frames=upgrades))
         answer = await node.search(asked("needle", "alpha"))
         assert len(answer.files) == 20
-        assert without_time(answer) == without_time(await counter.desk.search(asked("needle", "alpha")))
+        assert without_time(answer) == without_time(await counter.node.search(asked("needle", "alpha")))
     finally:
         await nodes.close()
         task.cancel()

@@ -65,7 +65,7 @@ class Container:
             "ARGOSY_NODE_PORT": str(self.port),
             "ARGOSY_NODE_ADDRESS": f"127.0.0.1:{self.port}",
             "ARGOSY_NODE_DATA_DIR": str(volumes / "data"),
-            "ARGOSY_FETCH_FOLDER": str(volumes / "mirrors"),
+            "ARGOSY_FETCH_DIR": str(volumes / "mirrors"),
             "ARGOSY_FETCH_ALLOW_LOCAL": "true",
             "ARGOSY_OWNERSHIP_WINDOW_S": "0.5",
             "ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S": "0",

@@ -14,18 +14,18 @@ import pytest
 
 from argosy.base.metrics import declared
 from argosy.ownership.model import Unit
-from argosy.search.fleet import effects as do
-from argosy.search.fleet import events as saw
+from argosy.search.fleet.effects import Release, Save, UnloadIndex, VerifyIndex
+from argosy.search.fleet.events import IndexVerified
 from argosy.search.fleet.model import Phase, SearchRequest
 from argosy.search.model import MissingReason
 from argosy.search.settings import SearchSettings
 from argosy.sim.fleet import run_fleet
 from argosy.sim.report import FleetPlan, FleetReport
+from tests.search.fleet.controller_bench import MIB, Bench, of_kind, only
 from tests.search.fleet.harbour import Harbour, harbour_at, lease, until
-from tests.search.fleet.making import MIB, Bench, of_kind, only
 
 ROOT = Path(__file__).parents[2]
-SLOW = {"refresh_s": 3600.0, "check_s": 3600.0}
+SLOW = {"refresh_s": 3600.0, "verify_s": 3600.0}
 
 PROVED_ELSEWHERE = {
     "Avoid persistent shard artifacts: no object store, no disk-based shard persistence required for normal operation.":
@@ -68,13 +68,13 @@ PROVED_ELSEWHERE = {
     "perform graceful drain before terminating nodes":
         "tests/ownership/test_autoscale.py::test_a_node_is_removable_only_when_it_is_no_member_and_holds_nothing",
     "Placement: prefer replica placement close to [...] client traffic for lower latency.":
-        "tests/gateway/test_choice.py::test_the_quicker_one_is_asked",
+        "tests/gateway/test_load_balancer.py::test_the_quicker_one_is_asked",
     "Replicas index proactively and stand ready to serve if primary fails.":
         "tests/search/fleet/test_service.py::test_a_replica_indexes_before_it_is_needed_and_takes_over",
     "Mitigation: keep local persistent repo mirror or use shallow fetch to speed reindex.":
         "tests/search/backends/test_remote.py::test_a_new_commit_is_seen_and_fetched_into_the_mirror",
     "Thundering reindex after outage: [...] limit concurrent reindexes per node.":
-        "tests/search/fleet/test_line.py::test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up",
+        "tests/search/fleet/test_index_queue.py::test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up",
     "Corrupted in-memory index: detect via checksums or simple health checks":
         "tests/search/fleet/test_service.py::test_a_damaged_index_is_found_and_made_anew",
     "use shared mirrors or per-node persistent cache to avoid repeated full clones.":
@@ -114,10 +114,10 @@ async def test_from_a_claim_to_an_answer(harbour: Harbour) -> None:
     """Node discovers a claimable repo in the catalog and attempts to claim it. [...] Node marks the repo row as ready
     and begins serving queries for that repo."""
     commit = harbour.repo("a", code="def anchor(): pass\n").git("rev-parse", "HEAD")
-    await harbour.wish("a")
+    await harbour.spec("a")
     harbour.start("n1", in_fleet=True, **SLOW)
     await until(lambda: harbour.ownership["n1"].holds(Unit("a")) and harbour.is_ready("a"))
-    answer = await harbour.desks["n1"].search(SearchRequest("anchor", ("a",)))
+    answer = await harbour.local_nodes["n1"].search(SearchRequest("anchor", ("a",)))
     assert [file.repository for file in answer.files] == ["a"]
     assert answer.missing == ()
     await until(lambda: harbour.row("a").last_commit == commit)
@@ -127,7 +127,7 @@ async def test_an_index_that_is_there_is_not_made_again(harbour: Harbour) -> Non
     """checks local cache for a matching in-memory index. If no valid in-memory index exists, node performs a shallow
     clone"""
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     node = harbour.start(**SLOW)
     size = await node.warm(lease("a", replica=1))
     assert await node.warm(lease("a")) == size
@@ -137,11 +137,11 @@ async def test_an_index_that_is_there_is_not_made_again(harbour: Harbour) -> Non
 async def test_a_query_during_the_first_index_is_told_that_it_is_warming(harbour: Harbour) -> None:
     """If owner is not ready, the caller gets a "warming" response"""
     harbour.repo("a")
-    await harbour.wish("a")
+    await harbour.spec("a")
     harbour.origins.open.clear()
     harbour.start("n1", in_fleet=True, **SLOW)
     await until(lambda: harbour.origins.fetches)
-    answer = await harbour.desks["n1"].search(SearchRequest("name", ("a",)))
+    answer = await harbour.local_nodes["n1"].search(SearchRequest("name", ("a",)))
     assert [(each.repository, each.why) for each in answer.missing] == [("a", MissingReason.WARMING)]
     assert harbour.status("a").phase is Phase.FETCHING
     harbour.origins.open.set()
@@ -153,9 +153,9 @@ def test_the_budget_is_configurable_and_kept() -> None:
     bench = Bench(budget_bytes=100 * MIB, **SLOW)
     for name in "abc":
         bench.keep(name, 30 * MIB)
-    assert bench.library.memory.held_bytes == 90 * MIB
-    assert bench.library.free_bytes() == 5 * MIB  # up to the high watermark
-    evicted = of_kind(bench.keep("d", 30 * MIB), do.Release)
+    assert bench.controller.memory.held_bytes == 90 * MIB
+    assert bench.controller.free_bytes() == 5 * MIB  # up to the high watermark
+    evicted = of_kind(bench.keep("d", 30 * MIB), Release)
     assert evicted
     assert all(release.is_eviction for release in evicted)
     assert SearchSettings(budget_bytes=7).budget_bytes == 7
@@ -167,18 +167,18 @@ def test_the_pinned_stay_whoever_else_must_go() -> None:
     bench.keep("pinned", 50 * MIB, is_pinned=True)
     bench.keep("loose", 40 * MIB)
     bench.now += 1000.0  # nobody has asked for either
-    released = of_kind(bench.keep("new", 30 * MIB), do.Release)
+    released = of_kind(bench.keep("new", 30 * MIB), Release)
     assert [each.name for each in released] == ["loose"]
 
 
 def test_a_corrupted_index_is_made_anew_from_its_source() -> None:
     """if corrupted, reindex from source."""
-    bench = Bench(check_s=600.0, refresh_s=1e6)
+    bench = Bench(verify_s=600.0, refresh_s=1e6)
     bench.keep()
-    check = only(bench.wait(1000.0), do.Check)
-    effects = bench.tell(saw.Checked(check.number, is_sound=False))
-    assert only(effects, do.Withdraw).name == "a"  # nothing is answered from it meanwhile
-    assert not bench.fetched(effects).is_renewal  # and nothing of it is used again
+    check = only(bench.wait(1000.0), VerifyIndex)
+    effects = bench.tell(IndexVerified(check.number, is_sound=False))
+    assert only(effects, UnloadIndex).name == "a"  # nothing is answered from it meanwhile
+    assert not bench.fetched(effects).is_incremental  # and nothing of it is used again
 
 
 def test_the_metrics_are_the_documents() -> None:
@@ -192,7 +192,7 @@ def test_the_metrics_are_the_documents() -> None:
 def test_very_large_indexes_are_kept_on_disk_only_when_asked_for() -> None:
     """optional snapshotting to disk for very large repos [...] (still optional, outside normal ops)"""
     assert SearchSettings().snapshot_dir is None
-    assert not of_kind(Bench(budget_bytes=1 << 40).keep("a", 100 << 30), do.Save)
+    assert not of_kind(Bench(budget_bytes=1 << 40).keep("a", 100 << 30), Save)
 
 
 @pytest.fixture(scope="module")

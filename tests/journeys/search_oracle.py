@@ -38,7 +38,7 @@ class Oracle:
     """Indexes of every version of every repository, and what they say together."""
 
     def __init__(self, folder: Path) -> None:
-        self._fetcher = RemoteFetcher(FetchSettings(folder=str(folder), allow_local=True))
+        self._fetcher = RemoteFetcher(FetchSettings(dir=str(folder), allow_local=True))
         self._history: dict[str, list[tuple[Index, ...] | None]] = {}
         self._said: dict[tuple[str, State], tuple[Any, ...]] = {}
 

@@ -1,4 +1,4 @@
-"""`argosy sim fleet`: the figures an operator tunes by."""
+"""`argosy sim fleet`: the stats an operator tunes by."""
 
 import os
 import subprocess

@@ -83,7 +83,7 @@ def kept(watch: Watch, *puts: tuple[bytes, bytes], shard: str = "s", gone: tuple
         batch.put(key, value)
     for key in gone:
         batch.delete(key)
-    watch.checker.kept(shard, batch.ops())
+    watch.checker.loaded(shard, batch.ops())
 
 
 def lease_row(task: str, job: str) -> tuple[bytes, bytes]:

@@ -42,7 +42,7 @@ def test_load_is_heavy_enough_to_be_throttled_and_faults_are_felt() -> None:
     chaos.run()
     instances = chaos.world.instances
     assert sum(instance.throttle.stats().throttled for instance in instances) > 100
-    assert sum(instance.storage.figures.errors for instance in instances) > 0
+    assert sum(instance.storage.stats.errors for instance in instances) > 0
     assert any(instance.clock.skew_s for instance in instances)
 
 

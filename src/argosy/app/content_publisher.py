@@ -45,7 +45,7 @@ from argosy.search.content_digests import DIGEST_BYTES, Found, Holding, Stopped,
 from argosy.search.index.index import Index
 from argosy.search.settings import SearchSettings
 
-KEY_FILE = "key"  # in search.advertise_folder, the publisher's identity
+KEY_FILE = "key"  # in search.advertise_dir, the publisher's identity
 FILE_READS_MAX = 16  # files looked up and sent at a time: each is a copy in memory, of 2 MiB by default
 SETTLE_S = 120.0  # after a start, what was indexed before should be indexed again by then
 RETRY = Backoff(first_s=1.0, ceiling_s=60.0)
@@ -69,7 +69,7 @@ log = logs.get("app")
 async def open_content_publisher(process: Process) -> "ContentPublisher":
     """Opens the publisher that the settings describe and adds its tasks and routes to the process."""
     settings = process.loaded.get(SearchSettings)
-    folder, addresses = Path(settings.advertise_folder), [multiaddr.from_url(f"http://{process.this.address}")]
+    folder, addresses = Path(settings.advertise_dir), [multiaddr.from_url(f"http://{process.this.address}")]
     key = await asyncio.to_thread(open_key, folder / KEY_FILE)
     chain = await SqliteChain.open(folder / "chain.sqlite")
     process.closing.push_async_callback(chain.close)

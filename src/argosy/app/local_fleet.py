@@ -168,9 +168,9 @@ class LocalFleet:
             "NODE_DATA_DIR": self._state_dir,
             "SEARCH_BUDGET_BYTES": self._budget_bytes // len(self.children),
             "FETCH_ALLOW_LOCAL": "true",
-            "FETCH_FOLDER": loaded.get(FetchSettings).folder,
+            "FETCH_DIR": loaded.get(FetchSettings).dir,
             "SEARCH_ADVERTISE": str(search.advertise).lower(),
-            "SEARCH_ADVERTISE_FOLDER": os.path.join(search.advertise_folder, child.name),
+            "SEARCH_ADVERTISE_DIR": os.path.join(search.advertise_dir, child.name),
             "SEARCH_ANNOUNCE_URLS": ",".join(search.announce_urls),
             "SEARCH_ANNOUNCE_S": search.announce_s,
         }

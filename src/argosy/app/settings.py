@@ -174,7 +174,7 @@ def with_state_dir(loaded: Loaded, folder: str) -> Loaded:
     """
     changed: dict[type, Any] = {}
     for (_, name), spec in declared(loaded.sections()).items():
-        is_own = (spec.section, name) not in {("fetch", "folder"), *loaded.sources}
+        is_own = (spec.section, name) not in {("fetch", "dir"), *loaded.sources}
         if is_own and isinstance(spec.default, str) and DATA in spec.default:
             section: Any = changed.get(spec.cls) or loaded.get(spec.cls)
             changed[spec.cls] = replace(section, **{name: spec.default.replace(DATA, folder)})

@@ -21,7 +21,7 @@ from argosy.sim.checkers import Violation
 from argosy.sim.faults import draw_schedule
 from argosy.sim.link import LinkQuality
 from argosy.sim.loop import SimLoop, run
-from argosy.sim.plan import LibraryPlan, SpacePlan, WorldPlan
+from argosy.sim.plan import SearchPlan, SpacePlan, WorldPlan
 from argosy.sim.world import World
 
 MIB = 1 << 20
@@ -99,7 +99,7 @@ def draw_world(seed: int) -> WorldPlan:
     )
     budget_bytes = _tight_bytes(repos, len(nodes)) if is_tight else ROOMY_BYTES
     spaces = (
-        replace(repos, library=_draw_library(random, budget_bytes, is_tight=is_tight)),
+        replace(repos, search=_draw_search(random, budget_bytes, is_tight=is_tight)),
         # Here a failed build is tried again soon by the same node: a late release must not hit its next lease.
         _draw_space(
             random,
@@ -131,19 +131,19 @@ def draw_world(seed: int) -> WorldPlan:
     )
 
 
-def _draw_library(random: Random, budget_bytes: int, *, is_tight: bool) -> LibraryPlan:
+def _draw_search(random: Random, budget_bytes: int, *, is_tight: bool) -> SearchPlan:
     """Repositories that people work on, with periods so short that a world sees many of them."""
     search = SearchSettings(
         builds_max=2,
         fetches_max=3,
-        looks_max=2,
+        origin_checks_max=2,
         refresh_s=3.0,
-        check_s=4.0,
+        verify_s=4.0,
         retry_first_s=0.5,
         retry_ceiling_s=2.0,
         evict_by=random.choice(["lru", "cost"]),
     )
-    return LibraryPlan(
+    return SearchPlan(
         budget_bytes=budget_bytes,
         index_bytes_per_s=INDEX_BYTES_PER_S,
         fetch_bytes_per_s=4 * INDEX_BYTES_PER_S,

@@ -15,7 +15,7 @@ from argosy.ownership.settings import OwnershipSettings
 from argosy.sim.fleet_counters import Tally
 from argosy.sim.link import LinkQuality
 from argosy.sim.loop import SimLoop, run
-from argosy.sim.plan import LibraryPlan, SpacePlan, WorldPlan
+from argosy.sim.plan import SearchPlan, SpacePlan, WorldPlan
 from argosy.sim.report import MIB, FleetPlan, FleetReport, MadeFigures, failover_figures, memory_figures
 from argosy.sim.world import World
 
@@ -62,7 +62,7 @@ def world_plan(plan: FleetPlan) -> WorldPlan:
     )
     specs = tuple(UnitSpec(name, footprint_bytes=size, replicas=plan.replicas) for name, size in sizes.items())
     node_bytes = int(sum(sizes.values()) * (1 + plan.replicas) * plan.headroom / plan.nodes)
-    library = LibraryPlan(
+    search = SearchPlan(
         budget_bytes=node_bytes,
         index_bytes_per_s=plan.index_mib_per_s * MIB,
         fetch_bytes_per_s=plan.fetch_mib_per_s * MIB,
@@ -71,7 +71,7 @@ def world_plan(plan: FleetPlan) -> WorldPlan:
     return WorldPlan(
         seed=plan.seed,
         nodes=tuple(f"node-{i:02}" for i in range(1, plan.nodes + 1)),
-        spaces=(SpacePlan(settings, specs, sizes, library=library),),
+        spaces=(SpacePlan(settings, specs, sizes, search=search),),
         node_bytes=node_bytes,
         index_bytes_per_s=plan.index_mib_per_s * MIB,
         quality=LinkQuality(),
@@ -91,12 +91,12 @@ class _Fleet:
         self._scale: list[tuple[float, int, int]] = []
         self._kills = 0
         space = self._world.spaces[0]
-        assert space.library is not None
-        self._library = space.library
+        assert space.search is not None
+        self._search = space.search
         space.store.observers.append(self._tally.saw)
         space.server.taps.append(self._tally.tapped)
-        self._library.on_put.append(self._tally.put)
-        self._library.on_evicted.append(self._tally.evicted)
+        self._search.on_put.append(self._tally.put)
+        self._search.on_evicted.append(self._tally.evicted)
 
     async def run(self) -> FleetReport:
         self._world.start()
@@ -153,11 +153,11 @@ class _Fleet:
     async def _commit(self) -> None:
         """People push to some repos; nobody tells the nodes, which look for themselves."""
         draw = random.Random(f"{self._plan.seed} commits")
-        names = draw.sample(list(self._library.specs.specs), max(1, int(self._plan.commits * self._plan.repos)))
+        names = draw.sample(list(self._search.specs.specs), max(1, int(self._plan.commits * self._plan.repos)))
         for name in names:
             await asyncio.sleep(COMMITS_WITHIN_S / len(names))
-            self._library.commit(name)
-            self._tally.committed(name, self._library.origins.heads(name)[0].version)
+            self._search.commit(name)
+            self._tally.committed(name, self._search.origins.heads(name)[0].version)
 
     async def _kill(self, victim: str) -> None:
         await asyncio.sleep(REST_S)
@@ -189,7 +189,7 @@ class _Fleet:
         if growth <= 1 or total_bytes + (growth - 1) * held_bytes > FULL * budget_bytes * len(alive):
             return
         for name in self._tally.repos_of(fullest.name):
-            self._library.commit(name, growth, is_announced=True)
+            self._search.commit(name, growth, is_announced=True)
 
     async def _read_scale(self) -> None:
         while True:
@@ -200,7 +200,7 @@ class _Fleet:
 
     async def _keep_asking(self) -> None:
         """Clients ask any node, for what it has and for what it has not."""
-        draw, names = random.Random(f"{self._plan.seed} questions"), list(self._library.specs.specs)
+        draw, names = random.Random(f"{self._plan.seed} questions"), list(self._search.specs.specs)
         while True:
             await asyncio.sleep(ASK_S)
             node = draw.choice([each for each in self._world.nodes.values() if each.is_running])
@@ -224,7 +224,7 @@ class _Fleet:
             refresh=tally.refresh(),
             evictions=tally.evictions(),
             drain=tally.drain(),
-            made=MadeFigures(*(self._library.made[how] for how in ("built", "renewed", "received"))),
+            made=MadeFigures(*(self._search.made[how] for how in ("built", "renewed", "received"))),
             moves=tally.moves,
             memory=memory_figures(world.plan.node_bytes, held),
             store_calls=calls,

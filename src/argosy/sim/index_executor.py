@@ -82,7 +82,7 @@ class SimWorkshop(BuildExecutor):
         self._counts["received"] += 1
         return SimIndex(parcel.repository, (), RECIPE, parcel.index_bytes)
 
-    def weigh(self, index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
+    def measure(self, index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
         assert isinstance(index, SimIndex)
         return IndexStats(
             index.index_bytes, index.repository.branches, fetch_time_ms=fetch_time_ms, index_time_ms=index_time_ms

@@ -127,7 +127,7 @@ class SimNode:
         random = self._dice(f"node {self.name} run {self._run} space {space.name}")
         store = SimulatedStore(self.name, space.server, self.link, self._loop, timeout_s=self._plan.call_timeout_s)
         self._stores.append(store)
-        searching = self._library_of(space, random)
+        searching = self._search_of(space, random)
         workload = searching.node if searching is not None else self._workload_of(space, random)
         member = OwnershipNode(
             store,
@@ -156,13 +156,13 @@ class SimNode:
             failure_chance=lambda: space.failure_chance,
         )
 
-    def _library_of(self, space: SimSpace, random: Random) -> Searching | None:
-        if space.library is None:
+    def _search_of(self, space: SimSpace, random: Random) -> Searching | None:
+        if space.search is None:
             return None
         searching = self._searching[space.name] = Searching(
             self.name,
-            space.library,
-            space.library.plan,
+            space.search,
+            space.search.plan,
             self.link,
             self._machines,
             clock=self.clock,

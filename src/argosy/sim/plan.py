@@ -12,7 +12,7 @@ from argosy.sim.link import LinkQuality
 
 
 @dataclass(frozen=True)
-class LibraryPlan:
+class SearchPlan:
     """How fast repositories come to a search node, and how it keeps them fresh."""
 
     budget_bytes: int  # of each node, for repositories alone
@@ -36,7 +36,7 @@ class SpacePlan:
     specs: tuple[UnitSpec, ...]
     sizes: Mapping[str, int]  # true bytes, which the specs may not know
     warm_failure_chance: float = 0.0
-    library: LibraryPlan | None = None  # the units are repositories, and real search nodes hold them
+    search: SearchPlan | None = None  # the units are repositories, and real search nodes hold them
 
     @property
     def space(self) -> Space:

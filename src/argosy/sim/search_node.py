@@ -1,6 +1,7 @@
 """One run of a search node on a simulated machine: the real node, put together as `argosy serve` does it."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from argosy.base.clock import Random
@@ -10,14 +11,14 @@ from argosy.ownership.node_service import OwnershipNode
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.ports import Node
-from argosy.search.fleet.service import SearchNode
+from argosy.search.fleet.service import SearchNode, quiesce
 from argosy.sim.clocks import SimClock
 from argosy.sim.index_executor import SimIndex, SimShelf, SimWorkshop, packed
 from argosy.sim.link import Link
 from argosy.sim.origins import SimFetcher
-from argosy.sim.plan import LibraryPlan
+from argosy.sim.plan import SearchPlan
 from argosy.sim.repo_catalog import CatalogReader
-from argosy.sim.space import SimLibrary
+from argosy.sim.space import SimSearch
 
 T = TypeVar("T")
 
@@ -53,8 +54,8 @@ class Searching:
     def __init__(
         self,
         name: str,
-        space: SimLibrary,
-        plan: LibraryPlan,
+        space: SimSearch,
+        plan: SearchPlan,
         link: Link,
         machines: Callable[[str], Machine | None],
         *,
@@ -67,7 +68,7 @@ class Searching:
         self._space = space
         self._clock = clock
         self._shelf = SimShelf(clock=clock, random=random, put=self._put, dropped=self._dropped)
-        workshop = SimWorkshop(
+        executor = SimWorkshop(
             clock=clock,
             random=random,
             bytes_per_s=plan.index_bytes_per_s,
@@ -91,7 +92,7 @@ class Searching:
             address=f"{name}:6070",
             settings=plan.settings(),
             nodes=peers,
-            workshop=workshop,
+            executor=executor,
             clock=clock,
             random=random,
             metrics=metrics,
@@ -113,7 +114,7 @@ class Searching:
             in_thread=_here,
             clock=self._clock,
         )
-        self.node.before_drop = self.local_node.quiesce
+        self.node.before_drop = partial(quiesce, self.local_node, self._clock)
 
     def commit_of(self, repository: str) -> str | None:
         """What its index is of; None without an index."""
@@ -123,7 +124,7 @@ class Searching:
     def at_hand(self, repository: str) -> SimIndex:
         """For a peer; whatever keeps this node from answering is raised."""
         assert self.local_node is not None
-        index = self.local_node._standing.index(repository)
+        index = self.local_node._serving.index(repository)
         assert isinstance(index, SimIndex)
         return index
 
@@ -134,10 +135,10 @@ class Searching:
         missing = {each.repository for each in answer.missing}
         told = [each for each in repositories if each not in missing]
         self._space.checker.answered(self.name, told)
-        self.node.served(told)
+        self.node.record_searches(told)
 
     def _put(self, index: SimIndex) -> None:
-        volumes = self.node._library.volumes
+        volumes = self.node._controller.repos
         self._space.put(
             self.name,
             index,

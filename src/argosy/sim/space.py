@@ -15,24 +15,24 @@ from argosy.sim.link import Link
 from argosy.sim.loop import SimLoop
 from argosy.sim.network import Served, StoreServer
 from argosy.sim.origins import Origins
-from argosy.sim.plan import LibraryPlan, SpacePlan, WorldPlan
+from argosy.sim.plan import SearchPlan, SpacePlan, WorldPlan
 from argosy.sim.repo_catalog import SimRepoCatalog
 from argosy.sim.trace import Trace
 
 STALE_TTLS = 4.0  # a message may be two TTLs late, and leave a node that is cut off for as long
 
 
-class SimLibrary:
+class SimSearch:
     """What all search nodes of a space share: catalog, origins, and whoever watches them."""
 
-    def __init__(self, plan: SpacePlan, library: LibraryPlan, findings: Findings, trace: Trace, loop: SimLoop) -> None:
+    def __init__(self, plan: SpacePlan, search: SearchPlan, findings: Findings, trace: Trace, loop: SimLoop) -> None:
         self.name = plan.space.name
-        self.plan = library
+        self.plan = search
         self.origins = Origins(plan.sizes)
         self.specs = SimRepoCatalog(plan.specs, loop)
         self.checker = LibraryChecker(findings)
         self.failure_chance = plan.warm_failure_chance
-        self.damage_chance = library.damage_chance
+        self.damage_chance = search.damage_chance
         self.made: Counter[str] = Counter()  # indexes, by how
         self.on_put: list[Callable[[str, SimIndex], None]] = []
         self.on_evicted: list[Callable[[str, str], None]] = []
@@ -78,7 +78,7 @@ class SimSpace:
         clock = SimClock(findings.true_now, drift=random.uniform(-world.drift_max, world.drift_max))
         self.store = MemoryStore(plan.space, clock=clock, random=random, grace_s=plan.settings.grace)
         self.server = StoreServer(self.store, random)
-        self.library = None if plan.library is None else SimLibrary(plan, plan.library, findings, trace, loop)
+        self.search = None if plan.search is None else SimSearch(plan, plan.search, findings, trace, loop)
         self._trace = trace
         self._serving = ServingChecker(findings, clock)
         self._auctions = AuctionChecker(findings, self.store) if plan.space.is_auctioned else None
@@ -89,27 +89,27 @@ class SimSpace:
     def serving_changed(self, node: str, clock: SimClock, change: ServingChange) -> None:
         self._trace.add(f"{self.name} {node} says {change}")
         self._serving.changed(node, clock, change)
-        if self.library is not None:
-            self.library.checker.changed(node, clock, change)
+        if self.search is not None:
+            self.search.checker.changed(node, clock, change)
 
     def calm(self) -> None:
         """From now on nothing fails, and nobody works; what was added before is cleaned up, so that all has room."""
         self.failure_chance = 0.0
-        if self.library is not None:
-            self.library.failure_chance = self.library.damage_chance = 0.0
+        if self.search is not None:
+            self.search.failure_chance = self.search.damage_chance = 0.0
             # An index of before may still be noted: nobody would bid for a size that no node has.
-            self.library.specs.bytes_max = self.plan.sizes
-            for name in self.library.specs.specs:
-                self.library.commit(name)
-                self.library.specs.change(name, footprint_bytes=self.plan.sizes[name])
+            self.search.specs.bytes_max = self.plan.sizes
+            for name in self.search.specs.specs:
+                self.search.commit(name)
+                self.search.specs.change(name, footprint_bytes=self.plan.sizes[name])
 
     def answered(self, unit: Unit, epochs: dict[str, int]) -> None:
         self._serving.answered(unit, epochs)
 
     def node_died(self, node: str, link: Link) -> None:
         self._serving.died(node)
-        if self.library is not None:
-            self.library.checker.died(node)
+        if self.search is not None:
+            self.search.checker.died(node)
         for stream in list(self.server.streams):
             if stream.link is link:
                 stream.abandon()

@@ -86,9 +86,9 @@ class World:
 
     def _ask(self, space: SimSpace, machines: Sequence[SimNode]) -> None:
         """Clients ask machines about everything: each must know what it may not answer."""
-        if space.library is not None:
+        if space.search is not None:
             for machine in machines:
-                machine.ask(space.name, list(space.library.specs.specs))
+                machine.ask(space.name, list(space.search.specs.specs))
 
     def _ask_everybody(self) -> None:
         for space in self.spaces:
@@ -96,15 +96,15 @@ class World:
 
     async def keep_working(self, space: SimSpace) -> None:
         """People push commits to the repositories of a space, as its plan says, until the world is calm."""
-        library, random = space.library, self._dice(f"work {space.name}")
-        if library is None or not library.plan.commit_mean_s:
+        search, random = space.search, self._dice(f"work {space.name}")
+        if search is None or not search.plan.commit_mean_s:
             return
-        names = list(library.specs.specs)
+        names = list(search.specs.specs)
         while not self._is_calm:
-            await asyncio.sleep(random.uniform(0.0, 2.0 * library.plan.commit_mean_s))
+            await asyncio.sleep(random.uniform(0.0, 2.0 * search.plan.commit_mean_s))
             if not self._is_calm:
-                growth = random.uniform(*library.plan.grows)
-                library.commit(random.choice(names), growth, is_announced=random.random() < 0.5)
+                growth = random.uniform(*search.plan.grows)
+                search.commit(random.choice(names), growth, is_announced=random.random() < 0.5)
 
     async def keep_probing(self, mean_s: float) -> None:
         while True:
@@ -124,14 +124,14 @@ class World:
     def stale(self, space: SimSpace) -> dict[Unit, str]:
         """Each repository of a ready slot whose index is missing or old, and where."""
         trouble: dict[Unit, str] = {}
-        if (library := space.library) is None:
+        if (search := space.search) is None:
             return trouble
         for lease in space.store.snapshot().leases:
             node = self.nodes.get(lease.node)
             searching = None if node is None else node.searching(space.name)
             if searching is None or lease.state is not LeaseState.READY:
                 continue
-            has, wanted = searching.commit_of(lease.unit.name), library.origins.heads(lease.unit.name)[0].version
+            has, wanted = searching.commit_of(lease.unit.name), search.origins.heads(lease.unit.name)[0].version
             if has != wanted:
                 trouble[lease.unit] = f"{lease.node} has {has}, and its origin is at {wanted}"
         return trouble

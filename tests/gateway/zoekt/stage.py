@@ -76,7 +76,7 @@ class Kept:
     def statuses(self) -> tuple[RepoStatus, ...]:
         return self._known
 
-    def served(self, names: object) -> None:
+    def record_searches(self, names: object) -> None:
         pass
 
     def budget_bytes(self) -> int:

@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Iterator[GitServer]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> FetchSettings:
-    return FetchSettings(folder=str(tmp_path / "mirrors"), allow_local=True)
+    return FetchSettings(dir=str(tmp_path / "mirrors"), allow_local=True)
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ async def test_a_repository_that_is_too_large_is_refused_and_nothing_is_left(
     fetcher = RemoteFetcher(replace(settings, mode=mode, repository_bytes_max=1 << 20))
     with pytest.raises(Invalid, match=r"larger than 1 MiB: raise fetch\.repository_bytes_max"):
         await fetched(fetcher, spec)
-    assert left_in(Path(settings.folder)) == []
+    assert left_in(Path(settings.dir)) == []
     _, files = await fetched(RemoteFetcher(replace(settings, mode=mode)), spec)
     assert list(files) == [b"blob"]
 
@@ -339,7 +339,7 @@ async def test_a_host_that_is_not_known_is_told(fetcher: RemoteFetcher) -> None:
 async def test_a_server_that_hangs_is_given_up_and_git_is_ended(settings: FetchSettings, server: GitServer) -> None:
     before = children()
     server.moods.hangs = True
-    fetcher = RemoteFetcher(replace(settings, ask_timeout_s=0.2))
+    fetcher = RemoteFetcher(replace(settings, ls_remote_timeout_s=0.2))
     with pytest.raises(Unavailable, match="took longer than 0 s to tell its branches"):
         await fetcher.heads(wished(server.url("app.git")))
     assert children() == before
@@ -363,7 +363,7 @@ async def test_a_git_that_does_not_want_to_end_is_killed(
     monkeypatch.setattr(remote_git, "ENDING_S_MAX", 0.1)
     before = children()
     put_before_git(tmp_path / "bin", monkeypatch, ["trap '' TERM", "tail -f /dev/null &", "tail -f /dev/null"])
-    fetcher = RemoteFetcher(replace(settings, ask_timeout_s=0.2))
+    fetcher = RemoteFetcher(replace(settings, ls_remote_timeout_s=0.2))
     with pytest.raises(Unavailable, match="took longer"):
         await fetcher.heads(wished(server.url("app.git")))
     assert children() == before

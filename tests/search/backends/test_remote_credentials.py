@@ -44,7 +44,7 @@ def server(tmp_path: Path, repo: Repo) -> Iterator[GitServer]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> FetchSettings:
-    return FetchSettings(folder=str(tmp_path / "mirrors"))
+    return FetchSettings(dir=str(tmp_path / "mirrors"))
 
 
 def command(tmp_path: Path, *lines: str) -> str:

@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[GitServer]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> FetchSettings:
-    return FetchSettings(folder=str(tmp_path / "mirrors"))
+    return FetchSettings(dir=str(tmp_path / "mirrors"))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def fetcher(settings: FetchSettings) -> RemoteFetcher:
 
 
 def mirror_of(settings: FetchSettings, spec: RepoSpec) -> Path:
-    return Path(settings.folder) / f"{mirror_key(spec.url)}.git"
+    return Path(settings.dir) / f"{mirror_key(spec.url)}.git"
 
 
 def posts(server: GitServer) -> int:
@@ -188,7 +188,7 @@ async def test_what_a_killed_git_leaves_stops_nobody(
 async def test_several_who_want_the_same_fetch_it_once(
     settings: FetchSettings, spec: RepoSpec, server: GitServer
 ) -> None:
-    alone = RemoteFetcher(replace(settings, folder=f"{settings.folder}-alone"))
+    alone = RemoteFetcher(replace(settings, dir=f"{settings.dir}-alone"))
     await alone.heads(spec)
     to_look = posts(server)
     await files_of(alone, spec)
@@ -242,7 +242,7 @@ async def test_a_lock_is_held_for_as_long_as_git_runs(tmp_path: Path, monkeypatc
 async def test_a_reader_keeps_its_mirror_and_holds_no_fetch_up(
     fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
-    small = RemoteFetcher(replace(settings, folder_bytes_max=1))
+    small = RemoteFetcher(replace(settings, dir_bytes_max=1))
     async with small.fetch(spec) as source:
         repo.commit({"f0": b"changed"})
         server.push(repo, "app.git", "main")
@@ -256,7 +256,7 @@ async def test_the_mirrors_longest_unused_go_when_there_are_too_many(
 ) -> None:
     repo.commit({"blob": os.urandom(100_000)})
     specs = [RepoSpec(name, server.shares(repo, f"{name}.git")) for name in ("a", "b", "c")]
-    fetcher = RemoteFetcher(replace(settings, folder_bytes_max=300_000))
+    fetcher = RemoteFetcher(replace(settings, dir_bytes_max=300_000))
     for at_s, spec in enumerate((specs[1], specs[0]), start=1):
         await files_of(fetcher, spec)
         os.utime(mirror_of(settings, spec).with_suffix(".using"), (at_s, at_s))
@@ -266,8 +266,8 @@ async def test_the_mirrors_longest_unused_go_when_there_are_too_many(
 
 
 async def test_a_mirror_in_use_is_never_deleted(settings: FetchSettings, spec: RepoSpec) -> None:
-    fetcher = RemoteFetcher(replace(settings, folder_bytes_max=1))
-    mirrors = Mirrors(settings.folder, bytes_max=1, clock=SystemClock())
+    fetcher = RemoteFetcher(replace(settings, dir_bytes_max=1))
+    mirrors = Mirrors(settings.dir, bytes_max=1, clock=SystemClock())
     async with fetcher.fetch(spec) as source:
         assert mirrors.trim() == []
         assert len(source.entries()) == len(FILES)
@@ -318,7 +318,7 @@ async def test_branches_no_longer_wished_for_are_dropped(
 
 async def test_a_passing_clone_goes_and_so_do_those_left_behind(settings: FetchSettings, spec: RepoSpec) -> None:
     fetcher = RemoteFetcher(replace(settings, mode="shallow"), clock=Later())
-    passing = Path(settings.folder) / "passing"
+    passing = Path(settings.dir) / "passing"
     (passing / "left").mkdir(parents=True)
     (passing / "held").mkdir()
     with open_folder(passing / "held") as held:
@@ -345,7 +345,7 @@ async def test_a_passing_clone_goes_also_when_its_reader_fails(settings: FetchSe
     with pytest.raises(ZeroDivisionError):
         async with fetcher.fetch(spec):
             raise ZeroDivisionError
-    assert os.listdir(Path(settings.folder) / "passing") == []
+    assert os.listdir(Path(settings.dir) / "passing") == []
 
 
 async def test_a_folder_that_cannot_be_made_is_told(settings: FetchSettings, spec: RepoSpec, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def other(tmp_path: Path) -> Iterator[GitServer]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> FetchSettings:
-    return FetchSettings(folder=str(tmp_path / "mirrors"))
+    return FetchSettings(dir=str(tmp_path / "mirrors"))
 
 
 def only_other_is_private(number: str) -> bool:

@@ -16,9 +16,10 @@ from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.search.backends.memory import File, MemorySource
 from argosy.search.fleet.http import node_routes
-from argosy.search.fleet.local_node import Indexes, LocalNode
+from argosy.search.fleet.local_node import LocalNode, SearchableIndexes
 from argosy.search.fleet.model import Phase, RepoStatus, SearchRequest
 from argosy.search.fleet.ports import Node
+from argosy.search.fleet.service import QUIESCE_S, quiesce
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet
@@ -68,7 +69,7 @@ class Keeping:
     def statuses(self) -> tuple[RepoStatus, ...]:
         return tuple(self.known.values())
 
-    def served(self, names: Collection[str]) -> None:
+    def record_searches(self, names: Collection[str]) -> None:
         self.noted += names
 
     def budget_bytes(self) -> int:
@@ -88,7 +89,7 @@ class Counter:
         self,
         *indexes: Index,
         shelf: IndexSet | None = None,
-        wrapped: Callable[["Counter"], Indexes] | None = None,
+        wrapped: Callable[["Counter"], SearchableIndexes] | None = None,
         clock: Clock | None = None,
         settings: SearchSettings | None = None,
     ) -> None:
@@ -97,17 +98,21 @@ class Counter:
         for index in indexes:
             self.keeper.put(index)
         self.leases = {index.repository.name for index in indexes}
-        self.desk = LocalNode(
+        self.clock = clock or SystemClock()
+        self.node = LocalNode(
             wrapped(self) if wrapped else self.shelf,
             self.keeper,
             node_id="n1",
             address="n1:6070",
             may_answer=self.leases.__contains__,
             in_thread=asyncio.to_thread,
-            clock=clock or SystemClock(),
+            clock=self.clock,
             settings=settings,
             holder_of={"elsewhere": "n2:6070"}.get,
         )
+
+    async def quiesce(self, name: str, *, within_s: float = QUIESCE_S) -> bool:
+        return await quiesce(self.node, self.clock, name, within_s=within_s)
 
 
 class Between:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from argosy.search.catalog.watcher import CatalogWatcher
 from argosy.search.documents import Source
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
-from argosy.search.fleet.service import SearchNode
+from argosy.search.fleet.service import SearchNode, quiesce
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Branch, Options
 from argosy.search.query.parse import parse
@@ -45,16 +46,16 @@ class Origins:
     """The fetcher of all repositories, which can be told to fail or to wait."""
 
     def __init__(self, folder: Path) -> None:
-        self._inner = RemoteFetcher(FetchSettings(folder=str(folder / "mirrors"), allow_local=True))
+        self._inner = RemoteFetcher(FetchSettings(dir=str(folder / "mirrors"), allow_local=True))
         self.broken: dict[str, Exception] = {}
         self.open = asyncio.Event()  # fetches wait for it
         self.open.set()
         self.fetches: list[str] = []
-        self.looks: list[str] = []
+        self.origin_checks: list[str] = []
         self.reading = 0  # sources that are open just now
 
     async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
-        self.looks.append(spec.name)
+        self.origin_checks.append(spec.name)
         self._fail(spec)
         return await self._inner.heads(spec)
 
@@ -102,7 +103,7 @@ class Harbour:
         self.origins = Origins(folder)
         self.catalog = CatalogWatcher(registry)
         self.metrics: dict[str, Metrics] = {}
-        self.desks: dict[str, LocalNode] = {}
+        self.local_nodes: dict[str, LocalNode] = {}
         self.nodes: dict[str, SearchNode] = {}
         self.ownership: dict[str, OwnershipNode] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -146,7 +147,7 @@ class Harbour:
             metrics=self.metrics[node_id],
             tracer=tracer,
         )
-        self.desks[node_id] = LocalNode(
+        self.local_nodes[node_id] = LocalNode(
             shelf,
             node,
             node_id=node_id,
@@ -155,7 +156,7 @@ class Harbour:
             may_answer=lambda name: True,
             in_thread=asyncio.to_thread,
         )
-        node.before_drop = self.desks[node_id].quiesce
+        node.before_drop = partial(quiesce, self.local_nodes[node_id], CLOCK)
         if in_fleet:
             self._join(node_id, node)
         else:
@@ -189,11 +190,11 @@ class Harbour:
                 await asyncio.gather(task, return_exceptions=True)
         if (node := self.nodes.pop(node_id, None)) is not None:
             await node.close()
-            node.shelf.close()
+            node.index_set.close()
 
     def at(self, address: str) -> LocalNode:
         """Implements `Nodes`."""
-        return self.desks[address]
+        return self.local_nodes[address]
 
     def status(self, name: str, node_id: str = "n1") -> RepoStatus:
         return next(each for each in self.nodes[node_id].statuses() if each.name == name)
@@ -204,7 +205,7 @@ class Harbour:
 
     async def found(self, text: str, node_id: str = "n1") -> list[str]:
         """The repositories with matches."""
-        answer = await self.nodes[node_id].shelf.search(parse(text).query, Options())
+        answer = await self.nodes[node_id].index_set.search(parse(text).query, Options())
         return sorted({file.repository for file in answer.files})
 
     def value(self, metric: Metric, node_id: str = "n1", **labels: str) -> float:

@@ -30,7 +30,7 @@ async def test_an_advertiser_is_told_what_is_served_from_now_on_and_what_no_more
     repo, told, shelf = harbour.repo("a"), Told(), IndexSet(threads=1)
     first = repo.git("rev-parse", "HEAD")
     await harbour.spec("a")
-    settings = SearchSettings(budget_bytes=500 * MIB, refresh_s=3600.0, check_s=3600.0)
+    settings = SearchSettings(budget_bytes=500 * MIB, refresh_s=3600.0, verify_s=3600.0)
     node = SearchNode(
         harbour.catalog,
         harbour.origins,
@@ -47,7 +47,7 @@ async def test_an_advertiser_is_told_what_is_served_from_now_on_and_what_no_more
         await node.warm(lease("a"))
         assert told.words == [("a", first)]
         second = repo.commit({"more.py": b"more = 1\n"})
-        node.told("a")
+        node.notify_push("a")
         await until(lambda: told.words[1:])
         assert told.words[1:] == [("a", second)]
         await node.drop(Unit("a"))

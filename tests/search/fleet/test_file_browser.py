@@ -76,7 +76,7 @@ def test_a_folder_has_folders_first() -> None:
 def test_a_folder_is_as_the_branch_has_it() -> None:
     index = odd()
     assert names(index, "", "dev") == ("both.py", "dev.py")
-    with pytest.raises(NotFound, match="no folder 'lib' on branch 'dev'"):
+    with pytest.raises(NotFound, match="folder not found: 'lib' on branch 'dev'"):
         names(index, "lib", "dev")
     with pytest.raises(NotFound, match="no branch 'prod'"):
         names(index, "", "prod")
@@ -84,7 +84,7 @@ def test_a_folder_is_as_the_branch_has_it() -> None:
 
 def test_what_is_no_folder_is_told() -> None:
     for path in ("nowhere", "both.py", "li"):
-        with pytest.raises(NotFound, match="no folder"):
+        with pytest.raises(NotFound, match="folder not found"):
             names(odd(), path)
 
 
@@ -92,7 +92,7 @@ def test_a_renewed_repository_shows_what_is_there_now() -> None:
     stays: dict[str | bytes, bytes] = {f"many/{i:02}": b"%d" % i for i in range(100)}
     first = build(one_branch("r", {**stays, "a/x": b"x", "a/y": b"y", "gone/z": b"z"}), Policy())
     index = build(one_branch("r", {**stays, "a/x": b"x", "a/new": b"new"}), Policy(), previous=first)
-    assert len(index.parts) == 2, "the test is about an index that was renewed"
+    assert len(index.parts) == 2, "the test is about an index that was incremental"
     assert names(index) == ("a/", "many/")
     assert names(index, "a") == ("new", "x")
     with pytest.raises(NotFound):

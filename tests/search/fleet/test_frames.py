@@ -300,7 +300,7 @@ async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: Remo
 
 
 async def test_over_plain_http_one_is_told_what_to_do(indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         heard = await spoken_to(address, b"GET /v1/node/frames?x HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
     assert heard.startswith(b"HTTP/1.1 400 ")
     assert b"upgrade to argosy-frames-1" in heard
@@ -423,7 +423,7 @@ async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(
 
 
 async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: RemoteNodes) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         assert (await nodes.at(address).status()).node == "n1"
     await until(lambda: nodes.lines.count() == 0)
     with pytest.raises(Unavailable, match="cannot be asked"):
@@ -567,7 +567,7 @@ async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: p
 
 
 async def test_a_question_waits_while_the_node_takes_none(nodes: RemoteNodes, indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         await nodes.at(address).search(asked())
         [line] = nodes.lines._open.values()
         line.pause_writing()
@@ -629,7 +629,7 @@ async def test_a_trace_goes_on_in_the_node() -> None:
 
 async def test_whoever_asks_while_a_connection_is_made_waits_for_the_same_one(indexes: list[Index]) -> None:
     nodes = RemoteNodes()
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         answers = await asyncio.gather(*(nodes.at(address).search(asked()) for _ in range(30)))
         assert all(answer.files for answer in answers)
         assert nodes.lines.count() == 1

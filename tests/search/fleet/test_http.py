@@ -80,15 +80,15 @@ async def test_a_question_over_http_is_answered_as_in_process(
 ) -> None:
     counter = Counter(*indexes)
     counter.leases.add("warming")
-    async with open_door(counter.desk) as address:
+    async with open_door(counter.node) as address:
         there = await QUESTIONS[question](nodes.at(address))
-        here = await QUESTIONS[question](counter.desk)
+        here = await QUESTIONS[question](counter.node)
     assert plain(there) == plain(here)
     assert type(there) is type(here)
 
 
 async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Index], nodes: RemoteNodes) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         node = nodes.at(address)
         answers = await asyncio.gather(*(node.search(asked(f"file:beta{i % 20}\\.", "beta")) for i in range(60)))
     assert [answer.files[0].path for answer in answers] == [f"src/beta{i % 20}.py" for i in range(60)]
@@ -98,7 +98,7 @@ async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
     indexes: list[Index], nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "pack_answer", lambda answer: codec.pack_answer(answer, bytes_max=4_000))
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         answer = await nodes.at(address).search(asked("needle", "beta"))
     assert 0 < len(answer.files) < 20
     assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
@@ -113,7 +113,7 @@ async def test_whoever_does_not_know_the_token_is_refused(path: str, given: str 
     method = "POST" if path == codec.SEARCH_PATH else "GET"
     headers = {} if given is None else {"authorization": given}
     async with (
-        open_door(Counter(*indexes).desk, fleet_token="sesam") as address,
+        open_door(Counter(*indexes).node, fleet_token="sesam") as address,
         aiohttp.ClientSession() as session,
         session.request(method, f"http://{address}{path}", headers=headers) as response,
     ):
@@ -123,7 +123,7 @@ async def test_whoever_does_not_know_the_token_is_refused(path: str, given: str 
 
 async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None:
     nodes, strangers = RemoteNodes(fleet_token="sesam"), RemoteNodes(fleet_token="other")
-    async with open_door(Counter(*indexes).desk, fleet_token="sesam") as address:
+    async with open_door(Counter(*indexes).node, fleet_token="sesam") as address:
         assert (await nodes.at(address).status()).node == "n1"
         with pytest.raises(Unavailable, match="knows another fleet token"):
             await strangers.at(address).status()
@@ -136,7 +136,7 @@ async def test_a_question_too_many_is_refused_and_the_next_is_not(
 ) -> None:
     monkeypatch.setattr(http, "QUESTIONS_MAX", 1)
     shelf = Endless(threads=1)
-    async with open_door(Counter(*indexes, shelf=shelf).desk) as address:
+    async with open_door(Counter(*indexes, shelf=shelf).node) as address:
         first = asyncio.ensure_future(nodes.at(address).search(asked("needle", "alpha")))
         await until(shelf.begun.is_set)
         with pytest.raises(Unavailable, match="1 questions of this kind are under way"):
@@ -169,32 +169,32 @@ async def in_pieces(size: int) -> AsyncIterator[bytes]:
         yield bytes(1 << 16)
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["told beforehand", "in pieces"])
-async def test_a_body_that_is_too_long_is_refused(is_told: bool, indexes: list[Index]) -> None:
+@pytest.mark.parametrize("has_pending_push", [True, False], ids=["told beforehand", "in pieces"])
+async def test_a_body_that_is_too_long_is_refused(has_pending_push: bool, indexes: list[Index]) -> None:
     size = codec.QUESTION_BYTES_MAX + (1 << 16)
-    async with open_door(Counter(*indexes).desk) as address:
-        status, text = await posted(address, BytesIO(bytes(size)) if is_told else in_pieces(size))
+    async with open_door(Counter(*indexes).node) as address:
+        status, text = await posted(address, BytesIO(bytes(size)) if has_pending_push else in_pieces(size))
     assert status == 400
     assert f"may have {codec.QUESTION_BYTES_MAX} bytes" in text
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", pack({"query": "x"}), pack(FileRequest("alpha", "x"))])
 async def test_a_body_that_is_no_question_is_refused(body: bytes, indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         status, text = await posted(address, body)
     assert status == 400
     assert '"kind":"Invalid"' in text
 
 
 async def test_a_query_that_cannot_be_read_is_a_bad_request(indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         status, text = await posted(address, pack(asked("(needle")))
     assert status == 400
     assert "cannot search for" in text
 
 
 async def test_asking_in_the_wrong_way_is_told(indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         assert (await posted(address, b"", codec.STATUS_PATH))[0] == 405
         assert (await posted(address, b"", "/v1/node/nothing"))[0] == 404
 
@@ -231,18 +231,18 @@ async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], node
     """If the server did not notice, the thread would never end."""
     shelf = Endless(threads=1)
     counter = Counter(*indexes, shelf=shelf)
-    async with open_door(counter.desk) as address:
+    async with open_door(counter.node) as address:
         call = asyncio.ensure_future(nodes.at(address).search(asked("needle", "alpha")))
         await until(shelf.begun.is_set)
         call.cancel()
         await asyncio.wait([call])
         await until(shelf.ended.is_set)
-        assert await counter.desk.quiesce("alpha", within_s=PATIENCE_S)
+        assert await counter.quiesce("alpha", within_s=PATIENCE_S)
         assert (await nodes.at(address).status()).node == "n1"
 
 
 async def test_an_asker_who_goes_away_in_mid_question_costs_nothing(indexes: list[Index], nodes: RemoteNodes) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /v1/node/search HTTP/1.1\r\nhost: n\r\ncontent-length: 100\r\n\r\nhalf")
@@ -263,7 +263,7 @@ def large() -> Index:
 
 
 async def test_an_index_arrives_as_it_was(large: Index, nodes: RemoteNodes) -> None:
-    async with open_door(Counter(large, ODD).desk) as address:
+    async with open_door(Counter(large, ODD).node) as address:
         arrived = load([chunk async for chunk in nodes.at(address).index("large")])
         oddly = b"".join([chunk async for chunk in nodes.at(address).index(ODD_NAME)])
     assert verify(arrived) == []
@@ -274,12 +274,12 @@ async def test_an_index_arrives_as_it_was(large: Index, nodes: RemoteNodes) -> N
 @pytest.mark.parametrize("name", ["a/b", "../x", "..", ".", "a b%2Fc", "ä?x#y", "/lead", "trail/"])
 async def test_any_name_finds_its_index(name: str, nodes: RemoteNodes) -> None:
     index = built({"a": b"x"}, name)
-    async with open_door(Counter(index).desk) as address:
+    async with open_door(Counter(index).node) as address:
         assert load([chunk async for chunk in nodes.at(address).index(name)]).repository == index.repository
 
 
 async def test_an_index_that_is_not_here_is_refused_with_a_hint(indexes: list[Index], nodes: RemoteNodes) -> None:
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         with pytest.raises(NotOwner, match="n1 does not hold") as refused:
             await anext(nodes.at(address).index("elsewhere"))
     assert refused.value.hint == "n2:6070"
@@ -340,7 +340,7 @@ def joined(body: bytes) -> bytes:
 
 
 async def test_a_slow_reader_holds_the_stream_up_and_gets_all_of_it(large: Index) -> None:
-    watched, whole = Watched(Counter(large).desk), b"".join(dump(large))
+    watched, whole = Watched(Counter(large).node), b"".join(dump(large))
     async with open_door(watched) as address:  # type: ignore[arg-type]
         reader, writer = await reader_of(address)
         await held_up(watched)
@@ -354,18 +354,18 @@ async def test_a_slow_reader_holds_the_stream_up_and_gets_all_of_it(large: Index
 
 async def test_a_reader_who_goes_away_ends_the_stream(large: Index) -> None:
     counter = Counter(large)
-    watched = Watched(counter.desk)
+    watched = Watched(counter.node)
     async with open_door(watched) as address:  # type: ignore[arg-type]
         _, writer = await reader_of(address)
         writer.transport.abort()
         await until(lambda: watched.is_closed)
-        assert await counter.desk.quiesce("large", within_s=PATIENCE_S)
+        assert await counter.quiesce("large", within_s=PATIENCE_S)
     assert watched.made_bytes < large.parts[0].segment.content.data.nbytes
 
 
 async def test_a_reader_who_takes_nothing_is_given_up(large: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "STALL_S", 0.05)
-    watched = Watched(Counter(large).desk)
+    watched = Watched(Counter(large).node)
     async with open_door(watched) as address:  # type: ignore[arg-type]
         reader, writer = await reader_of(address)
         await until(lambda: watched.is_closed)
@@ -376,10 +376,10 @@ async def test_a_reader_who_takes_nothing_is_given_up(large: Index, monkeypatch:
 async def test_the_answer_over_http_is_one_msgpack_body(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     async with (
-        open_door(counter.desk) as address,
+        open_door(counter.node) as address,
         aiohttp.ClientSession() as session,
         session.post(f"http://{address}{codec.SEARCH_PATH}", data=pack(asked("r:beta", "beta"))) as told,
     ):
         assert told.headers["content-type"] == "application/msgpack"
         answer = unpack(await told.read(), SearchResult)
-    assert plain(answer) == plain(await counter.desk.search(asked("r:beta", "beta")))
+    assert plain(answer) == plain(await counter.node.search(asked("r:beta", "beta")))

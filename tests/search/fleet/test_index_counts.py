@@ -4,7 +4,7 @@ import pytest
 
 from argosy.search.backends.memory import one_branch, several_branches
 from argosy.search.fleet import index_counts
-from argosy.search.fleet.index_counts import Counts, Listings, counts_of
+from argosy.search.fleet.index_counts import Counts, IndexCounts, count_index
 from argosy.search.fleet.model import Phase, RepoStatus
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
@@ -22,7 +22,7 @@ FILES: dict[str | bytes, bytes] = {
 
 def test_what_an_index_holds_is_counted() -> None:
     index = build(one_branch("r", FILES), Policy())
-    assert counts_of(index) == Counts(
+    assert count_index(index) == Counts(
         documents=5,
         content_bytes=18 + 5 + 11 + 3,
         memory_bytes=memory_bytes(index),
@@ -34,28 +34,28 @@ def test_what_an_index_holds_is_counted() -> None:
 
 def test_a_document_on_two_branches_counts_once() -> None:
     index = build(several_branches("r", {"main": FILES, "dev": FILES}), Policy())
-    assert (counts_of(index).documents, counts_of(index).lines) == (5, 7)
+    assert (count_index(index).documents, count_index(index).lines) == (5, 7)
 
 
 def test_the_dead_do_not_count() -> None:
     stays: dict[str | bytes, bytes] = {f"{i}.py": b"x = %d\n" % (100 + i) for i in range(100)}
     first = build(one_branch("r", {**stays, "gone.go": b"package c\n\n", "new.py": b"\n\n"}), Policy())
     index = build(one_branch("r", {**stays, "new.py": b"y = 1\n"}), Policy(), previous=first)
-    assert len(index.parts) == 2, "the test is about an index that was renewed"
-    counts = counts_of(index)
+    assert len(index.parts) == 2, "the test is about an index that was incremental"
+    counts = count_index(index)
     assert (counts.documents, counts.content_bytes, counts.lines) == (101, 806, 101)
     assert counts.languages == {"Python": 101}
 
 
 def test_lines_are_counted_across_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_counts, "LOOK_BYTES", 3)
-    assert counts_of(build(one_branch("r", FILES), Policy())).lines == 7
+    monkeypatch.setattr(index_counts, "SLICE_BYTES", 3)
+    assert count_index(build(one_branch("r", FILES), Policy())).lines == 7
 
 
 def test_an_index_without_definitions_says_so() -> None:
     index = build(one_branch("r", FILES), Policy(), with_symbols=False)
-    assert not counts_of(index).has_symbols
-    assert counts_of(build(one_branch("r", {}), Policy())).documents == 0
+    assert not count_index(index).has_symbols
+    assert count_index(build(one_branch("r", {}), Policy())).documents == 0
 
 
 def test_a_version_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,21 +63,21 @@ def test_a_version_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def counting(index: Index) -> Counts:
         counted.append(index)
-        return counts_of(index)
+        return count_index(index)
 
-    monkeypatch.setattr(index_counts, "counts_of", counting)
-    listings = Listings()
+    monkeypatch.setattr(index_counts, "count_index", counting)
+    listings = IndexCounts()
     first = build(one_branch("r", FILES), Policy())
     second = build(one_branch("r", {"a.py": b"1\n"}), Policy(), previous=first)
-    assert [listings.entry(first, None).documents for _ in range(3)] == [5, 5, 5]
-    assert listings.entry(second, None).documents == 1
-    assert listings.entry(second, RepoStatus("r", Phase.READY, indexed_at=7.0)).indexed_at == 7.0
+    assert [listings.listing(first, None).documents for _ in range(3)] == [5, 5, 5]
+    assert listings.listing(second, None).documents == 1
+    assert listings.listing(second, RepoStatus("r", Phase.READY, indexed_at=7.0)).indexed_at == 7.0
     assert counted == [first, second]
 
 
 def test_the_numbers_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_counts, "COUNTED_MAX", 2)
-    listings = Listings()
+    monkeypatch.setattr(index_counts, "CACHED_MAX", 2)
+    listings = IndexCounts()
     for name in "abcde":
-        assert listings.entry(build(one_branch(name, FILES), Policy()), None).documents == 5
-    assert len(listings._known) <= 2
+        assert listings.listing(build(one_branch(name, FILES), Policy()), None).documents == 5
+    assert len(listings._cached) <= 2

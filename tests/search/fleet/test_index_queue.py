@@ -6,73 +6,75 @@ from argosy.ownership.model import SUCCESSOR, Unit
 from argosy.search.fleet.effects import Build, Fetch
 from argosy.search.fleet.held_repo import HeldRepo, LoadedIndex
 from argosy.search.fleet.index_queue import IndexQueue
-from tests.search.fleet.making import MIB, figures, of_kind, only, spec
+from tests.search.fleet.controller_bench import MIB, of_kind, only, spec, stats
 
 
-def line_of(fetches_max: int, builds_max: int) -> IndexQueue:
+def queue_of(fetches_max: int, builds_max: int) -> IndexQueue:
     return IndexQueue(count(1), fetches_max=fetches_max, builds_max=builds_max)
 
 
-def waiting(line: IndexQueue, name: str, *, replica: int = 0, size: int | None = None, kept: bool = False) -> HeldRepo:
-    volume = HeldRepo(Unit(name, replica), spec(name, footprint_bytes=size))
-    if kept:
-        volume.kept = LoadedIndex(figures(), spec(name), 0.0)
-    line.add(volume, 0.0)
-    return volume
+def waiting(
+    queue: IndexQueue, name: str, *, replica: int = 0, size: int | None = None, loaded: bool = False
+) -> HeldRepo:
+    repo = HeldRepo(Unit(name, replica), spec(name, footprint_bytes=size))
+    if loaded:
+        repo.loaded = LoadedIndex(stats(), spec(name), 0.0)
+    queue.add(repo, 0.0)
+    return repo
 
 
-def order(line: IndexQueue) -> list[str]:
-    return [effect.spec.name for effect in of_kind(line.advance(), Fetch)]
+def order(queue: IndexQueue) -> list[str]:
+    return [effect.spec.name for effect in of_kind(queue.advance(), Fetch)]
 
 
-def number_of(volume: HeldRepo) -> int:
-    assert volume.making is not None
-    return volume.making.number
+def number_of(repo: HeldRepo) -> int:
+    assert repo.job is not None
+    return repo.job.number
 
 
 def test_what_cannot_be_searched_comes_first_then_primaries_then_the_smaller() -> None:
-    line = line_of(10, 1)
-    waiting(line, "old", kept=True, size=9)
-    waiting(line, "less old", kept=True, size=1)
-    waiting(line, "replica", replica=1, size=1)
-    waiting(line, "large", size=200 * MIB)
-    waiting(line, "unknown")
-    waiting(line, "small", size=MIB)
-    waiting(line, "successor", replica=SUCCESSOR, size=0)
-    assert order(line) == ["successor", "small", "unknown", "large", "replica", "old", "less old"]
+    queue = queue_of(10, 1)
+    waiting(queue, "old", loaded=True, size=9)
+    waiting(queue, "less old", loaded=True, size=1)
+    waiting(queue, "replica", replica=1, size=1)
+    waiting(queue, "large", size=200 * MIB)
+    waiting(queue, "unknown")
+    waiting(queue, "small", size=MIB)
+    waiting(queue, "successor", replica=SUCCESSOR, size=0)
+    assert order(queue) == ["successor", "small", "unknown", "large", "replica", "old", "less old"]
 
 
 def test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up() -> None:
-    line = line_of(1, 1)
-    first = waiting(line, "a")
-    waiting(line, "b")
+    queue = queue_of(1, 1)
+    first = waiting(queue, "a")
+    waiting(queue, "b")
     number = number_of(first)
-    assert order(line) == ["a"]
-    assert order(line) == []
-    assert line.leave(first) == number
-    assert order(line) == []
-    assert line.end(number) is None  # nobody wants it
-    assert order(line) == ["b"]
+    assert order(queue) == ["a"]
+    assert order(queue) == []
+    assert queue.cancel(first) == number
+    assert order(queue) == []
+    assert queue.end(number) is None  # nobody wants it
+    assert order(queue) == ["b"]
 
 
 def test_what_is_fetched_keeps_its_place_until_it_is_built() -> None:
-    line = line_of(2, 1)
-    a, b, _ = [waiting(line, name) for name in "abc"]
-    assert order(line) == ["a", "b"]
-    line.fetched(number_of(b))
-    line.fetched(number_of(a))
-    effects = list(line.advance())
+    queue = queue_of(2, 1)
+    a, b, _ = [waiting(queue, name) for name in "abc"]
+    assert order(queue) == ["a", "b"]
+    queue.on_source_fetched(number_of(b))
+    queue.on_source_fetched(number_of(a))
+    effects = list(queue.advance())
     assert only(effects, Build).number == number_of(a)
     assert only(effects, Fetch).spec.name == "c"  # in the place of a
-    assert (line.fetches, line.builds, line.waiting) == (2, 1, 0)
-    assert line.end(number_of(a)) is a
-    assert only(line.advance(), Build).number == number_of(b)
+    assert (queue.fetches, queue.builds, queue.waiting) == (2, 1, 0)
+    assert queue.end(number_of(a)) is a
+    assert only(queue.advance(), Build).number == number_of(b)
 
 
 def test_what_only_waits_leaves_without_a_trace() -> None:
-    line = line_of(1, 1)
-    waiting(line, "a")
-    volume = waiting(line, "b")
-    assert order(line) == ["a"]
-    assert line.leave(volume) is None
-    assert (line.waiting, volume.making) == (0, None)
+    queue = queue_of(1, 1)
+    waiting(queue, "a")
+    repo = waiting(queue, "b")
+    assert order(queue) == ["a"]
+    assert queue.cancel(repo) is None
+    assert (queue.waiting, repo.job) == (0, None)

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from argosy.base.errors import Invalid, NotFound, NotOwner, Unavailable
 from argosy.search.fleet.codec import WALL_TIME_S_MAX
-from argosy.search.fleet.local_node import QUIET_WITHIN_S, SEARCH_S_MIN
+from argosy.search.fleet.local_node import SEARCH_S_MIN
 from argosy.search.fleet.model import FileRequest, FolderRequest, Phase, RepoStatus
+from argosy.search.fleet.service import QUIESCE_S
 from argosy.search.index.checksums import verify
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump, load
@@ -19,7 +20,7 @@ from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
 from tests.search.fleet.counter import CODE, NAMES, Between, Counter, asked, odd, small, without_time
 from tests.search.match.asking import tree_of
-from tests.search.test_service import SetClock
+from tests.search.test_index_set import SetClock
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +51,14 @@ async def alone(indexes: list[Index], options: Options) -> SearchResult:
 async def test_a_search_is_the_shelfs_own_and_says_where_its_files_are_from(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     options = Options(files_max=25)
-    answer = await counter.desk.search(asked(options=options))
+    answer = await counter.node.search(asked(options=options))
     expected = await alone(indexes, options)
     assert without_time(replace(answer, repositories={})) == without_time(expected)
     assert answer.repositories == {name: counter.shelf.get(name).repository for name in ("beta", "gamma")}
 
 
 async def test_only_the_repositories_asked_for_are_searched(indexes: list[Index]) -> None:
-    answer = await Counter(*indexes).desk.search(asked("needle", "gamma", "gamma"))
+    answer = await Counter(*indexes).node.search(asked("needle", "gamma", "gamma"))
     assert {file.repository for file in answer.files} == {"gamma"}
     assert (answer.stats.indexes_searched, answer.is_complete) == (1, True)
 
@@ -68,7 +69,7 @@ async def test_a_repository_that_cannot_be_answered_for_is_missing_with_a_reason
     counter.keeper.tell(RepoStatus("line", Phase.WAITING))
     counter.keeper.tell(RepoStatus("fetch", Phase.FETCHING, progress=0.42))
     counter.keeper.tell(RepoStatus("bad", Phase.FAILED, reason="no such branch"))
-    answer = await counter.desk.search(asked("needle", "line", "elsewhere", "unknown", "fetch", "bad", "alpha"))
+    answer = await counter.node.search(asked("needle", "line", "elsewhere", "unknown", "fetch", "bad", "alpha"))
     assert {file.repository for file in answer.files} == {"alpha"}
     assert answer.missing == (
         Missing("bad", MissingReason.FAILED, "no such branch"),
@@ -82,7 +83,7 @@ async def test_a_repository_that_cannot_be_answered_for_is_missing_with_a_reason
 async def test_what_is_on_the_shelf_without_a_lease_is_not_searched(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     counter.leases.clear()
-    answer = await counter.desk.search(asked())
+    answer = await counter.node.search(asked())
     assert (answer.files, answer.stats.indexes_searched) == ((), 0)
     assert [(each.repository, each.why) for each in answer.missing] == [(name, MissingReason.UNOWNED) for name in NAMES]
     assert counter.keeper.noted == []
@@ -92,7 +93,7 @@ async def test_a_lease_lost_in_mid_search_takes_its_files_with_it(indexes: list[
     """The best files were beta's: the answer is what it would have been had beta never been asked."""
     counter = disturbed(indexes, lambda counter: counter.leases.discard("beta"))
     options = Options(files_max=10)
-    answer = await counter.desk.search(asked(options=options))
+    answer = await counter.node.search(asked(options=options))
     assert [(each.repository, each.why) for each in answer.missing] == [("beta", MissingReason.UNOWNED)]
     expected = await alone([indexes[0], indexes[2]], options)
     assert without_time(replace(answer, missing=(), repositories={})) == without_time(expected)
@@ -102,7 +103,7 @@ async def test_a_lease_lost_in_mid_search_takes_its_files_with_it(indexes: list[
 
 async def test_leases_lost_one_after_the_other_leave_an_empty_answer(indexes: list[Index]) -> None:
     counter = disturbed(indexes, lambda counter: counter.leases.pop())
-    answer = await counter.desk.search(asked())
+    answer = await counter.node.search(asked())
     assert [each.repository for each in answer.missing] == list(NAMES)
     assert without_time(replace(answer, missing=())) == SearchResult()
 
@@ -116,14 +117,14 @@ async def test_an_index_dropped_in_mid_search_makes_its_repository_missing(index
             counter.shelf.drop("gamma")
             counter.keeper.tell(RepoStatus("gamma", Phase.INDEXING, progress=0.1))
 
-    answer = await disturbed(indexes, drop).desk.search(asked(options=Options(files_max=0)))
+    answer = await disturbed(indexes, drop).node.search(asked(options=Options(files_max=0)))
     assert {file.repository for file in answer.files} == {"alpha", "beta"}
     assert answer.missing == (Missing("gamma", MissingReason.WARMING, "indexing, 10%"),)
 
 
 async def test_an_index_replaced_in_mid_search_changes_nothing(indexes: list[Index]) -> None:
     counter = disturbed(indexes, lambda counter: counter.shelf.put(small("gamma", files=1)))
-    answer = await counter.desk.search(asked("needle", "gamma"))
+    answer = await counter.node.search(asked("needle", "gamma"))
     assert (answer.stats.files, answer.is_complete) == (20, True)
 
 
@@ -139,7 +140,7 @@ async def test_a_search_begun_anew_has_only_the_time_that_is_left(indexes: list[
         shelves.append(Between(counter.shelf, lambda: lose(counter)))
         return shelves[0]
 
-    await Counter(*indexes, wrapped=wrapped, clock=clock).desk.search(asked(options=Options(wall_time_s=10.0)))
+    await Counter(*indexes, wrapped=wrapped, clock=clock).node.search(asked(options=Options(wall_time_s=10.0)))
     assert [options.wall_time_s for options in shelves[0].asked] == [10.0, 2.0, SEARCH_S_MIN]
 
 
@@ -152,21 +153,21 @@ async def test_files_and_time_are_bounded_whatever_is_asked(indexes: list[Index]
 
     counter = Counter(*indexes, wrapped=wrapped, settings=SearchSettings(result_files_max=7))
     for files_max in (0, 8, 1_000_000):
-        answer = await counter.desk.search(asked(options=Options(files_max=files_max, wall_time_s=0.0)))
+        answer = await counter.node.search(asked(options=Options(files_max=files_max, wall_time_s=0.0)))
         assert (len(answer.files), answer.limits_hit) == (7, (LimitHit.FILES_SHOWN,))
-    assert len((await counter.desk.search(asked(options=Options(files_max=3)))).files) == 3
+    assert len((await counter.node.search(asked(options=Options(files_max=3)))).files) == 3
     assert shelves[0].asked[0].wall_time_s == WALL_TIME_S_MAX
 
 
 async def test_a_query_that_cannot_be_read_is_refused(indexes: list[Index]) -> None:
     with pytest.raises(Invalid, match="missing \\)"):
-        await Counter(*indexes).desk.search(asked("(needle"))
+        await Counter(*indexes).node.search(asked("(needle"))
 
 
 async def test_the_repositories_shown_are_noted(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
-    await counter.desk.search(asked("file:beta1 or file:gamma2"))
-    await counter.desk.search(asked("nowhere"))
+    await counter.node.search(asked("file:beta1 or file:gamma2"))
+    await counter.node.search(asked("nowhere"))
     assert sorted(counter.keeper.noted) == ["beta", "gamma"]
 
 
@@ -175,7 +176,7 @@ async def test_the_repositories_shown_are_noted(indexes: list[Index]) -> None:
 
 async def test_a_list_has_the_repositories_with_a_match_and_their_numbers(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
-    listing = await counter.desk.list(asked("needle -r:beta", *NAMES, "elsewhere"))
+    listing = await counter.node.list(asked("needle -r:beta", *NAMES, "elsewhere"))
     assert [entry.repository for entry in listing.entries] == [indexes[0].repository, indexes[2].repository]
     first = listing.entries[0]
     assert (first.documents, first.indexed_at, first.languages, first.has_symbols) == (20, 5.0, {"Python": 20}, True)
@@ -183,13 +184,13 @@ async def test_a_list_has_the_repositories_with_a_match_and_their_numbers(indexe
 
 
 async def test_a_lease_lost_in_mid_list_makes_its_repository_missing(indexes: list[Index]) -> None:
-    listing = await disturbed(indexes, lambda counter: counter.leases.discard("beta")).desk.list(asked('""'))
+    listing = await disturbed(indexes, lambda counter: counter.leases.discard("beta")).node.list(asked('""'))
     assert [entry.repository.name for entry in listing.entries] == ["alpha", "gamma"]
     assert [(each.repository, each.why) for each in listing.missing] == [("beta", MissingReason.UNOWNED)]
 
 
 async def test_a_list_of_nothing_that_is_held_is_empty(indexes: list[Index]) -> None:
-    listing = await Counter(*indexes).desk.list(asked('""', "elsewhere"))
+    listing = await Counter(*indexes).node.list(asked('""', "elsewhere"))
     assert (listing.entries, len(listing.missing)) == ((), 1)
 
 
@@ -199,15 +200,15 @@ async def test_a_list_of_nothing_that_is_held_is_empty(indexes: list[Index]) -> 
 async def test_a_file_and_a_folder_are_shown_and_noted() -> None:
     index = odd()
     name, counter = index.repository.name, Counter(index)
-    assert (await counter.desk.file(FileRequest(name, "bad\udcff/name\udcfe.py"))).content == CODE
-    assert (await counter.desk.folder(FolderRequest(name, "lib"))).names == ("deep/", "logo.png")
+    assert (await counter.node.file(FileRequest(name, "bad\udcff/name\udcfe.py"))).content == CODE
+    assert (await counter.node.folder(FolderRequest(name, "lib"))).names == ("deep/", "logo.png")
     assert counter.keeper.noted == [name, name]
     with pytest.raises(NotFound, match=r"no 'nope' on branch"):
-        await counter.desk.file(FileRequest(name, "nope"))
+        await counter.node.file(FileRequest(name, "nope"))
 
 
 async def test_somebody_elses_repository_is_refused_with_a_hint(indexes: list[Index]) -> None:
-    desk = Counter(*indexes).desk
+    desk = Counter(*indexes).node
     with pytest.raises(NotOwner, match="n1 does not hold 'elsewhere'") as refused:
         await desk.file(FileRequest("elsewhere", "a"))
     assert refused.value.hint == "n2:6070"
@@ -222,13 +223,13 @@ async def test_a_repository_that_is_not_ready_is_unavailable_with_a_reason(index
     counter = Counter(*indexes)
     counter.leases.add("new")
     counter.keeper.tell(RepoStatus("new", Phase.RECEIVING, progress=0.5))
-    with pytest.raises(Unavailable, match=r"'new' cannot be looked at yet \(warming: receiving, 50%\)"):
-        await counter.desk.file(FileRequest("new", "a"))
+    with pytest.raises(Unavailable, match=r"'new': index not ready \(warming: receiving, 50%\)"):
+        await counter.node.file(FileRequest("new", "a"))
 
 
 async def test_a_lease_lost_while_a_file_is_looked_up_is_told(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
-    question = asyncio.ensure_future(counter.desk.file(FileRequest("alpha", "src/alpha1.py")))
+    question = asyncio.ensure_future(counter.node.file(FileRequest("alpha", "src/alpha1.py")))
     await asyncio.sleep(0)
     counter.leases.discard("alpha")
     with pytest.raises(NotOwner):
@@ -238,7 +239,7 @@ async def test_a_lease_lost_while_a_file_is_looked_up_is_told(indexes: list[Inde
 
 async def test_an_index_is_streamed_as_it_is(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
-    chunks = [chunk async for chunk in counter.desk.index("beta")]
+    chunks = [chunk async for chunk in counter.node.index("beta")]
     assert b"".join(chunks) == b"".join(dump(indexes[1]))
     assert verify(load(chunks)) == []
 
@@ -248,7 +249,7 @@ async def test_an_index_is_streamed_as_it_is(indexes: list[Index]) -> None:
 
 async def test_the_status_is_that_of_the_node(indexes: list[Index]) -> None:
     counter = Counter(*indexes, clock=SetClock())
-    status = await counter.desk.status()
+    status = await counter.node.status()
     assert (status.node, status.address, status.started_at, status.is_draining) == ("n1", "n1:6070", 0.0, False)
     assert (status.budget_bytes, status.held_bytes, status.free_bytes) == (1000, 600, 300)
     assert status.repositories == counter.keeper.statuses()
@@ -256,25 +257,50 @@ async def test_the_status_is_that_of_the_node(indexes: list[Index]) -> None:
 
 async def test_dropping_waits_for_the_questions_under_way(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
-    stream = counter.desk.index("beta")
+    stream = counter.node.index("beta")
     await anext(stream)
-    waiting = asyncio.ensure_future(counter.desk.quiesce("beta", within_s=60.0))
-    assert await counter.desk.quiesce("alpha")
+    waiting = asyncio.ensure_future(counter.quiesce("beta", within_s=60.0))
+    assert await counter.quiesce("alpha")
     assert not waiting.done()
     async for _ in stream:
         pass
     assert await waiting
 
 
+async def test_quiesce_wakes_when_the_last_request_ends_and_does_not_poll(indexes: list[Index]) -> None:
+    clock = StoppedClock()
+    counter = Counter(*indexes, clock=clock)
+    stream = counter.node.index("beta")
+    await anext(stream)
+    waiting = asyncio.ensure_future(counter.quiesce("beta", within_s=60.0))
+    async for _ in stream:
+        assert not waiting.done()
+    async with asyncio.timeout(10.0):
+        assert await waiting
+    assert clock.sleeps == [60.0], "one timer, for the longest wait"
+
+
 async def test_dropping_does_not_wait_for_ever(indexes: list[Index]) -> None:
     clock = SetClock()
     counter = Counter(*indexes, clock=clock)
-    stream = counter.desk.index("beta")
+    stream = counter.node.index("beta")
     await anext(stream)
-    assert not await counter.desk.quiesce("beta")
-    assert clock.now_s >= QUIET_WITHIN_S
+    assert not await counter.quiesce("beta")
+    assert clock.now_s >= QUIESCE_S
     await stream.aclose()  # type: ignore[attr-defined]
-    assert await counter.desk.quiesce("beta")
+    assert await counter.quiesce("beta")
+
+
+class StoppedClock(SetClock):
+    """A clock on which no time passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sleeps: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        await asyncio.Event().wait()
 
 
 class Held(Between):
@@ -291,13 +317,13 @@ class Held(Between):
 
 async def test_a_search_is_counted_while_it_runs_and_no_longer(indexes: list[Index]) -> None:
     gate = asyncio.Event()
-    desk = Counter(*indexes, wrapped=lambda counter: Held(counter.shelf, gate)).desk
-    searches = [asyncio.ensure_future(desk.search(asked("needle", "alpha"))) for _ in range(2)]
+    counter = Counter(*indexes, wrapped=lambda counter: Held(counter.shelf, gate))
+    searches = [asyncio.ensure_future(counter.node.search(asked("needle", "alpha"))) for _ in range(2)]
     await asyncio.sleep(0)
-    assert not await desk.quiesce("alpha", within_s=0.0)
+    assert not await counter.quiesce("alpha", within_s=0.0)
     searches[0].cancel()
     await asyncio.wait(searches[:1])
-    assert not await desk.quiesce("alpha", within_s=0.0)
+    assert not await counter.quiesce("alpha", within_s=0.0)
     gate.set()
     await searches[1]
-    assert await desk.quiesce("alpha", within_s=0.0)
+    assert await counter.quiesce("alpha", within_s=0.0)

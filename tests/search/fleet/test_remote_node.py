@@ -100,7 +100,7 @@ async def test_nobody_at_the_address_is_unavailable(nodes: RemoteNodes) -> None:
 
 
 async def test_a_url_is_an_address_too(nodes: RemoteNodes) -> None:
-    async with open_door(Counter(small("alpha")).desk) as address:
+    async with open_door(Counter(small("alpha")).node) as address:
         assert (await nodes.at(f"http://{address}").status()).node == "n1"
 
 
@@ -210,7 +210,7 @@ def indexes() -> list[Index]:
 
 async def test_a_question_about_very_many_repositories_is_answered(indexes: list[Index], nodes: RemoteNodes) -> None:
     names = tuple(f"somewhere.example/else/{i}" for i in range(40_000))
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         answer = await nodes.at(address).search(SearchRequest("needle", (*names, "alpha")))
     assert len(answer.missing) == len(names)
     assert {each.why for each in answer.missing} == {MissingReason.UNOWNED}
@@ -219,7 +219,7 @@ async def test_a_question_about_very_many_repositories_is_answered(indexes: list
 
 async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
     nodes = RemoteNodes()
-    async with open_door(Counter(*indexes).desk) as address:
+    async with open_door(Counter(*indexes).node) as address:
         await nodes.at(address).status()
         await nodes.close()
         with pytest.raises(Unavailable, match="closing"):
@@ -235,7 +235,7 @@ def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Ind
 
     async def ask() -> SearchResult:
         nodes = RemoteNodes()
-        async with open_door(Counter(*indexes).desk) as address:
+        async with open_door(Counter(*indexes).node) as address:
             answers = [await nodes.at(address).search(asked()) for _ in range(2)]
         await nodes.close()
         return answers[-1]

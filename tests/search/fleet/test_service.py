@@ -1,4 +1,4 @@
-"""A search node with real repositories: making, renewing, checking, handing on and giving up indexes."""
+"""A search node with real repositories: job, renewing, checking, handing on and giving up indexes."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from argosy.base.errors import Invalid, Unavailable
 from argosy.base.tracing import Attribute, Span
 from argosy.ownership.model import LeaseState, Unit
 from argosy.registry import catalog
-from argosy.search.fleet import metrics as m
+from argosy.search.fleet import telemetry
 from argosy.search.fleet.model import Phase
 from argosy.search.fleet.service import SearchNode
 from argosy.search.index.wire import dump
@@ -18,7 +18,7 @@ from argosy.search.index_set import IndexSet
 from argosy.search.settings import SearchSettings
 from tests.search.fleet.harbour import MIB, Harbour, Held, lease, until
 
-SLOW = {"refresh_s": 3600.0, "check_s": 3600.0}
+SLOW = {"refresh_s": 3600.0, "verify_s": 3600.0}
 
 
 def held_by(harbour: Harbour, node: SearchNode) -> Held:
@@ -47,7 +47,7 @@ async def test_a_dropped_repository_leaves_nothing_behind(harbour: Harbour) -> N
     await harbour.spec("a")
     node = harbour.start(**SLOW)
     await node.warm(lease("a"))
-    await until(lambda: harbour.value(m.INDEXES_MADE, how="built") == 1)
+    await until(lambda: harbour.value(telemetry.INDEXES_PROVISIONED, how="built") == 1)
     assert b'repository="a"' in harbour.metrics["n1"].exposition()
     await node.drop(Unit("a"))
     assert (node.held_bytes(), node.statuses()) == (0, ())
@@ -62,11 +62,11 @@ async def test_new_commits_are_found_while_the_old_index_answers(harbour: Harbou
     await node.warm(lease("a"))
     repo.commit({"more.py": b"def bowsprit(): pass\n"})
     harbour.origins.open.clear()
-    node.told("a")
+    node.notify_push("a")
     await until(lambda: harbour.status("a").is_refreshing)
     assert (await harbour.found("anchor"), await harbour.found("bowsprit")) == (["a"], [])
     harbour.origins.open.set()
-    await until(lambda: harbour.value(m.INDEXES_MADE, how="renewed") == 1)
+    await until(lambda: harbour.value(telemetry.INDEXES_PROVISIONED, how="incremental") == 1)
     await until(lambda: harbour.status("a").documents == 2)
     assert await harbour.found("bowsprit") == ["a"]
 
@@ -74,9 +74,9 @@ async def test_new_commits_are_found_while_the_old_index_answers(harbour: Harbou
 async def test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need(harbour: Harbour) -> None:
     repo = harbour.repo("a")
     await harbour.spec("a")
-    node = harbour.start(refresh_s=1.0, check_s=3600.0)
+    node = harbour.start(refresh_s=1.0, verify_s=3600.0)
     await node.warm(lease("a"))
-    await until(lambda: harbour.origins.looks)
+    await until(lambda: harbour.origins.origin_checks)
     repo.commit({"more.py": b"def bowsprit(): pass\n"})
     await until(lambda: harbour.status("a").documents == 2)
     assert harbour.origins.fetches == ["a", "a"]
@@ -116,7 +116,7 @@ async def test_a_refresh_that_fails_is_told_and_mended_when_the_origin_is_back(h
     node = harbour.start(**SLOW, retry_first_s=0.1)
     await node.warm(lease("a"))
     harbour.origins.broken["a"] = Unavailable("the origin is away")
-    node.told("a")
+    node.notify_push("a")
     await until(lambda: harbour.row("a").failures)
     assert (harbour.status("a").phase, harbour.status("a").reason) == (Phase.READY, "the origin is away")
     assert harbour.status("a").retry_at > 0
@@ -155,7 +155,7 @@ async def test_changes_of_the_catalog_take_effect(harbour: Harbour) -> None:
     await harbour.change("a", branches=("dev", "main"))
     await until(lambda: [branch.name for branch in harbour.status("a").branches] == ["dev", "main"])
     await harbour.registry.run(catalog.request_reindex("a"))
-    await until(lambda: harbour.value(m.INDEXES_MADE, how="built") == 2)
+    await until(lambda: harbour.value(telemetry.INDEXES_PROVISIONED, how="built") == 2)
     await harbour.registry.run(catalog.remove("a"))
     await until(lambda: node.held_bytes() == 0)
     assert await harbour.found("anchor") == []
@@ -164,13 +164,13 @@ async def test_changes_of_the_catalog_take_effect(harbour: Harbour) -> None:
 async def test_a_damaged_index_is_found_and_made_anew(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
     await harbour.spec("a")
-    node = harbour.start(refresh_s=3600.0, check_s=1.0)
+    node = harbour.start(refresh_s=3600.0, verify_s=1.0)
     await node.warm(lease("a"))
-    data = node.shelf.get("a").parts[0].segment.content.data
+    data = node.index_set.get("a").parts[0].segment.content.data
     data.flags.writeable = True
     data[4] ^= 1
-    await until(lambda: harbour.value(m.DAMAGED) == 1)
-    await until(lambda: harbour.value(m.INDEXES_MADE, how="built") == 2)
+    await until(lambda: harbour.value(telemetry.DAMAGED) == 1)
+    await until(lambda: harbour.value(telemetry.INDEXES_PROVISIONED, how="built") == 2)
     await until(lambda: harbour.is_ready("a"))
     assert await harbour.found("anchor") == ["a"]
 
@@ -186,11 +186,11 @@ async def test_memory_that_is_short_is_made_free_by_giving_up_the_coldest(harbou
     for name in "ab":
         held.mine[Unit(name)] = lease(name)
         await node.warm(lease(name))
-        node.served([name])
+        node.record_searches([name])
     await node.warm(lease("c"))
     await until(lambda: held.released)
     assert held.released == [Unit("a"), Unit("b")][: len(held.released)]
-    assert harbour.value(m.EVICTIONS) == len(held.released)
+    assert harbour.value(telemetry.EVICTIONS) == len(held.released)
     assert "evicted" in harbour.status("a").reason
     await node.drop(Unit("a"))
     assert await harbour.found("name") == ["b", "c"]
@@ -215,9 +215,9 @@ async def test_the_finished_index_is_taken_from_the_node_that_has_it(harbour: Ha
     await first.warm(lease("a"))
     await second.warm(lease("a", -1, "n2"))
     assert harbour.origins.fetches == ["a"]
-    assert harbour.value(m.INDEXES_MADE, "n2", how="received") == 1
-    assert list(dump(second.shelf.get("a"))) == list(dump(first.shelf.get("a")))
-    await until(lambda: harbour.origins.looks)
+    assert harbour.value(telemetry.INDEXES_PROVISIONED, "n2", how="received") == 1
+    assert list(dump(second.index_set.get("a"))) == list(dump(first.index_set.get("a")))
+    await until(lambda: harbour.origins.origin_checks)
 
 
 async def test_what_the_other_node_cannot_send_is_made_here(harbour: Harbour) -> None:
@@ -227,7 +227,7 @@ async def test_what_the_other_node_cannot_send_is_made_here(harbour: Harbour) ->
     second = harbour.start("n2", **SLOW)
     held_by(harbour, second).others = [lease("a", state=LeaseState.READY)]
     await second.warm(lease("a", 1, "n2"))
-    assert harbour.value(m.FAILURES, "n2", step="receive") == 1
+    assert harbour.value(telemetry.FAILURES, "n2", step="receive") == 1
     assert await harbour.found("anchor", "n2") == ["a"]
 
 
@@ -243,7 +243,7 @@ async def test_a_snapshot_brings_a_large_index_back_without_a_fetch(harbour: Har
     again = harbour.start("n1", **settings)
     await again.warm(lease("a"))
     assert (harbour.origins.fetches, await harbour.found("anchor")) == (["a"], ["a"])
-    assert harbour.value(m.INDEXES_MADE, how="restored") == 1
+    assert harbour.value(telemetry.INDEXES_PROVISIONED, how="restored") == 1
     await harbour.stop("n1")
     repo.commit({"more.py": b"def bowsprit(): pass\n"})
     await harbour.start("n1", **settings).warm(lease("a"))
@@ -376,7 +376,7 @@ async def test_a_node_that_drains_hands_its_indexes_to_its_successor(harbour: Ha
     await harbour.ownership["n1"].drain()
     await until(lambda: all(harbour.ownership["n2"].holds(Unit(name)) for name in "ab"))
     assert harbour.origins.fetches in (["a", "b"], ["b", "a"])
-    assert harbour.value(m.INDEXES_MADE, "n2", how="received") == 2
+    assert harbour.value(telemetry.INDEXES_PROVISIONED, "n2", how="received") == 2
     assert await harbour.found("name", "n2") == ["a", "b"]
 
 
@@ -389,11 +389,13 @@ async def test_a_replica_indexes_before_it_is_needed_and_takes_over(harbour: Har
     await until(lambda: sorted(harbour.status("a", node).replica for node in ("n1", "n2")) == [0, 1])
     assert await harbour.found("name", "n1") == await harbour.found("name", "n2") == ["a"]
     first, second = sorted(("n1", "n2"), key=lambda node: harbour.status("a", node).replica)
-    made = {how: harbour.value(m.INDEXES_MADE, second, how=how) for how in ("built", "received")}
+    made = {how: harbour.value(telemetry.INDEXES_PROVISIONED, second, how=how) for how in ("built", "received")}
     await harbour.ownership[first].drain()
     await until(lambda: harbour.ownership[second].holds(Unit("a")))
     await until(lambda: harbour.status("a", second).replica == 0)
-    assert {how: harbour.value(m.INDEXES_MADE, second, how=how) for how in made} == made  # nothing was made
+    assert {
+        how: harbour.value(telemetry.INDEXES_PROVISIONED, second, how=how) for how in made
+    } == made  # nothing was made
 
 
 async def test_an_evicted_repository_is_open_to_other_nodes(harbour: Harbour) -> None:
@@ -404,7 +406,7 @@ async def test_an_evicted_repository_is_open_to_other_nodes(harbour: Harbour) ->
     harbour.start("n1", in_fleet=True, **SLOW, budget_bytes=int(1.8 * size))
     await until(lambda: harbour.is_ready("a", "n1"))
     await harbour.spec("b")
-    await until(lambda: harbour.value(m.EVICTIONS, "n1"))
+    await until(lambda: harbour.value(telemetry.EVICTIONS, "n1"))
     await until(lambda: len(harbour.nodes["n1"].statuses()) == 1)
     harbour.start("n2", in_fleet=True, **SLOW)
     await until(lambda: any(harbour.is_ready(name, "n2") for name in "ab"))

@@ -1,14 +1,14 @@
 """How much each repository is searched."""
 
-from argosy.search.fleet.traffic import HALF_LIFE_S, Traffic
+from argosy.search.fleet.eviction import HALF_LIFE_S, Traffic
 
 
 def test_searches_are_counted_and_fade() -> None:
     traffic = Traffic()
-    traffic.begin("a")
+    traffic.add("a")
     assert traffic.last_at("a") is None
-    traffic.note(["a"], 10.0)
-    traffic.note(["a"], 10.0)
+    traffic.record(["a"], 10.0)
+    traffic.record(["a"], 10.0)
     assert traffic.weight("a", 10.0) == 2.0
     assert traffic.weight("a", 10.0 + HALF_LIFE_S) == 1.0
     assert (traffic.searches("a"), traffic.last_at("a")) == (2, 10.0)
@@ -16,9 +16,9 @@ def test_searches_are_counted_and_fade() -> None:
 
 def test_what_is_not_kept_is_not_counted() -> None:
     traffic = Traffic()
-    traffic.note(["a"], 1.0)
+    traffic.record(["a"], 1.0)
     assert (traffic.searches("a"), traffic.weight("a", 1.0)) == (0, 0.0)
-    traffic.begin("a")
-    traffic.note(["a", "b"], 2.0)
-    traffic.forget("a")
+    traffic.add("a")
+    traffic.record(["a", "b"], 2.0)
+    traffic.remove("a")
     assert (traffic.searches("a"), traffic.last_at("a")) == (0, None)

@@ -50,9 +50,9 @@ value: {{ printf "redis://%s-redis:6379" (include "argosy.name" .) | quote }}
   value: "$(POD_IP):6070"
 - name: ARGOSY_NODE_DATA_DIR
   value: /data
-- name: ARGOSY_FETCH_FOLDER
+- name: ARGOSY_FETCH_DIR
   value: /mirrors
-- name: ARGOSY_FETCH_FOLDER_BYTES_MAX
+- name: ARGOSY_FETCH_DIR_BYTES_MAX
   value: {{ .Values.search.mirrors.bytesMax | int64 | quote }}
 - name: ARGOSY_FETCH_REPOSITORY_BYTES_MAX
   value: {{ .Values.search.mirrors.bytesMax | int64 | quote }}

@@ -61,7 +61,7 @@ def _local_publishers(search: SearchSettings) -> list[str]:
     """
     if not (search.advertise and search.announce_urls):
         return []
-    folder = Path(search.advertise_folder)
+    folder = Path(search.advertise_dir)
     paths = [folder / KEY_FILE, *folder.glob(f"*/{KEY_FILE}")]
     return [read_key(path).peer_id for path in paths if path.is_file()]
 

@@ -18,7 +18,7 @@ from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.remote_node import RemoteNodes
-from argosy.search.fleet.service import SearchNode
+from argosy.search.fleet.service import SearchNode, quiesce
 from argosy.search.index_set import IndexSet
 from argosy.search.ports import Advertiser
 from argosy.search.settings import FetchSettings, SearchSettings
@@ -45,7 +45,7 @@ async def search(process: Process) -> None:
     process.closing.callback(shelf.close)
     others = RemoteNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(others.close)
-    library = SearchNode(
+    search_node = SearchNode(
         catalog,
         RemoteFetcher(loaded.get(FetchSettings)),
         shelf,
@@ -58,12 +58,12 @@ async def search(process: Process) -> None:
         metrics=process.metrics,
         tracer=process.tracer,
     )
-    process.closing.push_async_callback(library.close)
+    process.closing.push_async_callback(search_node.close)
     node = OwnershipNode(
         process.store,
         catalog,
-        library,
-        library,
+        search_node,
+        search_node,
         node_id=this.id or "",
         address=process.node_address,
         settings=loaded.get(OwnershipSettings),
@@ -71,11 +71,11 @@ async def search(process: Process) -> None:
         tracer=process.tracer,
         capabilities=("search",),
     )
-    library.join(node, claimed_after_s=node.claim_wait_s)
+    search_node.join(node, claimed_after_s=node.claim_wait_s)
     catalog.observers.append(node.catalog_changed)
     local_node = LocalNode(
         shelf,
-        library,
+        search_node,
         node_id=this.id or "",
         address=process.node_address,
         may_answer=node.holds_any,
@@ -86,10 +86,10 @@ async def search(process: Process) -> None:
         settings=loaded.get(SearchSettings),
         tracer=process.tracer,
     )
-    library.before_drop = local_node.quiesce
+    search_node.before_drop = partial(quiesce, local_node, SystemClock())
     process.node = node
     process.local_node = local_node
-    process.tasks.append(library.run())
+    process.tasks.append(search_node.run())
     process.ready.append(node.is_ready)
     process.routes += node_routes(local_node, fleet_token=this.fleet_token, tracer=process.tracer)
     process.routes += ownership_routes(node, admin_token=this.admin_token)

@@ -111,7 +111,7 @@ _MEANINGS: tuple[tuple[tuple[str, ...], Trouble, type[ArgosyError], str], ...] =
     (
         ("No space left on device", "Disk quota exceeded"),
         Trouble.OTHER, Unavailable,
-        "this machine's disk is full: make room in fetch.folder, or lower fetch.folder_bytes_max",
+        "this machine's disk is full: make room in fetch.dir, or lower fetch.dir_bytes_max",
     ),
     (
         ("remote: fatal:", "remote: error:", "upload-pack: not our ref", "remote error:"),

@@ -99,9 +99,9 @@ class RemoteFetcher:
             allow_private=settings.allow_private,
             resolver=resolver,
             private=private,
-            ask_s=settings.ask_timeout_s,
+            ask_s=settings.ls_remote_timeout_s,
         )
-        self._mirrors = Mirrors(settings.folder, bytes_max=settings.folder_bytes_max, clock=clock)
+        self._mirrors = Mirrors(settings.dir, bytes_max=settings.dir_bytes_max, clock=clock)
         self._can_pin = False  # until it has been seen that this git can
 
     async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
@@ -239,12 +239,12 @@ class RemoteFetcher:
     async def _listed(self, address: Address, *asked: str) -> Listed:
         options = tuple(word for word in asked if word.startswith("-"))
         patterns = asked[len(options) :]
-        bounds = Bounds(self._settings.ask_timeout_s)
+        bounds = Bounds(self._settings.ls_remote_timeout_s)
 
         def job(way: Way) -> Awaitable[bytes]:
             return run_git(way, ("ls-remote", "--quiet", *options, "--", way.address.url, *patterns), bounds)
 
-        return listed(await self._along(address, job, "tell its branches", self._settings.ask_timeout_s))
+        return listed(await self._along(address, job, "tell its branches", self._settings.ls_remote_timeout_s))
 
     async def _along(self, address: Address, job: Callable[[Way], Awaitable[_T]], what: str, limit_s: float) -> _T:
         """Does the job on the way to an origin. Each trouble that another way may mend is met once."""

@@ -178,7 +178,7 @@ class Mirrors:
             os.makedirs(self._folder, exist_ok=True)
         except OSError as error:
             raise Unavailable(
-                f"the folder {self._folder!r} cannot be made ({error.strerror}): set fetch.folder to one that can"
+                f"the folder {self._folder!r} cannot be made ({error.strerror}): set fetch.dir to one that can"
             ) from error
 
     def _locks(self, key: str) -> tuple[Lock, Lock]:
@@ -191,7 +191,7 @@ class Mirrors:
                 writing.close()
                 raise
         except OSError as error:
-            raise Unavailable(f"fetch.folder cannot be written to ({error.strerror}): check it") from error
+            raise Unavailable(f"fetch.dir cannot be written to ({error.strerror}): check it") from error
 
     def _size(self, key: str) -> tuple[int, int]:
         """What a mirror takes. Hundreds are looked at after every fetch, so one that has not changed is not walked."""

@@ -1,7 +1,8 @@
-"""The node of the search fleet: it fetches, indexes, keeps fresh, serves, evicts and hands on what it holds.
+"""The search node: it fetches, indexes, refreshes, serves, evicts and hands off repositories.
 
-Reading order: `model` (what nodes are asked and tell), `ports` (what a node needs and what it offers); then how indexes
-are kept: `volume`, `events` and `effects`, `library` (the machine that decides) with its parts `line` (who is made
-next), `rounds` (looks and checks, each at its time), `eviction` and `traffic`; `making/` (how an index comes to be) and
-`service` (the node). Then how questions are answered: `desk`, `http`, `client`.
+Reading order: `model` (requests and results of a node) and `ports` (what a node needs and offers). Then the index side:
+`events`, `effects` and `held_repo`; `index_controller` (the state machine that decides) with its parts `index_queue`
+(order of builds), `periodic_scheduler` (origin checks and verifications) and `eviction`; `index_provisioner` and
+`build_executor` (how an index is obtained); `service` (the node). Then the request side: `serving_set`, `local_node`,
+`http` and `frames` (server), `remote_node` (client).
 """

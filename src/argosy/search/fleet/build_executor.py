@@ -1,7 +1,8 @@
-"""The threads of a search node: builds, arrivals and checks, away from the loop and from the threads that search.
+"""The threads of a search node: builds, transfers and verifications, away from the event loop and from the threads
+that search.
 
-A thread cannot be stopped from outside. Whoever gives work up waits here until it has noticed, so that nothing that it
-reads is taken away under it, and no place is free before it is.
+A thread cannot be stopped from outside. A cancelled call waits until its thread has noticed the cancellation: until
+then the thread may still read the source, and its slot is not free.
 """
 
 import asyncio
@@ -12,113 +13,118 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
+import numpy as np
+
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.search.documents import Source
 from argosy.search.fleet.events import IndexStats
-from argosy.search.fleet.figures import figures_of
 from argosy.search.index.build import build
 from argosy.search.index.checksums import Damage, verify
-from argosy.search.index.index import Index
+from argosy.search.index.index import Index, Part
+from argosy.search.index.memory_usage import memory_bytes
 from argosy.search.index.wire import CHUNK_BYTES, load
 from argosy.search.settings import SearchSettings
 from argosy.search.skip_policy import Policy
 
-CHUNKS_MAX = 8  # of an arriving index, waiting to be unpacked
-STALL_S = 30.0  # a sender that is silent for so long is given up
+CHUNKS_MAX = 8  # of an index being received, waiting for the loading thread
+STALL_S = 30.0  # a sender that is silent for so long has failed
 
 T = TypeVar("T")
 
 
-class _GivenUp(Exception):
-    """Ends a build whose result nobody wants any more."""
+class _Cancelled(Exception):
+    """Ends a build whose call was cancelled."""
 
 
 class BuildExecutor:
-    """Makes and checks indexes."""
+    """Builds, loads and verifies indexes in threads."""
 
     def __init__(self, settings: SearchSettings) -> None:
         self._policy = Policy(size_bytes_max=settings.file_bytes_max)
         self._with_symbols = settings.with_symbols
-        threads = settings.builds_max + settings.fetches_max + 2  # a check and a snapshot beside them
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="library")
+        threads = settings.builds_max + settings.fetches_max + 2  # one each for a verification and a snapshot
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="index")
 
     @property
     def recipe(self) -> str:
-        """How indexes are made here, in a word that differs whenever they would."""
+        """Identifies how indexes are built here: indexes of one recipe are interchangeable."""
         return f"{self._policy} {self._with_symbols}"
 
     async def build(self, source: Source, previous: Index | None, progress: Callable[[float], None]) -> Index:
-        """Cancelling ends it within about a mebibyte of text."""
-        is_given_up = threading.Event()
+        """Builds an index, reusing unchanged segments of `previous`. A cancellation takes effect within about 1 MiB of
+        text."""
+        is_cancelled = threading.Event()
 
-        def told(done_bytes: int, total_bytes: int) -> None:
-            if is_given_up.is_set():
-                raise _GivenUp
+        def on_progress(done_bytes: int, total_bytes: int) -> None:
+            if is_cancelled.is_set():
+                raise _Cancelled
             progress(done_bytes / total_bytes if total_bytes else 1.0)
 
         return await self.run(
-            lambda: build(source, self._policy, previous=previous, progress=told, with_symbols=self._with_symbols),
-            is_given_up.set,
+            lambda: build(
+                source, self._policy, previous=previous, progress=on_progress, with_symbols=self._with_symbols
+            ),
+            is_cancelled.set,
         )
 
     async def receive(self, chunks: AsyncIterator[bytes]) -> Index:
-        """The index that arrives; it is checked on the way in, and anything but one whole sound index is refused."""
-        belt = _Belt(asyncio.get_running_loop())
-        filling = asyncio.ensure_future(belt.fill(chunks))
+        """Loads an index from a stream. It is verified on arrival; anything but one whole sound index is rejected."""
+        buffer = _ChunkBuffer(asyncio.get_running_loop())
+        filling = asyncio.ensure_future(buffer.fill(chunks))
         try:
-            return await self.run(lambda: load(belt), belt.end)
+            return await self.run(lambda: load(buffer), buffer.end)
         except ArgosyError:
             if filling.done() and not filling.cancelled() and (why := filling.exception()) is not None:
-                raise why from None  # that it is incomplete is the consequence
+                raise why from None  # the broken stream is the cause, the incomplete index only its consequence
             raise
         finally:
             filling.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await filling
             if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()  # a connection may stand behind it
+                await chunks.aclose()  # closes the connection behind it
 
-    def weigh(self, index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
-        return figures_of(index, fetch_time_ms=fetch_time_ms, index_time_ms=index_time_ms)
+    def measure(self, index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
+        return measure_index(index, fetch_time_ms=fetch_time_ms, index_time_ms=index_time_ms)
 
     async def verify(self, index: Index) -> list[Damage]:
         return await self.run(lambda: verify(index))
 
-    async def run(self, work: Callable[[], T], give_up: Callable[[], None] = lambda: None) -> T:
-        """In a thread; when cancelled, `give_up` is called and the thread's end awaited."""
+    async def run(self, work: Callable[[], T], on_cancel: Callable[[], None] = lambda: None) -> T:
+        """Runs work in a thread. A cancellation calls `on_cancel` and waits until the thread has ended."""
         future = asyncio.get_running_loop().run_in_executor(self._pool, work)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            give_up()
+            on_cancel()
             await asyncio.wait([future])
             if not future.cancelled():
-                future.exception()  # looked at, so that nobody is told of it
+                future.exception()  # retrieved, so that asyncio does not log it
             raise
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Belt:
-    """Chunks on their way from the loop to a thread, a few at a time."""
+class _ChunkBuffer:
+    """A bounded buffer of chunks between the event loop and a thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._room = asyncio.Semaphore(CHUNKS_MAX)
+        self._capacity = asyncio.Semaphore(CHUNKS_MAX)
         self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     async def fill(self, chunks: AsyncIterator[bytes]) -> None:
-        """Puts everything on the belt. What comes in crumbs is gathered, because each hand-over wakes a thread."""
-        gathered = bytearray()
+        """Puts all chunks into the buffer. Small ones are joined, because each `put` wakes the thread."""
+        pending = bytearray()
         try:
-            while (chunk := await _next(chunks)) is not None:
-                gathered += chunk
-                if len(gathered) >= CHUNK_BYTES:
-                    await self._put(bytes(gathered))
-                    gathered.clear()
-            if gathered:
-                await self._put(bytes(gathered))
+            while (chunk := await _next_chunk(chunks)) is not None:
+                pending += chunk
+                if len(pending) >= CHUNK_BYTES:
+                    await self._put(bytes(pending))
+                    pending.clear()
+            if pending:
+                await self._put(bytes(pending))
         finally:
             self.end()
 
@@ -126,19 +132,36 @@ class _Belt:
         self._chunks.put(None)
 
     def __iter__(self) -> Iterator[bytes]:
-        """In the thread."""
+        """Called in the thread."""
         while (chunk := self._chunks.get()) is not None:
-            self._loop.call_soon_threadsafe(self._room.release)
+            self._loop.call_soon_threadsafe(self._capacity.release)
             yield chunk
 
     async def _put(self, chunk: bytes) -> None:
-        await self._room.acquire()
+        await self._capacity.acquire()
         self._chunks.put(chunk)
 
 
-async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
+async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes | None:
     try:
         async with asyncio.timeout(STALL_S):
             return await anext(chunks, None)
     except TimeoutError:
-        raise Unavailable(f"the sender was silent for {STALL_S:g} s: it may be gone") from None
+        raise Unavailable(f"receiving the index timed out: the sender was silent for {STALL_S:g} s") from None
+
+
+def measure_index(index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
+    """Size and contents of an index. Deleted documents take memory but are not counted as documents."""
+    return IndexStats(
+        memory_bytes=memory_bytes(index),
+        branches=index.repository.branches,
+        documents=sum(int(np.count_nonzero(part.branches)) for part in index.parts),
+        content_bytes=sum(map(_live_bytes, index.parts)),
+        fetch_time_ms=fetch_time_ms,
+        index_time_ms=index_time_ms,
+    )
+
+
+def _live_bytes(part: Part) -> int:
+    lengths = np.diff(part.segment.content.starts.astype(np.int64)) - 1  # without the NUL after each document
+    return int(lengths[part.branches != 0].sum())

@@ -41,7 +41,7 @@ def unpack(body: bytes, kind: type[_T]) -> _T:
     try:
         return _decoder(kind).decode(body)
     except msgspec.ValidationError:
-        pass  # text as an extension looks wrong at first
+        pass  # text as an extension origin_checks wrong at first
     except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(f"this is no msgpack: {error}") from None
     try:

@@ -1,4 +1,4 @@
-"""The orders a node's library gives; `service` carries them out."""
+"""Effects of the index controller; `service.SearchNode` performs them."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from argosy.search.fleet.model import RepoSpec
 
 @dataclass(frozen=True)
 class CheckOrigin:
-    """Ask the origin where the wished branches stand."""
+    """List the branches at the origin (`git ls-remote`)."""
 
     number: int
     spec: RepoSpec
@@ -15,7 +15,7 @@ class CheckOrigin:
 
 @dataclass(frozen=True)
 class Restore:
-    """Take the index from this machine's disk, if it is what the origin has now."""
+    """Load the index from a snapshot on local disk, if it is of the commits the origin has now."""
 
     number: int
     spec: RepoSpec
@@ -23,7 +23,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class Receive:
-    """Take the finished index from another node."""
+    """Stream the finished index from another node."""
 
     number: int
     spec: RepoSpec
@@ -32,7 +32,7 @@ class Receive:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Bring the repository here, and keep it readable until its index is made."""
+    """Fetch the repository and keep it readable until its index is built."""
 
     number: int
     spec: RepoSpec
@@ -40,52 +40,54 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Build:
-    """Make the index of what was fetched under this number; a renewal shares what has not changed with the old one."""
+    """Build the index of the source fetched under this number. An incremental build reuses unchanged segments of the
+    loaded index."""
 
     number: int
-    is_renewal: bool
+    is_incremental: bool
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Give up what is being made under this number."""
+    """Cancel the work with this number."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Put:
-    """On the shelf with the index made under this number, in place of the one there."""
+class LoadIndex:
+    """Serve the index provisioned under this number, in place of the loaded one."""
 
     number: int
     name: str
 
 
 @dataclass(frozen=True)
-class Discard:
-    """Throw away the index made under this number."""
+class DiscardIndex:
+    """Drop the index provisioned under this number."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Withdraw:
-    """Off the shelf at once. `is_unwanted`: nobody wishes for the repository any more."""
+class UnloadIndex:
+    """Stop serving the index at once. `is_removed`: the repository was removed from the catalog, so its snapshot is
+    deleted, too."""
 
     name: str
-    is_unwanted: bool = False
+    is_removed: bool = False
 
 
 @dataclass(frozen=True)
 class Forget:
-    """The repository is no longer this node's business: off the shelf, and all that is kept about it."""
+    """Stop serving the index and drop all state of the repository: this node no longer holds it."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Admit:
-    """The repository can be served: tell whoever waits for it."""
+    """The repository can be served: complete the pending `warm` calls."""
 
     name: str
     memory_bytes: int
@@ -93,7 +95,7 @@ class Admit:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The repository cannot be made ready: tell whoever waits for it."""
+    """The repository cannot be served: fail the pending `warm` calls."""
 
     name: str
     reason: str
@@ -101,7 +103,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Release:
-    """Give up the lease: another node may do better."""
+    """Release the lease, so that another node can take the unit."""
 
     name: str
     reason: str
@@ -110,7 +112,7 @@ class Release:
 
 @dataclass(frozen=True)
 class VerifyIndex:
-    """Compare the index on the shelf with its checksums."""
+    """Verify the checksums of the loaded index."""
 
     number: int
     name: str
@@ -118,23 +120,23 @@ class VerifyIndex:
 
 @dataclass(frozen=True)
 class Save:
-    """Keep a copy of the index on this machine's disk."""
+    """Write a snapshot of the index to local disk."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class NoteIndexed:
-    """Write into the catalog what the index is of and what it takes, and after that why it failed, if it did."""
+class RecordIndexed:
+    """Record commit and size of the index in the catalog, and after that the failure, if there was one."""
 
     name: str
     commit: str
     footprint_bytes: int
-    but: str | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True)
-class NoteFailed:
+class RecordFailure:
     name: str
     reason: str
 
@@ -146,15 +148,15 @@ Effect = (
     | Fetch
     | Build
     | Stop
-    | Put
-    | Discard
-    | Withdraw
+    | LoadIndex
+    | DiscardIndex
+    | UnloadIndex
     | Forget
     | Admit
     | Refuse
     | Release
     | VerifyIndex
     | Save
-    | NoteIndexed
-    | NoteFailed
+    | RecordIndexed
+    | RecordFailure
 )

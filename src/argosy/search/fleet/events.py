@@ -1,7 +1,7 @@
-"""What a node's library learns: facts, in the past tense.
+"""Events of the index controller: facts, in the past tense.
 
-Work that was ordered is answered under the number it was ordered with, so that a late answer about work that was given
-up meanwhile is recognised. Every order is answered exactly once.
+Every effect that starts work carries a number, and the event that ends it carries the same one, so that the late result
+of work that was cancelled meanwhile is recognised. Each such effect is answered by exactly one event.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from argosy.search.model import Branch
 
 @dataclass(frozen=True)
 class IndexStats:
-    """What a finished index weighs and holds."""
+    """Size and contents of a finished index."""
 
     memory_bytes: int
     branches: tuple[Branch, ...] = ()
@@ -25,7 +25,7 @@ class IndexStats:
 
 @dataclass(frozen=True)
 class UnitGained:
-    """This node has the lease of a slot; `sibling` is the address of a node that has the finished index, if any."""
+    """This node holds the lease of a slot. `sibling` is the address of a node with a ready index, if there is one."""
 
     unit: Unit
     spec: RepoSpec | None
@@ -35,14 +35,14 @@ class UnitGained:
 
 @dataclass(frozen=True)
 class UnitLost:
-    """Serving has stopped and no slot of this name is held any more."""
+    """The node no longer serves the repository and holds no slot of this name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class SpecChanged:
-    """The catalog now says this of a repository; None: it is wished for no more."""
+    """The catalog entry changed; None: it was removed."""
 
     name: str
     spec: RepoSpec | None
@@ -50,14 +50,14 @@ class SpecChanged:
 
 @dataclass(frozen=True)
 class PushReceived:
-    """Somebody said that a repository has new commits."""
+    """A push notification for the repository arrived."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class OriginChecked:
-    """Where the branches stand at the origin."""
+    """The commits of the branches at the origin."""
 
     number: int
     branches: tuple[Branch, ...]
@@ -70,18 +70,18 @@ class OriginCheckFailed:
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """The repository is on this machine and can be read."""
+class SourceFetched:
+    """The repository is on local disk and can be read."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class IndexProvisioned:
-    """An index is finished: built, received or restored. It waits to be put on the shelf or to be thrown away."""
+    """An index was built, received or restored. The provisioner keeps it until it is loaded or discarded."""
 
     number: int
-    figures: IndexStats
+    stats: IndexStats
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ class ProvisionFailed:
 
 @dataclass(frozen=True)
 class ProvisionStopped:
-    """What was given up has come to its end, and takes nobody's place any more."""
+    """Cancelled work has ended and no longer occupies a slot."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class IndexVerified:
-    """An index was compared with its checksums."""
+    """The checksums of an index were verified."""
 
     number: int
     is_sound: bool
@@ -112,7 +112,7 @@ Event = (
     | PushReceived
     | OriginChecked
     | OriginCheckFailed
-    | Fetched
+    | SourceFetched
     | IndexProvisioned
     | ProvisionFailed
     | ProvisionStopped

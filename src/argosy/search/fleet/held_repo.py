@@ -1,6 +1,6 @@
-"""What a node knows of one repository it holds: what is wished, what is kept, and what is being made.
+"""The controller's record of one repository that this node holds.
 
-All slots of a unit are one thing in memory, so there is one volume for a name.
+All slots of a unit share one index in memory, so there is one record per repository name.
 """
 
 from dataclasses import dataclass
@@ -13,38 +13,38 @@ from argosy.search.model import Branch
 
 
 class Stage(Enum):
-    """How far the making of an index is."""
+    """Progress of an index job."""
 
-    WAITING = "waiting"  # in line
-    RESTORING = "restoring"  # from this machine's disk
+    WAITING = "waiting"  # queued
+    RESTORING = "restoring"  # from a snapshot on local disk
     RECEIVING = "receiving"  # from another node
     FETCHING = "fetching"
-    FETCHED = "fetched"  # in line for a build
+    FETCHED = "fetched"  # queued for a build
     BUILDING = "building"
 
 
 @dataclass
 class IndexJob:
-    """An index on its way."""
+    """An index being obtained."""
 
     number: int
-    spec: RepoSpec  # as it was when this began
-    since: float  # in line since
+    spec: RepoSpec  # as of the start of the job
+    since: float  # queued since
     stage: Stage = Stage.WAITING
-    can_restore: bool = False  # ways that are tried before the origin
+    can_restore: bool = False  # tried first; then `sibling`; then the origin
     sibling: str | None = None
-    is_anew: bool = False  # shares nothing with the index that is kept
-    heads: tuple[Branch, ...] | None = None  # where the branches stood when something new was seen
+    is_full_rebuild: bool = False  # reuses nothing of the loaded index
+    heads: tuple[Branch, ...] | None = None  # commits at the origin when the new commit was detected
 
 
 @dataclass(frozen=True)
 class LoadedIndex:
-    """An index on the shelf."""
+    """An index in memory that is being served."""
 
-    figures: IndexStats
-    spec: RepoSpec  # what it was made for
+    stats: IndexStats
+    spec: RepoSpec  # the spec it was built for
     at: float
-    same_as: tuple[Branch, ...] | None = None  # what the origin calls it, where that is spelled differently
+    origin_heads: tuple[Branch, ...] | None = None  # the origin's version, where the index names branches differently
 
 
 @dataclass
@@ -54,17 +54,17 @@ class HeldRepo:
     unit: Unit  # the slot gained last
     spec: RepoSpec | None
     claim_latency_s: float = 0.0
-    kept: LoadedIndex | None = None
-    making: IndexJob | None = None
-    look: int | None = None  # the number of the look under way
-    check: int | None = None
-    is_admitted: bool = False  # ownership knows that it can be served
-    is_leaving: bool = False  # given up; the lease is on its way out
-    is_told: bool = False  # new commits were announced after the last look began
-    is_anew: bool = False  # somebody asked for an index that shares nothing with this one
-    ready_at: float = 0.0  # since when there is an index, be it renewed or not
-    failures: int = 0  # in a row
-    reason: str = ""  # of the last one
+    loaded: LoadedIndex | None = None
+    job: IndexJob | None = None
+    origin_check: int | None = None  # number of the check under way
+    verification: int | None = None  # number of the verification under way
+    is_admitted: bool = False  # ownership knows that the repository can be served
+    is_leaving: bool = False  # given up; the release of the lease is under way
+    has_pending_push: bool = False  # a push arrived after the last origin check began
+    is_full_rebuild: bool = False  # an operator requested a reindex that reuses nothing
+    ready_at: float = 0.0  # when the first index was loaded
+    failures: int = 0  # consecutive
+    reason: str = ""  # of the last failure
 
     @property
     def name(self) -> str:
@@ -72,24 +72,27 @@ class HeldRepo:
 
     @property
     def memory_bytes(self) -> int:
-        return 0 if self.kept is None else self.kept.figures.memory_bytes
+        return 0 if self.loaded is None else self.loaded.stats.memory_bytes
 
-    def needs_making(self) -> bool:
-        """Whether what is kept is not what is wished for, whatever the origin has."""
+    def needs_index(self) -> bool:
+        """Whether a new index is needed whatever commit the origin has."""
         if self.spec is None:
             return False
-        return self.kept is None or self.is_anew or not is_same_place(self.kept.spec, self.spec)
+        return self.loaded is None or self.is_full_rebuild or not is_same_source(self.loaded.spec, self.spec)
 
     def has(self, heads: tuple[Branch, ...]) -> bool:
-        """Whether the index is of these commits."""
-        return self.kept is not None and heads in (self.kept.figures.branches, self.kept.same_as)
+        """Whether the loaded index is of these commits."""
+        return self.loaded is not None and heads in (self.loaded.stats.branches, self.loaded.origin_heads)
 
 
-def is_same_place(one: RepoSpec, other: RepoSpec) -> bool:
+def is_same_source(one: RepoSpec, other: RepoSpec) -> bool:
     return (one.url, one.branches) == (other.url, other.branches)
 
 
-def spelled_differently(heads: tuple[Branch, ...] | None, branches: tuple[Branch, ...]) -> bool:
-    """A folder has no commits, and the origin's word for its state is not found in the index. Where both name the same
-    branches they can be compared, and an index that is newer than the look that led to it is just that."""
+def has_other_branch_names(heads: tuple[Branch, ...] | None, branches: tuple[Branch, ...]) -> bool:
+    """Whether the origin's heads cannot be compared with the branches of the index.
+
+    A directory without git has no commits, so its version at the origin does not appear in the index. Where both name
+    the same branches they are comparable, and an index of a later commit than the check found is simply newer.
+    """
     return heads is not None and {each.name for each in heads} != {each.name for each in branches}

@@ -1,13 +1,13 @@
-"""The library: which indexes a node makes, renews, checks, keeps and gives up.
+"""The index controller: a state machine that drives every held repository to its spec.
 
-A machine in the house's sense. Leases come and go (ownership's business); for each repository held it brings what is
-kept towards what is wished. The rules it keeps:
+Leases come and go by ownership's decision. For each repository held, the controller decides when its index is built,
+refreshed, verified and evicted. Its rules:
 
-- an old index stays until the new one is finished; only a damaged one goes at once;
-- a first index that cannot be made ends in a refusal, and the lease goes back: another node may do better;
-- a renewal that fails is tried again with back-off, and the reason is told;
-- fetches, builds, looks and checks are bounded, whatever is asked for;
-- memory above the high watermark is brought down to the low one, and nothing pinned ever goes.
+- an old index is served until the new one is finished; only a damaged one is unloaded at once;
+- a first index that cannot be built is refused and the lease released: another node may succeed;
+- a refresh that fails is retried with back-off, and the reason is recorded;
+- fetches, builds, origin checks and verifications are bounded, whatever is requested;
+- memory above the high watermark is brought down to the low one, and pinned indexes are never evicted.
 """
 
 from collections.abc import Mapping
@@ -16,346 +16,374 @@ from itertools import count
 from argosy.base.clock import Random
 from argosy.base.retry import Backoff
 from argosy.base.state_machine import earliest
-from argosy.search.fleet import effects as do
-from argosy.search.fleet import events as saw
-from argosy.search.fleet.eviction import MemoryBudget
-from argosy.search.fleet.held_repo import HeldRepo, LoadedIndex, Stage, is_same_place, spelled_differently
+from argosy.search.fleet.effects import (
+    Admit,
+    CheckOrigin,
+    DiscardIndex,
+    Effect,
+    Forget,
+    LoadIndex,
+    RecordFailure,
+    RecordIndexed,
+    Refuse,
+    Release,
+    Save,
+    Stop,
+    UnloadIndex,
+    VerifyIndex,
+)
+from argosy.search.fleet.events import (
+    Event,
+    IndexProvisioned,
+    IndexStats,
+    IndexVerified,
+    OriginChecked,
+    OriginCheckFailed,
+    ProvisionFailed,
+    ProvisionStopped,
+    PushReceived,
+    SourceFetched,
+    SpecChanged,
+    UnitGained,
+    UnitLost,
+)
+from argosy.search.fleet.eviction import MemoryBudget, Traffic
+from argosy.search.fleet.held_repo import HeldRepo, LoadedIndex, Stage, has_other_branch_names, is_same_source
 from argosy.search.fleet.index_queue import IndexQueue
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.fleet.periodic_scheduler import PeriodicScheduler
-from argosy.search.fleet.traffic import Traffic
 from argosy.search.model import Branch
 from argosy.search.settings import SearchSettings
 
-CHECKS_AT_ONCE = 1  # a check reads memory as fast as one core can
-JITTER = (0.8, 1.2)  # of every period, so that repositories do not march in step
-NO_COMMIT = "none"  # what a folder without git is at
+VERIFICATIONS_MAX = 1  # concurrent: one verification already reads memory as fast as a core can
+JITTER = (0.8, 1.2)  # of every period, so that checks do not run in step
+NO_COMMIT = "none"  # recorded as the commit of a directory without git
 
 
 class IndexController:
-    """Implements `Machine[Event, Effect]`."""
+    """Implements `StateMachine[Event, Effect]`."""
 
     def __init__(self, settings: SearchSettings, budget_bytes: int, random: Random) -> None:
         self._numbers = count(1)
         self.memory = MemoryBudget(settings, budget_bytes)
         self.traffic = Traffic()
-        self.line = IndexQueue(self._numbers, fetches_max=settings.fetches_max, builds_max=settings.builds_max)
-        self.looks = PeriodicScheduler(places=settings.looks_max)
-        self.checks = PeriodicScheduler(places=CHECKS_AT_ONCE)
+        self.queue = IndexQueue(self._numbers, fetches_max=settings.fetches_max, builds_max=settings.builds_max)
+        self.origin_checks = PeriodicScheduler(concurrency_max=settings.origin_checks_max)
+        self.verifications = PeriodicScheduler(concurrency_max=VERIFICATIONS_MAX)
         self._settings = settings
         self._random = random
         self._backoff = Backoff(
             first_s=min(settings.retry_first_s, settings.retry_ceiling_s), ceiling_s=settings.retry_ceiling_s
         )
-        self._volumes: dict[str, HeldRepo] = {}
+        self._repos: dict[str, HeldRepo] = {}
 
     @property
-    def volumes(self) -> Mapping[str, HeldRepo]:
+    def repos(self) -> Mapping[str, HeldRepo]:
         """By name."""
-        return self._volumes
+        return self._repos
 
     def free_bytes(self) -> int:
-        """What could be taken on without giving anything up. Units that are won and not yet indexed are not counted:
-        whoever bids knows of them."""
-        return max(0, self.memory.high_bytes - self.memory.held_bytes - self.line.renewing_bytes())
+        """Memory for further units without an eviction. Units that are won and not yet indexed are not subtracted: the
+        bidder accounts for them."""
+        return max(0, self.memory.high_bytes - self.memory.held_bytes - self.queue.refresh_bytes())
 
     def deadline(self) -> float | None:
-        return earliest(self.looks.deadline(), self.checks.deadline())
+        return earliest(self.origin_checks.deadline(), self.verifications.deadline())
 
-    def handle(self, event: saw.Event | None, now: float) -> list[do.Effect]:
-        effects = self._take_in(event, now)
-        effects += self._go_round(now)
-        effects += self.line.advance()
+    def handle(self, event: Event | None, now: float) -> list[Effect]:
+        effects = self._apply(event, now)
+        effects += self._start_due_checks(now)
+        effects += self.queue.advance()
         return effects + self._evict(now)
 
-    def _take_in(self, event: saw.Event | None, now: float) -> list[do.Effect]:
+    def _apply(self, event: Event | None, now: float) -> list[Effect]:
         match event:
-            case saw.UnitGained():
-                return self._gained(event, now)
-            case saw.UnitLost(name):
-                return self._lost(name)
-            case saw.SpecChanged(name, spec) if name in self._volumes:
-                return self._wished(self._volumes[name], spec, now)
-            case saw.PushReceived(name) if name in self._volumes:
-                self._told(self._volumes[name], now)
-            case saw.OriginChecked(number, heads):
-                return self._looked(number, heads, now)
-            case saw.OriginCheckFailed(number, reason):
-                if (volume := self._ended_look(number)) is not None:
-                    return self._fail(volume, reason, now)
-            case saw.Fetched(number):
-                self.line.fetched(number)
-            case saw.IndexProvisioned(number, figures):
-                return self._made(number, figures, now)
-            case saw.ProvisionFailed(number, reason):
-                return self._making_failed(number, reason, now)
-            case saw.ProvisionStopped(number):
-                self.line.end(number)
-            case saw.IndexVerified(number, is_sound):
-                return self._checked(number, is_sound, now)
+            case UnitGained():
+                return self._on_unit_gained(event, now)
+            case UnitLost(name):
+                return self._on_unit_lost(name)
+            case SpecChanged(name, spec) if name in self._repos:
+                return self._on_spec_changed(self._repos[name], spec, now)
+            case PushReceived(name) if name in self._repos:
+                self._on_push(self._repos[name], now)
+            case OriginChecked(number, heads):
+                return self._on_origin_checked(number, heads, now)
+            case OriginCheckFailed(number, reason):
+                if (repo := self._finish_origin_check(number)) is not None:
+                    return self._fail(repo, reason, now)
+            case SourceFetched(number):
+                self.queue.on_source_fetched(number)
+            case IndexProvisioned(number, stats):
+                return self._on_index_provisioned(number, stats, now)
+            case ProvisionFailed(number, reason):
+                return self._on_provision_failed(number, reason, now)
+            case ProvisionStopped(number):
+                self.queue.end(number)
+            case IndexVerified(number, is_sound):
+                return self._on_verified(number, is_sound, now)
         return []
 
-    # -- leases and specs ------------------------------------------------------------------------------------------
+    # -- leases and specs -------------------------------------------------------------------------------------------
 
-    def _gained(self, event: saw.UnitGained, now: float) -> list[do.Effect]:
+    def _on_unit_gained(self, event: UnitGained, now: float) -> list[Effect]:
         name = event.unit.name
-        volume = self._volumes.get(name)
-        if volume is None:
-            volume = self._volumes[name] = HeldRepo(event.unit, event.spec)
-            self.traffic.begin(name)
-        volume.unit, volume.spec, volume.claim_latency_s = event.unit, event.spec, event.claim_latency_s
-        volume.is_leaving = volume.is_admitted = False
-        if volume.kept is not None:
-            self._plan(volume, now)
-            return self._admit(volume)
-        if volume.making is not None:
+        repo = self._repos.get(name)
+        if repo is None:
+            repo = self._repos[name] = HeldRepo(event.unit, event.spec)
+            self.traffic.add(name)
+        repo.unit, repo.spec, repo.claim_latency_s = event.unit, event.spec, event.claim_latency_s
+        repo.is_leaving = repo.is_admitted = False
+        if repo.loaded is not None:
+            self._schedule_checks(repo, now)
+            return self._admit(repo)
+        if repo.job is not None:
             return []
-        return self._begin(volume, event.sibling, now)
+        return self._start_first_index(repo, event.sibling, now)
 
-    def _begin(self, volume: HeldRepo, sibling: str | None, now: float) -> list[do.Effect]:
+    def _start_first_index(self, repo: HeldRepo, sibling: str | None, now: float) -> list[Effect]:
         """The first index of a unit, or the first after a refusal."""
-        spec = volume.spec
+        spec = repo.spec
         if spec is None:
-            return self._give_up(volume, f"{volume.name!r} is no longer in the catalog")
+            return self._give_up_unit(repo, _removed_text(repo.name))
         size_bytes = spec.footprint_bytes or 0
         if size_bytes > self.memory.budget_bytes and not _is_reindex_due(spec):
-            return self._fail(volume, self._too_large(size_bytes), now)
+            return self._fail(repo, self._too_large(size_bytes), now)
         can_restore = self._settings.snapshot_dir is not None and size_bytes >= self._settings.snapshot_min_bytes
-        self._line_up(volume, now, sibling=sibling, can_restore=can_restore)
+        self._enqueue(repo, now, sibling=sibling, can_restore=can_restore)
         return []
 
-    def _lost(self, name: str) -> list[do.Effect]:
-        volume = self._volumes.pop(name, None)
-        if volume is None:
-            return [do.Forget(name)]
-        stop = self._abandon(volume)
-        self.memory.let_go(volume)
-        self._rest(volume)
-        self.traffic.forget(name)
-        return [*stop, do.Forget(name)]
+    def _on_unit_lost(self, name: str) -> list[Effect]:
+        repo = self._repos.pop(name, None)
+        if repo is None:
+            return [Forget(name)]
+        stop = self._cancel_job(repo)
+        self.memory.unload(repo)
+        self._cancel_checks(repo)
+        self.traffic.remove(name)
+        return [*stop, Forget(name)]
 
-    def _wished(self, volume: HeldRepo, spec: RepoSpec | None, now: float) -> list[do.Effect]:
-        before, volume.spec = volume.spec, spec
+    def _on_spec_changed(self, repo: HeldRepo, spec: RepoSpec | None, now: float) -> list[Effect]:
+        before, repo.spec = repo.spec, spec
         if spec is None:
-            return self._unwanted(volume)
-        if volume.is_leaving:
+            return self._on_spec_removed(repo)
+        if repo.is_leaving:
             return []
-        asked_at = spec.reindex_requested_at or 0
-        if before is not None and asked_at > (before.reindex_requested_at or 0):
-            volume.is_anew = True
+        requested_at = spec.reindex_requested_at or 0
+        if before is not None and requested_at > (before.reindex_requested_at or 0):
+            repo.is_full_rebuild = True
         if before is not None and (spec.pushed_at or 0) > (before.pushed_at or 0):
-            self._told(volume, now)
-        effects: list[do.Effect] = []
-        if volume.making is not None and not is_same_place(volume.making.spec, spec):
-            effects += self._abandon(volume)
-            if volume.kept is not None:
-                self._plan(volume, now)  # it may be what is wished for again
-        if volume.needs_making() and volume.making is None:
-            volume.look = None  # it asks for what nobody specs any more
-            self._line_up(volume, now)
+            self._on_push(repo, now)
+        effects: list[Effect] = []
+        if repo.job is not None and not is_same_source(repo.job.spec, spec):
+            effects += self._cancel_job(repo)
+            if repo.loaded is not None:
+                self._schedule_checks(repo, now)  # the loaded index may match the spec again
+        if repo.needs_index() and repo.job is None:
+            repo.origin_check = None  # it checks a source that is no longer the spec's
+            self._enqueue(repo, now)
         return effects
 
-    def _unwanted(self, volume: HeldRepo) -> list[do.Effect]:
-        """Gone from answers at once; the lease goes when ownership has read the catalog."""
-        effects = self._abandon(volume)
-        self.memory.let_go(volume)
-        self._rest(volume)
-        effects.append(do.Withdraw(volume.name, is_unwanted=True))
-        if not volume.is_admitted:
-            effects += self._give_up(volume, f"{volume.name!r} is no longer in the catalog")
+    def _on_spec_removed(self, repo: HeldRepo) -> list[Effect]:
+        """Unloads at once, so that results do not show it. The lease goes when ownership has read the catalog."""
+        effects = self._cancel_job(repo)
+        self.memory.unload(repo)
+        self._cancel_checks(repo)
+        effects.append(UnloadIndex(repo.name, is_removed=True))
+        if not repo.is_admitted:
+            effects += self._give_up_unit(repo, _removed_text(repo.name))
         return effects
 
-    # -- making -----------------------------------------------------------------------------------------------------
+    # -- index jobs -------------------------------------------------------------------------------------------------
 
-    def _line_up(
+    def _enqueue(
         self,
-        volume: HeldRepo,
+        repo: HeldRepo,
         now: float,
         *,
         heads: tuple[Branch, ...] | None = None,
         sibling: str | None = None,
         can_restore: bool = False,
     ) -> None:
-        self.looks.cancel(volume.name)  # the fetch will see whatever a look would
-        self.line.add(volume, now, heads=heads, sibling=sibling, can_restore=can_restore)
+        self.origin_checks.cancel(repo.name)  # the fetch reads what a check would
+        self.queue.add(repo, now, heads=heads, sibling=sibling, can_restore=can_restore)
 
-    def _made(self, number: int, figures: saw.IndexStats, now: float) -> list[do.Effect]:
-        volume = self.line.end(number)
-        if volume is None:
-            return [do.Discard(number)]
-        making, volume.making = volume.making, None
-        assert making is not None
-        if figures.memory_bytes > self.memory.budget_bytes:
-            volume.is_anew |= making.is_anew
-            return [do.Discard(number), *self._fail(volume, self._too_large(figures.memory_bytes), now, figures)]
-        is_built = making.stage is Stage.BUILDING
-        if not is_built and _is_reindex_due(making.spec):
-            volume.is_anew = True  # what another node or the disk had may be what is complained of
-        had_trouble = volume.failures > 0 or making.spec.failures > 0
-        same_as = making.heads if spelled_differently(making.heads, figures.branches) else None
-        self.memory.keep(volume, LoadedIndex(figures, making.spec, now, same_as), now)
-        volume.failures, volume.reason = 0, ""
-        effects: list[do.Effect] = [do.Put(number, volume.name), *self._admit(volume)]
-        if is_built or had_trouble or making.spec.footprint_bytes is None:
-            effects.append(_noted(volume.name, figures))
-        is_large = figures.memory_bytes >= self._settings.snapshot_min_bytes
-        if self._settings.snapshot_dir is not None and is_large and making.stage is not Stage.RESTORING:
-            effects.append(do.Save(volume.name))
-        self._plan(volume, now, is_doubtful=not is_built)
+    def _on_index_provisioned(self, number: int, stats: IndexStats, now: float) -> list[Effect]:
+        repo = self.queue.end(number)
+        if repo is None:
+            return [DiscardIndex(number)]
+        job, repo.job = repo.job, None
+        assert job is not None
+        if stats.memory_bytes > self.memory.budget_bytes:
+            repo.is_full_rebuild |= job.is_full_rebuild
+            return [DiscardIndex(number), *self._fail(repo, self._too_large(stats.memory_bytes), now, stats)]
+        is_built = job.stage is Stage.BUILDING
+        if not is_built and _is_reindex_due(job.spec):
+            repo.is_full_rebuild = True  # the copy of another node or the disk may be the index that was complained of
+        had_failures = repo.failures > 0 or job.spec.failures > 0
+        origin_heads = job.heads if has_other_branch_names(job.heads, stats.branches) else None
+        self.memory.load(repo, LoadedIndex(stats, job.spec, now, origin_heads), now)
+        repo.failures, repo.reason = 0, ""
+        effects: list[Effect] = [LoadIndex(number, repo.name), *self._admit(repo)]
+        if is_built or had_failures or job.spec.footprint_bytes is None:
+            effects.append(_record_indexed(repo.name, stats))
+        is_large = stats.memory_bytes >= self._settings.snapshot_min_bytes
+        if self._settings.snapshot_dir is not None and is_large and job.stage is not Stage.RESTORING:
+            effects.append(Save(repo.name))
+        self._schedule_checks(repo, now, may_be_stale=not is_built)
         return effects
 
-    def _making_failed(self, number: int, reason: str, now: float) -> list[do.Effect]:
-        volume = self.line.end(number)
-        if volume is None:
+    def _on_provision_failed(self, number: int, reason: str, now: float) -> list[Effect]:
+        repo = self.queue.end(number)
+        if repo is None:
             return []
-        making, volume.making = volume.making, None
-        assert making is not None
-        volume.is_anew |= making.is_anew
-        if making.stage not in (Stage.RESTORING, Stage.RECEIVING):
-            return self._fail(volume, reason, now)
-        sibling = making.sibling if making.stage is Stage.RESTORING else None
-        self._line_up(volume, making.since, sibling=sibling)  # by the next way, at the old place in line
+        job, repo.job = repo.job, None
+        assert job is not None
+        repo.is_full_rebuild |= job.is_full_rebuild
+        if job.stage not in (Stage.RESTORING, Stage.RECEIVING):
+            return self._fail(repo, reason, now)
+        sibling = job.sibling if job.stage is Stage.RESTORING else None
+        self._enqueue(repo, job.since, sibling=sibling)  # tries the next way, at the old position in the queue
         return []
 
-    def _fail(
-        self, volume: HeldRepo, reason: str, now: float, figures: saw.IndexStats | None = None
-    ) -> list[do.Effect]:
-        """What is too large has its size noted all the same, so that no node bids for it in vain."""
-        volume.failures += 1
-        volume.reason = reason
-        note: do.Effect = do.NoteFailed(volume.name, reason)
-        if figures is not None:
-            note = _noted(volume.name, figures, but=reason)
-        if volume.kept is None:
-            return [note, *self._give_up(volume, reason)]
-        self.looks.set(volume.name, now + self._backoff.delay(volume.failures, self._random))
-        return [note]
+    def _fail(self, repo: HeldRepo, reason: str, now: float, stats: IndexStats | None = None) -> list[Effect]:
+        """Records a failure. The size of an index that is too large is recorded as well, so that no node bids for it
+        in vain."""
+        repo.failures += 1
+        repo.reason = reason
+        record: Effect = RecordFailure(repo.name, reason)
+        if stats is not None:
+            record = _record_indexed(repo.name, stats, failure=reason)
+        if repo.loaded is None:
+            return [record, *self._give_up_unit(repo, reason)]
+        self.origin_checks.set(repo.name, now + self._backoff.delay(repo.failures, self._random))
+        return [record]
 
-    def _give_up(self, volume: HeldRepo, reason: str) -> list[do.Effect]:
-        volume.is_leaving, volume.reason = True, reason
-        if volume.is_admitted:
-            return [do.Release(volume.name, reason, is_eviction=False)]
-        return [do.Refuse(volume.name, reason)]
+    def _give_up_unit(self, repo: HeldRepo, reason: str) -> list[Effect]:
+        repo.is_leaving, repo.reason = True, reason
+        if repo.is_admitted:
+            return [Release(repo.name, reason, is_eviction=False)]
+        return [Refuse(repo.name, reason)]
 
-    # -- keeping ----------------------------------------------------------------------------------------------------
+    # -- freshness and soundness --------------------------------------------------------------------------------------
 
-    def _go_round(self, now: float) -> list[do.Effect]:
-        effects: list[do.Effect] = []
-        while (name := self.looks.next(now)) is not None:
-            volume = self._volumes[name]
-            if volume.needs_making():
-                self._line_up(volume, now)
-            elif volume.spec is not None:
-                volume.look, volume.is_told = next(self._numbers), False
-                self.looks.begin(volume.look, name)
-                effects.append(do.CheckOrigin(volume.look, volume.spec))
-        while (name := self.checks.next(now)) is not None:
-            volume = self._volumes[name]
-            volume.check = next(self._numbers)
-            self.checks.begin(volume.check, name)
-            effects.append(do.VerifyIndex(volume.check, name))
+    def _start_due_checks(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        while (name := self.origin_checks.next(now)) is not None:
+            repo = self._repos[name]
+            if repo.needs_index():
+                self._enqueue(repo, now)
+            elif repo.spec is not None:
+                repo.origin_check, repo.has_pending_push = next(self._numbers), False
+                self.origin_checks.begin(repo.origin_check, name)
+                effects.append(CheckOrigin(repo.origin_check, repo.spec))
+        while (name := self.verifications.next(now)) is not None:
+            repo = self._repos[name]
+            repo.verification = next(self._numbers)
+            self.verifications.begin(repo.verification, name)
+            effects.append(VerifyIndex(repo.verification, name))
         return effects
 
-    def _told(self, volume: HeldRepo, now: float) -> None:
-        volume.is_told = True
-        if volume.kept is not None and volume.making is None and volume.look is None and not volume.is_leaving:
-            self.looks.set(volume.name, now)
+    def _on_push(self, repo: HeldRepo, now: float) -> None:
+        # A check or job under way may have read the origin before the push: the flag makes it check once more.
+        repo.has_pending_push = True
+        if repo.loaded is not None and repo.job is None and repo.origin_check is None and not repo.is_leaving:
+            self.origin_checks.set(repo.name, now)
 
-    def _ended_look(self, number: int) -> HeldRepo | None:
-        """The volume a look was for, if its answer is still of interest."""
-        volume = self._volumes.get(self.looks.end(number) or "")
-        if volume is None or volume.look != number:
+    def _finish_origin_check(self, number: int) -> HeldRepo | None:
+        """The repository of an ended check; None if its result no longer matters."""
+        repo = self._repos.get(self.origin_checks.end(number) or "")
+        if repo is None or repo.origin_check != number:
             return None
-        volume.look = None
-        is_open = volume.kept is not None and volume.making is None and not volume.is_leaving
-        return volume if is_open else None
+        repo.origin_check = None
+        is_at_rest = repo.loaded is not None and repo.job is None and not repo.is_leaving
+        return repo if is_at_rest else None
 
-    def _looked(self, number: int, heads: tuple[Branch, ...], now: float) -> list[do.Effect]:
-        volume = self._ended_look(number)
-        if volume is None or volume.kept is None:
+    def _on_origin_checked(self, number: int, heads: tuple[Branch, ...], now: float) -> list[Effect]:
+        repo = self._finish_origin_check(number)
+        if repo is None or repo.loaded is None:
             return []
-        if not volume.has(heads):
-            self._line_up(volume, now, heads=heads)
+        if not repo.has(heads):
+            self._enqueue(repo, now, heads=heads)
             return []
-        had_trouble = volume.failures > 0
-        volume.failures, volume.reason = 0, ""
-        self._plan(volume, now)
-        return [_noted(volume.name, volume.kept.figures)] if had_trouble else []
+        had_failures = repo.failures > 0
+        repo.failures, repo.reason = 0, ""
+        self._schedule_checks(repo, now)
+        return [_record_indexed(repo.name, repo.loaded.stats)] if had_failures else []
 
-    def _checked(self, number: int, is_sound: bool, now: float) -> list[do.Effect]:
-        volume = self._volumes.get(self.checks.end(number) or "")
-        if volume is None or volume.kept is None:
+    def _on_verified(self, number: int, is_sound: bool, now: float) -> list[Effect]:
+        repo = self._repos.get(self.verifications.end(number) or "")
+        if repo is None or repo.loaded is None:
             return []
-        if volume.check == number:
-            volume.check = None
+        if repo.verification == number:
+            repo.verification = None
         elif is_sound:
-            return []  # said of an index that is no longer kept
-        # What was renewed during the check shares memory with what is damaged: it goes, too.
+            return []  # the verified index was replaced meanwhile
+        # A damaged index invalidates its replacement, too: an incremental build shares segments with it.
         if is_sound:
-            self.checks.set(volume.name, now + self._period(self._settings.check_s))
+            self.verifications.set(repo.name, now + self._period(self._settings.verify_s))
             return []
-        self.memory.let_go(volume)
-        effects: list[do.Effect] = [do.Withdraw(volume.name)]
-        if volume.making is not None and volume.making.stage in (Stage.FETCHED, Stage.BUILDING):
-            effects += self._abandon(volume)  # it may share what is damaged
-        self._rest(volume)
-        if volume.making is None and volume.spec is not None and not volume.is_leaving:
-            self._line_up(volume, now)
+        self.memory.unload(repo)
+        effects: list[Effect] = [UnloadIndex(repo.name)]
+        if repo.job is not None and repo.job.stage in (Stage.FETCHED, Stage.BUILDING):
+            effects += self._cancel_job(repo)  # it may reuse a damaged segment
+        self._cancel_checks(repo)
+        if repo.job is None and repo.spec is not None and not repo.is_leaving:
+            self._enqueue(repo, now)
         return effects
 
-    def _plan(self, volume: HeldRepo, now: float, *, is_doubtful: bool = False) -> None:
-        """What comes next for an index that is as it should be. What was not built here may be old: look at once."""
-        if volume.name not in self.checks and volume.check is None:
-            self.checks.set(volume.name, now + self._period(self._settings.check_s))
-        if volume.making is not None:
+    def _schedule_checks(self, repo: HeldRepo, now: float, *, may_be_stale: bool = False) -> None:
+        """Schedules the next checks of a loaded index. One that was not built here may be stale: check it at once."""
+        if repo.name not in self.verifications and repo.verification is None:
+            self.verifications.set(repo.name, now + self._period(self._settings.verify_s))
+        if repo.job is not None:
             return
-        if volume.needs_making():
-            self._line_up(volume, now)
+        if repo.needs_index():
+            self._enqueue(repo, now)
             return
-        wait_s = 0.0 if volume.is_told or is_doubtful else self._period(self._settings.refresh_s)
-        self.looks.set(volume.name, now + wait_s)
+        wait_s = 0.0 if repo.has_pending_push or may_be_stale else self._period(self._settings.refresh_s)
+        self.origin_checks.set(repo.name, now + wait_s)
 
-    def _evict(self, now: float) -> list[do.Effect]:
-        building = (each for each in self.line.building() if each.kept is None and each.spec is not None)
+    def _evict(self, now: float) -> list[Effect]:
+        building = (each for each in self.queue.building() if each.loaded is None and each.spec is not None)
         coming_bytes = sum(each.spec.footprint_bytes or 0 for each in building if each.spec is not None)
         held_bytes = self.memory.held_bytes
-        effects: list[do.Effect] = []
-        for name in self.memory.excess(self._volumes.values(), coming_bytes, self.traffic, now):
-            volume = self._volumes[name]
-            effects += self._abandon(volume)
-            self._rest(volume)
-            volume.is_leaving = True
-            volume.reason = (
+        effects: list[Effect] = []
+        for name in self.memory.excess(self._repos.values(), coming_bytes, self.traffic, now):
+            repo = self._repos[name]
+            effects += self._cancel_job(repo)
+            self._cancel_checks(repo)
+            repo.is_leaving = True
+            repo.reason = (
                 f"evicted: indexes take {held_bytes} of {self.memory.budget_bytes} bytes, and others are searched more"
             )
-            effects.append(do.Release(name, volume.reason, is_eviction=True))
+            effects.append(Release(name, repo.reason, is_eviction=True))
         return effects
 
-    # -- small steps ------------------------------------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------------------------------------
 
-    def _admit(self, volume: HeldRepo) -> list[do.Effect]:
-        if volume.is_admitted:
+    def _admit(self, repo: HeldRepo) -> list[Effect]:
+        if repo.is_admitted:
             return []
-        volume.is_admitted = True
-        return [do.Admit(volume.name, volume.memory_bytes)]
+        repo.is_admitted = True
+        return [Admit(repo.name, repo.memory_bytes)]
 
-    def _abandon(self, volume: HeldRepo) -> list[do.Effect]:
-        """Gives up what is being made, if anything is."""
-        if volume.making is None:
+    def _cancel_job(self, repo: HeldRepo) -> list[Effect]:
+        """Cancels the index job, if there is one."""
+        if repo.job is None:
             return []
-        volume.is_anew |= volume.making.is_anew
-        number = self.line.leave(volume)
-        return [] if number is None else [do.Stop(number)]
+        repo.is_full_rebuild |= repo.job.is_full_rebuild
+        number = self.queue.cancel(repo)
+        return [] if number is None else [Stop(number)]
 
-    def _rest(self, volume: HeldRepo) -> None:
-        """No more errands; the answers of those under way are ignored."""
-        volume.look = volume.check = None
-        self.looks.cancel(volume.name)
-        self.checks.cancel(volume.name)
+    def _cancel_checks(self, repo: HeldRepo) -> None:
+        """Unschedules all checks. The results of those under way are ignored."""
+        repo.origin_check = repo.verification = None
+        self.origin_checks.cancel(repo.name)
+        self.verifications.cancel(repo.name)
 
     def _too_large(self, memory_bytes: int) -> str:
         return (
-            f"its index takes {memory_bytes} bytes and this node has {self.memory.budget_bytes} for all: "
+            f"index too large: {memory_bytes} bytes, budget {self.memory.budget_bytes} bytes; "
             "give a node more memory, or raise search.budget_bytes"
         )
 
@@ -363,11 +391,15 @@ class IndexController:
         return seconds * self._random.uniform(*JITTER)
 
 
+def _removed_text(name: str) -> str:
+    return f"{name!r} was removed from the catalog"
+
+
 def _is_reindex_due(spec: RepoSpec) -> bool:
-    """Whether an operator asked for a new index after the last one was made."""
+    """Whether a reindex was requested after the last index was built."""
     return (spec.reindex_requested_at or 0) > (spec.last_indexed_at or 0)
 
 
-def _noted(name: str, figures: saw.IndexStats, *, but: str | None = None) -> do.NoteIndexed:
-    commit = next((branch.version for branch in figures.branches if branch.version), NO_COMMIT)
-    return do.NoteIndexed(name, commit, figures.memory_bytes, but)
+def _record_indexed(name: str, stats: IndexStats, *, failure: str | None = None) -> RecordIndexed:
+    commit = next((branch.version for branch in stats.branches if branch.version), NO_COMMIT)
+    return RecordIndexed(name, commit, stats.memory_bytes, failure)

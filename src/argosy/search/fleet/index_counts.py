@@ -1,4 +1,7 @@
-"""What an index holds, in numbers: counted once for each version of it, because lines have to be looked for."""
+"""Counts of an index for repository lists: documents, lines, languages.
+
+They are computed once per version of an index, because counting lines reads all of its text.
+"""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -12,8 +15,8 @@ from argosy.search.index.index import Index, Part
 from argosy.search.index.memory_usage import memory_bytes
 from argosy.search.index.segment import U8
 
-COUNTED_MAX = 10_000  # repositories whose numbers are remembered
-LOOK_BYTES = 1 << 20  # text looked at in one go: comparing makes as many bytes again
+CACHED_MAX = 10_000  # repositories whose counts are cached
+SLICE_BYTES = 1 << 20  # of text compared at a time: the comparison allocates as many bytes again
 
 _NEWLINE = ord("\n")
 _Version: TypeAlias = Hashable
@@ -21,23 +24,23 @@ _Version: TypeAlias = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The numbers of one version of a repository, documents that are on no branch left out."""
+    """Counts of one version of a repository, without deleted documents."""
 
     documents: int
     content_bytes: int
-    memory_bytes: int  # what it takes, the dead included
+    memory_bytes: int  # with deleted documents
     lines: int  # newlines
     has_symbols: bool
     languages: dict[str, int]
 
 
-class Listings:
-    """Entries of a list, and the counts behind them. It keeps no index alive."""
+class IndexCounts:
+    """Cached counts by repository. The cache does not keep an index alive."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[_Version, Counts]] = {}
+        self._cached: dict[str, tuple[_Version, Counts]] = {}
 
-    def entry(self, index: Index, status: RepoStatus | None) -> RepoListing:
+    def listing(self, index: Index, status: RepoStatus | None) -> RepoListing:
         counts = self._counts(index)
         return RepoListing(
             repository=index.repository,
@@ -52,21 +55,21 @@ class Listings:
 
     def _counts(self, index: Index) -> Counts:
         name, version = index.repository.name, _version(index)
-        known = self._known.get(name)
-        if known is None or known[0] != version:
-            if len(self._known) >= COUNTED_MAX:
-                self._known.clear()
-            known = self._known[name] = version, counts_of(index)
-        return known[1]
+        cached = self._cached.get(name)
+        if cached is None or cached[0] != version:
+            if len(self._cached) >= CACHED_MAX:
+                self._cached.clear()
+            cached = self._cached[name] = version, count_index(index)
+        return cached[1]
 
 
 def _version(index: Index) -> _Version:
-    """What differs between any two versions of a repository's index."""
+    """A value that differs between any two versions of a repository's index."""
     sums = tuple((part.segment.checksums, part.checksum) for part in index.parts)
     return index.repository.branches, index.recipe, sums
 
 
-def counts_of(index: Index) -> Counts:
+def count_index(index: Index) -> Counts:
     languages: dict[str, int] = {}
     for part in index.parts:
         numbers = np.bincount(part.segment.table.languages[np.flatnonzero(part.branches)])
@@ -90,12 +93,14 @@ def _sizes(part: Part) -> npt.NDArray[np.int64]:
 
 
 def _lines(part: Part) -> int:
-    """All that there are, less those of the dead, who are few or soon built anew."""
+    """All newlines less those of deleted documents, which are few: builds drop them."""
     content = part.segment.content
-    dead = np.flatnonzero(part.branches == 0).tolist()
-    lost = sum(_newlines(content.data[int(content.starts[each]) : int(content.starts[each + 1])]) for each in dead)
+    deleted = np.flatnonzero(part.branches == 0).tolist()
+    lost = sum(_newlines(content.data[int(content.starts[each]) : int(content.starts[each + 1])]) for each in deleted)
     return _newlines(content.data) - lost
 
 
 def _newlines(data: U8) -> int:
-    return sum(int(np.count_nonzero(data[at : at + LOOK_BYTES] == _NEWLINE)) for at in range(0, len(data), LOOK_BYTES))
+    return sum(
+        int(np.count_nonzero(data[at : at + SLICE_BYTES] == _NEWLINE)) for at in range(0, len(data), SLICE_BYTES)
+    )

@@ -1,7 +1,7 @@
-"""The maker: brings one index about, from this machine's disk, from another node, or from its origin.
+"""The provisioner: obtains one index, from a snapshot on local disk, from another node, or from its origin.
 
-Each making is a task of its own that can be given up at any moment. Whichever way it goes, it is answered once, and
-what was finished waits under its number until somebody takes it.
+Each job is a task of its own that can be cancelled at any time. It ends with exactly one event. A finished index is
+kept under the number of its job until it is taken.
 """
 
 import asyncio
@@ -16,9 +16,18 @@ from argosy.base.errors import ArgosyError, Invalid, NotFound
 from argosy.base.redact import redact
 from argosy.base.tracing import Tracer
 from argosy.search.backends.snapshots import Snapshots
-from argosy.search.fleet import effects as do
-from argosy.search.fleet import events as saw
 from argosy.search.fleet.build_executor import BuildExecutor
+from argosy.search.fleet.effects import CheckOrigin, Fetch, Receive, Restore
+from argosy.search.fleet.events import (
+    Event,
+    IndexProvisioned,
+    IndexStats,
+    OriginChecked,
+    OriginCheckFailed,
+    ProvisionFailed,
+    ProvisionStopped,
+    SourceFetched,
+)
 from argosy.search.fleet.held_repo import IndexJob
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.fleet.ports import Fetcher, Nodes
@@ -28,163 +37,165 @@ from argosy.search.index_set import IndexSet
 
 REASON_CHARS_MAX = 500
 
-_Order = do.Fetch | do.Receive | do.Restore
+_ProvisionEffect = Fetch | Receive | Restore
 
 
 @dataclass
-class _Job:
-    """A making under way."""
-
-    permit: asyncio.Future[bool]  # whether to renew, once there is a place among the builds
-    task: asyncio.Task[tuple[Index, saw.IndexStats]] | None = None
+class _RunningJob:
+    permit: asyncio.Future[bool]  # set when a build slot is free; whether the build may be incremental
+    task: asyncio.Task[tuple[Index, IndexStats]] | None = None
     step: str = "fetch"
     progress: float = 0.0
 
 
 class IndexProvisioner:
-    """Makes indexes by number."""
+    """Index jobs by number."""
 
     def __init__(
         self,
         fetcher: Fetcher,
         nodes: Nodes | None,
         shelf: IndexSet,
-        workshop: BuildExecutor,
+        executor: BuildExecutor,
         snapshots: Snapshots | None,
         *,
-        tell: Callable[[saw.Event], None],
-        teller: SearchTelemetry,
+        post: Callable[[Event], None],
+        telemetry: SearchTelemetry,
         tracer: Tracer,
         clock: Clock,
     ) -> None:
         self._fetcher = fetcher
         self._nodes = nodes
         self._shelf = shelf
-        self._workshop = workshop
+        self._executor = executor
         self._snapshots = snapshots
-        self._tell = tell
-        self._teller = teller
+        self._post = post
+        self._telemetry = telemetry
         self._tracer = tracer
         self._clock = clock
-        self._jobs: dict[int, _Job] = {}
-        self._made: dict[int, Index] = {}
-        self._traces: dict[int, dict[str, str]] = {}  # of what was made, until it is taken
-        self.wanted_by: dict[str, dict[str, str]] = {}  # the trace in which a repository is waited for
+        self._running: dict[int, _RunningJob] = {}
+        self._finished: dict[int, Index] = {}
+        self._traces: dict[int, dict[str, str]] = {}  # trace context of finished indexes
+        self.warm_traces: dict[str, dict[str, str]] = {}  # trace context of the `warm` call by repository
 
-    def progress(self, making: IndexJob | None) -> float:
-        job = None if making is None else self._jobs.get(making.number)
-        return 0.0 if job is None else job.progress
+    def progress(self, job: IndexJob | None) -> float:
+        running = None if job is None else self._running.get(job.number)
+        return 0.0 if running is None else running.progress
 
-    def let_build(self, number: int, *, is_renewal: bool) -> None:
-        if (job := self._jobs.get(number)) is not None and not job.permit.done():
-            job.permit.set_result(is_renewal)
+    def permit_build(self, number: int, *, is_incremental: bool) -> None:
+        if (running := self._running.get(number)) is not None and not running.permit.done():
+            running.permit.set_result(is_incremental)
 
     def stop(self, number: int) -> None:
-        if (job := self._jobs.get(number)) is not None and job.task is not None:
-            job.task.cancel()
+        if (running := self._running.get(number)) is not None and running.task is not None:
+            running.task.cancel()
 
     def take(self, number: int) -> Index:
-        """The finished index; it is no longer kept here."""
-        return self._made.pop(number)
+        """Removes and returns a finished index."""
+        return self._finished.pop(number)
 
     @contextmanager
-    def traced(self, number: int) -> Iterator[None]:
-        """Goes on with the trace of what was made."""
+    def trace_of(self, number: int) -> Iterator[None]:
+        """Continues the trace of a finished index."""
         with self._tracer.extract(self._traces.pop(number, {})):
             yield
 
-    async def look(self, order: do.CheckOrigin) -> list[saw.Event]:
+    async def check_origin(self, effect: CheckOrigin) -> list[Event]:
         try:
-            return [saw.OriginChecked(order.number, await self._fetcher.heads(order.spec))]
+            return [OriginChecked(effect.number, await self._fetcher.heads(effect.spec))]
         except Exception as why:
-            return [saw.OriginCheckFailed(order.number, self._failed(order.spec, "look", why))]
+            return [OriginCheckFailed(effect.number, self._record_failure(effect.spec, "check_origin", why))]
 
-    async def make(self, order: _Order) -> list[saw.Event]:
-        number = order.number
-        job = self._jobs[number] = _Job(asyncio.get_running_loop().create_future())
-        task = job.task = asyncio.ensure_future(self._made_by(order, job))
+    async def provision(self, effect: _ProvisionEffect) -> list[Event]:
+        number = effect.number
+        running = self._running[number] = _RunningJob(asyncio.get_running_loop().create_future())
+        task = running.task = asyncio.ensure_future(self._run(effect, running))
         try:
             await asyncio.wait([task])
         finally:
-            del self._jobs[number]
-            if not task.done():  # the node itself ends
+            del self._running[number]
+            if not task.done():  # the node itself is being stopped
                 task.cancel()
                 await asyncio.wait([task])
         if task.cancelled():
-            return [saw.ProvisionStopped(number)]
+            return [ProvisionStopped(number)]
         if (why := task.exception()) is not None:
             if not isinstance(why, Exception):
                 raise why
-            return [saw.ProvisionFailed(number, self._failed(order.spec, job.step, why))]
-        self._made[number], figures = task.result()
-        return [saw.IndexProvisioned(number, figures)]
+            return [ProvisionFailed(number, self._record_failure(effect.spec, running.step, why))]
+        self._finished[number], stats = task.result()
+        return [IndexProvisioned(number, stats)]
 
-    async def _made_by(self, order: _Order, job: _Job) -> tuple[Index, saw.IndexStats]:
+    async def _run(self, effect: _ProvisionEffect, running: _RunningJob) -> tuple[Index, IndexStats]:
         began = self._clock.now()
-        waiting = self.wanted_by.get(order.spec.name, {})
-        with self._tracer.extract(waiting), self._tracer.span("make index", repository=order.spec.name) as span:
-            match order:
-                case do.Fetch(number, spec):
-                    how, index, figures = await self._from_origin(number, spec, job)
-                case do.Receive(_, spec, address):
-                    how, index = "received", await self._from_node(spec, address, job)
-                    figures = self._workshop.weigh(index, fetch_time_ms=self._since_ms(began))
-                case do.Restore(_, spec):
-                    how, index = "restored", await self._from_disk(spec, job)
-                    figures = self._workshop.weigh(index, fetch_time_ms=self._since_ms(began))
+        warm_trace = self.warm_traces.get(effect.spec.name, {})
+        with self._tracer.extract(warm_trace), self._tracer.span("make index", repository=effect.spec.name) as span:
+            match effect:
+                case Fetch(number, spec):
+                    how, index, stats = await self._build_from_origin(number, spec, running)
+                case Receive(_, spec, address):
+                    how, index = "received", await self._receive_from_node(spec, address, running)
+                    stats = self._executor.measure(index, fetch_time_ms=self._since_ms(began))
+                case Restore(_, spec):
+                    how, index = "restored", await self._restore_snapshot(spec, running)
+                    stats = self._executor.measure(index, fetch_time_ms=self._since_ms(began))
             span.set("how", how)
-            self._traces[order.number] = self._tracer.inject()
-        self._teller.made(spec.name, how, figures, self._clock.now() - began)
-        return index, figures
+            self._traces[effect.number] = self._tracer.inject()
+        self._telemetry.record_index(spec.name, how, stats, self._clock.now() - began)
+        return index, stats
 
-    async def _from_origin(self, number: int, spec: RepoSpec, job: _Job) -> tuple[str, Index, saw.IndexStats]:
-        def told(progress: float) -> None:
-            job.progress = progress
+    async def _build_from_origin(
+        self, number: int, spec: RepoSpec, running: _RunningJob
+    ) -> tuple[str, Index, IndexStats]:
+        def on_progress(progress: float) -> None:
+            running.progress = progress
 
         began = self._clock.now()
         async with AsyncExitStack() as stack:
             with self._tracer.span("fetch", repository=spec.name):
-                source = await stack.enter_async_context(self._fetcher.fetch(spec, told))
+                source = await stack.enter_async_context(self._fetcher.fetch(spec, on_progress))
             fetch_time_ms = self._since_ms(began)
-            self._tell(saw.Fetched(number))
-            is_renewal = await job.permit
-            job.step, began = "index", self._clock.now()
-            previous = self._on_shelf(spec.name) if is_renewal else None
+            self._post(SourceFetched(number))
+            is_incremental = await running.permit
+            running.step, began = "index", self._clock.now()
+            previous = self._loaded_index(spec.name) if is_incremental else None
 
-            told(0.0)
-            with self._tracer.span("index", repository=spec.name, is_renewal=previous is not None):
-                index = _named(await self._workshop.build(source, previous, told), spec.name)
-        figures = self._workshop.weigh(index, fetch_time_ms=fetch_time_ms, index_time_ms=self._since_ms(began))
-        return "built" if previous is None else "renewed", index, figures
+            on_progress(0.0)
+            with self._tracer.span("index", repository=spec.name, is_incremental=previous is not None):
+                index = _with_name(await self._executor.build(source, previous, on_progress), spec.name)
+        stats = self._executor.measure(index, fetch_time_ms=fetch_time_ms, index_time_ms=self._since_ms(began))
+        return "built" if previous is None else "incremental", index, stats
 
-    async def _from_node(self, spec: RepoSpec, address: str, job: _Job) -> Index:
-        job.step = "receive"
+    async def _receive_from_node(self, spec: RepoSpec, address: str, running: _RunningJob) -> Index:
+        running.step = "receive"
         if self._nodes is None:
-            raise Invalid("this node asks no others for their indexes")
+            raise Invalid("this node does not receive indexes from other nodes")
         with self._tracer.span("receive", repository=spec.name, sender=address):
-            return _checked_name(await self._workshop.receive(self._nodes.at(address).index(spec.name)), spec.name)
+            return _check_name(await self._executor.receive(self._nodes.at(address).index(spec.name)), spec.name)
 
-    async def _from_disk(self, spec: RepoSpec, job: _Job) -> Index:
-        job.step = "restore"
-        snapshots, recipe = self._snapshots, self._workshop.recipe
+    async def _restore_snapshot(self, spec: RepoSpec, running: _RunningJob) -> Index:
+        running.step = "restore"
+        snapshots, recipe = self._snapshots, self._executor.recipe
         if snapshots is None:
-            raise Invalid("this node keeps no snapshots")
+            raise Invalid("this node has no snapshots: search.snapshot_dir is not set")
         with self._tracer.span("restore", repository=spec.name):
+            # A snapshot of other commits is useless: building incrementally needs the loaded index, not a stale copy.
             heads = await self._fetcher.heads(spec)
-            found = await self._workshop.run(lambda: snapshots.restore(spec.name, heads, recipe))
+            found = await self._executor.run(lambda: snapshots.restore(spec.name, heads, recipe))
         if found is None:
-            raise NotFound(f"there is no snapshot of {spec.name!r} as it is now")
+            raise NotFound(f"no snapshot of {spec.name!r} at its current commits")
         return found
 
-    def _on_shelf(self, name: str) -> Index | None:
+    def _loaded_index(self, name: str) -> Index | None:
         try:
             return self._shelf.get(name)
         except NotFound:
             return None
 
-    def _failed(self, spec: RepoSpec, step: str, why: Exception) -> str:
+    def _record_failure(self, spec: RepoSpec, step: str, why: Exception) -> str:
         reason = reason_of(why)
-        self._teller.failed(spec.name, step, reason, None if isinstance(why, ArgosyError | OSError) else why)
+        is_expected = isinstance(why, ArgosyError | OSError)
+        self._telemetry.record_failure(spec.name, step, reason, None if is_expected else why)
         return reason
 
     def _since_ms(self, began: float) -> float:
@@ -192,19 +203,19 @@ class IndexProvisioner:
 
 
 def reason_of(why: Exception) -> str:
-    """In a line fit to be shown; what nobody foresaw is told with its kind."""
+    """One line for status pages, redacted and bounded; an unexpected exception is shown with its type."""
     text = str(why) if isinstance(why, ArgosyError) else f"{type(why).__name__}: {why}"
     return redact(text)[:REASON_CHARS_MAX]
 
 
-def _named(index: Index, name: str) -> Index:
-    """A source may call a repository by its folder; here it has the name it is wished for by."""
+def _with_name(index: Index, name: str) -> Index:
+    """A source may name a repository after its directory; the fleet uses the name in the catalog."""
     if index.repository.name == name:
         return index
     return replace(index, repository=msgspec.structs.replace(index.repository, name=name))
 
 
-def _checked_name(index: Index, name: str) -> Index:
+def _check_name(index: Index, name: str) -> Index:
     if index.repository.name != name:
-        raise Invalid(f"asked for the index of {name!r} and was given that of {index.repository.name!r}")
+        raise Invalid(f"requested the index of {name!r}, received that of {index.repository.name!r}")
     return index

@@ -1,12 +1,12 @@
-"""Who is fetched and built next, and how many at a time.
+"""The queue of index jobs: order, and the bounds on concurrent fetches and builds.
 
-What cannot be searched yet comes before what is only old. Among the former, primaries and successors come before
-replicas, because somebody waits for them; then the smaller first, so that most repositories answer soonest (the line is
-short: a node wins only a few units at a time). Renewals go in the order in which they were asked for, so that a large
-one is never passed by small ones for ever.
+A repository that cannot be searched yet comes before one whose index is only stale. Among the former, primaries and
+successors come before replicas, because queries wait for them; then the smaller first, so that most repositories are
+searchable soonest (the queue is short: a node wins only a few units at a time). Refreshes run in the order they
+were requested, so that small ones cannot starve a large one.
 
-A place is taken until the work has come to its end, also when it was given up: a build cannot be stopped at once. What
-is fetched and waits for a build keeps its place among the fetches, so that no more than the bounds lies on the disk.
+A slot stays occupied until the work has really ended, also after a cancellation: a build thread cannot be stopped at
+once. A fetched source that waits for a build keeps its fetch slot, which bounds the sources on local disk.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ from argosy.search.fleet.effects import Build, Effect, Fetch, Receive, Restore
 from argosy.search.fleet.held_repo import HeldRepo, IndexJob, Stage
 from argosy.search.model import Branch
 
-UNKNOWN_BYTES = 64 << 20  # taken as the size of what was never indexed
+UNKNOWN_BYTES = 64 << 20  # assumed size of a repository that was never indexed
 
 
 class IndexQueue:
-    """The makings of one node, by number."""
+    """Index jobs of one node by number."""
 
     def __init__(self, numbers: Iterator[int], *, fetches_max: int, builds_max: int) -> None:
         self._numbers = numbers
@@ -28,48 +28,48 @@ class IndexQueue:
         self._builds_max = builds_max
         self._waiting: dict[int, HeldRepo] = {}
         self._under_way: dict[int, HeldRepo] = {}
-        self._stopping: dict[int, Stage] = {}  # given up, and not yet at their end
+        self._stopping: dict[int, Stage] = {}  # cancelled, but not ended yet
 
     def add(
         self,
-        volume: HeldRepo,
+        repo: HeldRepo,
         since: float,
         *,
         heads: tuple[Branch, ...] | None = None,
         sibling: str | None = None,
         can_restore: bool = False,
     ) -> None:
-        """Lines a volume up for what is wished for it now."""
-        assert volume.spec is not None
-        assert volume.making is None
+        """Queues a job for the current spec of the repository."""
+        assert repo.spec is not None
+        assert repo.job is None
         number = next(self._numbers)
-        volume.making = IndexJob(number, volume.spec, since, heads=heads, sibling=sibling, can_restore=can_restore)
-        self._waiting[number] = volume
+        repo.job = IndexJob(number, repo.spec, since, heads=heads, sibling=sibling, can_restore=can_restore)
+        self._waiting[number] = repo
 
-    def leave(self, volume: HeldRepo) -> int | None:
-        """Takes a volume's making out; the number to be stopped, if it was under way."""
-        making, volume.making = _making_of(volume), None
-        if self._waiting.pop(making.number, None) is not None:
+    def cancel(self, repo: HeldRepo) -> int | None:
+        """Removes the job of a repository. Returns its number if it was under way and must be stopped."""
+        job, repo.job = _job_of(repo), None
+        if self._waiting.pop(job.number, None) is not None:
             return None
-        del self._under_way[making.number]
-        self._stopping[making.number] = making.stage
-        return making.number
+        del self._under_way[job.number]
+        self._stopping[job.number] = job.stage
+        return job.number
 
     def end(self, number: int) -> HeldRepo | None:
-        """Work has come to its end; the volume it was for, unless it was given up."""
+        """Frees the slot of ended work. Returns its repository, unless the job was cancelled."""
         self._stopping.pop(number, None)
         return self._under_way.pop(number, None)
 
-    def fetched(self, number: int) -> None:
-        if (volume := self._under_way.get(number)) is not None:
-            _making_of(volume).stage = Stage.FETCHED
+    def on_source_fetched(self, number: int) -> None:
+        if (repo := self._under_way.get(number)) is not None:
+            _job_of(repo).stage = Stage.FETCHED
 
     def advance(self) -> Iterator[Effect]:
-        """Starts whatever there is a place for. Builds first: each frees a place among the fetches."""
-        while (volume := self._next_build()) is not None:
-            yield _build_of(volume)
-        while (volume := self._next_fetch()) is not None:
-            yield _bring(volume)
+        """Starts as many jobs as there are slots. Builds first: each frees a fetch slot."""
+        while (repo := self._next_build()) is not None:
+            yield _build_effect(repo)
+        while (repo := self._next_fetch()) is not None:
+            yield _start_effect(repo)
 
     @property
     def waiting(self) -> int:
@@ -84,61 +84,62 @@ class IndexQueue:
         return self._count(lambda stage: stage is Stage.BUILDING)
 
     def building(self) -> list[HeldRepo]:
-        return [each for each in self._under_way.values() if _making_of(each).stage is Stage.BUILDING]
+        return [each for each in self._under_way.values() if _job_of(each).stage is Stage.BUILDING]
 
-    def renewing_bytes(self) -> int:
-        """What indexes being renewed may take beside the old ones, if little can be shared."""
-        return sum(volume.memory_bytes for volume in self._under_way.values())
+    def refresh_bytes(self) -> int:
+        """Memory that refreshed indexes may take beside the old ones, if they share little."""
+        return sum(repo.memory_bytes for repo in self._under_way.values())
 
     def _next_fetch(self) -> HeldRepo | None:
         if not self._waiting or self.fetches >= self._fetches_max:
             return None
         number = min(self._waiting, key=lambda number: _order(self._waiting[number]))
-        volume = self._under_way[number] = self._waiting.pop(number)
-        return volume
+        repo = self._under_way[number] = self._waiting.pop(number)
+        return repo
 
     def _next_build(self) -> HeldRepo | None:
-        fetched = [each for each in self._under_way.values() if _making_of(each).stage is Stage.FETCHED]
+        fetched = [each for each in self._under_way.values() if _job_of(each).stage is Stage.FETCHED]
         if not fetched or self.builds >= self._builds_max:
             return None
-        volume = min(fetched, key=_order)
-        _making_of(volume).stage = Stage.BUILDING
-        return volume
+        repo = min(fetched, key=_order)
+        _job_of(repo).stage = Stage.BUILDING
+        return repo
 
-    def _count(self, is_meant: Callable[[Stage], bool]) -> int:
-        stages = [_making_of(volume).stage for volume in self._under_way.values()]
-        return sum(map(is_meant, [*stages, *self._stopping.values()]))
-
-
-def _making_of(volume: HeldRepo) -> IndexJob:
-    assert volume.making is not None, f"{volume.name!r} is in line without anything to make"
-    return volume.making
+    def _count(self, matches: Callable[[Stage], bool]) -> int:
+        stages = [_job_of(repo).stage for repo in self._under_way.values()]
+        return sum(map(matches, [*stages, *self._stopping.values()]))
 
 
-def _build_of(volume: HeldRepo) -> Effect:
-    making, kept = _making_of(volume), volume.kept
-    is_renewal = kept is not None and kept.spec.url == making.spec.url and not making.is_anew
-    return Build(making.number, is_renewal)
+def _job_of(repo: HeldRepo) -> IndexJob:
+    assert repo.job is not None, f"{repo.name!r} is queued without an index job"
+    return repo.job
 
 
-def _bring(volume: HeldRepo) -> Effect:
-    """By the quickest way that is left: this machine's disk, another node, the origin."""
-    making = _making_of(volume)
-    if making.can_restore:
-        making.stage = Stage.RESTORING
-        return Restore(making.number, making.spec)
-    if making.sibling is not None:
-        making.stage = Stage.RECEIVING
-        return Receive(making.number, making.spec, making.sibling)
-    making.stage = Stage.FETCHING
-    making.is_anew, volume.is_anew, volume.is_told = volume.is_anew, False, False
-    return Fetch(making.number, making.spec)
+def _build_effect(repo: HeldRepo) -> Effect:
+    job, loaded = _job_of(repo), repo.loaded
+    is_incremental = loaded is not None and loaded.spec.url == job.spec.url and not job.is_full_rebuild
+    return Build(job.number, is_incremental)
 
 
-def _order(volume: HeldRepo) -> tuple[int, int, float, int]:
-    making = _making_of(volume)
-    if volume.kept is not None:
-        return (2, 0, making.since, making.number)
-    is_awaited = volume.unit.replica <= PRIMARY  # a primary, or the successor of one that leaves
-    size_bytes = making.spec.footprint_bytes
-    return (0 if is_awaited else 1, UNKNOWN_BYTES if size_bytes is None else size_bytes, making.since, making.number)
+def _start_effect(repo: HeldRepo) -> Effect:
+    """Uses the fastest way that is left: local disk, another node, the origin."""
+    job = _job_of(repo)
+    if job.can_restore:
+        job.stage = Stage.RESTORING
+        return Restore(job.number, job.spec)
+    if job.sibling is not None:
+        job.stage = Stage.RECEIVING
+        return Receive(job.number, job.spec, job.sibling)
+    job.stage = Stage.FETCHING
+    # The fetch reads the origin as of now, so it covers both a pending push and a pending reindex request.
+    job.is_full_rebuild, repo.is_full_rebuild, repo.has_pending_push = repo.is_full_rebuild, False, False
+    return Fetch(job.number, job.spec)
+
+
+def _order(repo: HeldRepo) -> tuple[int, int, float, int]:
+    job = _job_of(repo)
+    if repo.loaded is not None:
+        return (2, 0, job.since, job.number)
+    is_awaited = repo.unit.replica <= PRIMARY  # a primary, or the successor of a draining one
+    size_bytes = job.spec.footprint_bytes
+    return (0 if is_awaited else 1, UNKNOWN_BYTES if size_bytes is None else size_bytes, job.since, job.number)

@@ -1,9 +1,11 @@
-"""The desk of a node: answers for the repositories it may answer for at this instant, and names the others.
+"""The Node port in process: answers for the repositories this node may serve at this instant, and reports the others as
+missing.
 
-Rule: nothing is told of a repository whose lease was not held both before and after the work (OWN-1). What was found in
-a repository that was lost meanwhile may have pushed better matches out of the answer, so the rest is searched again.
+OWN-1: a result holds nothing of a repository whose lease was not held both before and after the work. Matches of a
+repository that was lost meanwhile may have displaced better ones, so the rest is searched again.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -15,7 +17,7 @@ from argosy.base.clock import Clock
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.search.fleet import file_browser
 from argosy.search.fleet.codec import wall_time_s
-from argosy.search.fleet.index_counts import Listings
+from argosy.search.fleet.index_counts import IndexCounts
 from argosy.search.fleet.model import (
     FileRequest,
     FileText,
@@ -25,7 +27,7 @@ from argosy.search.fleet.model import (
     NodeStatus,
     SearchRequest,
 )
-from argosy.search.fleet.serving_set import IndexLookup, Progress, ServingSet
+from argosy.search.fleet.serving_set import IndexLookup, ServingSet, StatusSource
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump
 from argosy.search.model import Missing, Options, Repository, SearchResult
@@ -33,26 +35,24 @@ from argosy.search.query.parse import parse
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
 
-QUIET_WITHIN_S = 5.0  # a drop waits so long for questions under way, and no longer
-QUIET_LOOK_S = 0.005
-SEARCH_S_MIN = 0.001  # what a search begun anew is given when its time is up: zero would be no bound
+SEARCH_S_MIN = 0.001  # for a repeated search whose time is up: zero would mean no limit
 
 _T = TypeVar("_T")
 
 
-class Indexes(IndexLookup, Protocol):
-    """The indexes at hand: a shelf."""
+class SearchableIndexes(IndexLookup, Protocol):
+    """The loaded indexes of a node; an index set implements it."""
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult: ...
 
     async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]: ...
 
 
-class IndexHost(Progress, Protocol):
-    """Who keeps the indexes."""
+class IndexHost(StatusSource, Protocol):
+    """The owner of the indexes; `SearchNode` implements it."""
 
-    def served(self, names: Collection[str]) -> None:
-        """These were shown to somebody just now."""
+    def record_searches(self, names: Collection[str]) -> None:
+        """Counts one search of each repository."""
         ...
 
     def budget_bytes(self) -> int: ...
@@ -61,12 +61,12 @@ class IndexHost(Progress, Protocol):
 
 
 class InThread(Protocol):
-    """Runs work that takes milliseconds where it holds nobody up: `asyncio.to_thread`."""
+    """Runs work of milliseconds off the event loop: `asyncio.to_thread`."""
 
     async def __call__(self, work: Callable[[], _T], /) -> _T: ...
 
 
-def _nobody(name: str) -> str | None:
+def _no_holder(name: str) -> str | None:
     return None
 
 
@@ -75,12 +75,12 @@ def _never() -> bool:
 
 
 class LocalNode:
-    """The Node port over a shelf."""
+    """Implements `ports.Node` over the indexes of this process."""
 
     def __init__(
         self,
-        indexes: Indexes,
-        keeper: IndexHost,
+        indexes: SearchableIndexes,
+        host: IndexHost,
         *,
         node_id: str,
         address: str,
@@ -88,90 +88,90 @@ class LocalNode:
         in_thread: InThread,
         clock: Clock,
         settings: SearchSettings | None = None,
-        holder_of: Callable[[str], str | None] = _nobody,
+        holder_of: Callable[[str], str | None] = _no_holder,
         is_draining: Callable[[], bool] = _never,
         tracer: Tracer = NO_TRACER,
     ) -> None:
         self._indexes = indexes
-        self._keeper = keeper
+        self._host = host
         self._node_id = node_id
         self._address = address
-        self._standing = ServingSet(indexes, keeper, node_id=node_id, may_answer=may_answer, holder_of=holder_of)
+        self._serving = ServingSet(indexes, host, node_id=node_id, may_answer=may_answer, holder_of=holder_of)
         self._in_thread = in_thread
         self._clock = clock
         self._settings = settings or SearchSettings()
         self._is_draining = is_draining
         self._tracer = tracer
-        self._listings = Listings()
-        self._under_way: dict[object, Collection[str]] = {}  # questions, and the repositories they are about
+        self._counts = IndexCounts()
+        self._requests = _RequestTracker()
         self._started_at = clock.wall()
 
-    # -- questions about many repositories --------------------------------------------------------------------------
+    # -- requests about many repositories ---------------------------------------------------------------------------
 
-    async def search(self, asked: SearchRequest) -> SearchResult:
-        query, options = parse(asked.query).query, self._bounded(asked.options)
+    async def search(self, request: SearchRequest) -> SearchResult:
+        query, options = parse(request.query).query, self._with_limits(request.options)
         ends_at = self._clock.now() + options.wall_time_s
-        held, missing = self._standing.sorted(asked.repositories)
+        held, missing = self._serving.split(request.repositories)
         answer = SearchResult()
         with self._tracer.span("search serve", node=self._node_id, repositories=len(held)):
             while held:
-                with self._counted(held):
+                with self._requests.track(held):
                     answer = await self._indexes.search(query, options, only=held.keys())
-                lost = self._standing.lost(held)
+                lost = self._serving.drop_lost(held)
                 if not lost:
                     break
                 missing += lost
                 answer = SearchResult()
                 options = replace(options, wall_time_s=max(SEARCH_S_MIN, ends_at - self._clock.now()))
-        shown = dict.fromkeys(file.repository for file in answer.files)
-        self._keeper.served(shown.keys())
-        repositories = {name: held[name].repository for name in shown}
+        matched = dict.fromkeys(file.repository for file in answer.files)
+        self._host.record_searches(matched.keys())
+        repositories = {name: held[name].repository for name in matched}
         return replace(answer, missing=_by_name(missing), repositories=repositories)
 
-    async def list(self, asked: SearchRequest) -> ListResult:
-        query = parse(asked.query).query
-        held, missing = self._standing.sorted(asked.repositories)
-        with self._counted(held):
+    async def list(self, request: SearchRequest) -> ListResult:
+        query = parse(request.query).query
+        held, missing = self._serving.split(request.repositories)
+        with self._requests.track(held):
             found = await self._indexes.repositories(query, only=held.keys()) if held else ()
-            known = self._standing.statuses()
+            statuses = self._serving.statuses()
             entries = await self._in_thread(
-                lambda: [self._listings.entry(held[each.name], known.get(each.name)) for each in found]
+                lambda: [self._counts.listing(held[each.name], statuses.get(each.name)) for each in found]
             )
-        missing += self._standing.lost(held)
+        missing += self._serving.drop_lost(held)
         return ListResult(tuple(each for each in entries if each.repository.name in held), _by_name(missing))
 
-    def _bounded(self, options: Options) -> Options:
+    def _with_limits(self, options: Options) -> Options:
         most = self._settings.result_files_max
         files_max = min(options.files_max, most) if options.files_max > 0 else most
         return replace(options, files_max=files_max, wall_time_s=wall_time_s(options))
 
-    # -- questions about one ----------------------------------------------------------------------------------------
+    # -- requests about one repository ------------------------------------------------------------------------------
 
-    async def file(self, asked: FileRequest) -> FileText:
-        return await self._looked(asked.repository, lambda index: file_browser.file_text(index, asked))
+    async def file(self, request: FileRequest) -> FileText:
+        return await self._browse(request.repository, lambda index: file_browser.file_text(index, request))
 
-    async def folder(self, asked: FolderRequest) -> FolderListing:
-        return await self._looked(asked.repository, lambda index: file_browser.folder(index, asked))
+    async def folder(self, request: FolderRequest) -> FolderListing:
+        return await self._browse(request.repository, lambda index: file_browser.folder(index, request))
 
-    async def _looked(self, name: str, look: Callable[[Index], _T]) -> _T:
-        index = self._standing.index(name)
-        with self._counted([name]):
-            answer = await self._in_thread(lambda: look(index))
-        self._standing.check(name)
-        self._keeper.served([name])
-        return answer
+    async def _browse(self, name: str, read: Callable[[Index], _T]) -> _T:
+        index = self._serving.index(name)
+        with self._requests.track([name]):
+            result = await self._in_thread(lambda: read(index))
+        self._serving.check(name)
+        self._host.record_searches([name])
+        return result
 
     async def index(self, repository: str) -> AsyncIterator[bytes]:
-        """A chunk is made when it is asked for, so a slow reader costs nothing but its own time.
+        """A chunk is produced when the reader takes it, so a slow reader costs no memory.
 
-        The lease is asked for once: what is sent is one version of the repository and stays true whoever holds it.
+        The lease is checked once: the stream is one version of the repository, which stays valid whoever holds it.
         """
-        chunks = dump(self._standing.index(repository))
-        with self._counted([repository]):
+        chunks = dump(self._serving.index(repository))
+        with self._requests.track([repository]):
             while chunk := await self._in_thread(lambda: next(chunks, b"")):
                 yield chunk
 
-    # -- itself -----------------------------------------------------------------------------------------------------
+    # -- the node itself --------------------------------------------------------------------------------------------
 
     async def status(self) -> NodeStatus:
         return NodeStatus(
@@ -180,39 +180,64 @@ class LocalNode:
             version=__version__,
             started_at=self._started_at,
             is_draining=self._is_draining(),
-            budget_bytes=self._keeper.budget_bytes(),
-            held_bytes=self._keeper.held_bytes(),
-            free_bytes=self._keeper.free_bytes(),
-            repositories=self._keeper.statuses(),
+            budget_bytes=self._host.budget_bytes(),
+            held_bytes=self._host.held_bytes(),
+            free_bytes=self._host.free_bytes(),
+            repositories=self._host.statuses(),
         )
 
-    async def quiesce(self, name: str, *, within_s: float = QUIET_WITHIN_S) -> bool:
-        """Waits until no question about the repository is under way; False if some still were after so long."""
-        ends_at = self._clock.now() + within_s
-        while self._is_asked(name) and self._clock.now() < ends_at:
-            await self._clock.sleep(QUIET_LOOK_S)
-        return not self._is_asked(name)
+    def is_busy(self, name: str) -> bool:
+        """Whether a request about the repository is under way."""
+        return self._requests.is_busy(name)
 
-    def _is_asked(self, name: str) -> bool:
-        return any(name in names for names in self._under_way.values())
-
-    def _counted(self, names: Collection[str]) -> "_Counted":
-        """While within it, questions about these are under way."""
-        return _Counted(self._under_way, names)
+    async def wait_idle(self, name: str) -> None:
+        """Returns as soon as no request about the repository is under way."""
+        await self._requests.wait_idle(name)
 
 
-class _Counted:
-    def __init__(self, under_way: dict[object, Collection[str]], names: Collection[str]) -> None:
-        self._under_way = under_way
+class _RequestTracker:
+    """The requests under way, and the repositories they are about."""
+
+    def __init__(self) -> None:
+        self.under_way: dict[object, Collection[str]] = {}
+        self.waiting: dict[asyncio.Event, str] = {}
+
+    def track(self, names: Collection[str]) -> "_TrackedRequest":
+        """A context within which a request about these repositories is under way."""
+        return _TrackedRequest(self, names)
+
+    def is_busy(self, name: str) -> bool:
+        return any(name in names for names in self.under_way.values())
+
+    async def wait_idle(self, name: str) -> None:
+        while self.is_busy(name):
+            idle = asyncio.Event()
+            self.waiting[idle] = name
+            try:
+                await idle.wait()
+            finally:
+                del self.waiting[idle]
+
+    def wake_idle(self) -> None:
+        for idle, name in self.waiting.items():
+            if not self.is_busy(name):
+                idle.set()
+
+
+class _TrackedRequest:
+    def __init__(self, tracker: _RequestTracker, names: Collection[str]) -> None:
+        self._tracker = tracker
         self._names = names
 
     def __enter__(self) -> None:
-        self._under_way[self] = self._names
+        self._tracker.under_way[self] = self._names
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        del self._under_way[self]
+        del self._tracker.under_way[self]
+        if self._tracker.waiting:  # nearly never: requests end thousands of times a second, drops are rare
+            self._tracker.wake_idle()
 
 
 def _by_name(missing: Iterable[Missing]) -> tuple[Missing, ...]:

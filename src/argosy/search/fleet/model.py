@@ -1,7 +1,6 @@
-"""What nodes are asked and what they tell: the words between a front door and the nodes behind it.
+"""Requests and results between gateways and search nodes, as msgpack.
 
-These structs travel as msgpack. A question names the repositories it is about, so that a node answers for those alone,
-and says of each that it could not look at why.
+A request names its repositories. A node answers for those alone, and gives a reason for each that it could not search.
 """
 
 from enum import Enum
@@ -12,17 +11,17 @@ from argosy.search.model import Branch, Missing, Options, Repository
 
 
 class RepoSpec(msgspec.Struct, frozen=True):
-    """A repository that should be searchable, as the catalog has it. Times are milliseconds since 1970."""
+    """The desired state of one repository, with what the catalog recorded of it. Times are milliseconds since 1970."""
 
     name: str
     url: str  # or a path, where the settings allow it
-    branches: tuple[str, ...] = ()  # none: whatever the origin's HEAD points to
+    branches: tuple[str, ...] = ()  # empty: the branch the origin's HEAD points to
     is_pinned: bool = False
-    footprint_bytes: int | None = None  # memory it took when it was last indexed
+    footprint_bytes: int | None = None  # memory of the last index
     replicas: int = 0
     max_bids: int | None = None
     reindex_requested_at: int | None = None
-    pushed_at: int | None = None  # when its origin last said that it has news
+    pushed_at: int | None = None  # last push notification of its origin
     last_commit: str | None = None
     last_indexed_at: int | None = None
     failures: int = 0
@@ -31,25 +30,25 @@ class RepoSpec(msgspec.Struct, frozen=True):
 
 
 class Phase(Enum):
-    """How far a node is with a repository."""
+    """State of a repository on a node."""
 
-    WAITING = "waiting"  # held, in line behind others
+    WAITING = "waiting"  # queued
     FETCHING = "fetching"  # from its origin
-    RECEIVING = "receiving"  # the finished index, from the node that has it
+    RECEIVING = "receiving"  # the finished index, from another node
     INDEXING = "indexing"
     READY = "ready"
-    FAILED = "failed"  # tried, and not tried again before a while
+    FAILED = "failed"  # a retry is due at `retry_at`
 
 
 class RepoStatus(msgspec.Struct, frozen=True):
-    """What a node tells of one repository it works on."""
+    """State of one held repository."""
 
     name: str
     phase: Phase
     replica: int = 0
-    reason: str = ""  # why it failed, fit to be shown
-    progress: float = 0.0  # of fetching, receiving or indexing: 0 to 1
-    is_refreshing: bool = False  # ready, and a newer index is being made
+    reason: str = ""  # of the last failure, redacted
+    progress: float = 0.0  # of fetching, receiving or indexing, 0 to 1
+    is_refreshing: bool = False  # ready, and a newer index is under way
     is_pinned: bool = False
     branches: tuple[Branch, ...] = ()
     documents: int = 0
@@ -57,7 +56,7 @@ class RepoStatus(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
     fetch_time_ms: float = 0.0
     index_time_ms: float = 0.0
-    claim_latency_s: float = 0.0  # from open to held
+    claim_latency_s: float = 0.0  # from unowned to held
     indexed_at: float = 0.0  # seconds since 1970, as the next two
     last_served_at: float = 0.0
     retry_at: float = 0.0
@@ -65,21 +64,21 @@ class RepoStatus(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """What a node tells of itself."""
+    """State of one node."""
 
     node: str
     address: str
     version: str
     started_at: float
     is_draining: bool
-    budget_bytes: int  # memory its indexes may take
-    held_bytes: int  # memory they take
-    free_bytes: int  # what it would bid
+    budget_bytes: int  # memory budget of all indexes
+    held_bytes: int  # memory of all indexes
+    free_bytes: int  # the amount of its next bid
     repositories: tuple[RepoStatus, ...] = ()
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A query about some repositories. The text is a query's printed form; every node parses it anew."""
+    """A query over some repositories. `query` is its printed form, which every node parses."""
 
     query: str
     repositories: tuple[str, ...]
@@ -87,7 +86,7 @@ class SearchRequest(msgspec.Struct, frozen=True):
 
 
 class RepoListing(msgspec.Struct, frozen=True):
-    """One repository in a list, with what its index holds."""
+    """One repository of a list, with counts of its index."""
 
     repository: Repository
     documents: int = 0
@@ -100,7 +99,7 @@ class RepoListing(msgspec.Struct, frozen=True):
 
 
 class ListResult(msgspec.Struct, frozen=True):
-    """The repositories that satisfy a query, and those nobody could look at."""
+    """The repositories that satisfy a query, and those that could not be searched."""
 
     entries: tuple[RepoListing, ...] = ()
     missing: tuple[Missing, ...] = ()
@@ -109,11 +108,11 @@ class ListResult(msgspec.Struct, frozen=True):
 class FileRequest(msgspec.Struct, frozen=True):
     repository: str
     path: str
-    branch: str = ""  # "" is the first one
+    branch: str = ""  # "": the first branch
 
 
 class OutlineEntry(msgspec.Struct, frozen=True):
-    """A definition in a file; `parent` is the enclosing one's place in the same list, or -1."""
+    """A definition in a file; `parent` is the position of the enclosing one in the same list, or -1."""
 
     name: str
     kind: str
@@ -122,7 +121,7 @@ class OutlineEntry(msgspec.Struct, frozen=True):
 
 
 class FileText(msgspec.Struct, frozen=True):
-    """A file as it was indexed."""
+    """A file as indexed."""
 
     repository: Repository
     path: str
@@ -130,20 +129,20 @@ class FileText(msgspec.Struct, frozen=True):
     language: str = ""
     branches: tuple[str, ...] = ()
     version: str = ""
-    skipped: str = ""  # why there is no content
+    skipped: str = ""  # the reason why content is missing
     outline: tuple[OutlineEntry, ...] = ()
 
 
 class FolderRequest(msgspec.Struct, frozen=True):
     repository: str
-    path: str = ""  # "" is the top
+    path: str = ""  # "": the root
     branch: str = ""
 
 
 class FolderListing(msgspec.Struct, frozen=True):
-    """What lies in a folder; folders end with a slash and come first."""
+    """The names in a folder; subfolders end with a slash and come first."""
 
     repository: Repository
     path: str
     names: tuple[str, ...] = ()
-    is_cut: bool = False  # there are more names than are told
+    is_cut: bool = False  # cut at the limit of names

@@ -1,4 +1,4 @@
-"""What a search node needs from the world, and what it offers to front doors and to other nodes."""
+"""Ports of a search node: what it needs (`Fetcher`, `Nodes`), and what it offers (`Node`)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -19,44 +19,44 @@ from argosy.search.model import Branch, SearchResult
 
 
 class Fetcher(Protocol):
-    """Brings repositories to this machine. What goes wrong is told by remedy: Unavailable will pass by itself,
-    everything else needs somebody to act; messages carry no secret."""
+    """Fetches repositories. Unavailable means that a retry may succeed; every other error needs an operator. Messages
+    contain no secrets."""
 
     async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
-        """Where the wished branches stand at the origin now, without fetching anything."""
+        """The commits of the spec's branches at the origin, without a fetch."""
         ...
 
     def fetch(self, spec: RepoSpec, progress: Callable[[float], None]) -> AbstractAsyncContextManager[Source]:
-        """The repository, readable until the context ends. Cancelling ends the processes at work. `progress` is told
-        the part that has arrived, 0 to 1, if anybody knows."""
+        """The repository, readable until the context ends. A cancellation ends the processes at work. `progress` is
+        called with the fraction that has arrived, where it is known."""
         ...
 
 
 class Node(Protocol):
-    """What a node answers, asked in the same process or over HTTP."""
+    """The requests a node answers, in process or over the network."""
 
-    def search(self, asked: SearchRequest) -> Awaitable[SearchResult]:
-        """The best matches in the named repositories; those that this node may not answer for are `missing`."""
+    def search(self, request: SearchRequest) -> Awaitable[SearchResult]:
+        """The best matches in the requested repositories; those this node may not answer for are `missing`."""
         ...
 
-    async def list(self, asked: SearchRequest) -> ListResult:
-        """Those of the named repositories that satisfy the query."""
+    async def list(self, request: SearchRequest) -> ListResult:
+        """Those of the requested repositories that satisfy the query."""
         ...
 
-    async def file(self, asked: FileRequest) -> FileText:
+    async def file(self, request: FileRequest) -> FileText:
         """NotOwner if this node may not answer for the repository, NotFound if there is no such file."""
         ...
 
-    async def folder(self, asked: FolderRequest) -> FolderListing: ...
+    async def folder(self, request: FolderRequest) -> FolderListing: ...
 
     async def status(self) -> NodeStatus: ...
 
     def index(self, repository: str) -> AsyncIterator[bytes]:
-        """The finished index as a byte stream, for a node that is to hold it next."""
+        """The finished index as a byte stream, for the node that holds the unit next."""
         ...
 
 
 class Nodes(Protocol):
-    """Nodes by the addresses in their leases."""
+    """Nodes by the address in their leases."""
 
     def at(self, address: str) -> Node: ...

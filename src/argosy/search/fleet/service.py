@@ -1,11 +1,11 @@
-"""A search node: makes the indexes of the units it holds, keeps them fresh and sound, and gives them up when it must.
+"""A search node: builds the indexes of the units it holds, keeps them fresh and verified, and evicts them.
 
-    node = SearchNode(catalog, fetcher, shelf, node_id="n1", address="10.0.0.1:6070", memory=CgroupMemory())
+    node = SearchNode(catalog, fetcher, index_set, node_id="n1", address="10.0.0.1:6070", memory=CgroupMemory())
     ownership = OwnershipNode(store, catalog, node, node, node_id="n1", address="10.0.0.1:6070")
     node.join(ownership)
     tasks = [asyncio.create_task(each.run()) for each in (catalog, node, ownership)]
 
-To ownership it is the workload and the memory probe. What to do is the library's decision; here it is done.
+To ownership it is the workload and the memory probe. `index_controller` decides; this module performs the effects.
 """
 
 import asyncio
@@ -17,35 +17,64 @@ from argosy.base.driver import Driver
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.base.retry import Backoff, retry
-from argosy.base.tasks import run_until_first_ends
+from argosy.base.tasks import run_until_first_ends, wait_for_first
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership.model import Lease, LeaseState, Unit
 from argosy.ownership.ports import MemoryProbe
 from argosy.search.backends.snapshots import Snapshots
-from argosy.search.fleet import effects as do
-from argosy.search.fleet import events as saw
 from argosy.search.fleet.build_executor import BuildExecutor
+from argosy.search.fleet.effects import (
+    Admit,
+    Build,
+    CheckOrigin,
+    DiscardIndex,
+    Effect,
+    Fetch,
+    Forget,
+    LoadIndex,
+    Receive,
+    RecordFailure,
+    RecordIndexed,
+    Refuse,
+    Release,
+    Restore,
+    Save,
+    Stop,
+    UnloadIndex,
+    VerifyIndex,
+)
+from argosy.search.fleet.events import Event, IndexVerified, PushReceived, SpecChanged, UnitGained, UnitLost
+from argosy.search.fleet.held_repo import HeldRepo, Stage
 from argosy.search.fleet.index_controller import IndexController
 from argosy.search.fleet.index_provisioner import IndexProvisioner, reason_of
-from argosy.search.fleet.model import RepoSpec, RepoStatus
+from argosy.search.fleet.local_node import LocalNode
+from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.fleet.ports import Fetcher, Nodes
-from argosy.search.fleet.statuses import status_of
 from argosy.search.fleet.telemetry import SearchTelemetry
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet
 from argosy.search.ports import Advertiser
 from argosy.search.settings import SearchSettings
 
-NOTE_BACKOFF = Backoff(first_s=0.2, ceiling_s=5.0, attempts_max=6)
-MEASURE_S = 5.0  # how often figures are brought up to date
+RECORD_BACKOFF = Backoff(first_s=0.2, ceiling_s=5.0, attempts_max=6)
+MEASURE_S = 5.0  # interval of the gauges
+QUIESCE_S = 5.0  # longest wait of a drop for the requests under way
 
 T = TypeVar("T")
 
 _ANSWERING = (LeaseState.READY, LeaseState.DRAINING)
+_PHASES = {
+    Stage.WAITING: Phase.WAITING,
+    Stage.RESTORING: Phase.RECEIVING,
+    Stage.RECEIVING: Phase.RECEIVING,
+    Stage.FETCHING: Phase.FETCHING,
+    Stage.FETCHED: Phase.FETCHING,
+    Stage.BUILDING: Phase.INDEXING,
+}
 
 
-class Catalog(Protocol):
-    """What a node reads from the catalog, and what it writes there; `CatalogWatcher` is one."""
+class NodeCatalog(Protocol):
+    """What a node reads from and records in the catalog; `CatalogWatcher` implements it."""
 
     observers: list[Callable[[], None]]
 
@@ -56,19 +85,19 @@ class Catalog(Protocol):
     async def record_failure(self, name: str, why: str) -> None: ...
 
 
-class Leases(Protocol):
-    """What a node asks of ownership; `OwnershipNode` is one."""
+class NodeLeases(Protocol):
+    """What a node needs from ownership; `OwnershipNode` implements it."""
 
     def leases(self) -> list[Lease]: ...
     def own_leases(self) -> list[Lease]: ...
     def release(self, unit: Unit) -> None: ...
 
 
-async def _at_once(name: str) -> None:
-    """Nobody is in the way."""
+async def _no_wait(name: str) -> None:
+    pass
 
 
-def _unknown(unit: Unit) -> float:
+def _unknown_latency(unit: Unit) -> float:
     return 0.0
 
 
@@ -77,26 +106,26 @@ class SearchNode:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: NodeCatalog,
         fetcher: Fetcher,
-        shelf: IndexSet,
+        index_set: IndexSet,
         *,
         node_id: str,
         address: str,
         settings: SearchSettings | None = None,
         memory: MemoryProbe | None = None,
         nodes: Nodes | None = None,
-        workshop: BuildExecutor | None = None,
+        executor: BuildExecutor | None = None,
         advertiser: Advertiser | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
         metrics: Metrics | None = None,
         tracer: Tracer = NO_TRACER,
     ) -> None:
-        """Without `nodes` every index is made from its origin; without `memory` the settings must name a budget."""
+        """Without `nodes` every index is built from its origin; without `memory` the settings must set a budget."""
         self._settings = settings or SearchSettings()
-        self.shelf = shelf
-        self.before_drop: Callable[[str], Awaitable[object]] = _at_once  # awaits the questions under way
+        self.index_set = index_set
+        self.before_drop: Callable[[str], Awaitable[object]] = _no_wait  # waits for the requests under way
         self._node_id = node_id
         self._address = address
         self._catalog = catalog
@@ -105,242 +134,244 @@ class SearchNode:
         self._memory = memory
         self._clock = clock or SystemClock()
         self._random = random or system_random()
-        self._library = IndexController(self._settings, _budget_bytes(self._settings, memory), self._random)
-        self._driver: Driver[saw.Event, do.Effect] = Driver(self._library, self._perform, clock=self._clock)
-        self._teller = SearchTelemetry(metrics or Metrics(), node=node_id)
-        self._workshop = workshop or BuildExecutor(self._settings)
+        self._controller = IndexController(self._settings, _budget_bytes(self._settings, memory), self._random)
+        self._driver: Driver[Event, Effect] = Driver(self._controller, self._perform, clock=self._clock)
+        self._telemetry = SearchTelemetry(metrics or Metrics(), node=node_id)
+        self._executor = executor or BuildExecutor(self._settings)
         snapshots = self._settings.snapshot_dir
         self._snapshots = Snapshots(snapshots, bytes_max=self._settings.snapshot_bytes_max) if snapshots else None
-        self._maker = IndexProvisioner(
+        self._provisioner = IndexProvisioner(
             fetcher,
             nodes,
-            shelf,
-            self._workshop,
+            index_set,
+            self._executor,
             self._snapshots,
-            tell=self._driver.post,
-            teller=self._teller,
+            post=self._driver.post,
+            telemetry=self._telemetry,
             tracer=tracer,
             clock=self._clock,
         )
-        self._saving = asyncio.Lock()  # one copy at a time: the disk is one
-        self._leases: Leases | None = None
-        self._claimed_after_s: Callable[[Unit], float] = _unknown
-        self._told: dict[str, RepoSpec | None] = {}  # what the library was last told of each name
+        self._snapshot_lock = asyncio.Lock()  # one snapshot at a time: they share one disk
+        self._leases: NodeLeases | None = None
+        self._claim_latency_s: Callable[[Unit], float] = _unknown_latency
+        self._posted_specs: dict[str, RepoSpec | None] = {}  # the spec last posted to the controller, by name
         self._warming: dict[str, list[asyncio.Future[int]]] = {}
         self._dropping: dict[str, list[asyncio.Future[None]]] = {}
         self._is_closed = False
 
-    def join(self, leases: Leases, *, claimed_after_s: Callable[[Unit], float] = _unknown) -> None:
-        """Tells the node through whom it holds units; `claimed_after_s` says how long a unit was open before."""
+    def join(self, leases: NodeLeases, *, claimed_after_s: Callable[[Unit], float] = _unknown_latency) -> None:
+        """Sets the source of leases. `claimed_after_s` returns how long a unit was unowned before this node held it."""
         self._leases = leases
-        self._claimed_after_s = claimed_after_s
+        self._claim_latency_s = claimed_after_s
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- lifecycle --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Works until this task is cancelled."""
-        self._catalog.observers.append(self._catalog_changed)
+        """Runs until this task is cancelled."""
+        self._catalog.observers.append(self._on_catalog_change)
         try:
-            await run_until_first_ends(self._driver.run(), self._measure())
+            await run_until_first_ends(self._driver.run(), self._update_gauges())
         finally:
-            self._catalog.observers.remove(self._catalog_changed)
-            self._abandon_waiting()
+            self._catalog.observers.remove(self._on_catalog_change)
+            self._fail_waiting()
 
     async def close(self) -> None:
-        """After `run` has ended: lets the threads go. Nothing more is made or dropped."""
-        self._abandon_waiting()
-        self._workshop.close()
+        """Releases the threads, after `run` has ended. No index is built or dropped from now on."""
+        self._fail_waiting()
+        self._executor.close()
 
-    # -- for ownership ----------------------------------------------------------------------------------------------
+    # -- Workload and MemoryProbe of ownership ----------------------------------------------------------------------
 
     async def warm(self, lease: Lease) -> int:
-        """Returns once the repository is on the shelf; Unavailable, with the reason, if it cannot be brought there."""
+        """Returns the index memory once the repository is served; Unavailable, with the reason, if it cannot be."""
         unit, name = lease.unit, lease.unit.name
-        self._refuse_if_closed()
+        self._check_open()
         ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._warming.setdefault(name, []).append(ready)
-        spec = self._told[name] = self._catalog.specs.get(name)
-        claim_latency_s = self._claimed_after_s(unit)
-        self._teller.claimed(name, claim_latency_s)
-        self._maker.wanted_by[name] = self._tracer.inject()
-        self._driver.post(saw.UnitGained(unit, spec, self._sibling(lease), claim_latency_s))
+        spec = self._posted_specs[name] = self._catalog.specs.get(name)
+        claim_latency_s = self._claim_latency_s(unit)
+        self._telemetry.record_claim(name, claim_latency_s)
+        self._provisioner.warm_traces[name] = self._tracer.inject()
+        self._driver.post(UnitGained(unit, spec, self._sibling(lease), claim_latency_s))
         try:
             return await ready
         finally:
-            self._maker.wanted_by.pop(name, None)
+            self._provisioner.warm_traces.pop(name, None)
             waiting = self._warming.get(name, [])
             if ready in waiting:
                 waiting.remove(ready)
 
     async def drop(self, unit: Unit) -> None:
-        """Returns once the repository's memory is free; questions under way are answered before."""
+        """Returns once the index is unloaded. Requests under way are answered before."""
         if self._is_closed:
             return
         await self.before_drop(unit.name)
-        self._told.pop(unit.name, None)
-        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._dropping.setdefault(unit.name, []).append(gone)
-        self._driver.post(saw.UnitLost(unit.name))
-        await gone
+        self._posted_specs.pop(unit.name, None)
+        dropped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._dropping.setdefault(unit.name, []).append(dropped)
+        self._driver.post(UnitLost(unit.name))
+        await dropped
 
     def free_bytes(self) -> int:
-        """What this node can still offer: within its budget, and within what the process may take."""
-        free_bytes = self._library.free_bytes()
+        """Memory this node can offer, within its budget and within what the process may use."""
+        free_bytes = self._controller.free_bytes()
         return free_bytes if self._memory is None else min(free_bytes, self._memory.free_bytes())
 
-    # -- for the desk -----------------------------------------------------------------------------------------------
+    # -- IndexHost of the local node --------------------------------------------------------------------------------
 
     def budget_bytes(self) -> int:
-        return self._library.memory.budget_bytes
+        return self._controller.memory.budget_bytes
 
     def held_bytes(self) -> int:
-        return self._library.memory.held_bytes
+        return self._controller.memory.held_bytes
 
     def statuses(self) -> tuple[RepoStatus, ...]:
-        """Of every repository this node works on, by name."""
-        volumes, offset_s = self._library.volumes, self._wall_offset_s()
+        """Of every held repository, by name."""
+        repos, offset_s = self._controller.repos, self._wall_offset_s()
         return tuple(
-            status_of(self._library, volumes[name], self._maker.progress(volumes[name].making), offset_s)
-            for name in sorted(volumes)
+            status_of(self._controller, repos[name], self._provisioner.progress(repos[name].job), offset_s)
+            for name in sorted(repos)
         )
 
-    def served(self, names: Collection[str]) -> None:
-        """These were searched just now."""
-        self._library.traffic.note(names, self._clock.now())
+    def record_searches(self, names: Collection[str]) -> None:
+        """Counts one search of each repository."""
+        self._controller.traffic.record(names, self._clock.now())
 
-    def told(self, name: str) -> None:
-        """A repository has new commits, somebody says: look now."""
-        self._driver.post(saw.PushReceived(name))
+    def notify_push(self, name: str) -> None:
+        """Checks the origin of a repository at once, after a push notification."""
+        self._driver.post(PushReceived(name))
 
     def spec(self, name: str) -> RepoSpec | None:
         return self._catalog.specs.get(name)
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
-    async def _perform(self, effect: do.Effect) -> Iterable[saw.Event]:
+    async def _perform(self, effect: Effect) -> Iterable[Event]:
         match effect:
-            case do.CheckOrigin():
-                return await self._maker.look(effect)
-            case do.Fetch() | do.Receive() | do.Restore():
-                return await self._maker.make(effect)
-            case do.Build(number, is_renewal):
-                self._maker.let_build(number, is_renewal=is_renewal)
-            case do.Stop(number):
-                self._maker.stop(number)
-            case do.Put(number, name):
-                with self._maker.traced(number), self._tracer.span("serve", repository=name):
-                    self._on_the_shelf(self._maker.take(number))
-            case do.Discard(number):
-                with self._maker.traced(number):
-                    self._maker.take(number)
-            case do.Withdraw(name, is_unwanted):
-                self._off_the_shelf(name)
-                if is_unwanted:
+            case CheckOrigin():
+                return await self._provisioner.check_origin(effect)
+            case Fetch() | Receive() | Restore():
+                return await self._provisioner.provision(effect)
+            case Build(number, is_incremental):
+                self._provisioner.permit_build(number, is_incremental=is_incremental)
+            case Stop(number):
+                self._provisioner.stop(number)
+            case LoadIndex(number, name):
+                with self._provisioner.trace_of(number), self._tracer.span("serve", repository=name):
+                    self._load(self._provisioner.take(number))
+            case DiscardIndex(number):
+                with self._provisioner.trace_of(number):
+                    self._provisioner.take(number)
+            case UnloadIndex(name, is_removed):
+                self._unload(name)
+                if is_removed:
                     await self._delete_snapshot(name)
-            case do.Forget(name):
+            case Forget(name):
                 self._forget(name)
-            case do.Admit(name, memory_bytes):
-                for ready in _unanswered(self._warming, name):
+            case Admit(name, memory_bytes):
+                for ready in _pop_pending(self._warming, name):
                     ready.set_result(memory_bytes)
-            case do.Refuse(name, reason):
-                for ready in _unanswered(self._warming, name):
+            case Refuse(name, reason):
+                for ready in _pop_pending(self._warming, name):
                     ready.set_exception(Unavailable(reason))
-            case do.Release(name, reason, is_eviction):
+            case Release(name, reason, is_eviction):
                 self._release(name, reason, is_eviction=is_eviction)
-            case do.VerifyIndex(number, name):
-                return [saw.IndexVerified(number, await self._is_sound(name))]
-            case do.Save(name):
-                await self._save(name)
-            case do.NoteIndexed() | do.NoteFailed():
-                await self._note(effect)
+            case VerifyIndex(number, name):
+                return [IndexVerified(number, await self._verify(name))]
+            case Save(name):
+                await self._save_snapshot(name)
+            case RecordIndexed() | RecordFailure():
+                await self._record(effect)
         return ()
 
     def _forget(self, name: str) -> None:
-        self._off_the_shelf(name)
-        if name not in self._told:  # else it was gained again meanwhile
-            self._teller.forgotten(name)
-        for gone in _unanswered(self._dropping, name):
-            gone.set_result(None)
+        self._unload(name)
+        if name not in self._posted_specs:  # else the unit was gained again meanwhile
+            self._telemetry.remove(name)
+        for dropped in _pop_pending(self._dropping, name):
+            dropped.set_result(None)
 
-    def _on_the_shelf(self, index: Index) -> None:
-        self.shelf.put(index)
+    def _load(self, index: Index) -> None:
+        self.index_set.put(index)
         if self._advertiser is not None:
             self._advertiser.indexed(index)
 
-    def _off_the_shelf(self, name: str) -> None:
+    def _unload(self, name: str) -> None:
         try:
-            self.shelf.drop(name)
+            self.index_set.drop(name)
         except NotFound:
-            return  # it never got there
+            return  # it was never loaded
         if self._advertiser is not None:
             self._advertiser.dropped(name)
 
     def _release(self, name: str, reason: str, *, is_eviction: bool) -> None:
-        self._teller.released(name, reason, is_eviction=is_eviction)
+        self._telemetry.record_release(name, reason, is_eviction=is_eviction)
         if self._leases is None:
-            raise Invalid("a search node must be joined to its ownership before it runs: call join()")
+            raise Invalid("search node without ownership: call join() before run()")
         for lease in self._leases.own_leases():
             if lease.unit.name == name:
                 self._leases.release(lease.unit)
 
-    async def _is_sound(self, name: str) -> bool:
+    async def _verify(self, name: str) -> bool:
         try:
-            damages = await self._workshop.verify(self.shelf.get(name))
+            damages = await self._executor.verify(self.index_set.get(name))
         except NotFound:
-            return True  # gone meanwhile; nobody asks any more
+            return True  # unloaded meanwhile: the controller ignores the result
         if damages:
-            self._teller.damaged(name, ", ".join(f"{each.section} of part {each.part}" for each in damages[:8]))
+            self._telemetry.record_damage(
+                name, ", ".join(f"{each.section} of part {each.part}" for each in damages[:8])
+            )
         return not damages
 
-    async def _save(self, name: str) -> None:
-        """A copy that cannot be written is a pity and nothing more."""
-        async with self._saving:
+    async def _save_snapshot(self, name: str) -> None:
+        # A snapshot only speeds up the next start: a failure is recorded and has no other consequence.
+        async with self._snapshot_lock:
             try:
-                index, snapshots = self.shelf.get(name), self._snapshots
+                index, snapshots = self.index_set.get(name), self._snapshots
                 if snapshots is not None:
-                    await self._workshop.run(lambda: snapshots.save(index, self._workshop.recipe))
+                    await self._executor.run(lambda: snapshots.save(index, self._executor.recipe))
             except NotFound:
                 pass
             except (OSError, ValueError) as why:
-                self._teller.failed(name, "snapshot", reason_of(why))
+                self._telemetry.record_failure(name, "snapshot", reason_of(why))
 
     async def _delete_snapshot(self, name: str) -> None:
         if (snapshots := self._snapshots) is None:
             return
         try:
-            await self._workshop.run(lambda: snapshots.delete(name))
+            await self._executor.run(lambda: snapshots.delete(name))
         except OSError as why:
-            self._teller.failed(name, "snapshot", reason_of(why))
+            self._telemetry.record_failure(name, "snapshot", reason_of(why))
 
-    async def _note(self, effect: do.NoteIndexed | do.NoteFailed) -> None:
-        """Into the catalog, as long as it is not away for too long: serving does not depend on it."""
+    async def _record(self, effect: RecordIndexed | RecordFailure) -> None:
+        """Records in the catalog, with retries. Serving does not depend on it, so a lasting failure is only logged."""
 
         async def attempt() -> None:
             match effect:
-                case do.NoteIndexed(name, commit, footprint_bytes, but):
+                case RecordIndexed(name, commit, footprint_bytes, failure):
                     await self._catalog.record_indexed(name, commit=commit, footprint_bytes=footprint_bytes)
-                    if but is not None:
-                        await self._catalog.record_failure(name, but)
-                case do.NoteFailed(name, reason):
+                    if failure is not None:
+                        await self._catalog.record_failure(name, failure)
+                case RecordFailure(name, reason):
                     await self._catalog.record_failure(name, reason)
 
         try:
-            await retry(attempt, NOTE_BACKOFF, clock=self._clock, random=self._random)
+            await retry(attempt, RECORD_BACKOFF, clock=self._clock, random=self._random)
         except ArgosyError as why:
-            self._teller.log.warning("not noted in the catalog", repository=effect.name, why=str(why))
+            self._telemetry.log.warning("catalog update failed", repository=effect.name, why=str(why))
 
-    # -- small steps ------------------------------------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------------------------------------
 
-    def _catalog_changed(self) -> None:
+    def _on_catalog_change(self) -> None:
         specs = self._catalog.specs
-        for name, known in list(self._told.items()):
+        for name, posted in list(self._posted_specs.items()):
             spec = specs.get(name)
-            if spec != known:
-                self._told[name] = spec
-                self._driver.post(saw.SpecChanged(name, spec))
+            if spec != posted:
+                self._posted_specs[name] = spec
+                self._driver.post(SpecChanged(name, spec))
 
     def _sibling(self, lease: Lease) -> str | None:
-        """The address of a node that has this index ready: the primary's rather than a replica's."""
+        """The address of another node with a ready index: the primary's rather than a replica's."""
         others = [] if self._leases is None else self._leases.leases()
         ready = [
             each
@@ -349,29 +380,73 @@ class SearchNode:
         ]
         return min(ready, key=lambda each: abs(each.unit.replica)).address if ready else None
 
-    async def _measure(self) -> None:
+    async def _update_gauges(self) -> None:
         while True:
-            self._teller.figures(self._library, self._wall_offset_s())
+            self._telemetry.set_gauges(self._controller, self._wall_offset_s())
             await self._clock.sleep(MEASURE_S)
 
     def _wall_offset_s(self) -> float:
         return self._clock.wall() - self._clock.now()
 
-    def _refuse_if_closed(self) -> None:
+    def _check_open(self) -> None:
         if self._is_closed:
-            raise Unavailable(f"node {self._node_id!r} has stopped: another one will take over")
+            raise self._stopped_error()
 
-    def _abandon_waiting(self) -> None:
+    def _stopped_error(self) -> Unavailable:
+        return Unavailable(f"node {self._node_id!r} has stopped; another node will hold the repository")
+
+    def _fail_waiting(self) -> None:
         self._is_closed = True
         for name in list(self._warming):
-            for ready in _unanswered(self._warming, name):
-                ready.set_exception(Unavailable(f"node {self._node_id!r} has stopped: another one will take over"))
+            for ready in _pop_pending(self._warming, name):
+                ready.set_exception(self._stopped_error())
         for name in list(self._dropping):
-            for gone in _unanswered(self._dropping, name):
-                gone.set_result(None)
+            for dropped in _pop_pending(self._dropping, name):
+                dropped.set_result(None)
 
 
-def _unanswered(waiting: dict[str, list[asyncio.Future[T]]], name: str) -> list[asyncio.Future[T]]:
+async def quiesce(node: LocalNode, clock: Clock, name: str, *, within_s: float = QUIESCE_S) -> bool:
+    """Waits until no request about the repository is under way; False if that takes longer than `within_s`."""
+    if node.is_busy(name) and within_s > 0.0:
+        await wait_for_first(node.wait_idle(name), clock.sleep(within_s))
+    return not node.is_busy(name)
+
+
+def phase_of(repo: HeldRepo) -> Phase:
+    if repo.loaded is not None:
+        return Phase.READY
+    return Phase.FAILED if repo.job is None else _PHASES[repo.job.stage]
+
+
+def status_of(controller: IndexController, repo: HeldRepo, progress: float, wall_offset_s: float) -> RepoStatus:
+    """`wall_offset_s` converts the controller's times to seconds since 1970."""
+    name, loaded, job = repo.name, repo.loaded, repo.job
+    stats = None if loaded is None else loaded.stats
+    last_at = controller.traffic.last_at(name)
+    retry_at = controller.origin_checks.at(name) if repo.failures else None
+    return RepoStatus(
+        name=name,
+        phase=phase_of(repo),
+        replica=repo.unit.replica,
+        reason=repo.reason,
+        progress=1.0 if loaded is not None and job is None else progress,
+        is_refreshing=loaded is not None and job is not None and job.stage is not Stage.WAITING,
+        is_pinned=repo.spec is not None and repo.spec.is_pinned,
+        branches=() if stats is None else stats.branches,
+        documents=0 if stats is None else stats.documents,
+        content_bytes=0 if stats is None else stats.content_bytes,
+        memory_bytes=repo.memory_bytes,
+        fetch_time_ms=0.0 if stats is None else stats.fetch_time_ms,
+        index_time_ms=0.0 if stats is None else stats.index_time_ms,
+        claim_latency_s=repo.claim_latency_s,
+        indexed_at=0.0 if loaded is None else loaded.at + wall_offset_s,
+        last_served_at=0.0 if last_at is None else last_at + wall_offset_s,
+        retry_at=0.0 if retry_at is None else retry_at + wall_offset_s,
+        searches=controller.traffic.searches(name),
+    )
+
+
+def _pop_pending(waiting: dict[str, list[asyncio.Future[T]]], name: str) -> list[asyncio.Future[T]]:
     return [future for future in waiting.pop(name, []) if not future.done()]
 
 
@@ -379,5 +454,5 @@ def _budget_bytes(settings: SearchSettings, memory: MemoryProbe | None) -> int:
     if settings.budget_bytes is not None:
         return settings.budget_bytes
     if memory is None:
-        raise Invalid("nothing tells how much memory there is: set search.budget_bytes")
+        raise Invalid("the memory of this process is unknown: set search.budget_bytes")
     return max(1, int(memory.free_bytes() * settings.budget_share))

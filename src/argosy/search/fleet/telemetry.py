@@ -1,60 +1,91 @@
-"""What a search node says of itself: metrics and log lines, in one place, so that no other module is about them."""
+"""Metrics and log events of a search node.
+
+Series with the label `repository` exist while this node holds the repository, so their number is bounded by the
+repositories of one node.
+"""
 
 from argosy.base import logs
-from argosy.base.metrics import Metrics
-from argosy.search.fleet import metrics as m
+from argosy.base.metrics import Metrics, counter, gauge, histogram
 from argosy.search.fleet.events import IndexStats
 from argosy.search.fleet.index_controller import IndexController
 
+_TIME_BUCKETS_S = (0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900)
+
+INDEX_TIME_MS = gauge("argosy_index_time_ms", "duration of the latest index build", ("repository",))
+FETCH_TIME_MS = gauge("argosy_fetch_time_ms", "duration of the latest fetch", ("repository",))
+MEMORY_BYTES = gauge("argosy_index_memory_bytes", "memory of the index", ("repository",))
+LAST_SERVED_AT = gauge("argosy_last_served_at", "Unix time of the last search of the repository", ("repository",))
+CLAIM_LATENCY = gauge(
+    "argosy_repository_claim_latency_seconds", "time from unowned to owned by this node", ("repository",)
+)
+PER_REPOSITORY = (INDEX_TIME_MS, FETCH_TIME_MS, MEMORY_BYTES, LAST_SERVED_AT, CLAIM_LATENCY)
+
+INDEXES_PROVISIONED = counter(
+    "argosy_indexes_provisioned", "finished indexes: built, incremental, received, restored", ("how",)
+)
+PROVISION_TIME = histogram(
+    "argosy_index_provision_seconds",
+    "time from the start of the fetch to the finished index",
+    _TIME_BUCKETS_S,
+    ("how",),
+)
+FAILURES = counter("argosy_index_failures", "failed fetches, builds, origin checks and snapshots", ("step",))
+EVICTIONS = counter("argosy_evictions", "indexes evicted for lack of memory")
+DAMAGED = counter("argosy_indexes_damaged", "indexes that failed checksum verification and were rebuilt")
+BUDGET_BYTES = gauge("argosy_search_budget_bytes", "memory budget of all indexes")
+HELD_BYTES = gauge("argosy_search_held_bytes", "memory of all indexes")
+REPOSITORIES_READY = gauge("argosy_repositories_ready", "repositories with a loaded index on this node")
+INDEX_QUEUE_DEPTH = gauge("argosy_index_queue_depth", "index jobs waiting for a slot")
+
 
 class SearchTelemetry:
-    """Speaks for one node."""
+    """Metrics and log of one node."""
 
     def __init__(self, metrics: Metrics, *, node: str) -> None:
         self.log = logs.get("search").bind(node=node)
         self._metrics = metrics
 
-    def made(self, name: str, how: str, figures: IndexStats, seconds: float) -> None:
-        self._metrics.inc(m.INDEXES_MADE, how=how)
-        self._metrics.observe(m.MAKING_TIME, seconds, how=how)
-        self._metrics.set(m.INDEX_TIME_MS, figures.index_time_ms, repository=name)
-        self._metrics.set(m.FETCH_TIME_MS, figures.fetch_time_ms, repository=name)
+    def record_index(self, name: str, how: str, stats: IndexStats, seconds: float) -> None:
+        self._metrics.inc(INDEXES_PROVISIONED, how=how)
+        self._metrics.observe(PROVISION_TIME, seconds, how=how)
+        self._metrics.set(INDEX_TIME_MS, stats.index_time_ms, repository=name)
+        self._metrics.set(FETCH_TIME_MS, stats.fetch_time_ms, repository=name)
         self.log.info(
-            "index made",
+            "index provisioned",
             repository=name,
             how=how,
-            documents=figures.documents,
-            memory_bytes=figures.memory_bytes,
+            documents=stats.documents,
+            memory_bytes=stats.memory_bytes,
             seconds=round(seconds, 3),
         )
 
-    def failed(self, name: str, step: str, reason: str, bug: BaseException | None = None) -> None:
-        """`bug`: nobody foresaw this, so where it came from is told too."""
-        self._metrics.inc(m.FAILURES, step=step)
-        self.log.warning("failed", repository=name, step=step, why=reason, exc_info=bug or False)
+    def record_failure(self, name: str, step: str, reason: str, bug: BaseException | None = None) -> None:
+        """`bug`: an unexpected exception, logged with its traceback."""
+        self._metrics.inc(FAILURES, step=step)
+        self.log.warning("index job failed", repository=name, step=step, why=reason, exc_info=bug or False)
 
-    def claimed(self, name: str, claim_latency_s: float) -> None:
-        self._metrics.set(m.CLAIM_LATENCY, claim_latency_s, repository=name)
+    def record_claim(self, name: str, claim_latency_s: float) -> None:
+        self._metrics.set(CLAIM_LATENCY, claim_latency_s, repository=name)
 
-    def damaged(self, name: str, places: str) -> None:
-        self._metrics.inc(m.DAMAGED)
+    def record_damage(self, name: str, places: str) -> None:
+        self._metrics.inc(DAMAGED)
         self.log.error("index damaged", repository=name, places=places)
 
-    def released(self, name: str, reason: str, *, is_eviction: bool) -> None:
-        self._metrics.inc(m.EVICTIONS, by=float(is_eviction))
-        self.log.info("released", repository=name, why=reason)
+    def record_release(self, name: str, reason: str, *, is_eviction: bool) -> None:
+        self._metrics.inc(EVICTIONS, by=float(is_eviction))
+        self.log.info("unit released", repository=name, why=reason)
 
-    def forgotten(self, name: str) -> None:
-        for metric in m.OF_A_REPOSITORY:
+    def remove(self, name: str) -> None:
+        for metric in PER_REPOSITORY:
             self._metrics.remove(metric, repository=name)
 
-    def figures(self, library: IndexController, wall_offset_s: float) -> None:
-        self._metrics.set(m.BUDGET_BYTES, library.memory.budget_bytes)
-        self._metrics.set(m.HELD_BYTES, library.memory.held_bytes)
-        self._metrics.set(m.MAKINGS_WAITING, library.line.waiting)
-        ready = [volume for volume in library.volumes.values() if volume.kept is not None]
-        self._metrics.set(m.REPOSITORIES_READY, len(ready))
-        for volume in ready:
-            self._metrics.set(m.MEMORY_BYTES, volume.memory_bytes, repository=volume.name)
-            if (last_at := library.traffic.last_at(volume.name)) is not None:
-                self._metrics.set(m.LAST_SERVED_AT, last_at + wall_offset_s, repository=volume.name)
+    def set_gauges(self, controller: IndexController, wall_offset_s: float) -> None:
+        self._metrics.set(BUDGET_BYTES, controller.memory.budget_bytes)
+        self._metrics.set(HELD_BYTES, controller.memory.held_bytes)
+        self._metrics.set(INDEX_QUEUE_DEPTH, controller.queue.waiting)
+        ready = [repo for repo in controller.repos.values() if repo.loaded is not None]
+        self._metrics.set(REPOSITORIES_READY, len(ready))
+        for repo in ready:
+            self._metrics.set(MEMORY_BYTES, repo.memory_bytes, repository=repo.name)
+            if (last_at := controller.traffic.last_at(repo.name)) is not None:
+                self._metrics.set(LAST_SERVED_AT, last_at + wall_offset_s, repository=repo.name)

@@ -1,11 +1,11 @@
-"""The rules of a node's library, whatever happens: bounds are kept, the pinned stay, and it comes to rest."""
+"""The rules of a node's controller, whatever happens: bounds are kept, the pinned stay, and it comes to rest."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from argosy.search.fleet import events as saw
-from tests.search.fleet.making import MIB, World, spec
+from argosy.search.fleet.events import PushReceived, SpecChanged, UnitLost
+from tests.search.fleet.controller_bench import MIB, World, spec
 
 NAMES = [f"r{number}" for number in range(8)]
 BUDGET_BYTES = 1000 * MIB
@@ -33,15 +33,15 @@ def take(world: World, step: tuple[object, ...]) -> None:
             world.gain(name, replica, "n2:1" if has_sibling else None)
         case ("lose", str(name)):
             world.waiting.discard(name)
-            world.tell(saw.UnitLost(name))
+            world.tell(UnitLost(name))
         case ("remove", str(name)):
             world.specs.pop(name, None)
-            world.tell(saw.SpecChanged(name, None))
+            world.tell(SpecChanged(name, None))
         case ("push", str(name), int(version)):
             world.versions[name] = f"c{version}"
-            world.tell(saw.PushReceived(name))
+            world.tell(PushReceived(name))
         case ("search", str(name)):
-            world.library.traffic.note([name], world.now)
+            world.controller.traffic.record([name], world.now)
         case ("wait", float(seconds)):
             world.run(seconds)
         case ("pin", str(name), bool(is_pinned)):
@@ -54,7 +54,7 @@ def take(world: World, step: tuple[object, ...]) -> None:
 
 def changed(world: World, name: str, **changes: object) -> None:
     world.specs[name] = replace(world.specs.get(name, spec(name)), **changes)
-    world.tell(saw.SpecChanged(name, world.specs[name]))
+    world.tell(SpecChanged(name, world.specs[name]))
 
 
 def world_of(seed: int, sizes: list[int], failing: float, by: str = "lru") -> World:
@@ -65,9 +65,9 @@ def world_of(seed: int, sizes: list[int], failing: float, by: str = "lru") -> Wo
         evict_by=by,
         fetches_max=2,
         builds_max=1,
-        looks_max=2,
+        origin_checks_max=2,
         refresh_s=60.0,
-        check_s=300.0,
+        verify_s=300.0,
     )
     for name, size in zip(NAMES, sizes, strict=True):
         world.sizes[name] = size * MIB
@@ -86,7 +86,7 @@ def test_bounds_are_kept_and_the_pinned_are_never_evicted(
     world = world_of(seed, sizes, failing, by)
     for step in steps:
         before = len(world.released)
-        pinned = {name for name, volume in world.library.volumes.items() if volume.spec and volume.spec.is_pinned}
+        pinned = {name for name, repo in world.controller.repos.items() if repo.spec and repo.spec.is_pinned}
         take(world, step)  # the world watches the other rules
         if failing == 0.0 and step[0] != "pin":
             assert not pinned & set(world.released[before:])
@@ -100,14 +100,14 @@ def test_it_comes_to_rest_with_what_is_wished_for(seed: int, sizes: list[int], s
         take(world, step)
     world.run(1000.0)
     assert world.waiting == set(), "everybody who waits is answered"
-    assert (world.library.line.waiting, world.library.line.fetches, world.library.line.builds) == (0, 0, 0)
-    for name, volume in world.library.volumes.items():
-        if volume.spec is None:
-            assert volume.kept is None
-        elif not volume.is_leaving:
-            assert volume.kept is not None
-            assert volume.kept.spec.url == world.specs[name].url
-            assert volume.kept.figures.branches[0].version == world.versions.get(name, "c0")
+    assert (world.controller.queue.waiting, world.controller.queue.fetches, world.controller.queue.builds) == (0, 0, 0)
+    for name, repo in world.controller.repos.items():
+        if repo.spec is None:
+            assert repo.loaded is None
+        elif not repo.is_leaving:
+            assert repo.loaded is not None
+            assert repo.loaded.spec.url == world.specs[name].url
+            assert repo.loaded.stats.branches[0].version == world.versions.get(name, "c0")
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,12 +118,12 @@ def test_an_eviction_goes_down_to_the_low_watermark(seed: int, sizes: list[int],
         before = set(world.released)
         world.gain(name)
         world.run(30.0)
-        library = world.library
-        staying = [volume for volume in library.volumes.values() if volume.kept and not volume.is_leaving]
+        controller = world.controller
+        staying = [repo for repo in controller.repos.values() if repo.loaded and not repo.is_leaving]
         if before != set(world.released):
             expected = BUDGET_BYTES * world.settings.low_watermark
-            assert sum(volume.memory_bytes for volume in staying) <= expected
-    assert library.memory.held_bytes <= BUDGET_BYTES * world.settings.high_watermark
+            assert sum(repo.memory_bytes for repo in staying) <= expected
+    assert controller.memory.held_bytes <= BUDGET_BYTES * world.settings.high_watermark
 
 
 @settings(max_examples=30, deadline=None)
@@ -137,6 +137,6 @@ def test_after_trouble_has_passed_everything_that_is_still_held_is_as_wished(see
     for name in NAMES:
         world.versions[name] = "c9"
     world.run(3000.0)
-    for volume in world.library.volumes.values():
-        assert volume.kept is not None
-        assert (volume.reason, volume.kept.figures.branches[0].version) == ("", "c9")
+    for repo in world.controller.repos.values():
+        assert repo.loaded is not None
+        assert (repo.reason, repo.loaded.stats.branches[0].version) == ("", "c9")

@@ -24,10 +24,10 @@ TEXT = b"some text of a ship's log, over and over\n"
 
 
 @pytest.fixture
-async def workshop() -> AsyncIterator[BuildExecutor]:
-    workshop = BuildExecutor(SearchSettings(with_symbols=False))
-    yield workshop
-    workshop.close()
+async def executor() -> AsyncIterator[BuildExecutor]:
+    executor = BuildExecutor(SearchSettings(with_symbols=False))
+    yield executor
+    executor.close()
 
 
 def files(count: int, copies: int = 1000) -> list[File]:
@@ -60,9 +60,9 @@ class Huge(MemorySource):
             self.is_closed = True
 
 
-async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(workshop: BuildExecutor) -> None:
+async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(executor: BuildExecutor) -> None:
     source, told = Huge(), list[float]()
-    building = asyncio.ensure_future(workshop.build(source, None, told.append))
+    building = asyncio.ensure_future(executor.build(source, None, told.append))
     await until(lambda: told)
     building.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -71,9 +71,9 @@ async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(workshop:
     assert 0.0 < told[-1] < 1.0
 
 
-async def test_a_build_tells_how_far_it_is(workshop: BuildExecutor) -> None:
+async def test_a_build_tells_how_far_it_is(executor: BuildExecutor) -> None:
     told: list[float] = []
-    made = await workshop.build(MemorySource(Repository("a"), files(60)), None, told.append)
+    made = await executor.build(MemorySource(Repository("a"), files(60)), None, told.append)
     assert made.repository.name == "a"
     assert told == sorted(told)
     assert told[-1] == 1.0
@@ -99,37 +99,37 @@ class Sender:
             self.is_over = True
 
 
-async def test_an_index_arrives_whole_however_it_is_cut(workshop: BuildExecutor, index: Index) -> None:
+async def test_an_index_arrives_whole_however_it_is_cut(executor: BuildExecutor, index: Index) -> None:
     whole = b"".join(dump(index))
     for size in (len(whole), 1 << 20, 10_007):
         chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
-        arrived = await workshop.receive(Sender(chunks).stream())
+        arrived = await executor.receive(Sender(chunks).stream())
         assert b"".join(dump(arrived)) == whole
-        assert await workshop.verify(arrived) == []
+        assert await executor.verify(arrived) == []
 
 
-async def test_a_stream_that_breaks_is_told_by_what_broke_it(workshop: BuildExecutor, index: Index) -> None:
+async def test_a_stream_that_breaks_is_told_by_what_broke_it(executor: BuildExecutor, index: Index) -> None:
     chunks = list(dump(index))
     with pytest.raises(Unavailable, match="n2 is gone"):
-        await workshop.receive(Sender(chunks[:-1], Unavailable("n2 is gone")).stream())
+        await executor.receive(Sender(chunks[:-1], Unavailable("n2 is gone")).stream())
     with pytest.raises(Invalid, match="or more short"):
-        await workshop.receive(Sender(chunks[:-1]).stream())
+        await executor.receive(Sender(chunks[:-1]).stream())
 
 
-async def test_what_is_no_index_is_refused_without_reading_on(workshop: BuildExecutor) -> None:
+async def test_what_is_no_index_is_refused_without_reading_on(executor: BuildExecutor) -> None:
     sender = Sender([b"x" * (1 << 20)] * 1000)
     with pytest.raises(Invalid, match="not an index"):
-        await workshop.receive(sender.stream())
+        await executor.receive(sender.stream())
     assert sender.sent < 1000
     await until(lambda: sender.is_over)
 
 
-async def test_a_fast_sender_is_held_back(workshop: BuildExecutor, index: Index) -> None:
+async def test_a_fast_sender_is_held_back(executor: BuildExecutor, index: Index) -> None:
     """The threads are all busy, so nothing is unpacked; no more than a few chunks wait meanwhile."""
     gate = threading.Event()
-    busy = [asyncio.ensure_future(workshop.run(gate.wait)) for _ in range(workshop._pool._max_workers)]
+    busy = [asyncio.ensure_future(executor.run(gate.wait)) for _ in range(executor._pool._max_workers)]
     sender = Sender([b"x" * (1 << 20)] * 1000)
-    receiving = asyncio.ensure_future(workshop.receive(sender.stream()))
+    receiving = asyncio.ensure_future(executor.receive(sender.stream()))
     await until(lambda: sender.sent == CHUNKS_MAX + 1)
     for _ in range(50):
         await asyncio.sleep(0)
@@ -141,7 +141,7 @@ async def test_a_fast_sender_is_held_back(workshop: BuildExecutor, index: Index)
 
 
 async def test_a_sender_that_falls_silent_is_given_up(
-    workshop: BuildExecutor, index: Index, monkeypatch: pytest.MonkeyPatch
+    executor: BuildExecutor, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_executor, "STALL_S", 0.05)
 
@@ -150,10 +150,10 @@ async def test_a_sender_that_falls_silent_is_given_up(
         await asyncio.Event().wait()
 
     with pytest.raises(Unavailable, match="silent"):
-        await workshop.receive(silent())
+        await executor.receive(silent())
 
 
-async def test_an_arrival_that_is_given_up_ends(workshop: BuildExecutor, index: Index) -> None:
+async def test_an_arrival_that_is_given_up_ends(executor: BuildExecutor, index: Index) -> None:
     held = asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
@@ -161,17 +161,17 @@ async def test_an_arrival_that_is_given_up_ends(workshop: BuildExecutor, index: 
         held.set()
         await asyncio.Event().wait()
 
-    receiving = asyncio.ensure_future(workshop.receive(slow()))
+    receiving = asyncio.ensure_future(executor.receive(slow()))
     await held.wait()
     receiving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await receiving
-    assert await workshop.run(lambda: "the thread is free") == "the thread is free"
+    assert await executor.run(lambda: "the thread is free") == "the thread is free"
 
 
-async def test_damage_is_named_by_its_place(workshop: BuildExecutor) -> None:
+async def test_damage_is_named_by_its_place(executor: BuildExecutor) -> None:
     made = build(MemorySource(Repository("a"), files(1)), Policy())
     data = made.parts[0].segment.names.data
     data.flags.writeable = True
     data[0] ^= 1
-    assert await workshop.verify(made) == [Damage(0, "names.data")]
+    assert await executor.verify(made) == [Damage(0, "names.data")]
