@@ -10,11 +10,15 @@ from numba.core import event
 
 from argosy.base.errors import Invalid
 from argosy.cli import search_engine
-from argosy.cli.search_progress import COMPILING, QUIET_S, TICK_S, Stage, View, watched
+from argosy.cli.search_progress import COMPILING, QUIET_S, TICK_S, ProgressView, Stage, run_with_progress
 
 
 def test_what_the_work_gives_is_given() -> None:
-    assert watched(lambda stage: (stage.task, threading.current_thread() is threading.main_thread())) == ("", False)
+    seen = run_with_progress(lambda stage: (stage.task, threading.current_thread() is threading.main_thread()))
+    assert seen == ("", False)
+        "",
+        False,
+    )
 
 
 @pytest.mark.parametrize("error", [Invalid("mend it"), TimeoutError("its own"), MemoryError()])
@@ -23,7 +27,7 @@ def test_what_the_work_raises_is_raised(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)) as raised:
-        watched(fail)
+        run_with_progress(fail)
     assert raised.value is error
 
 
@@ -38,7 +42,7 @@ def test_an_interrupt_is_not_kept_waiting_by_the_work() -> None:
         has_ended.set()
 
     with pytest.raises(KeyboardInterrupt):
-        watched(stubborn)
+        run_with_progress(stubborn)
     assert signal.getsignal(signal.SIGINT) is before
     assert not has_ended.is_set()
     may_end.set()
@@ -48,11 +52,11 @@ def test_an_interrupt_is_not_kept_waiting_by_the_work() -> None:
 
 def test_a_build_is_told_to_stop_by_its_own_progress() -> None:
     stage = Stage()
-    stage.tell(1, 2)
+    stage.on_progress(1, 2)
     assert stage.bytes == (1, 2)
     stage.cancelled.set()
     with pytest.raises(KeyboardInterrupt):
-        stage.tell(2, 2)
+        stage.on_progress(2, 2)
 
 
 def test_a_new_task_forgets_how_far_the_last_one_was() -> None:
@@ -77,7 +81,7 @@ def test_kernels_compiled_at_the_first_run_are_counted(monkeypatch: pytest.Monke
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     stage = Stage("loading", is_compiling=True, compiled=(12, 40))
-    with View(stage) as view:
+    with ProgressView(stage) as view:
         for _ in range(int(QUIET_S / TICK_S) + 1):
             view.draw()
     assert "compiling search kernels, first run only: 12/40" in screen.getvalue()
@@ -87,7 +91,7 @@ def test_a_long_wait_for_the_compiler_is_explained_once_even_if_nobody_watches(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     stage = Stage("loading")
-    with View(stage) as view:
+    with ProgressView(stage) as view:
         view.draw()
         assert capsys.readouterr().err == ""
         stage.is_compiling = True
@@ -109,7 +113,7 @@ def test_a_bar_shows_how_far_the_work_is_from_its_first_drawing(monkeypatch: pyt
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     stage = Stage("indexing", (1_000_000, 10_000_000))
-    with View(stage) as view:
+    with ProgressView(stage) as view:
         for _ in range(int(QUIET_S / TICK_S) + 1):
             view.draw()
     shown = screen.getvalue()
@@ -120,7 +124,7 @@ def test_a_bar_shows_how_far_the_work_is_from_its_first_drawing(monkeypatch: pyt
 def test_a_warm_engine_is_loaded_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     search_engine.load(Stage())
     stage = Stage()
-    with View(stage) as view:
+    with ProgressView(stage) as view:
         search_engine.load(stage)
         view.draw()
     assert not stage.is_compiling

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from argosy.cli.search_text import (
     GAP,
     VIMGREP_BYTES_MAX,
-    counted,
-    named,
+    count_line,
+    name_line,
     rows,
     vimgrep,
     with_headings,
@@ -126,5 +126,5 @@ def test_vimgrep_leads_to_the_beginning_of_a_file_found_by_its_name() -> None:
 
 def test_names_and_counts_are_one_line_whatever_the_name() -> None:
     found = FileMatch("r", "new\nline\x1b[2J", match_count=3)
-    assert counted(found, name_of, PLAIN) == "here/new\\nline\\x1b[2J:3\n"
-    assert named(found, name_of, PLAIN) == "here/new\\nline\\x1b[2J\n"
+    assert count_line(found, name_of, PLAIN) == "here/new\\nline\\x1b[2J:3\n"
+    assert name_line(found, name_of, PLAIN) == "here/new\\nline\\x1b[2J\n"

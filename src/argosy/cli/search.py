@@ -1,7 +1,7 @@
-"""`argosy search`: the engine on what is in front of you, with no server and nothing left on the disk.
+"""`argosy search`: searches local directories and repositories, without a server and without an index on disk.
 
-Exit codes are those of grep: 0 something was found, 1 nothing was, 2 there was an error, and 130 after Ctrl-C. An
-answer that found nothing proves nothing if it was cut short or a file could not be read: that is an error as well.
+Exit codes are those of grep: 0 a match, 1 no match, 2 an error, and 130 after Ctrl-C. A search without a match that was
+cut short, or that could not read a file, counts as an error: it does not prove that there is no match.
 """
 
 import os
@@ -20,12 +20,12 @@ from argosy.base.redact import redact
 from argosy.cli.commands import Command
 from argosy.cli.output import json_option
 from argosy.cli.search_engine import load
-from argosy.cli.search_flags import Flags, Look, options, parsed, search_options
+from argosy.cli.search_flags import Flags, OutputFormat, parse_query, search_options, to_engine_options
 from argosy.cli.search_json import document
-from argosy.cli.search_notes import costs, cut_short, unsearched
+from argosy.cli.search_notes import format_costs, format_limits, format_unread
 from argosy.cli.search_output import Printer
-from argosy.cli.search_progress import Stage, leave, watched
-from argosy.cli.search_sources import Shelved, Survey, indexed, opened, survey
+from argosy.cli.search_progress import Stage, exit_interrupted, run_with_progress
+from argosy.cli.search_sources import IndexSummary, LoadedPaths, index_sources, open_sources, summarize
 
 if TYPE_CHECKING:
     from argosy.search.model import Options, Repository, SearchResult
@@ -38,22 +38,22 @@ FOUND, NOTHING, FAILED = 0, 1, 2
 @search_options
 @json_option
 def search(**given: Any) -> None:
-    """Search folders and repositories, from memory.
+    """Search directories and repositories without a server.
 
-    QUERY is words and fields that must all hold: kmalloc gfp_atomic, "static inline", file:\\.go$ sym:^New lang:go.
-    Words are regexes. PATH is what is searched, by default the folder you are in.
+    QUERY consists of words and fields that must all match: kmalloc gfp_atomic, "static inline", file:\\.go$ sym:^New
+    lang:go. Words are regexes. PATH is by default the current directory.
     """
     flags = Flags(**given)
     try:
-        code = _answered(flags)
+        code = _run_search(flags)
     except KeyboardInterrupt:
-        leave()
+        exit_interrupted()
     except BrokenPipeError:
         _drop_output()
-        code = FOUND  # somebody had read enough of it
+        code = FOUND  # the reader of the pipe has read enough
     except ArgosyError as error:
-        code = _failed(error, flags)
-    except Exception:  # a defect of ours: told in full, and not by the code for "nothing was found"
+        code = _print_error(error, flags)
+    except Exception:  # a bug: print the traceback, and do not exit with the code for "no match"
         traceback.print_exc()
         code = FAILED
     click.get_current_context().exit(code)
@@ -61,10 +61,10 @@ def search(**given: Any) -> None:
 
 @dataclass(frozen=True)
 class _Result:
-    """All that is known when the work is done; `repositories` if the query asked for nothing else."""
+    """The outcome of a search; `repositories` is set if the query was `type:repo`."""
 
-    shelf: Shelved
-    survey: Survey
+    loaded: LoadedPaths
+    summary: IndexSummary
     options: "Options"
     answer: "SearchResult"
     repositories: "tuple[Repository, ...] | None" = None
@@ -73,62 +73,62 @@ class _Result:
     def code(self) -> int:
         if self.answer.files or self.repositories:
             return FOUND
-        return NOTHING if self.answer.is_complete and not self.survey.unread else FAILED
+        return NOTHING if self.answer.is_complete and not self.summary.unread else FAILED
 
 
-def _answered(flags: Flags) -> int:
-    look = flags.look()
-    if sys.stdout is None:  # how Python is told that it was closed
-        raise Unavailable("the answer could not be written (stdout is closed): check where it goes")
+def _run_search(flags: Flags) -> int:
+    form = flags.output_format()
+    if sys.stdout is None:  # Python sets it to None if it was closed
+        raise Unavailable("cannot write to stdout: it is closed")
     try:
-        query = parsed(flags)
-        result = watched(lambda stage: _work(flags, query, look, stage))
+        query = parse_query(flags)
+        result = run_with_progress(lambda stage: _work(flags, query, form, stage))
     except ImportError as error:
         raise missing_package(error, purpose="search") from error
-    printer = Printer(flags, look, result.shelf)
+    printer = Printer(flags, form, result.loaded)
     try:
         if result.repositories is None:
-            printer.files(result.answer, result.survey)
+            printer.files(result.answer, result.summary)
         else:
             printer.repositories(result.repositories)
-        sys.stdout.flush()  # before anything is said beside it
+        sys.stdout.flush()  # before the notes on stderr
     except BrokenPipeError:
         raise
     except OSError as error:
         _drop_output()
-        raise Unavailable(f"the answer could not be written ({error.strerror}): check where it goes") from error
-    _say(unsearched(result.survey))
+        raise Unavailable(f"cannot write to stdout: {error.strerror}") from error
+    _print_notes(format_unread(result.summary))
     if not flags.is_for_machines:
-        _say(cut_short(result.answer, result.options, has_lines=look is Look.TEXT))
+        _print_notes(format_limits(result.answer, result.options, has_lines=form is OutputFormat.TEXT))
     if flags.stats:
-        _say(costs(result.answer, result.shelf, result.survey))
+        _print_notes(format_costs(result.answer, result.loaded, result.summary))
     return result.code
 
 
-def _work(flags: Flags, query: "Parsed", look: Look, stage: Stage) -> _Result:
-    """Everything that takes time: the engine loaded, the paths indexed, the query answered."""
+def _work(flags: Flags, query: "Parsed", form: OutputFormat, stage: Stage) -> _Result:
+    """The slow part, run in a thread: loads the engine, indexes the paths, runs the query."""
     stage.begin("loading")
     load(stage)
     from argosy.search.index_set import IndexSet
     from argosy.search.model import SearchResult
     from argosy.search.query.tree import Kind, Type
 
-    shelved = indexed(opened(flags), flags, stage)
-    found, wanted = survey(shelved), options(flags, query, look)
+    loaded = index_sources(open_sources(flags), flags, stage)
+    summary, options = summarize(loaded), to_engine_options(flags, query, form)
     stage.begin("searching")
-    shelf = IndexSet(shelved.indexes)
+    index_set = IndexSet(loaded.indexes)
     try:
         if isinstance(query.query, Type) and query.query.kind is Kind.REPO:
-            repositories = shelf.repositories_now(query.query, stage.cancelled.is_set)
-            return _Result(shelved, found, wanted, SearchResult(), repositories)
-        answer = shelf.search_now(query.query, wanted, stage.cancelled.is_set)
+            repositories = index_set.repositories_now(query.query, stage.cancelled.is_set)
+            return _Result(loaded, summary, options, SearchResult(), repositories)
+        answer = index_set.search_now(query.query, options, stage.cancelled.is_set)
     finally:
-        shelf.close()
-    return _Result(shelved, found, wanted, _with_counts_told(answer) if flags.is_for_all else answer)
+        index_set.close()
+    return _Result(loaded, summary, options, _without_display_limit(answer) if flags.is_for_all else answer)
 
 
-def _with_counts_told(answer: "SearchResult") -> "SearchResult":
-    """One match of each file was asked for, and no more is shown; its count is of all, so nothing is left out."""
+def _without_display_limit(answer: "SearchResult") -> "SearchResult":
+    """Names and counts need one match per file, and the count covers all: the limit on shown matches omits nothing."""
     import msgspec
 
     from argosy.search.model import LimitHit
@@ -137,12 +137,12 @@ def _with_counts_told(answer: "SearchResult") -> "SearchResult":
     return msgspec.structs.replace(answer, limits_hit=limits_hit)
 
 
-def _failed(error: ArgosyError, flags: Flags) -> int:
-    """Says what went wrong; of a query, also where."""
+def _print_error(error: ArgosyError, flags: Flags) -> int:
+    """Prints the error; for an invalid query, also its position."""
     message = redact(str(error))
     if flags.is_for_machines:
-        told = {"kind": type(error).__name__, "status": error.status, "message": message}
-        click.echo(document({"error": told}), err=True)
+        fields = {"kind": type(error).__name__, "status": error.status, "message": message}
+        click.echo(document({"error": fields}), err=True)
         return FAILED
     click.echo(f"error: {message}", err=True)
     pointed = getattr(error, "pointed", None)
@@ -151,12 +151,12 @@ def _failed(error: ArgosyError, flags: Flags) -> int:
     return FAILED
 
 
-def _say(lines: Iterable[str]) -> None:
+def _print_notes(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line, err=True)
 
 
 def _drop_output() -> None:
-    """What is still to be written goes nowhere; else the interpreter would try once more at its end, and complain."""
-    with suppress(OSError, ValueError):  # a stream that is no file has nothing to redirect
+    """Redirects stdout to /dev/null; the interpreter would otherwise flush it again on exit, and fail."""
+    with suppress(OSError, ValueError):  # a stream that is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

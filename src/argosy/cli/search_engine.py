@@ -1,4 +1,4 @@
-"""The engine is loaded when it is needed: it brings a compiler along, and the first time it compiles its kernels."""
+"""Loads the search engine on first use: it imports a compiler, and compiles its kernels on the first run."""
 
 from importlib import import_module
 from typing import Any
@@ -9,14 +9,15 @@ _ENGINE = ("argosy.search.index.build", "argosy.search.index_set")
 
 
 def load(stage: Stage) -> None:
-    """Loads the engine, and has what it needs first compiled if no cache has it: that takes long, so the stage shows
-    how far it is. Other kernels are loaded when they are called; the stage also shows if one has to be compiled."""
+    """Loads the engine and compiles the essential kernels that are not cached, with progress in `stage`.
+
+    Other kernels are loaded when they are called; `stage` also shows if one of them has to be compiled."""
     from numba.core import event
 
     from argosy.search.kernels import compile_essential
 
     class Listener(event.Listener):
-        depth = 0  # helpers are compiled within kernels
+        depth = 0  # helpers are compiled inside kernels
 
         def on_start(self, _: Any) -> None:
             self.depth += 1
@@ -34,5 +35,5 @@ def load(stage: Stage) -> None:
         stage.is_compiling = done < total
 
     compile_essential(show)
-    # Announced only where the cache has nothing.
+    # numba sends this event only if the cache has no compiled kernel.
     event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]

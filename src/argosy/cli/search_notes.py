@@ -1,17 +1,17 @@
-"""What is said beside an answer, on stderr: what it leaves out, what could not be read, what it cost."""
+"""Notes on stderr beside the result: limits that cut it short, unreadable files, statistics."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from argosy.cli.search_sources import Shelved, Survey
+from argosy.cli.search_sources import IndexSummary, LoadedPaths
 from argosy.cli.terminal_text import safe_name
 
 if TYPE_CHECKING:
     from argosy.search.model import Options, SearchResult
 
 
-def unsearched(found: Survey) -> Iterator[str]:
-    """Files whose content was to be searched and could not be."""
+def format_unread(found: IndexSummary) -> Iterator[str]:
+    """Files whose content could not be searched."""
     from argosy.search.documents import DOCUMENT_BYTES_MAX, SkipReason
 
     unread = sum(found.skipped[reason] for reason in (SkipReason.UNREADABLE, SkipReason.MISSING))
@@ -20,35 +20,35 @@ def unsearched(found: Survey) -> Iterator[str]:
     large = sum(found.skipped[reason] for reason in (SkipReason.TOO_LARGE, SkipReason.TOO_MANY_TRIGRAMS))
     if large:
         most = DOCUMENT_BYTES_MAX >> 20
-        yield f"note: {_files(large)} too large to be searched: let some in, up to {most} MiB, with --large-file GLOB"
+        yield f"note: {_files(large)} too large to search; include them, up to {most} MiB, with --large-file GLOB"
 
 
-def cut_short(answer: "SearchResult", options: "Options", *, has_lines: bool) -> Iterator[str]:
-    """Every bound that was met, and the option that moves it; `has_lines` if lines are shown."""
+def format_limits(answer: "SearchResult", options: "Options", *, has_lines: bool) -> Iterator[str]:
+    """The limits that were reached and the option that raises each; `has_lines` if lines are shown."""
     from argosy.search.model import LimitHit
 
     stats, limits_hit = answer.stats, answer.limits_hit
     if LimitHit.INDEX_MATCHES in limits_hit:
-        # What is looked at in one go is finished, so there may be many more than the limit.
+        # A block in progress is finished, so there may be many more matches than the limit.
         found, most = stats.matches, options.index_match_limit
-        yield f"note: stopped after {found:,} matches, past the limit of {most:,} in a path: go on with --match-limit N"
+        yield f"note: stopped after {found:,} matches (limit {most:,} per path); raise it with --match-limit N"
     if LimitHit.WALL_TIME in limits_hit:
-        yield f"note: stopped after {options.wall_time_s:g} s: look longer with --max-time SECONDS"
+        yield f"note: stopped after {options.wall_time_s:g} s; raise the limit with --max-time SECONDS"
     if LimitHit.MATCHES_SHOWN in limits_hit:
-        yield f"note: {options.matches_max:,} of {stats.matches:,} matches shown: see more with --max-matches N"
+        yield f"note: {options.matches_max:,} of {stats.matches:,} matches shown; raise the limit with --max-matches N"
     elif LimitHit.FILES_SHOWN in limits_hit:
-        yield f"note: {len(answer.files):,} of {stats.files:,} files shown: see more with --max-files N"
+        yield f"note: {len(answer.files):,} of {stats.files:,} files shown; raise the limit with --max-files N"
     clipped = sum(line.is_clipped for file in answer.files for line in file.lines)
     if clipped and has_lines:
-        lines = "1 long line is" if clipped == 1 else f"{clipped:,} long lines are"
-        yield f"note: {lines} shown in part, up to {options.line_bytes_max:,} bytes"
+        lines = "1 long line" if clipped == 1 else f"{clipped:,} long lines"
+        yield f"note: {lines} truncated to {options.line_bytes_max:,} bytes"
 
 
-def costs(answer: "SearchResult", shelf: Shelved, found: Survey) -> Iterator[str]:
-    """The figures for --stats."""
-    rate = found.text_bytes / shelf.duration_s / 1e6 if shelf.duration_s else 0.0
+def format_costs(answer: "SearchResult", loaded: LoadedPaths, found: IndexSummary) -> Iterator[str]:
+    """The statistics for --stats."""
+    rate = found.text_bytes / loaded.duration_s / 1e6 if loaded.duration_s else 0.0
     yield (
-        f"indexed {_files(found.files)}, {_size(found.text_bytes)} of text, in {shelf.duration_s:.2f} s "
+        f"indexed {_files(found.files)}, {_size(found.text_bytes)} of text, in {loaded.duration_s:.2f} s "
         f"({rate:.0f} MB/s), {_size(found.memory_bytes)} of memory"
     )
     if found.skipped:
@@ -56,7 +56,7 @@ def costs(answer: "SearchResult", shelf: Shelved, found: Survey) -> Iterator[str
         yield f"by name only: {reasons}"
     stats = answer.stats
     yield (
-        f"found {_matches(stats.matches)} in {_files(stats.files)}; looked at {_size(stats.content_bytes)} in "
+        f"found {_matches(stats.matches)} in {_files(stats.files)}; read {_size(stats.content_bytes)} in "
         f"{stats.files_loaded:,} of {stats.files_considered:,} candidates, {stats.duration_s * 1000:.1f} ms"
     )
 

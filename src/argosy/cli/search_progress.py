@@ -1,7 +1,7 @@
-"""Work in a thread of its own, while this one watches: it draws how far the work is, and hears Ctrl-C.
+"""Runs the search in a thread while the main thread draws progress and handles Ctrl-C.
 
-A signal is heard between two steps of the interpreter in the main thread, and a kernel may be one long step. So the
-main thread never works: it waits, and when it is interrupted it leaves without waiting for the work to notice.
+Python handles a signal between two bytecodes of the main thread, and a kernel is a single long one. The main thread
+therefore only waits, and on Ctrl-C exits without waiting for the worker thread.
 """
 
 import os
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TICK_S = 0.1  # between two looks at the work
-QUIET_S = 0.3  # what is done by then needs no bar
-INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
+TICK_S = 0.1  # between two updates
+QUIET_S = 0.3  # shorter work shows no bar
+INTERRUPTED = 130  # exit code that shells report after Ctrl-C
 COMPILING = "compiling search kernels, first run only"
 
 
 @dataclass
 class Stage:
-    """How far the work is: the worker writes, the watcher reads. Fields are replaced whole, so no lock is needed."""
+    """Progress: the worker writes, the main thread reads. Fields are replaced as a whole, so no lock is needed."""
 
-    task: str = ""  # what is being done
-    bytes: tuple[int, int] = (0, 0)  # done, in all; in all 0 while that is not known
+    task: str = ""  # text of the current step
+    bytes: tuple[int, int] = (0, 0)  # done and total; total is 0 while unknown
     is_compiling: bool = False
-    compiled: tuple[int, int] = (0, 0)  # kernels that are, and all that have to be
+    compiled: tuple[int, int] = (0, 0)  # kernels compiled, and all to compile
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, task: str) -> None:
         self.bytes = (0, 0)
         self.task = task
 
-    def tell(self, done_bytes: int, total_bytes: int) -> None:
-        """For the builder, which stops at what it raises."""
+    def on_progress(self, done_bytes: int, total_bytes: int) -> None:
+        """Callback of the builder; raises KeyboardInterrupt to stop it."""
         if self.cancelled.is_set():
             raise KeyboardInterrupt
         self.bytes = (done_bytes, total_bytes)
 
 
-def watched(work: Callable[[Stage], T]) -> T:
-    """What the work gives or raises. If this thread is interrupted, the work is told and left alone."""
+def run_with_progress(work: Callable[[Stage], T]) -> T:
+    """Returns or raises what `work` does. On Ctrl-C sets `cancelled` and does not wait for the worker."""
     stage, outcome = Stage(), Future[T]()
-    worker = threading.Thread(target=_settle, args=(outcome, work, stage), name="argosy-search", daemon=True)
-    with _ctrl_c() as is_interrupted, View(stage) as view:
+    worker = threading.Thread(target=_run_work, args=(outcome, work, stage), name="argosy-search", daemon=True)
+    with _catch_ctrl_c() as is_interrupted, ProgressView(stage) as view:
         worker.start()
         while not (wait([outcome], TICK_S).done or is_interrupted()):
             view.draw()
@@ -65,44 +65,44 @@ def watched(work: Callable[[Stage], T]) -> T:
 
 
 @contextmanager
-def _ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Whether there was one. It is heard between two looks: in the middle of a drawing it would leave half of it."""
-    heard = threading.Event()
+def _catch_ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Yields a check for Ctrl-C. The signal only sets a flag: an exception while drawing would leave half a line."""
+    received = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
-        yield heard.is_set
+        yield received.is_set
         return
-    signal.signal(signal.SIGINT, lambda *_: heard.set())
+    signal.signal(signal.SIGINT, lambda *_: received.set())
     try:
-        yield heard.is_set
+        yield received.is_set
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def leave() -> NoReturn:
-    """Ends the process at once, with nothing more written: other threads may be deep in a kernel."""
+def exit_interrupted() -> NoReturn:
+    """Exits at once without cleanup, because the worker thread may be inside a long kernel."""
     os._exit(INTERRUPTED)
 
 
-def _settle(outcome: "Future[T]", work: Callable[[Stage], T], stage: Stage) -> None:
+def _run_work(outcome: "Future[T]", work: Callable[[Stage], T], stage: Stage) -> None:
     try:
         outcome.set_result(work(stage))
-    except BaseException as error:  # it is raised where it can be told
+    except BaseException as error:  # raised again in the main thread
         outcome.set_exception(error)
 
 
-class View:
-    """A line on stderr if somebody is watching and it takes long enough to look; else what explains a long wait."""
+class ProgressView:
+    """A progress line on a terminal after `QUIET_S`; otherwise one line when kernels are compiled."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._ticks = 0
-        self._is_watched = sys.stderr is not None and sys.stderr.isatty()
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar: Progress | None = None
         self._shown: tuple[str, bool] | None = None
-        self._is_explained = False
+        self._is_compiling_printed = False
 
-    def __enter__(self) -> "View":
+    def __enter__(self) -> "ProgressView":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -110,14 +110,14 @@ class View:
             self._bar.stop()
 
     def draw(self) -> None:
-        """Called every TICK_S, by one thread: when that stops, nothing is drawn any more."""
+        """Called every TICK_S by the main thread, which is the only one that draws."""
         self._ticks += 1
         done, total = self._stage.bytes
-        shown = self._compiling() if self._stage.is_compiling else self._stage.task, total > 0
-        if not self._is_watched:
-            if self._stage.is_compiling and not self._is_explained:
+        shown = self._compiling_text() if self._stage.is_compiling else self._stage.task, total > 0
+        if not self._is_terminal:
+            if self._stage.is_compiling and not self._is_compiling_printed:
                 click.echo(COMPILING, err=True)
-                self._is_explained = True
+                self._is_compiling_printed = True
         elif self._ticks * TICK_S >= QUIET_S:
             if self._bar is None or shown != self._shown:
                 self._bar = self._new_bar(shown[0], done, total)
@@ -125,7 +125,7 @@ class View:
             self._bar.update(self._bar.task_ids[0], completed=done, total=total or None)
             self._bar.refresh()
 
-    def _compiling(self) -> str:
+    def _compiling_text(self) -> str:
         done, total = self._stage.compiled
         return f"{COMPILING}: {done}/{total}" if done < total else COMPILING
 
@@ -138,6 +138,6 @@ class View:
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         columns += [BarColumn(), DownloadColumn(), TransferSpeedColumn()] if total else []
         bar = Progress(*columns, console=Console(file=sys.stderr), transient=True, auto_refresh=False)
-        bar.add_task(safe_name(text), completed=done, total=total or None)  # drawn as soon as it starts
+        bar.add_task(safe_name(text), completed=done, total=total or None)  # before `start`, which draws at once
         bar.start()
         return bar

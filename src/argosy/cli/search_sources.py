@@ -1,7 +1,7 @@
-"""From the paths on the command line to a shelf of indexes.
+"""Opens and indexes the paths on the command line.
 
-Every folder and repository is an index of its own; files that were named one by one share one, whatever their number.
-Paths that cannot be opened are refused before anything is read.
+Every directory and repository gets an index of its own; all files that are named individually share one. A path that
+cannot be opened is an error before any file is read.
 """
 
 import os
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from argosy.search.model import FileMatch, Repository
     from argosy.search.skip_policy import Policy
 
-PATHS_MAX = 10_000  # folders and repositories; each takes a few megabytes however small it is
+PATHS_MAX = 10_000  # directories and repositories; each index takes a few megabytes, however small
 HERE = "."
 
-Opened: TypeAlias = "list[tuple[str, Source, Policy]]"
+OpenSources: TypeAlias = "list[tuple[str, Source, Policy]]"
 
 
 class NamedFiles:
-    """Files that were named one by one, by these names, as a source."""
+    """A source of individually named files."""
 
     def __init__(self, named: "Mapping[str, Source]") -> None:
         self._sources = {os.fsencode(name): source for name, source in named.items()}
@@ -52,23 +52,23 @@ class NamedFiles:
 
 
 @dataclass(frozen=True)
-class Shelved:
-    """Indexes, and for each what stands before the paths in it when they are shown."""
+class LoadedPaths:
+    """The indexes of all paths; `prefixes` has the path to print before file names, by repository."""
 
     indexes: "tuple[Index, ...]"
     prefixes: dict[str, str]
     duration_s: float
 
     def name_of(self, file: "FileMatch") -> str:
-        """The file as a person would name it from where they are."""
+        """The path of the file relative to the working directory."""
         return os.path.join(self.prefixes[file.repository], file.path)
 
-    def place_of(self, repository: str) -> str:
+    def path_of(self, repository: str) -> str:
         return self.prefixes[repository] or HERE
 
 
-def opened(flags: Flags) -> Opened:
-    """The sources that the paths name, each once, with what may be in their indexes."""
+def open_sources(flags: Flags) -> OpenSources:
+    """The sources of the paths, without duplicates, each with its skip policy."""
     from argosy.search.backends.factory import open_source
     from argosy.search.backends.folder import FileSource
     from argosy.search.documents import DOCUMENT_BYTES_MAX
@@ -83,16 +83,16 @@ def opened(flags: Flags) -> Opened:
         else:
             found.append((path, source, policy))
     if len(found) > PATHS_MAX:
-        raise Invalid(f"{len(found)} folders were named, and {PATHS_MAX} can be: name one that holds them")
+        raise Invalid(f"too many paths: {len(found)}; the limit is {PATHS_MAX}; pass a parent directory")
     if files:
-        # Whoever names a file wants it searched, whatever its size.
+        # A file that is named explicitly is searched whatever its size.
         anything = Policy(size_bytes_max=DOCUMENT_BYTES_MAX, trigrams_max=DOCUMENT_BYTES_MAX)
         found.append(("", NamedFiles(files), anything))
     return found
 
 
 def _distinct(paths: Sequence[str]) -> list[str]:
-    """The paths without those that are the same place as one before; what is no place is for others to refuse."""
+    """The paths without duplicates of the same inode. A missing path is kept; opening it reports the error."""
     seen: dict[object, str] = {}
     for path in paths:
         key: object = path
@@ -103,8 +103,8 @@ def _distinct(paths: Sequence[str]) -> list[str]:
     return list(seen.values())
 
 
-def indexed(sources: Opened, flags: Flags, stage: Stage) -> Shelved:
-    """Every source indexed, one after the other."""
+def index_sources(sources: OpenSources, flags: Flags, stage: Stage) -> LoadedPaths:
+    """Indexes the sources, one after the other."""
     from argosy.search.index.build import build
 
     began = time.monotonic()
@@ -113,15 +113,15 @@ def indexed(sources: Opened, flags: Flags, stage: Stage) -> Shelved:
     for number, (path, source, policy) in enumerate(sources, 1):
         shown = safe_name(path or "files")
         stage.begin(f"indexing {shown}" if len(sources) == 1 else f"indexing {shown} ({number} of {len(sources)})")
-        index = build(source, policy, progress=stage.tell, with_symbols=flags.symbols)
-        name = _unused(index.repository.name, lambda name: name in prefixes)
+        index = build(source, policy, progress=stage.on_progress, with_symbols=flags.symbols)
+        name = _unused_name(index.repository.name, lambda name: name in prefixes)
         prefixes[name] = "" if path in (HERE, "./") else path
-        indexes.append(index if name == index.repository.name else _renamed(index, name))
-    return Shelved(tuple(indexes), prefixes, time.monotonic() - began)
+        indexes.append(index if name == index.repository.name else _with_name(index, name))
+    return LoadedPaths(tuple(indexes), prefixes, time.monotonic() - began)
 
 
-def _unused(name: str, is_used: Callable[[str], bool]) -> str:
-    """Two folders may well have one name; on a shelf each has its own."""
+def _unused_name(name: str, is_used: Callable[[str], bool]) -> str:
+    """Two directories may have the same name, but names are unique in an index set."""
     number, found = 1, name
     while is_used(found):
         number += 1
@@ -129,15 +129,15 @@ def _unused(name: str, is_used: Callable[[str], bool]) -> str:
     return found
 
 
-def _renamed(index: "Index", name: str) -> "Index":
+def _with_name(index: "Index", name: str) -> "Index":
     import msgspec
 
     return replace(index, repository=msgspec.structs.replace(index.repository, name=name))
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What is on a shelf: files by what is known of their content, and one of those that could not be read."""
+class IndexSummary:
+    """Totals of the loaded indexes: files, skipped files by reason, and the path of one unreadable file."""
 
     files: int
     text_bytes: int
@@ -146,15 +146,15 @@ class Survey:
     unread: str
 
 
-def survey(shelf: Shelved) -> Survey:
-    """Counted in the arrays: there may be a million files."""
+def summarize(loaded: LoadedPaths) -> IndexSummary:
+    """Counts in the arrays of the indexes, because there may be a million files."""
     from argosy.search.documents import SkipReason
     from argosy.search.index.memory_usage import memory_bytes, text_bytes
 
     reasons = tuple(SkipReason)
     skipped: Counter[SkipReason] = Counter()
     files, unread = 0, ""
-    for index in shelf.indexes:
+    for index in loaded.indexes:
         for part in index.parts:
             is_alive, skips = part.branches != 0, part.segment.table.skips
             files += int(is_alive.sum())
@@ -163,11 +163,11 @@ def survey(shelf: Shelved) -> Survey:
                 skipped[reason] += len(found)
                 if reason in (SkipReason.UNREADABLE, SkipReason.MISSING) and len(found) and not unread:
                     path = part.segment.path(int(found[0])).decode("utf-8", "surrogateescape")
-                    unread = os.path.join(shelf.prefixes[index.repository.name], path)
-    return Survey(
+                    unread = os.path.join(loaded.prefixes[index.repository.name], path)
+    return IndexSummary(
         files=files,
-        text_bytes=sum(map(text_bytes, shelf.indexes)),
-        memory_bytes=sum(map(memory_bytes, shelf.indexes)),
+        text_bytes=sum(map(text_bytes, loaded.indexes)),
+        memory_bytes=sum(map(memory_bytes, loaded.indexes)),
         skipped=+skipped,
         unread=unread,
     )

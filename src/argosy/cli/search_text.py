@@ -1,4 +1,4 @@
-"""An answer as text: under headings for people, a line a match for programs, or only names and counts."""
+"""Search results as text: with headings for people, one line per match for programs, or only names and counts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,27 +9,27 @@ from argosy.cli.terminal_text import Paint, safe_name, safe_text
 if TYPE_CHECKING:
     from argosy.search.model import FileMatch, Fragment, Line, SymbolInfo
 
-VIMGREP_BYTES_MAX = 2_000  # of the line beside its place; an editor shows the start of it
+VIMGREP_BYTES_MAX = 2_000  # of a line; an editor shows only its start
 ELLIPSIS = "…"
 
-# The file's name as a person would write it from where they are.
+# The path of a file relative to the working directory.
 NameOf: TypeAlias = "Callable[[FileMatch], str]"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line to show: with matches in it, or around one."""
+    """A line to print: a match or its context."""
 
     number: int
     content: bytes
     line: "Line | None" = None
 
 
-GAP = Row(0, b"")  # lines are left out here
+GAP = Row(0, b"")  # marks omitted lines
 
 
 def rows(lines: "Sequence[Line]") -> Iterator[Row]:
-    """The lines and their context in order, each once, with gaps between."""
+    """The lines and their context in order, without duplicates, with GAP between blocks."""
     last = 0
     for at, line in enumerate(lines):
         following = lines[at + 1].number if at + 1 < len(lines) else None
@@ -48,7 +48,7 @@ def rows(lines: "Sequence[Line]") -> Iterator[Row]:
 
 
 def with_headings(file: "FileMatch", name_of: NameOf, paint: Paint, *, has_context: bool) -> str:
-    """The name, then its lines with their numbers."""
+    """The name, then the numbered lines."""
     lines = [line for line in file.lines if not line.is_file_name]
     shown = [_heading(file, name_of, paint)]
     for row in rows(lines):
@@ -61,7 +61,7 @@ def with_headings(file: "FileMatch", name_of: NameOf, paint: Paint, *, has_conte
 
 
 def without_headings(file: "FileMatch", name_of: NameOf, paint: Paint, *, has_context: bool) -> str:
-    """The name before every line; the name alone if that is what matched."""
+    """The name before every line; only the name if the match is in the name."""
     name = paint.path(safe_name(name_of(file)))
     lines = [line for line in file.lines if not line.is_file_name]
     if not lines:
@@ -77,7 +77,7 @@ def without_headings(file: "FileMatch", name_of: NameOf, paint: Paint, *, has_co
 
 
 def vimgrep(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
-    """A line for every match in every line, by the column of its first byte, as editors count."""
+    """One line per match, with the column of its first byte, as editors count."""
     name = paint.path(safe_name(name_of(file)))
     shown = []
     for line in file.lines:
@@ -90,11 +90,11 @@ def vimgrep(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
     return "".join(f"{each}\n" for each in shown)
 
 
-def counted(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
+def count_line(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
     return f"{paint.path(safe_name(name_of(file)))}:{file.match_count}\n"
 
 
-def named(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
+def name_line(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
     return f"{paint.path(safe_name(name_of(file)))}\n"
 
 
@@ -105,18 +105,18 @@ def _heading(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
 
 
 def _name(file: "FileMatch", name_of: NameOf, paint: Paint) -> str:
-    """The name, with what matched in it marked if the name is what matched."""
+    """The name, with its matches highlighted if the match is in the name."""
     name, path = name_of(file), file.path
     in_name = [line for line in file.lines if line.is_file_name]
     fragments = in_name[0].fragments if in_name else ()
     if not fragments or not name.endswith(path) or _covers(path, fragments):
         return paint.path(safe_name(name))
     before = name[: len(name) - len(path)]
-    return paint.path(safe_name(before)) + _painted(in_name[0].content, fragments, paint, paint.path)
+    return paint.path(safe_name(before)) + _paint_matches(in_name[0].content, fragments, paint, paint.path)
 
 
 def _covers(path: str, fragments: "Sequence[Fragment]") -> bool:
-    """Whether the whole name is given because nothing in particular matched."""
+    """Whether the match is the whole path, which means that nothing specific matched."""
     return len(fragments) == 1 and fragments[0].length == len(path.encode("utf-8", "surrogateescape"))
 
 
@@ -124,12 +124,12 @@ def _content(row: Row, paint: Paint) -> str:
     if row.line is None:
         return safe_text(row.content.removesuffix(b"\r"))
     line = row.line
-    text = _painted(line.content.removesuffix(b"\r"), line.fragments, paint, str)
+    text = _paint_matches(line.content.removesuffix(b"\r"), line.fragments, paint, str)
     return f"{text}{paint.aside(ELLIPSIS)}" if line.is_clipped else text
 
 
-def _painted(content: bytes, fragments: "Sequence[Fragment]", paint: Paint, other: Callable[[str], str]) -> str:
-    """Matches in their colour, the rest in another. A match that was clipped away is not there."""
+def _paint_matches(content: bytes, fragments: "Sequence[Fragment]", paint: Paint, other: Callable[[str], str]) -> str:
+    """Colors the matches; matches in the clipped part of a line are omitted."""
     shown, at = [], 0
     for fragment in fragments:
         start = max(fragment.line_offset, at)
@@ -141,7 +141,7 @@ def _painted(content: bytes, fragments: "Sequence[Fragment]", paint: Paint, othe
 
 
 def _definitions(row: Row, paint: Paint) -> str:
-    """What the matches in the line define, if anything."""
+    """The kinds of symbols that the matches in the line define."""
     symbols = [fragment.symbol for fragment in row.line.fragments] if row.line else []
     kinds = dict.fromkeys(_kind(symbol) for symbol in symbols if symbol)
     return f"  {paint.aside(safe_name('‹' + ', '.join(kinds) + '›'))}" if kinds else ""
@@ -152,7 +152,7 @@ def _kind(symbol: "SymbolInfo") -> str:
 
 
 def _around(line: "Line", fragment: "Fragment", paint: Paint) -> str:
-    """The line, or if it is long the part of it around one match."""
+    """The line, or the part around the match if the line is long."""
     content = line.content.removesuffix(b"\r")
     first = 0
     if len(content) > VIMGREP_BYTES_MAX:

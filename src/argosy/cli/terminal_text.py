@@ -1,8 +1,7 @@
-"""Text of strangers, made fit for a terminal: names and lines of files are shown, never obeyed.
+"""Untrusted text on a terminal: file names and lines are escaped so that they cannot control it.
 
-Control characters (escape sequences begin with one), characters that turn the writing round or are invisible, and
-bytes that are no text are written out as `\\x1b`, `\\u202e`, `\\xff`. A backslash stays as it is, so what is shown
-cannot always be turned back; `--json` and `--null` are exact.
+Control characters, bidirectional and invisible characters, and undecodable bytes are written as `\\x1b`, `\\u202e`,
+`\\xff`. A backslash is not escaped, so the output is not always reversible; `--json` and `--null` are exact.
 """
 
 import re
@@ -10,8 +9,8 @@ from dataclasses import dataclass
 
 import click
 
-# All controls but the tab; what directs or hides text without being part of a word (joiners are, in some scripts); and
-# half surrogates, by which Python stands for undecodable bytes.
+# All control characters but the tab; characters that direct or hide text and are not part of words (joiners are, in
+# some scripts); and lone surrogates, by which Python represents undecodable bytes.
 _HOSTILE = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f\ud800-\udfff]"
@@ -21,16 +20,16 @@ _UNDECODABLE = range(0xDC80, 0xDD00)
 
 
 def safe_text(content: bytes) -> str:
-    """A line of a file. Tabs stay."""
-    return _HOSTILE.sub(_written_out, content.decode("utf-8", "surrogateescape"))
+    """A line of a file; tabs are kept."""
+    return _HOSTILE.sub(_escape, content.decode("utf-8", "surrogateescape"))
 
 
 def safe_name(name: str) -> str:
-    """A file's name, on one line whatever is in it."""
-    return _HOSTILE.sub(_written_out, name).replace("\t", _SHORT["\t"])
+    """A file name, always on one line."""
+    return _HOSTILE.sub(_escape, name).replace("\t", _SHORT["\t"])
 
 
-def _written_out(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     letter = found.group()
     code = ord(letter)
     if letter in _SHORT:
@@ -44,7 +43,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """The colours, which are those of ripgrep; or none."""
+    """The colors of ripgrep, or none."""
 
     is_on: bool
 
