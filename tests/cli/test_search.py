@@ -166,7 +166,7 @@ def test_nothing_found_is_code_one_and_no_output(library: Path) -> None:
 
 def test_what_is_cut_short_is_told_with_the_option_that_helps(library: Path) -> None:
     answer = run("shelf", "--max-files", "2")
-    assert answer.stderr == "note: 2 of 4 files shown: see more with --max-files N\n"
+    assert answer.stderr == "note: 2 of 4 files shown; raise the limit with --max-files N\n"
     answer = run("shelf", "--max-matches", "1")
     assert answer.stderr.startswith("note: 1 of ")
     assert "--max-matches" in answer.stderr
@@ -189,7 +189,7 @@ def test_a_search_that_stops_early_says_so(library: Path) -> None:
     counts = [int(line.rpartition(":")[2]) for line in answer.stdout.splitlines()]
     assert len(counts) < 12
     assert answer.stderr == (
-        f"note: stopped after {sum(counts):,} matches, past the limit of 1,000 in a path: go on with --match-limit N\n"
+        f"note: stopped after {sum(counts):,} matches (limit 1,000 per path); raise it with --match-limit N\n"
     )
     assert len(lines("-c", "word", "many", "--match-limit", "0")) == 12
 
@@ -197,13 +197,13 @@ def test_a_search_that_stops_early_says_so(library: Path) -> None:
 def test_no_time_is_no_proof_of_absence(library: Path) -> None:
     answer = run("shelf", "--max-time", "0.000000001")
     assert answer.exit_code == 2
-    assert "note: stopped after 1e-09 s: look longer with --max-time SECONDS" in answer.stderr
+    assert "note: stopped after 1e-09 s; raise the limit with --max-time SECONDS" in answer.stderr
 
 
 def test_long_lines_are_clipped_and_told(library: Path) -> None:
     written(library, {"long.txt": "x" * 9000 + "needle" + "y" * 9000})
     answer = run("needle")
-    assert answer.stderr == "note: 1 long line is shown in part, up to 2,000 bytes\n"
+    assert answer.stderr == "note: 1 long line truncated to 2,000 bytes\n"
     assert "needle" in answer.stdout
     assert answer.stdout.endswith("…\n")
     (place,) = lines("--vimgrep", "needle")
@@ -217,14 +217,14 @@ def test_the_cost_is_told_if_asked(library: Path) -> None:
     told = run("shelf", "--stats").stderr.splitlines()
     assert told[0].startswith("indexed 5 files, ")
     assert told[1] == "by name only: 1 binary"
-    assert told[2].startswith("found 10 matches in 4 files; looked at ")
+    assert told[2].startswith("found 10 matches in 4 files; read ")
 
 
 def test_large_files_are_let_in_by_glob_or_by_name(library: Path) -> None:
     written(library, {"dump.sql": "-- row\n" * 400_000 + "needle\n"})
     answer = run("-l", "needle")
     assert (answer.exit_code, answer.stdout) == (1, "")
-    assert answer.stderr.startswith("note: 1 file too large to be searched: let some in")
+    assert answer.stderr.startswith("note: 1 file too large to search; include them")
     assert lines("-l", "needle", "--large-file", "*.sql") == ["dump.sql"]
     assert lines("-l", "needle", "dump.sql") == ["dump.sql"]
 
@@ -281,11 +281,11 @@ def test_a_working_copy_is_searched_as_it_lies_on_the_disk_unless_branches_are_n
         (["x", "https://me:hunter2@example.org/r.git"], "is a URL"),
         (["x", "--branch", "main"], "is no git repository"),
         (["x", "notes.txt", "--branch", "main"], "is a file and has no branches"),
-        (["x", "--json", "--jsonl"], "an answer has one form"),
-        (["x", "-c", "-l"], "an answer has one form"),
-        (["x", "--vimgrep", "--json"], "an answer has one form"),
-        (["x", "-0"], "use it with --files-with-matches"),
-        (["x -(a or sym:b)", "--no-symbols"], "sym: finds definitions, and --no-symbols leaves them out"),
+        (["x", "--json", "--jsonl"], "are mutually exclusive"),
+        (["x", "-c", "-l"], "are mutually exclusive"),
+        (["x", "--vimgrep", "--json"], "are mutually exclusive"),
+        (["x", "-0"], "--null requires --files-with-matches"),
+        (["x -(a or sym:b)", "--no-symbols"], "sym: requires symbols; omit --no-symbols"),
         (["x", "--max-files", "-1"], "-1"),
     ],
 )
@@ -360,7 +360,7 @@ def test_what_the_terminal_cannot_write_is_written_out(library: Path) -> None:
 
 @pytest.mark.parametrize(
     ("closed", "code", "told"),
-    [(1, 2, "error: the answer could not be written (stdout is closed): check where it goes\n"), (2, 0, "")],
+    [(1, 2, "error: cannot write to stdout: it is closed\n"), (2, 0, "")],
 )
 def test_a_closed_stream_is_no_defect(library: Path, closed: int, code: int, told: str) -> None:
     command = [sys.executable, "-m", "argosy.cli", "search", "-l", "place"]

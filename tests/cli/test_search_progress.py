@@ -16,9 +16,6 @@ from argosy.cli.search_progress import COMPILING, QUIET_S, TICK_S, ProgressView,
 def test_what_the_work_gives_is_given() -> None:
     seen = run_with_progress(lambda stage: (stage.task, threading.current_thread() is threading.main_thread()))
     assert seen == ("", False)
-        "",
-        False,
-    )
 
 
 @pytest.mark.parametrize("error", [Invalid("mend it"), TimeoutError("its own"), MemoryError()])
