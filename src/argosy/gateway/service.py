@@ -34,9 +34,9 @@ from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.telemetry import GatewayTelemetry
 from argosy.ownership.autoscale import Autoscaler, ScaleSignal
 from argosy.ownership.events import CatalogRead
-from argosy.ownership.model import UnitSpec
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
+from argosy.search.catalog.specs import unit_from_spec
 from argosy.search.fleet.model import (
     FileRequest,
     FileText,
@@ -273,7 +273,7 @@ class Gateway:
         if self._specs_version != self._catalog.version:
             self._specs_version = self._catalog.version
             specs = self._catalog.specs.values()
-            units = (UnitSpec(each.name, each.footprint_bytes, each.max_bids, each.replicas) for each in specs)
+            units = map(unit_from_spec, specs)
             self._view.apply(CatalogRead(tuple(units)), now)
         return self._autoscaler.signal(self._view, now)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.search.catalog.import_list import PROBLEMS_TOLD_MAX, REPOSITORIES_MAX, read_list
+from argosy.search.catalog.import_list import PROBLEMS_SHOWN_MAX, REPOSITORIES_MAX, read_list
 from argosy.search.fleet.model import RepoSpec
 
 A, B = "https://example.org/o/a", "https://example.org/o/b"
@@ -34,7 +34,7 @@ def test_an_empty_list_is_no_error(text: str) -> None:
 def test_all_that_is_wrong_is_told_at_once_with_its_place() -> None:
     with pytest.raises(Invalid) as told:
         read_list(f"-upload-pack=x\n{A}\next::sh -c x\n")
-    assert str(told.value).startswith("nothing was imported:")
+    assert str(told.value).startswith("import failed, nothing was added:")
     assert "line 1" in str(told.value)
     assert "line 3" in str(told.value)
     assert "line 2" not in str(told.value)
@@ -42,11 +42,11 @@ def test_all_that_is_wrong_is_told_at_once_with_its_place() -> None:
 
 def test_many_problems_are_told_in_part() -> None:
     with pytest.raises(Invalid, match="and 5 more"):
-        read_list("ext::x\n" * (PROBLEMS_TOLD_MAX + 5))
+        read_list("ext::x\n" * (PROBLEMS_SHOWN_MAX + 5))
 
 
 def test_two_repositories_of_one_name_are_refused() -> None:
-    with pytest.raises(Invalid, match="two repositories are called"):
+    with pytest.raises(Invalid, match="duplicate name"):
         read_list(f"{A}\n{A}.git\n")
 
 
@@ -68,7 +68,7 @@ def test_an_entry_of_another_shape_is_refused(row: object) -> None:
 
 
 def test_broken_json_is_told_as_such() -> None:
-    with pytest.raises(Invalid, match="no JSON array"):
+    with pytest.raises(Invalid, match="not a JSON array"):
         read_list("[{")
 
 

@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.ownership.model import UnitSpec
 from argosy.registry import catalog, open_registry
 from argosy.registry.ports import RegistryStore
-from argosy.search.catalog.watcher import CatalogWatcher, footprint_of
+from argosy.search.catalog.specs import footprint_of
+from argosy.search.catalog.watcher import CatalogWatcher
 
 
 async def opened(url: str = "memory://") -> RegistryStore:
@@ -113,3 +115,16 @@ async def test_a_reindexing_that_is_asked_for_is_seen() -> None:
         await registry.run(catalog.pin("a", True))
         await until(client, lambda: client.specs["a"].is_pinned)
         assert client.specs["a"].reindex_requested_at is not None
+
+
+async def test_a_change_carries_its_row_so_that_following_costs_no_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await opened()
+    async with following(registry) as client:
+        read: list[str] = []
+        monkeypatch.setattr(catalog, "read", read.append)
+        await registry.run(catalog.add("a", "https://example.org/a"))
+        await until(client, lambda: "a" in client.specs)
+        assert client.specs["a"].url == "https://example.org/a"
+        await registry.run(catalog.pin("a", True))
+        await until(client, lambda: client.specs["a"].is_pinned)
+        assert read == []

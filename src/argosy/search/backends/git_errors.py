@@ -133,7 +133,7 @@ def failure(address: Address, words: str, *, secrets: Iterable[str] = ()) -> Fet
     words = words.replace(address.url, "")  # a repository may be called anything
     for parts, trouble, kind, meaning in _MEANINGS:
         if any(part in words for part in parts):
-            told = meaning.format(host=address.place, url=address.url)
+            told = meaning.format(host=address.host_port, url=address.url)
             return FetchFailed(trouble, kind(f"{told} (git: {said})"))
     return FetchFailed(
         Trouble.DAMAGE, Unavailable(f"{address.url} could not be fetched (git: {said}): it will be tried again")
@@ -141,7 +141,7 @@ def failure(address: Address, words: str, *, secrets: Iterable[str] = ()) -> Fet
 
 
 def too_slow(address: Address, what: str, limit_s: float) -> Unavailable:
-    return Unavailable(f"{address.place} took longer than {limit_s:.0f} s to {what}: it will be tried again")
+    return Unavailable(f"{address.host_port} took longer than {limit_s:.0f} s to {what}: it will be tried again")
 
 
 def too_large(address: Address, bytes_max: int) -> Invalid:

@@ -56,12 +56,12 @@ class Credentials:
             return None
         found = await asyncio.to_thread(self._from_file, address) if self._file else None
         if found is None and self._command and (address.scheme == "https" or address.host in _OWN):
-            return await self._from_command(address.place)
+            return await self._from_command(address.host_port)
         return found
 
     def refused(self, address: Address) -> bool:
         """Forgets what an origin has refused; whether asking again may bring something else."""
-        return self._answers.remove(address.place)
+        return self._answers.remove(address.host_port)
 
     def _from_file(self, address: Address) -> Credential | None:
         assert self._file is not None

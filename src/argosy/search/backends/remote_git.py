@@ -92,7 +92,7 @@ def variables(way: Way) -> dict[str, str]:
     address = way.address
     config = [*_CONFIG.items(), (f"protocol.{address.scheme}.allow", "always")]
     if way.secret:
-        config.append((f"credential.{address.scheme}://{address.place}.helper", _HELPER))
+        config.append((f"credential.{address.scheme}://{address.host_port}.helper", _HELPER))
     if way.pinned and address.is_web and ":" not in address.host:
         numbers = ",".join(f"[{number}]" if ":" in number else number for number in way.pinned)
         config.append(("http.curloptResolve", f"{address.host}:{address.port}:{numbers}"))

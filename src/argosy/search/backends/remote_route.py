@@ -77,7 +77,7 @@ class Routes:
         place = None if self._allow_private else await self._place(origin)
         if place is not None and place.is_private:
             raise Forbidden(
-                f"{origin.place} is at a private address, and such are not fetched from: set fetch.allow_private"
+                f"{origin.host_port} is at a private address, and such are not fetched from: set fetch.allow_private"
             )
         if place is not None and origin.scheme == "git":
             raise Forbidden(f"{origin.url} cannot be checked on its way: give its https address, or ssh")
@@ -113,7 +113,7 @@ class Routes:
         place = await self._place(led)
         if place.is_private and (not self._allow_private or not (await self._place(origin)).is_private):
             raise Forbidden(
-                f"{origin.place} redirects to {led.place}, which is at a private address: this is never followed"
+                f"{origin.host_port} redirects to {led.place}, which is at a private address: this is never followed"
             )
         return place
 
@@ -143,7 +143,7 @@ class Routes:
                 location = answer.headers.get("location", "") if answer.status in _REDIRECTS else ""
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = type(error).__name__
-            raise Unavailable(f"{here.place} cannot be reached ({why}): it will be tried again") from None
+            raise Unavailable(f"{here.host_port} cannot be reached ({why}): it will be tried again") from None
         return _target(origin, here, location) if location else None
 
 

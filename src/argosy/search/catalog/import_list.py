@@ -1,4 +1,4 @@
-"""A list of repositories as people write it: one address a line, or a JSON array. Read whole before it counts."""
+"""Import lists: one address per line, or a JSON array. A list is imported whole or not at all."""
 
 import json
 from typing import Any
@@ -8,26 +8,26 @@ from argosy.search.catalog.addresses import address_of
 from argosy.search.fleet.model import RepoSpec
 
 REPOSITORIES_MAX = 100_000  # in one list
-PROBLEMS_TOLD_MAX = 20
+PROBLEMS_SHOWN_MAX = 20
 _KEYS = {"url": str, "name": str, "branches": list, "is_pinned": bool, "replicas": int}
 
 
 def read_list(text: str) -> list[RepoSpec]:
-    """The wishes in the order written; one Invalid that tells everything wrong with them."""
+    """The specs in the order of the list; one Invalid with all problems."""
     rows = _objects(text) if text.lstrip().startswith("[") else _lines(text)
     if len(rows) > REPOSITORIES_MAX:
-        raise Invalid(f"a list has at most {REPOSITORIES_MAX} repositories, not {len(rows)}: split it")
+        raise Invalid(f"import list too long: {len(rows)} repositories, limit {REPOSITORIES_MAX}; split it")
     specs, problems = [], []
     for where, row in rows:
         try:
             specs.append(_spec(row))
         except Invalid as why:
             problems.append(f"{where}: {why}")
-    problems += _twice(specs)
+    problems += _duplicates(specs)
     if problems:
-        told = problems[:PROBLEMS_TOLD_MAX]
-        more = [f"and {len(problems) - len(told)} more"] if len(problems) > len(told) else []
-        raise Invalid("\n  ".join(["nothing was imported:", *told, *more]))
+        shown = problems[:PROBLEMS_SHOWN_MAX]
+        more = [f"and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
+        raise Invalid("\n  ".join(["import failed, nothing was added:", *shown, *more]))
     return specs
 
 
@@ -42,22 +42,22 @@ def _lines(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _objects(text: str) -> list[tuple[str, dict[str, Any]]]:
     try:
-        found = json.loads(text)
+        entries = json.loads(text)
     except ValueError as why:
-        raise Invalid(f"this is no JSON array ({why}): write one, or one address a line") from why
-    return [(f"entry {number}", row) for number, row in enumerate(found, start=1)]
+        raise Invalid(f"not a JSON array: {why}; write one, or one address per line") from why
+    return [(f"entry {number}", row) for number, row in enumerate(entries, start=1)]
 
 
 def _spec(row: Any) -> RepoSpec:
     if not isinstance(row, dict) or not isinstance(row.get("url"), str):
-        raise Invalid(f"an entry is an object with a url, not {row!r:.80}")
+        raise Invalid(f"not an object with a url: {row!r:.80}")
     for key, value in row.items():
         if not isinstance(value, _KEYS.get(key, ())):
             known = ", ".join(_KEYS)
-            raise Invalid(f"{key!r} is {value!r:.60}: an entry has {known}, each of its kind")
+            raise Invalid(f"invalid {key!r}: {value!r:.60}; known keys: {known}")
     branches = row.get("branches", [])
     if not all(isinstance(branch, str) for branch in branches):
-        raise Invalid(f"branches are names, not {branches!r:.80}")
+        raise Invalid(f"branches must be names: {branches!r:.80}")
     address = address_of(row["url"], allow_local=True)
     return RepoSpec(
         name=row.get("name") or address.name,
@@ -68,11 +68,11 @@ def _spec(row: Any) -> RepoSpec:
     )
 
 
-def _twice(specs: list[RepoSpec]) -> list[str]:
+def _duplicates(specs: list[RepoSpec]) -> list[str]:
     seen: dict[str, RepoSpec] = {}
     problems = []
     for spec in specs:
         first = seen.setdefault(spec.name, spec)
         if first is not spec:
-            problems.append(f"two repositories are called {spec.name!r}: {first.url} and {spec.url}; give one a name")
+            problems.append(f"duplicate name {spec.name!r}: {first.url} and {spec.url}; set a name for one")
     return problems
