@@ -113,7 +113,7 @@ class Routes:
         place = await self._place(led)
         if place.is_private and (not self._allow_private or not (await self._place(origin)).is_private):
             raise Forbidden(
-                f"{origin.host_port} redirects to {led.place}, which is at a private address: this is never followed"
+                f"{origin.host_port} redirects to {led.host_port}, which is at a private address: this is never followed"
             )
         return place
 

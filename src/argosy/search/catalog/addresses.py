@@ -1,6 +1,6 @@
 """Validation of repository addresses, before any program sees them.
 
-git accepts dangerous addresses: options (`-u…`), commands (`ext::sh -c …`) and remote helpers of any name (`x::y`). Only
+git accepts unsafe addresses: options (`-u…`), commands (`ext::sh -c …`) and remote helpers of any name (`x::y`). Only
 forms known to be harmless pass. A password is removed from the address, so that it is never stored, listed or logged;
 `note` says where to configure it.
 """
